@@ -1,0 +1,48 @@
+// Dense host tensors: row-major, owning or referring to memory that somebody else keeps alive.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "tilesim/base/dtype.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim {
+
+class Array {
+ public:
+  Array() = default;
+  /// Owning and zero-filled.
+  Array(DType dtype, Shape shape);
+  /// Refers to `data`; `keeper` holds it alive. `data` is row-major and at least host_bytes(dtype) * count long.
+  Array(DType dtype, Shape shape, void* data, std::shared_ptr<void> keeper);
+
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  std::int64_t size() const { return size_; }
+  std::int64_t nbytes() const { return size_ * host_bytes(dtype_); }
+  bool empty() const { return data_ == nullptr; }
+  std::byte* bytes() { return data_; }
+  const std::byte* bytes() const { return data_; }
+  template <class T> T* as() { return reinterpret_cast<T*>(data_); }
+  template <class T> const T* as() const { return reinterpret_cast<const T*>(data_); }
+  /// Same memory, another shape of equal count.
+  Array reshaped(Shape shape) const;
+  /// Deep copy.
+  Array clone() const;
+  /// Converted copy (or *this when the dtype is the same).
+  Array to(DType dtype) const;
+  /// Element as double / int64 (slow; for scalars, tests and messages).
+  double at(std::int64_t index) const;
+  std::int64_t int_at(std::int64_t index) const;
+
+ private:
+  DType dtype_ = DType::f32;
+  Shape shape_;
+  std::int64_t size_ = 0;
+  std::byte* data_ = nullptr;
+  std::shared_ptr<void> keeper_;
+};
+
+}  // namespace tilesim

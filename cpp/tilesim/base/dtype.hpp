@@ -1,0 +1,53 @@
+// Element types, their ranges and exact conversions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tilesim {
+
+enum class DType : std::uint8_t {
+  f64, f32, f16, bf16,
+  f8e4m3fn, f8e5m2, f8e4m3fnuz, f8e5m2fnuz, f8e8m0fnu, f4e2m1fn,
+  i64, i32, i16, i8, i4,
+  u64, u32, u16, u8, u4,
+  boolean, c64,
+};
+inline constexpr int dtype_count = 22;
+
+enum class DTypeClass : std::uint8_t { floating, signed_integer, unsigned_integer, boolean, complex };
+
+/// Bits of one element as stored in a memory (4 for i4; 8 for bool; 64 for c64).
+int bits(DType dtype);
+/// Bytes of one element in a host Array: sub-byte types take one byte each, as in ml_dtypes.
+int host_bytes(DType dtype);
+/// Bytes that `count` densely packed elements take in a memory: ceil(count * bits / 8).
+std::int64_t packed_bytes(DType dtype, std::int64_t count);
+DTypeClass dtype_class(DType dtype);
+bool is_float(DType dtype);
+bool is_integer(DType dtype);  ///< signed or unsigned, without bool
+/// Canonical short name: "f32", "bf16", "i8", "bool", ...
+std::string_view name(DType dtype);
+/// Canonical name or alias ("bfloat16", "fp32", "float32", "int8", ...). Throws UserError with a suggestion.
+DType parse_dtype(std::string_view text);
+std::vector<std::string> dtype_names();
+
+/// Unit roundoff u (half the spacing just above 1) of a float type; 0 for integers and bool.
+double unit_roundoff(DType dtype);
+
+enum class Rounding : std::uint8_t { nearest_even, toward_zero };
+enum class Overflow : std::uint8_t { ieee, saturate };  ///< ieee: to inf/nan as the format has it; integers wrap
+
+/// Converts `count` elements. Exact wherever the target can hold the value, otherwise rounded once (no double rounding).
+/// Float to integer truncates toward zero; out of range or NaN follows `overflow` (saturate clamps, NaN to 0).
+void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::int64_t count,
+             Rounding rounding = Rounding::nearest_even, Overflow overflow = Overflow::ieee);
+
+/// Rounds each f32 in place to the values of a narrower float type (bf16, f16, f8*, tf32 by `tf32_round`).
+void round_through(float* values, std::int64_t count, DType through);
+void tf32_round(float* values, std::int64_t count);
+
+}  // namespace tilesim

@@ -1,0 +1,94 @@
+// Quasi-affine integer expressions: addresses, extents, loop bounds, predicates.
+//
+// Grammar of the text form: integers, symbols (letters, digits, `_`, `.`), + - , `*` (one side constant), `//` and `%` by a positive
+// constant (floor division and its remainder), min(a, b, ...), max(a, b, ...), comparisons (== != < <= > >= giving 0 or 1),
+// `and`, `or`, `not`, ceildiv(a, constant), read(tensor, index...) for a scalar of an integer tensor, parentheses.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tilesim {
+
+class Expr {
+ public:
+  enum class Kind : std::uint8_t { constant, symbol, add, multiply, floor_div, modulo, min, max, equal, less, less_equal, logical_and, logical_or, logical_not, read };
+
+  Expr() : Expr(std::int64_t{0}) {}
+  Expr(std::int64_t value);  // NOLINT(google-explicit-constructor): integers are expressions
+  Expr(int value) : Expr(static_cast<std::int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
+  static Expr symbol(std::string name);
+  static Expr read(std::string tensor, std::vector<Expr> index);
+  /// Throws UserError with the column of the fault.
+  static Expr parse(std::string_view text);
+
+  Kind kind() const;
+  bool is_constant() const { return kind() == Kind::constant; }
+  std::int64_t value() const;                 ///< of a constant
+  const std::string& name() const;            ///< symbol or tensor name
+  const std::vector<Expr>& arguments() const;
+  std::string text() const;                   ///< parses back to an equal expression
+  std::set<std::string> symbols() const;
+  bool reads_tensors() const;
+  Expr substitute(const std::map<std::string, Expr>& values) const;
+
+  /// Value under an assignment of symbols; `read_tensor(name, index)` serves read(). Slow: for checks and tests.
+  using Lookup = std::function<std::int64_t(const std::string&)>;
+  using Reader = std::function<std::int64_t(const std::string&, const std::vector<std::int64_t>&)>;
+  std::int64_t evaluate(const Lookup& lookup, const Reader& read_tensor = {}) const;
+  /// Interval that contains every value, given intervals of the symbols (absent: unbounded); read() is unbounded.
+  struct Range { std::int64_t low, high; };
+  Range range(const std::map<std::string, Range>& symbols) const;
+
+  friend Expr operator+(const Expr& a, const Expr& b);
+  friend Expr operator-(const Expr& a, const Expr& b);
+  friend Expr operator*(const Expr& a, const Expr& b);  ///< throws UserError unless one side is constant
+  friend bool operator==(const Expr& a, const Expr& b); ///< structural
+
+ private:
+  struct Node;
+  std::shared_ptr<const Node> node_;
+  friend class ExprBuilder;
+  explicit Expr(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+};
+
+Expr floor_div(const Expr& a, std::int64_t b);
+Expr ceil_div(const Expr& a, std::int64_t b);
+Expr modulo(const Expr& a, std::int64_t b);
+Expr min(const Expr& a, const Expr& b);
+Expr max(const Expr& a, const Expr& b);
+Expr equal(const Expr& a, const Expr& b);
+Expr less(const Expr& a, const Expr& b);
+Expr less_equal(const Expr& a, const Expr& b);
+
+/// An expression resolved against a symbol table: symbols are indices into a flat environment. Affine ones evaluate as a
+/// short dot product, others as a small postfix program without allocation.
+class CompiledExpr {
+ public:
+  CompiledExpr() = default;
+  /// `slot_of(name)` gives the environment index of a symbol; `tensor_of(name)` the id of a tensor that read() names.
+  CompiledExpr(const Expr& expr, const std::function<int(const std::string&)>& slot_of,
+               const std::function<int(const std::string&)>& tensor_of = {});
+  /// Serves read(): value of integer tensor `tensor` at `index`.
+  struct TensorReader {
+    virtual ~TensorReader() = default;
+    virtual std::int64_t read(int tensor, const std::int64_t* index, int rank) const = 0;
+  };
+  std::int64_t operator()(const std::int64_t* environment, const TensorReader* reader = nullptr) const;
+  bool is_constant() const { return program_.empty() && terms_.empty(); }
+
+ private:
+  struct Term { int slot; std::int64_t coefficient; };
+  struct Step { Expr::Kind kind; std::int32_t argument; std::int64_t value; };
+  std::int64_t constant_ = 0;
+  std::vector<Term> terms_;    ///< affine part, used when program_ is empty
+  std::vector<Step> program_;  ///< postfix
+};
+
+}  // namespace tilesim

@@ -1,0 +1,27 @@
+// Shapes and small integer helpers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tilesim {
+
+using Shape = std::vector<std::int64_t>;
+
+/// Product of extents, checked: throws UserError beyond 2^62.
+std::int64_t element_count(const Shape& shape);
+/// Row-major strides in elements.
+Shape row_major_strides(const Shape& shape);
+/// numpy broadcasting of two shapes; throws UserError naming both.
+Shape broadcast_shapes(const Shape& a, const Shape& b);
+std::string to_string(const Shape& shape);  ///< "[2, 3]"
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+constexpr std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+}
+constexpr std::int64_t floor_mod(std::int64_t a, std::int64_t b) { return a - floor_div(a, b) * b; }
+
+}  // namespace tilesim

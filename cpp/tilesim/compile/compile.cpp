@@ -1,0 +1,147 @@
+#include "tilesim/compile/compile.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/grouping.hpp"
+#include "tilesim/compile/prepare.hpp"
+
+namespace tilesim {
+
+namespace {
+
+using lower::Context;
+using lower::Kernel;
+
+class Compiler {
+ public:
+  Compiler(const Graph& graph, const Machine& machine, const CompileOptions& options)
+      : machine_(machine), options_(options), rules_(lower::FusionRules::of(machine, options)),
+        prepared_(lower::prepare(graph, machine, options)), original_(graph) {}
+
+  program::Program run() {
+    const Graph& graph = prepared_.graph;
+    program_.name = graph.name;
+    program_.machine = machine_.name;
+    std::map<ValueId, std::string> boundary = declare_boundary(graph.entry());
+    for (std::size_t i = 0; i < graph.functions.size(); ++i)
+      if (static_cast<std::int32_t>(i) != graph.main && is_called(static_cast<std::int32_t>(i))) add_function(graph.functions[i]);
+    program_.body = lower_function(graph.entry(), "", boundary, true);
+    return std::move(program_);
+  }
+
+ private:
+  bool is_called(std::int32_t index) const {
+    for (const GraphFunction& function : prepared_.graph.functions)
+      for (const Op& op : function.ops)
+        if (op.kind == Kind::call && std::find(op.functions.begin(), op.functions.end(), index) != op.functions.end()) return true;
+    return false;
+  }
+
+  void declare(const std::string& name, const TensorType& type, program::Role role, const std::string& alias = {}) {
+    program::Tensor tensor;
+    tensor.name = name;
+    tensor.dtype = type.dtype;
+    for (std::int64_t extent : type.shape) tensor.shape.push_back(Expr(extent));
+    tensor.role = role;
+    tensor.alias_of = alias;
+    program_.tensors.push_back(std::move(tensor));
+  }
+
+  /// Tensors of the main function's inputs and outputs, named as in the graph.
+  std::map<ValueId, std::string> declare_boundary(const GraphFunction& function) {
+    std::map<ValueId, std::string> boundary;
+    for (std::size_t i = 0; i < function.inputs.size(); ++i) {
+      const Value& value = function.value(function.inputs[i]);
+      const bool state = std::any_of(function.aliases.begin(), function.aliases.end(),
+                                     [&](const Alias& alias) { return alias.input == static_cast<std::int32_t>(i); });
+      declare(value.name, value.type, state ? program::Role::state : program::Role::input);
+      boundary[function.inputs[i]] = value.name;
+    }
+    for (ValueId output : function.outputs) {
+      if (boundary.count(output)) continue;  // passed through, or listed twice
+      const Value& value = function.value(output);
+      declare(value.name, value.type, program::Role::output);
+      boundary[output] = value.name;
+    }
+    return boundary;
+  }
+
+  void add_function(const GraphFunction& function) {
+    program::Function callee;
+    callee.name = function.name;
+    std::map<ValueId, std::string> boundary;
+    for (ValueId input : function.inputs) {
+      boundary[input] = function.name + "." + function.value(input).name;
+      callee.tensors.push_back(boundary[input]);
+    }
+    for (std::size_t i = 0; i < function.outputs.size(); ++i) {
+      const std::string name = function.name + ".result" + std::to_string(i);
+      callee.tensors.push_back(name);
+      boundary[function.outputs[i]] = name;
+    }
+    callee.body = lower_function(function, function.name + ".", boundary, false);
+    program_.functions.push_back(std::move(callee));
+  }
+
+  program::Block lower_function(const GraphFunction& function, const std::string& prefix, const std::map<ValueId, std::string>& boundary,
+                                bool is_main) {
+    Context context{prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
+    for (ValueId output : function.outputs) context.scalars.erase(output);
+    const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, prepared_.kept_apart, is_main);
+    lower::assign_layouts(function, machine_, program_);
+    program::Block block;
+    for (const Kernel& kernel : kernels) {
+      if (options_.cancel) options_.cancel->poll();
+      block.push_back(lower_kernel(context, kernel));
+    }
+    return block;
+  }
+
+  program::Statement lower_kernel(Context& context, const Kernel& kernel) {
+    switch (kernel.family) {
+      case lower::Family::product: return lower::on("", lower::lower_product(context, kernel));
+      case lower::Family::vector: return lower::on("", lower::lower_vector(context, kernel));
+      case lower::Family::movement: return lower::on("", lower::lower_movement(context, kernel));
+      case lower::Family::call: break;
+    }
+    return lower::on("", call(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]));
+  }
+
+  program::Call call(Context& context, const Op& op) {
+    if (op.kind != Kind::call)
+      throw Unsupported({"no lowering for " + std::string(info(op.kind).name), op.name, {}, {}, {}});
+    const GraphFunction& callee = prepared_.graph.functions[static_cast<std::size_t>(op.functions[0])];
+    program::Call statement;
+    statement.function = callee.name;
+    const auto bind = [&](const std::string& formal, ValueId actual) {
+      const lower::Placement& placement = context.placements[static_cast<std::size_t>(actual)];
+      require(context.placed(actual) && placement.identity, "a call's operand has no tensor of its own");
+      statement.tensors[formal] = placement.tensor;
+    };
+    for (std::size_t i = 0; i < op.operands.size(); ++i)
+      bind(callee.name + "." + callee.value(callee.inputs[i]).name, op.operands[i]);
+    for (std::size_t i = 0; i < op.results.size(); ++i) bind(callee.name + ".result" + std::to_string(i), op.results[i]);
+    return statement;
+  }
+
+  const Machine& machine_;
+  const CompileOptions& options_;
+  lower::FusionRules rules_;
+  lower::Prepared prepared_;
+  const Graph& original_;
+  program::Program program_;
+};
+
+}  // namespace
+
+program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
+  program::Program result = Compiler(graph, machine, options).run();
+  program::check(result, &machine);
+  return result;
+}
+
+bool has_lowering(Kind kind) { return kind != Kind::fused; }
+
+}  // namespace tilesim

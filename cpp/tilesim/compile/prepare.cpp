@@ -1,0 +1,197 @@
+#include "tilesim/compile/prepare.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/graph/passes.hpp"
+#include "tilesim/kernels/kernels.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+constexpr std::int64_t fold_limit = 1 << 16;  ///< elements: per-channel vectors are folded, weights are not
+
+ValueId add_value(GraphFunction& function, const std::string& stem, TensorType type) {
+  std::string name = stem;
+  const auto taken = [&] {
+    return std::any_of(function.values.begin(), function.values.end(), [&](const Value& value) { return value.name == name; });
+  };
+  for (int i = 1; taken(); ++i) name = stem + "." + std::to_string(i);
+  function.values.push_back({name, std::move(type)});
+  return static_cast<ValueId>(function.values.size()) - 1;
+}
+
+bool flag(const Machine& machine, const char* key) {
+  const Json* section = machine.lowering.is_null() ? nullptr : machine.lowering.find("fusion");
+  const Json* found = section ? section->find(key) : nullptr;
+  return found && found->as_bool();
+}
+
+/// y = normalize(x, scale, bias) -> n = normalize(x); y = n * scale + bias, with n stored (a view lies between them on that chip).
+void split_affine(GraphFunction& function, std::set<std::string>& kept_apart) {
+  std::vector<Op> ops;
+  for (Op& op : function.ops) {
+    const std::string mode = op.kind == Kind::normalize ? op.attributes.text("mode", "layer") : "";
+    if ((mode != "layer" && mode != "rms") || op.operands.size() < 2) {
+      ops.push_back(std::move(op));
+      continue;
+    }
+    ValueId scale = op.operands[1], bias = op.operands.size() > 2 ? op.operands[2] : no_value;
+    const ValueId result = op.results[0];
+    const TensorType type = function.value(result).type;
+    const ValueId normalized = add_value(function, op.name + ".normalized", type);
+    kept_apart.insert(function.value(normalized).name);
+    const std::string name = op.name, source = op.source;
+    op.operands.resize(1);
+    op.results[0] = normalized;
+    op.name += ".normalized";
+    ops.push_back(std::move(op));
+    ValueId current = normalized;
+    const auto apply = [&](const char* which, ValueId operand, bool last) {
+      Op step;
+      step.kind = Kind::elementwise;
+      step.name = last ? name : name + "." + which;
+      step.source = source;
+      step.attributes.set("function", std::string(which));
+      step.operands = {current, operand};
+      current = last ? result : add_value(function, name + "." + which, type);
+      step.results = {current};
+      ops.push_back(std::move(step));
+    };
+    if (scale != no_value) apply("multiply", scale, bias == no_value);
+    if (bias != no_value) apply("add", bias, true);
+  }
+  function.ops = std::move(ops);
+}
+
+/// Interior zeros of an input-dilated convolution become a pad of their own, timed like any other.
+void materialize_input_dilation(GraphFunction& function) {
+  std::vector<Op> ops;
+  for (Op& op : function.ops) {
+    const std::vector<std::int64_t> dilation =
+        op.kind == Kind::convolution ? op.attributes.integers("input_dilation", {}) : std::vector<std::int64_t>{};
+    if (std::all_of(dilation.begin(), dilation.end(), [](std::int64_t d) { return d == 1; })) {
+      ops.push_back(std::move(op));
+      continue;
+    }
+    const std::string labels = op.attributes.text("x_labels");
+    TensorType type = function.value(op.operands[0]).type;
+    std::vector<std::int64_t> zeros(type.shape.size(), 0), interior = zeros;
+    std::size_t spatial = 0;
+    for (std::size_t axis = 0; axis < labels.size(); ++axis) {
+      if (labels[axis] == 'N' || labels[axis] == 'C') continue;
+      interior[axis] = dilation[spatial++] - 1;
+      type.shape[axis] = std::max<std::int64_t>(0, (type.shape[axis] - 1) * (interior[axis] + 1) + 1);
+    }
+    Op pad;
+    pad.kind = Kind::pad;
+    pad.name = op.name + ".dilated";
+    pad.operands = {op.operands[0]};
+    pad.attributes.set("low", zeros);
+    pad.attributes.set("high", zeros);
+    pad.attributes.set("interior", interior);
+    pad.attributes.set("mode", std::string("constant"));
+    pad.results = {add_value(function, pad.name, type)};
+    op.operands[0] = pad.results[0];
+    op.attributes.set("input_dilation", std::vector<std::int64_t>(dilation.size(), 1));
+    ops.push_back(std::move(pad));
+    ops.push_back(std::move(op));
+  }
+  function.ops = std::move(ops);
+}
+
+/// An image of few items enters in its own order; convolutions read it with channels minor: a timed copy.
+void copy_images(GraphFunction& function) {
+  std::vector<Op> ops;
+  for (Op& op : function.ops) {
+    const bool entry = op.kind == Kind::convolution &&
+                       std::find(function.inputs.begin(), function.inputs.end(), op.operands[0]) != function.inputs.end();
+    if (entry && function.value(op.operands[0]).type.shape[op.attributes.text("x_labels").find('N')] < 8) {
+      Op copy;
+      copy.kind = Kind::copy;
+      copy.name = op.name + ".channels_minor";
+      copy.operands = {op.operands[0]};
+      copy.attributes.set("layout", true);
+      copy.results = {add_value(function, copy.name, function.value(op.operands[0]).type)};
+      op.operands[0] = copy.results[0];
+      ops.push_back(std::move(copy));
+    }
+    ops.push_back(std::move(op));
+  }
+  function.ops = std::move(ops);
+}
+
+}  // namespace
+
+Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions&) {
+  Prepared prepared{graph, {}};
+  Graph& work = prepared.graph;
+  if (flag(machine, "keep_affine_apart"))
+    for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
+  for (GraphFunction& function : work.functions) materialize_input_dilation(function);
+  expand(work);
+  fold_constants(
+      work,
+      [](const Graph& g, const GraphFunction& f, const Op& op, const std::vector<Array>& operands) {
+        return evaluate_op(g, f, op, operands);
+      },
+      fold_limit);
+  merge_common_subexpressions(work);
+  remove_no_ops(work);
+  remove_dead_code(work);
+  if (!machine.layout.tile.empty())
+    for (GraphFunction& function : work.functions) copy_images(function);
+  return prepared;
+}
+
+std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction& function) {
+  std::map<ValueId, double> scalars;
+  for (const Op& op : function.ops) {
+    if (op.kind != Kind::constant) continue;
+    const Weight& weight = graph.weights.at(op.attributes.text("reference"));
+    if (weight.source != Weight::Source::data || weight.data.size() != 1) continue;
+    scalars[op.results[0]] = weight.data.at(0);
+  }
+  return scalars;
+}
+
+namespace {
+
+/// Torch's order is kept if padding it costs less than a quarter; otherwise the largest dimensions become minor
+/// (PyTorch/XLA layout_manager.cpp).
+std::vector<int> entry_order(const Shape& shape, const Shape& tile) {
+  const int rank = static_cast<int>(shape.size());
+  std::vector<int> order;
+  for (int axis = rank - 1; axis >= 0; --axis) order.push_back(axis);
+  if (rank < 2) return order;
+  const auto size = [&](int axis) { return static_cast<double>(std::max<std::int64_t>(1, shape[static_cast<std::size_t>(axis)])); };
+  const double padded = static_cast<double>(round_up(static_cast<std::int64_t>(size(order[0])), tile[1])) *
+                        static_cast<double>(round_up(static_cast<std::int64_t>(size(order[1])), tile[0]));
+  if (padded < 1.25 * size(order[0]) * size(order[1])) return order;
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return size(a) > size(b); });
+  return order;
+}
+
+}  // namespace
+
+void assign_layouts(const GraphFunction& function, const Machine& machine, program::Program& program) {
+  const Shape& tile = machine.layout.tile;
+  if (tile.empty()) return;
+  const bool convolves =
+      std::any_of(function.ops.begin(), function.ops.end(), [](const Op& op) { return op.kind == Kind::convolution; });
+  for (program::Tensor& tensor : program.tensors) {
+    if (!tensor.tile.empty() || tensor.shape.size() < 2) continue;
+    Shape shape;
+    for (const Expr& extent : tensor.shape) shape.push_back(extent.value());
+    tensor.tile = tile;
+    const bool outside = tensor.role == program::Role::input || tensor.role == program::Role::weight;
+    if (convolves && shape.size() == 4 && tensor.role == program::Role::weight) tensor.minor_to_major = {0, 1, 3, 2};  // [kh][kw][I][O]
+    else if (convolves && shape.size() == 4 && !outside)  // [H][W][N][C], or columns over the sublanes for few images
+      tensor.minor_to_major = shape[0] >= tile[0] ? std::vector<int>{1, 0, 3, 2} : std::vector<int>{1, 3, 0, 2};
+    else if (outside) tensor.minor_to_major = entry_order(shape, tile);
+  }
+}
+
+}  // namespace tilesim::lower

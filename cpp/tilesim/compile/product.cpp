@@ -1,0 +1,385 @@
+#include "tilesim/compile/product.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+DType accumulator_dtype(DType dtype, const Numerics& numerics) {
+  if (is_float(dtype)) return dtype == DType::f64 ? DType::f64 : numerics.accumulate;
+  return bits(dtype) >= 32 ? DType::i64 : DType::i32;
+}
+
+/// Sorts the domain's dims into rows (only a), columns (only b), contraction (both, reduced) and batch (both, kept).
+void classify(mapping::Problem& problem) {
+  const auto uses = [](const Access& access, int dim) {
+    for (const AxisAccess& axis : access.axes)
+      for (const AxisAccess::Term& term : axis.terms)
+        if (term.dim == dim) return true;
+    return false;
+  };
+  for (int dim = 0; dim < static_cast<int>(problem.domain.extents.size()); ++dim) {
+    const bool a = uses(problem.domain.operands[0], dim), b = uses(problem.domain.operands[1], dim);
+    if (problem.domain.reduction[static_cast<std::size_t>(dim)]) problem.k_dims.push_back(dim);
+    else if (a && b) problem.batch_dims.push_back(dim);
+    else if (b) problem.n_dims.push_back(dim);
+    else problem.m_dims.push_back(dim);
+  }
+}
+
+/// The contraction dim that lies innermost in the array: the one with unit coefficient alone on an axis (channels), last.
+void order_contraction(mapping::Problem& problem) {
+  const auto alone = [&](int dim) {
+    for (const AxisAccess& axis : problem.domain.operands[0].axes)
+      if (axis.terms.size() == 1 && axis.terms[0].dim == dim) return true;
+    return false;
+  };
+  std::stable_partition(problem.k_dims.begin(), problem.k_dims.end(), [&](int dim) { return !alone(dim); });
+}
+
+std::vector<int> layout_of(const Context& context, ValueId value) {
+  const Placement& placement = context.placements[static_cast<std::size_t>(value)];
+  const program::Tensor* tensor = context.program.find_tensor(placement.tensor);
+  return tensor && placement.identity ? tensor->minor_to_major : std::vector<int>{};
+}
+
+}  // namespace
+
+mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
+  const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
+  mapping::Problem problem;
+  problem.operation = op.name;
+  problem.domain = domain(context.function, op);
+  const Numerics& numerics = context.machine.core.array.numerics;
+  for (int i = 0; i < 2; ++i) {
+    const ValueId value = op.operands[static_cast<std::size_t>(i)];
+    const TensorType& type = context.value(value).type;
+    const bool placed = context.placed(value);
+    problem.dtypes.push_back(placed ? context.placements[static_cast<std::size_t>(value)].dtype : type.dtype);
+    problem.memory_dtypes.push_back(problem.dtypes.back());
+    problem.shapes.push_back(type.shape);
+    problem.minor_to_major.push_back(placed ? layout_of(context, value) : std::vector<int>{});
+  }
+  const TensorType& result = context.value(op.results[0]).type;
+  problem.dtypes.push_back(accumulator_dtype(context.value(op.operands[0]).type.dtype, numerics));
+  problem.memory_dtypes.push_back(result.dtype);
+  problem.shapes.push_back(result.shape);
+  const ValueId stored = kernel.outputs.empty() ? op.results[0] : kernel.outputs[0];
+  problem.minor_to_major.push_back(context.placed(stored) ? layout_of(context, stored) : std::vector<int>{});
+  classify(problem);
+  order_contraction(problem);
+  std::int64_t extra = 0;
+  const std::size_t elements = static_cast<std::size_t>(std::max<std::int64_t>(1, element_count(result.shape)));
+  for (ValueId input : kernel.inputs) {
+    if (input == op.operands[0] || input == op.operands[1]) continue;
+    const TensorType& type = context.value(input).type;
+    if (static_cast<std::size_t>(element_count(type.shape)) == elements) extra += 2 * host_bytes(type.dtype);
+  }
+  const bool converts = kernel.ops.size() > 1 || result.dtype != problem.dtypes[2] || op.operands.size() > 2;
+  for (ValueId output : kernel.outputs) extra += converts ? 2 * host_bytes(context.value(output).type.dtype) : 0;
+  problem.extra_bytes_per_result_element = extra;
+  return problem;
+}
+
+mapping::Nest product_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem) {
+  const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
+  if (const auto given = context.options.mappings.find(op.name); given != context.options.mappings.end()) {
+    const mapping::Legality verdict = mapping::legal(problem, given->second, context.machine);
+    if (!verdict.legal) throw UserError({"the mapping given for this operation is not legal: " + verdict.reason, op.name, {}, {}, {}});
+    return given->second;
+  }
+  if (auto nest = profile_nest(context.machine, problem, op.kind == Kind::convolution)) return *nest;
+  return mapping::heuristic(problem, context.machine);
+}
+
+ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
+    : context_(context), kernel_(kernel), anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
+      problem_(product_problem(context, kernel)), nest_(product_nest(context, kernel, problem_)), domain_(problem_.domain),
+      arrays_(context.machine.core.array.count) {
+  for (int index : kernel.ops)
+    if (index != kernel.anchor) fused_ops_.insert(index);
+  for (const AxisAccess& axis : domain_.results[0].axes) result_dim_.push_back(axis.terms.empty() ? -1 : axis.terms.back().dim);
+}
+
+bool ProductLowering::loops(int dim) const { return trips(dim) > 1; }
+
+std::int64_t ProductLowering::trips(int dim) const {
+  const auto d = static_cast<std::size_t>(dim);
+  return ceil_div(domain_.extents[d], nest_.tiles[d]);
+}
+
+Expr ProductLowering::start(int dim) const {
+  if (!loops(dim)) return 0;
+  return Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]) * Expr(nest_.tiles[static_cast<std::size_t>(dim)]);
+}
+
+Expr ProductLowering::extent(int dim) const {
+  const auto d = static_cast<std::size_t>(dim);
+  const std::int64_t whole = domain_.extents[d], tile = std::min(nest_.tiles[d], whole);
+  if (!loops(dim) || whole % tile == 0) return tile;
+  return min(Expr(tile), Expr(whole) - start(dim));
+}
+
+Expr ProductLowering::axis_start(const AxisAccess& axis) const {
+  Expr sum(axis.constant);
+  for (const AxisAccess::Term& term : axis.terms) {
+    sum = sum + start(term.dim) * Expr(term.coefficient);
+    if (term.coefficient < 0) sum = sum + (extent(term.dim) - Expr(1)) * Expr(term.coefficient);
+  }
+  return sum;
+}
+
+Expr ProductLowering::axis_extent(const AxisAccess& axis) const {
+  Expr sum(1);
+  for (const AxisAccess::Term& term : axis.terms) sum = sum + (extent(term.dim) - Expr(1)) * Expr(std::abs(term.coefficient));
+  return sum;
+}
+
+std::size_t ProductLowering::operand_level(const Access& access) const {
+  std::size_t level = 0;
+  for (std::size_t i = 0; i < nest_.order.size(); ++i)
+    for (const AxisAccess& axis : access.axes)
+      for (const AxisAccess::Term& term : axis.terms)
+        if (term.dim == nest_.order[i] && loops(nest_.order[i])) level = i + 1;
+  return level;
+}
+
+void ProductLowering::add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator,
+                               std::vector<std::string> consumers) {
+  program::Slot slot;
+  slot.name = name;
+  slot.dtype = dtype;
+  slot.elements = std::max<std::int64_t>(1, elements);
+  slot.depth = depth;
+  slot.accumulator = accumulator;
+  slot.consumers = std::move(consumers);
+  scope_.slots.push_back(std::move(slot));
+}
+
+void ProductLowering::make_operand(int index) {
+  Operand& operand = operands_[index];
+  operand.value = anchor_.operands[static_cast<std::size_t>(index)];
+  operand.slot = index == 0 ? "a" : "b";
+  operand.prologue = !context_.placed(operand.value);
+  const Access& access = domain_.operands[static_cast<std::size_t>(index)];
+  std::vector<std::int64_t> extents;
+  for (const AxisAccess& axis : access.axes) {
+    std::int64_t extent = 1;
+    for (const AxisAccess::Term& term : axis.terms) {
+      const auto d = static_cast<std::size_t>(term.dim);
+      extent += std::abs(term.coefficient) * (std::min(nest_.tiles[d], domain_.extents[d]) - 1);
+    }
+    extents.push_back(extent);
+  }
+  operand.slot_strides = row_major_strides(extents);
+  add_slot(operand.slot, problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents),
+           nest_.depths[static_cast<std::size_t>(index)], false, mma_queues());
+  if (!operand.prologue) return;
+  for (ValueId value : leaves_of({operand.value})) make_leaf(value, prologue_leaves_[index], operand.slot + "_in", access);
+}
+
+std::set<ValueId> ProductLowering::leaves_of(std::vector<ValueId> pending) const {
+  std::set<ValueId> leaves, seen;
+  while (!pending.empty()) {
+    const ValueId value = pending.back();
+    pending.pop_back();
+    if (value == no_value || value == anchor_.results[0] || context_.scalars.count(value) || !seen.insert(value).second) continue;
+    const auto producer = std::find_if(kernel_.ops.begin(), kernel_.ops.end(), [&](int op) {
+      const Op& candidate = context_.function.ops[static_cast<std::size_t>(op)];
+      return op != kernel_.anchor && candidate.results[0] == value;
+    });
+    if (producer == kernel_.ops.end()) {
+      leaves.insert(value);
+      continue;
+    }
+    for (ValueId operand : context_.function.ops[static_cast<std::size_t>(*producer)].operands) pending.push_back(operand);
+  }
+  return leaves;
+}
+
+void ProductLowering::make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access, std::vector<int> axis_of) {
+  Leaf leaf;
+  leaf.value = value;
+  leaf.slot = stem + std::to_string(leaves.size());
+  leaf.axis_of = std::move(axis_of);
+  const Shape& shape = context_.value(value).type.shape;
+  if (leaf.axis_of.empty())  // numpy alignment: trailing axes match
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) leaf.axis_of.push_back(static_cast<int>(axis + access.axes.size() - shape.size()));
+  std::vector<std::int64_t> extents;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    std::int64_t extent = 1;
+    if (shape[axis] > 1)
+      for (const AxisAccess::Term& term : access.axes[static_cast<std::size_t>(leaf.axis_of[axis])].terms) {
+        const auto d = static_cast<std::size_t>(term.dim);
+        extent += std::abs(term.coefficient) * (std::min(nest_.tiles[d], domain_.extents[d]) - 1);
+      }
+    extents.push_back(extent);
+  }
+  leaf.slot_strides = row_major_strides(extents);
+  const DType dtype = context_.placements[static_cast<std::size_t>(value)].dtype;
+  add_slot(leaf.slot, dtype, element_count(extents), 2, false, {"vector"});
+  leaves.push_back(std::move(leaf));
+}
+
+void ProductLowering::make_accumulator() {
+  bool inside = false;
+  accumulator_level_ = 0;
+  for (std::size_t i = 0; i < nest_.order.size(); ++i) {
+    const int dim = nest_.order[i];
+    if (!loops(dim)) continue;
+    if (domain_.reduction[static_cast<std::size_t>(dim)]) inside = true;
+    else if (inside) whole_.push_back(dim);
+    else accumulator_level_ = i + 1;
+  }
+  std::vector<std::int64_t> extents;
+  for (const AxisAccess& axis : domain_.results[0].axes) {
+    std::int64_t extent = 1;
+    for (const AxisAccess::Term& term : axis.terms) {
+      const auto d = static_cast<std::size_t>(term.dim);
+      const bool full = std::find(whole_.begin(), whole_.end(), term.dim) != whole_.end();
+      extent += term.coefficient * ((full ? domain_.extents[d] : std::min(nest_.tiles[d], domain_.extents[d])) - 1);
+    }
+    extents.push_back(extent);
+  }
+  accumulator_strides_ = row_major_strides(extents);
+  const DType stored = context_.placements[static_cast<std::size_t>(kernel_.outputs[0])].dtype;
+  direct_ = kernel_.outputs.size() == 1 && kernel_.outputs[0] == anchor_.results[0] && anchor_.operands.size() < 3 && stored == problem_.dtypes[2];
+  add_slot("c", problem_.dtypes[2], element_count(extents), nest_.depths[2], context_.machine.core.scratchpad.accumulator_bytes > 0,
+           {direct_ ? "store0" : "vector"});
+}
+
+void ProductLowering::make_epilogue() {
+  if (direct_) return;
+  const Access& result = domain_.results[0];
+  if (anchor_.operands.size() > 2 && anchor_.operands[2] != no_value) {
+    std::vector<int> axis_of;
+    if (anchor_.kind == Kind::convolution) axis_of.push_back(static_cast<int>(anchor_.attributes.text("y_labels").find('C')));
+    bias_leaf_ = static_cast<int>(epilogue_leaves_.size());
+    make_leaf(anchor_.operands[2], epilogue_leaves_, "e", result, axis_of);
+  }
+  for (ValueId value : leaves_of(kernel_.outputs)) make_leaf(value, epilogue_leaves_, "e", result);
+}
+
+void ProductLowering::make_outputs() {
+  if (direct_) return;
+  for (ValueId value : kernel_.outputs) {
+    Output output;
+    output.value = value;
+    output.slot = "out" + std::to_string(outputs_.size());
+    for (int op : fused_ops_) {
+      const Op& candidate = context_.function.ops[static_cast<std::size_t>(op)];
+      if (candidate.kind != Kind::reduce || candidate.results[0] != value) continue;
+      output.op = op;
+      for (std::int64_t dim : candidate.attributes.integers("dims")) output.reduce.push_back(static_cast<int>(dim));
+    }
+    std::vector<std::int64_t> extents;
+    for (std::size_t axis = 0; axis < result_dim_.size(); ++axis) {
+      const bool reduced = std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) != output.reduce.end();
+      std::int64_t extent = 1;
+      for (const AxisAccess::Term& term : domain_.results[0].axes[axis].terms) {
+        const auto d = static_cast<std::size_t>(term.dim);
+        extent += term.coefficient * (std::min(nest_.tiles[d], domain_.extents[d]) - 1);
+      }
+      extents.push_back(reduced ? 1 : extent);
+    }
+    output.slot_strides = row_major_strides(extents);
+    for (int axis : output.reduce) output.slot_strides[static_cast<std::size_t>(axis)] = 0;
+    add_slot(output.slot, context_.placements[static_cast<std::size_t>(value)].dtype, element_count(extents), 2, false, {"store0"});
+    outputs_.push_back(std::move(output));
+  }
+}
+
+/// A reduction in the epilogue combines whole rows: its columns must lie in one tile.
+void ProductLowering::keep_reduced_columns_whole() {
+  for (int op : fused_ops_) {
+    const Op& candidate = context_.function.ops[static_cast<std::size_t>(op)];
+    if (candidate.kind != Kind::reduce) continue;
+    for (std::int64_t axis : candidate.attributes.integers("dims")) {
+      const auto dim = static_cast<std::size_t>(result_dim_[static_cast<std::size_t>(axis)]);
+      nest_.tiles[dim] = domain_.extents[dim];
+    }
+  }
+  for (int step = 0; step < 64 && !mapping::legal(problem_, nest_, context_.machine).legal; ++step)
+    for (int dim : problem_.m_dims) {
+      std::int64_t& tile = nest_.tiles[static_cast<std::size_t>(dim)];
+      tile = std::max<std::int64_t>(1, ceil_div(std::min(tile, domain_.extents[static_cast<std::size_t>(dim)]), 2));
+    }
+}
+
+/// Arrays share the columns when there are enough of them, otherwise the rows.
+void ProductLowering::choose_split() {
+  if (arrays_ < 2) return;
+  const auto tile = [&](int dim) { return std::min(nest_.tiles[static_cast<std::size_t>(dim)], domain_.extents[static_cast<std::size_t>(dim)]); };
+  const std::int64_t columns = context_.machine.core.array.columns;
+  for (int dim : problem_.n_dims)
+    if (tile(dim) > columns * (arrays_ - 1)) split_dim_ = dim;
+  if (split_dim_ >= 0) {
+    split_chunk_ = round_up(ceil_div(tile(split_dim_), arrays_), columns);
+    return;
+  }
+  for (const auto* dims : {&problem_.m_dims, &problem_.n_dims, &problem_.batch_dims})
+    for (int dim : *dims)
+      if (tile(dim) > 1 && (split_dim_ < 0 || tile(dim) > tile(split_dim_))) split_dim_ = dim;
+  if (split_dim_ < 0) arrays_ = 1;
+  else split_chunk_ = ceil_div(tile(split_dim_), arrays_);
+}
+
+program::Block ProductLowering::level(std::size_t depth) {
+  program::Block block;
+  for (int i = 0; i < 2; ++i)
+    if (operand_level(domain_.operands[static_cast<std::size_t>(i)]) == depth) {
+      if (operands_[i].prologue) emit_prologue(i, block);
+      else emit_load(i, block);
+    }
+  if (accumulator_level_ == depth) block.push_back(on("", program::Acquire{"c", mma_queues()}));
+  if (depth == nest_.order.size()) {
+    emit_mma(block);
+    if (!whole_.empty()) {
+      Expr last = 1;  // this window's sum is complete once every reduction loop is in its last trip
+      for (int dim : nest_.order)
+        if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
+          last = min(last, equal(Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(trips(dim) - 1)));
+      program::If done{last, {}, {}};
+      emit_finish(done.then);
+      block.push_back(on("", std::move(done)));
+    }
+  } else {
+    const int dim = nest_.order[depth];
+    program::Block inner = level(depth + 1);
+    if (loops(dim)) block.push_back(loop("i_" + domain_.names[static_cast<std::size_t>(dim)], Expr(trips(dim)), std::move(inner)));
+    else std::move(inner.begin(), inner.end(), std::back_inserter(block));
+  }
+  if (accumulator_level_ == depth) {
+    if (whole_.empty()) emit_finish(block);
+    block.push_back(on(direct_ ? "store0" : "vector", program::Release{"c", 0}));
+  }
+  for (int i = 0; i < 2; ++i)
+    if (operand_level(domain_.operands[static_cast<std::size_t>(i)]) == depth) emit_release(i, block);
+  return block;
+}
+
+program::Scope ProductLowering::lower() {
+  scope_.kernel = kernel_.name;
+  std::string operations;
+  for (int op : kernel_.ops) operations += (operations.empty() ? "" : "+") + context_.function.ops[static_cast<std::size_t>(op)].name;
+  scope_.operation = operations;
+  scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
+  scope_.barrier = context_.machine.core.kernel_barrier;
+  keep_reduced_columns_whole();
+  choose_split();
+  for (int i = 0; i < 2; ++i) make_operand(i);
+  make_accumulator();
+  make_epilogue();
+  make_outputs();
+  scope_.body = level(0);
+  assign_addresses(scope_, context_.machine);
+  return std::move(scope_);
+}
+
+program::Scope lower_product(Context& context, const Kernel& kernel) { return ProductLowering(context, kernel).lower(); }
+
+}  // namespace tilesim::lower

@@ -1,0 +1,111 @@
+// Lowering of contract and convolution: parts shared by product*.cpp.
+#pragma once
+
+#include <optional>
+
+#include "tilesim/compile/plan.hpp"
+#include "tilesim/mapping/nest.hpp"
+
+namespace tilesim::lower {
+
+/// The mapping problem of a kernel's anchor.
+mapping::Problem product_problem(const Context& context, const Kernel& kernel);
+
+/// The nest to use: from the table, from the machine's lowering profile, or by heuristic.
+mapping::Nest product_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem);
+
+/// The profile's nest for this problem, or none when the profile has no rule for it (profile.cpp).
+std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution);
+
+/// One product kernel being lowered.
+class ProductLowering {
+ public:
+  ProductLowering(Context& context, const Kernel& kernel);
+  program::Scope lower();
+
+ private:
+  struct Operand {
+    ValueId value = no_value;
+    std::string slot;
+    std::vector<std::int64_t> slot_strides;  ///< per value axis
+    bool prologue = false;
+  };
+  /// A further input of the epilogue or prologue: broadcasts to `shape`.
+  struct Leaf {
+    ValueId value = no_value;
+    std::string slot;
+    std::vector<std::int64_t> slot_strides;
+    std::vector<int> axis_of;                ///< result (or operand) axis of each of its axes
+  };
+  /// A value that the epilogue stores.
+  struct Output {
+    ValueId value = no_value;
+    std::string slot;
+    std::vector<std::int64_t> slot_strides;  ///< per result axis; 0 along reduced ones
+    std::vector<int> reduce;                 ///< result axes
+    int op = -1;                             ///< the reduce operation, or -1
+  };
+
+  // product.cpp
+  void make_operand(int index);
+  void make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access, std::vector<int> axis_of = {});
+  /// Stored values that computing `pending` from the kernel's operations reads.
+  std::set<ValueId> leaves_of(std::vector<ValueId> pending) const;
+  void make_accumulator();
+  void make_epilogue();
+  void make_outputs();
+  void choose_split();
+  void keep_reduced_columns_whole();
+  void add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator, std::vector<std::string> consumers);
+  program::Block level(std::size_t depth);
+  bool loops(int dim) const;
+  std::int64_t trips(int dim) const;
+  Expr start(int dim) const;
+  Expr extent(int dim) const;
+  Expr axis_start(const AxisAccess& axis) const;
+  Expr axis_extent(const AxisAccess& axis) const;
+  std::size_t operand_level(const Access& access) const;
+
+  // product_emit.cpp
+  void emit_load(int index, program::Block& block);
+  void emit_prologue(int index, program::Block& block);
+  void emit_release(int index, program::Block& block);
+  void emit_mma(program::Block& block);
+  void emit_one_mma(std::int64_t array, program::Block& block);
+  void emit_finish(program::Block& block);
+  void emit_epilogue(program::Block& block);
+  void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent, program::Block& block);
+  program::View leaf_view(const Leaf& leaf, const std::vector<Expr>& extent) const;
+  program::View product_view(const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides,
+                             const std::vector<int>& dims, std::int64_t array) const;
+  Expr split_extent(std::int64_t array) const;
+  Expr window_offset() const;
+  Expr window_pieces() const;
+  std::vector<Expr> result_start() const;
+  std::vector<Expr> result_extent() const;
+  std::string load_queue(int index) const;
+  std::vector<std::string> mma_queues() const;
+
+  Context& context_;
+  const Kernel& kernel_;
+  const Op& anchor_;
+  mapping::Problem problem_;
+  mapping::Nest nest_;
+  Domain domain_;
+  program::Scope scope_;
+  Operand operands_[2];
+  std::vector<Leaf> prologue_leaves_[2], epilogue_leaves_;
+  std::vector<Output> outputs_;
+  int bias_leaf_ = -1;                             ///< index into epilogue_leaves_ of the anchor's own bias
+  std::set<int> fused_ops_;                        ///< elementwise and reduce operations of the kernel
+  std::vector<std::int64_t> accumulator_strides_;  ///< per result axis
+  std::vector<int> result_dim_;                    ///< domain dim of each result axis
+  std::vector<int> whole_;                         ///< result dims whose loops run inside a reduction loop
+  std::size_t accumulator_level_ = 0;              ///< number of loops outside the accumulator's acquire
+  std::int64_t arrays_ = 1;
+  int split_dim_ = -1;                             ///< dim divided over the arrays
+  std::int64_t split_chunk_ = 0;
+  bool direct_ = false;                            ///< stored straight from the accumulator
+};
+
+}  // namespace tilesim::lower

@@ -1,0 +1,125 @@
+// Nests by the machine's lowering profile: rules of a real chip's compiler, as data in the machine's file.
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/product.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+std::int64_t number(const Json& rules, const char* key, std::int64_t fallback) {
+  const Json* found = rules.find(key);
+  return found ? found->as_int() : fallback;
+}
+
+/// Bytes of a region in the chip's padded layout: minor axis to `tile[1]`, second minor to `tile[0]`.
+std::int64_t padded_bytes(const Machine& machine, const mapping::Problem& problem, const mapping::Nest& nest, std::size_t operand) {
+  const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+  const std::vector<int>& order = problem.minor_to_major[operand];
+  std::int64_t bytes = bits(problem.memory_dtypes[operand]) / 8;
+  for (std::size_t axis = 0; axis < access.axes.size(); ++axis) {
+    std::int64_t extent = 1;
+    for (const AxisAccess::Term& term : access.axes[axis].terms) {
+      const auto d = static_cast<std::size_t>(term.dim);
+      extent += term.coefficient * (std::min(nest.tiles[d], problem.domain.extents[d]) - 1);
+    }
+    extent = std::min(extent, problem.shapes[operand][axis]);
+    const std::size_t rank = access.axes.size();
+    const std::size_t minor = order.empty() ? rank - 1 : static_cast<std::size_t>(order[0]);
+    const std::size_t second = rank < 2 ? rank : order.empty() ? rank - 2 : static_cast<std::size_t>(order[1]);
+    if (machine.layout.tile.size() == 2) {
+      if (axis == minor) extent = round_up(extent, machine.layout.tile[1]);
+      if (axis == second) extent = round_up(extent, machine.layout.tile[0]);
+    }
+    bytes *= extent;
+  }
+  return bytes;
+}
+
+std::int64_t& tile(mapping::Nest& nest, int dim) { return nest.tiles[static_cast<std::size_t>(dim)]; }
+
+std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups) {
+  std::vector<int> all;
+  for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
+  return all;
+}
+
+/// Products: the left operand is a stationary panel (loaded whole, not overlapped), the right one streams in windows of columns.
+mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
+  const std::int64_t panel = number(rules, "panel_bytes", 8 << 20);
+  const std::int64_t columns = number(rules, "window_columns", 256);
+  const std::int64_t split_rows_above = number(rules, "split_rows_above", 512);
+  mapping::Nest nest{problem.domain.extents, concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}), {1, 2, 2}};
+  for (int dim : problem.batch_dims) {
+    nest.depths[0] = problem.domain.extents[static_cast<std::size_t>(dim)] > 1 ? 2 : nest.depths[0];
+    tile(nest, dim) = 1;
+  }
+  if (!problem.n_dims.empty()) tile(nest, problem.n_dims.back()) = std::min(columns, tile(nest, problem.n_dims.back()));
+  const std::int64_t whole = padded_bytes(machine, problem, nest, 0);
+  if (whole > panel && !problem.m_dims.empty() && !problem.k_dims.empty()) {
+    const std::int64_t panels = ceil_div(whole, panel);
+    std::int64_t rows = 1;
+    for (int dim : problem.m_dims) rows *= problem.domain.extents[static_cast<std::size_t>(dim)];
+    if (rows > split_rows_above) {
+      std::int64_t& size = tile(nest, problem.m_dims.back());
+      size = std::min(size, round_up(ceil_div(size, panels), 8));
+    } else {
+      // Few rows: the contraction is cut instead; sums of all columns stay on chip meanwhile.
+      std::int64_t& size = tile(nest, problem.k_dims.back());
+      size = std::min(size, round_up(ceil_div(size, panels), machine.core.array.rows));
+      nest.order = concatenate({&problem.batch_dims, &problem.m_dims, &problem.k_dims, &problem.n_dims});
+      nest.depths[2] = 1;
+    }
+  }
+  return nest;
+}
+
+/// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise load, compute and
+/// store take turns, and the plane is cut into rows where even one does not fit.
+mapping::Nest plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
+  const std::int64_t images = number(rules, "images", 8);
+  mapping::Nest nest{problem.domain.extents, concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}), {2, 1, 2}};
+  int image_dim = -1, row_dim = -1;
+  for (int dim : problem.m_dims)
+    for (const AxisAccess& axis : problem.domain.operands[0].axes)
+      if (!axis.terms.empty() && axis.terms[0].dim == dim) {
+        if (axis.terms.size() == 1) image_dim = dim;
+        else if (row_dim < 0) row_dim = dim;
+      }
+  for (int dim : problem.batch_dims) tile(nest, dim) = 1;
+  if (image_dim >= 0) tile(nest, image_dim) = std::min(images, tile(nest, image_dim));
+  const auto bytes = [&](std::size_t operand) { return padded_bytes(machine, problem, nest, operand); };
+  const bool groups = image_dim >= 0 && problem.domain.extents[static_cast<std::size_t>(image_dim)] > tile(nest, image_dim);
+  const std::int64_t capacity = machine.core.scratchpad.bytes;
+  if (groups && 2 * (bytes(0) + bytes(2)) + bytes(1) <= capacity) return nest;
+  nest.depths = {1, 1, 1};
+  if (row_dim >= 0) {
+    std::int64_t& rows = tile(nest, row_dim);
+    while (rows > 1 && bytes(0) + bytes(2) + std::min(bytes(1), capacity / 4) > capacity) rows -= ceil_div(rows, 16);
+    const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(row_dim)];
+    rows = ceil_div(extent, ceil_div(extent, rows));  // equal pieces
+  }
+  const bool whole = !groups && (row_dim < 0 || tile(nest, row_dim) == problem.domain.extents[static_cast<std::size_t>(row_dim)]);
+  if ((whole || bytes(0) + bytes(1) + bytes(2) > capacity) && !problem.n_dims.empty()) {  // weights stream while the array computes
+    std::int64_t& columns = tile(nest, problem.n_dims.back());
+    columns = std::min(columns, machine.core.array.columns * machine.core.array.count);
+    nest.depths[1] = 2;
+  }
+  return nest;
+}
+
+}  // namespace
+
+std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution) {
+  if (machine.lowering.is_null()) return std::nullopt;
+  const Json* rules = machine.lowering.find(convolution ? "convolution" : "product");
+  if (!rules) return std::nullopt;
+  mapping::Nest nest = convolution ? plane_nest(machine, problem, *rules) : panel_nest(machine, problem, *rules);
+  if (mapping::legal(problem, nest, machine).legal) return nest;
+  nest.depths = {1, 1, 1};
+  if (mapping::legal(problem, nest, machine).legal) return nest;
+  return std::nullopt;  // the rules do not fit this shape: the general heuristic decides
+}
+
+}  // namespace tilesim::lower

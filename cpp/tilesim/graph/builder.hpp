@@ -1,0 +1,46 @@
+// Builds a GraphFunction of a Graph operation by operation, inferring types as it goes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tilesim/graph/kind.hpp"
+
+namespace tilesim {
+
+class Builder {
+ public:
+  /// Builds into `graph.functions[function]`, or a new function called `name`.
+  Builder(Graph& graph, const std::string& name);
+  std::int32_t function_index() const { return function_; }
+
+  ValueId input(const std::string& name, TensorType type);
+  ValueId weight(const std::string& name, Weight weight);  ///< a constant operation; equal names share the weight
+  ValueId scalar(double value, DType dtype);               ///< rank 0 constant
+  /// Generic: any kind. `name` empty: made up from the kind. Throws UserError on a rule violation.
+  std::vector<ValueId> op(Kind kind, std::vector<ValueId> operands, Attributes attributes = {}, const std::string& name = {},
+                          int results = 1, std::vector<std::int32_t> functions = {});
+  // The usual ones.
+  ValueId elementwise(Function function, std::vector<ValueId> operands, const std::string& name = {});
+  ValueId matmul(ValueId a, ValueId b, ValueId bias = no_value, const std::string& name = {});  ///< numpy matmul, batched
+  ValueId convert(ValueId x, DType dtype);
+  ValueId reshape(ValueId x, Shape shape);
+  ValueId transpose(ValueId x, std::vector<std::int64_t> permutation);
+  void output(ValueId value, const std::string& name = {});
+  void alias(int output, int input);
+  const TensorType& type(ValueId value) const;
+  /// Sets graph.main to this function and checks it.
+  void finish();
+
+ private:
+  GraphFunction& body() { return graph_.functions[static_cast<std::size_t>(function_)]; }
+  const GraphFunction& body() const { return graph_.functions[static_cast<std::size_t>(function_)]; }
+  std::string fresh(const std::string& stem);
+
+  Graph& graph_;
+  std::int32_t function_;
+  std::map<std::string, int> used_;
+};
+
+}  // namespace tilesim

@@ -1,0 +1,127 @@
+// The Graph: single-assignment tensors and operations in functions. Kinds are declared in kind.hpp.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tilesim/base/array.hpp"
+#include "tilesim/base/json.hpp"
+
+namespace tilesim {
+
+enum class Kind : std::uint8_t {
+  contract, convolution, elementwise, convert, bitcast, reduce, cumulative, window_reduce, gather, embedding,
+  dynamic_slice, dynamic_update, reshape, transpose, broadcast, slice, reverse, pad, concat, copy, iota, constant,
+  softmax, log_softmax, normalize, batch_norm, attention, call, fused,
+};
+inline constexpr int kind_count = static_cast<int>(Kind::fused) + 1;
+
+/// Index of a value within its function; -1 marks an absent optional operand.
+using ValueId = std::int32_t;
+inline constexpr ValueId no_value = -1;
+
+using Attribute = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>, DType>;
+
+/// Attributes of one operation, sorted by name. Getters throw InternalError when absent without a default: the structural
+/// check guarantees presence and type.
+class Attributes {
+ public:
+  void set(const std::string& name, Attribute value);
+  const Attribute* find(std::string_view name) const;
+  bool flag(std::string_view name, bool fallback = false) const;
+  std::int64_t integer(std::string_view name) const;
+  std::int64_t integer(std::string_view name, std::int64_t fallback) const;
+  double number(std::string_view name) const;
+  double number(std::string_view name, double fallback) const;
+  const std::string& text(std::string_view name) const;
+  std::string text(std::string_view name, const std::string& fallback) const;
+  const std::vector<std::int64_t>& integers(std::string_view name) const;
+  std::vector<std::int64_t> integers(std::string_view name, const std::vector<std::int64_t>& fallback) const;
+  DType dtype(std::string_view name) const;
+  const std::vector<std::pair<std::string, Attribute>>& all() const { return values_; }
+  friend bool operator==(const Attributes&, const Attributes&) = default;
+
+ private:
+  std::vector<std::pair<std::string, Attribute>> values_;
+};
+
+struct TensorType {
+  DType dtype = DType::f32;
+  Shape shape;
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+std::string to_string(const TensorType& type);  ///< "f32[2, 3]"
+
+struct Value {
+  std::string name;  ///< unique within the function
+  TensorType type;
+};
+
+struct Op {
+  std::string name;  ///< unique within the function; shown to users
+  Kind kind = Kind::copy;
+  std::vector<ValueId> operands;
+  std::vector<ValueId> results;
+  Attributes attributes;
+  std::vector<std::int32_t> functions;  ///< callee of call and fused
+  std::string source;                   ///< place in the user's model; may be empty
+};
+
+/// Output `output` of a function overwrites input `input` (state, caches): updated in place or by a timed copy.
+struct Alias {
+  std::int32_t output = 0;
+  std::int32_t input = 0;
+  friend bool operator==(const Alias&, const Alias&) = default;
+};
+
+struct GraphFunction {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::vector<Op> ops;  ///< in an order where producers precede consumers (the check enforces it)
+  std::vector<Alias> aliases;
+
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+};
+
+/// A weight: type plus where its elements come from. Timing needs none of them.
+struct Weight {
+  enum class Source : std::uint8_t { data, random, file };
+  TensorType type;
+  Source source = Source::random;
+  Array data;              ///< source data
+  std::int64_t seed = 0;   ///< source random: uniform in [-scale, scale] (+ offset), counter-based on (seed, name, index)
+  double scale = 0.05;
+  double offset = 0;
+  std::string path;        ///< source file: .npy or raw little-endian, relative to the graph file
+  std::int64_t byte_offset = 0;
+  Array load(const std::string& name) const;
+};
+
+/// A whole model. `constant` operations name their weight by attribute "reference".
+class Graph {
+ public:
+  std::string name;
+  std::vector<GraphFunction> functions;
+  std::int32_t main = 0;
+  std::map<std::string, Weight> weights;
+
+  const GraphFunction& entry() const { return functions[static_cast<std::size_t>(main)]; }
+  GraphFunction& entry() { return functions[static_cast<std::size_t>(main)]; }
+  std::int64_t parameter_count() const;  ///< elements of all weights
+  Json to_json() const;                  ///< schema "tilesim.graph", version 1; weights by reference, small ones (<= 1024 elements) inline
+  static Graph from_json(const Json& json, const std::string& directory = ".");
+};
+
+/// Checks structure, attribute names and types, operand counts, shapes and dtypes against the kinds' rules.
+/// Throws UserError naming function and operation.
+void check(const Graph& graph);
+
+}  // namespace tilesim

@@ -1,0 +1,125 @@
+// A greedy heuristic: grow the tile that shortens the estimated time most, until half the scratchpad is used.
+#include <algorithm>
+#include <limits>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/mapping/nest.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::mapping {
+
+namespace {
+
+std::int64_t product(const Problem& problem, const std::vector<int>& dims, const Nest& nest) {
+  std::int64_t count = 1;
+  for (int dim : dims) count *= std::min(nest.tiles[static_cast<std::size_t>(dim)], problem.domain.extents[static_cast<std::size_t>(dim)]);
+  return count;
+}
+
+double tile_count(const Problem& problem, const Nest& nest) {
+  double count = 1;
+  for (std::size_t d = 0; d < nest.tiles.size(); ++d) count *= static_cast<double>(ceil_div(problem.domain.extents[d], nest.tiles[d]));
+  return count;
+}
+
+/// Estimated cycles: the longer of array and memory, plus the first load and last store that nothing overlaps.
+double estimate(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& closed_form) {
+  Descriptor descriptor;
+  descriptor.kind = ComputeKind::mma;
+  descriptor.dtype = problem.dtypes[0];
+  descriptor.second = problem.dtypes[1];
+  descriptor.batch = product(problem, problem.batch_dims, nest);
+  const std::int64_t arrays = machine.core.array.count;
+  descriptor.m = product(problem, problem.m_dims, nest);
+  descriptor.n = product(problem, problem.n_dims, nest);
+  if (descriptor.n >= arrays * machine.core.array.columns) descriptor.n = ceil_div(descriptor.n, arrays);
+  else descriptor.m = ceil_div(descriptor.m, arrays);
+  const std::vector<int> inner(problem.k_dims.end() - (problem.k_dims.empty() ? 0 : 1), problem.k_dims.end());
+  descriptor.k = product(problem, inner, nest);
+  descriptor.k_outer = std::max<std::int64_t>(1, product(problem, problem.k_dims, nest) / std::max<std::int64_t>(1, descriptor.k));
+  const double busy = static_cast<double>(closed_form.latency(descriptor, {}).busy) * tile_count(problem, nest);
+  const Traffic moved = traffic(problem, nest);
+  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / static_cast<double>(machine.core.clock.hertz);
+  double bytes = 0, exposed = 0, transfers = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double element = static_cast<double>(bits(problem.memory_dtypes[i])) / 8.0;
+    bytes += static_cast<double>(moved.elements[i]) * element;
+    exposed += static_cast<double>(tile_elements(problem, nest, i)) * element;
+    transfers += static_cast<double>(moved.transfers[i]);
+  }
+  const double overhead = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
+  return std::max({busy, bytes / rate, overhead}) + exposed / rate;
+}
+
+/// Loops: batch and rows outside, columns, then the contraction innermost, so that partial sums stay on chip.
+std::vector<int> default_order(const Problem& problem) {
+  std::vector<int> order = problem.batch_dims;
+  order.insert(order.end(), problem.m_dims.begin(), problem.m_dims.end());
+  order.insert(order.end(), problem.n_dims.begin(), problem.n_dims.end());
+  order.insert(order.end(), problem.k_dims.begin(), problem.k_dims.end());
+  return order;
+}
+
+bool fits(const Problem& problem, const Nest& nest, const Machine& machine, std::int64_t divisor) {
+  if (!legal(problem, nest, machine).legal) return false;
+  return scratchpad_bytes(problem, nest, machine) <= machine.core.scratchpad.bytes / divisor;
+}
+
+/// Start: the array's own shape, shrunk (largest first) until it fits.
+Nest smallest(const Problem& problem, const Machine& machine) {
+  const ArraySpec& array = machine.core.array;
+  Nest nest{std::vector<std::int64_t>(problem.domain.extents.size(), 1), default_order(problem), {2, 2, 2}};
+  const auto start = [&](const std::vector<int>& dims, std::int64_t size) {
+    if (dims.empty()) return;
+    const auto d = static_cast<std::size_t>(dims.back());
+    nest.tiles[d] = std::min(size, problem.domain.extents[d]);
+  };
+  start(problem.m_dims, std::min<std::int64_t>(array.rows, 64));
+  start(problem.n_dims, array.columns);
+  start(problem.k_dims, array.rows);
+  while (!legal(problem, nest, machine).legal) {
+    auto largest = std::max_element(nest.tiles.begin(), nest.tiles.end());
+    if (*largest > 1) {
+      *largest = (*largest + 1) / 2;
+      continue;
+    }
+    if (nest.depths == std::vector<std::int64_t>{1, 1, 1})
+      throw UserError({"no tile of " + problem.operation + " fits the scratchpad: " + legal(problem, nest, machine).reason, problem.operation,
+                       {}, {}, "use a machine with a larger scratchpad"});
+    nest.depths = {1, 1, 1};
+  }
+  return nest;
+}
+
+}  // namespace
+
+Nest heuristic(const Problem& problem, const Machine& machine) {
+  ClosedForm closed_form(machine);
+  Nest best = smallest(problem, machine);
+  double time = estimate(problem, best, machine, closed_form);
+  // Rings are double-buffered, so that filling the whole scratchpad means: half of it is in use while the other half is filled.
+  for (int step = 0; step < 256; ++step) {
+    Nest choice;
+    double gain = 0;
+    for (std::size_t d = 0; d < best.tiles.size(); ++d) {
+      const std::int64_t extent = problem.domain.extents[d];
+      if (best.tiles[d] >= extent) continue;
+      for (const std::int64_t next : {std::min(extent, best.tiles[d] * 2), extent}) {
+        Nest candidate = best;
+        candidate.tiles[d] = next;
+        if (!fits(problem, candidate, machine, 1)) continue;
+        const double other = estimate(problem, candidate, machine, closed_form);
+        if (time - other > gain) {
+          gain = time - other;
+          choice = candidate;
+        }
+      }
+    }
+    if (gain <= time * 1e-9) break;
+    best = choice;
+    time -= gain;
+  }
+  return best;
+}
+
+}  // namespace tilesim::mapping

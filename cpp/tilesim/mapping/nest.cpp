@@ -1,0 +1,162 @@
+#include "tilesim/mapping/nest.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::mapping {
+
+namespace {
+
+/// Dims that an access depends on.
+std::set<int> dims_of(const Access& access) {
+  std::set<int> dims;
+  for (const AxisAccess& axis : access.axes)
+    for (const AxisAccess::Term& term : axis.terms) dims.insert(term.dim);
+  return dims;
+}
+
+const Access& access_of(const Problem& problem, std::size_t operand) {
+  return operand < problem.domain.operands.size() && operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+}
+
+std::int64_t trips(const Problem& problem, const Nest& nest, int dim) {
+  const auto d = static_cast<std::size_t>(dim);
+  return ceil_div(problem.domain.extents[d], nest.tiles[d]);
+}
+
+/// Extents along which a result buffer spans several tiles: result loops inside the first reduction loop.
+std::set<int> whole_dims(const Problem& problem, const Nest& nest) {
+  std::set<int> whole;
+  bool inside = false;
+  for (int dim : nest.order) {
+    if (trips(problem, nest, dim) <= 1) continue;
+    if (problem.domain.reduction[static_cast<std::size_t>(dim)]) inside = true;
+    else if (inside) whole.insert(dim);
+  }
+  return whole;
+}
+
+/// Sum over all tile combinations of one axis of the region's extent inside the tensor: the elements of one full sweep.
+std::int64_t swept_extent(const Problem& problem, const Nest& nest, const AxisAccess& axis, std::int64_t size) {
+  std::vector<std::int64_t> index(axis.terms.size(), 0);
+  std::int64_t total = 0;
+  while (true) {
+    std::int64_t start = axis.constant, last = axis.constant;
+    for (std::size_t i = 0; i < axis.terms.size(); ++i) {
+      const auto d = static_cast<std::size_t>(axis.terms[i].dim);
+      const std::int64_t begin = index[i] * nest.tiles[d];
+      const std::int64_t end = std::min(problem.domain.extents[d], begin + nest.tiles[d]) - 1;
+      const std::int64_t c = axis.terms[i].coefficient;
+      start += c * (c >= 0 ? begin : end);
+      last += c * (c >= 0 ? end : begin);
+    }
+    total += std::max<std::int64_t>(0, std::min(last, size - 1) - std::max<std::int64_t>(start, 0) + 1);
+    std::size_t i = 0;
+    for (; i < index.size(); ++i) {
+      if (++index[i] < trips(problem, nest, axis.terms[i].dim)) break;
+      index[i] = 0;
+    }
+    if (i == index.size()) return total;
+  }
+}
+
+}  // namespace
+
+std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand) {
+  const bool result = operand >= 2;
+  const std::set<int> whole = result ? whole_dims(problem, nest) : std::set<int>{};
+  std::int64_t count = 1;
+  for (const AxisAccess& axis : access_of(problem, operand).axes) {
+    std::int64_t extent = 1;
+    for (const AxisAccess::Term& term : axis.terms) {
+      const auto d = static_cast<std::size_t>(term.dim);
+      const std::int64_t tile = whole.count(term.dim) ? problem.domain.extents[d] : std::min(nest.tiles[d], problem.domain.extents[d]);
+      extent += std::abs(term.coefficient) * (tile - 1);
+    }
+    count *= extent;
+  }
+  return count;
+}
+
+namespace {
+
+struct Demand { std::int64_t scratchpad = 0, accumulator = 0; };
+
+Demand demand(const Problem& problem, const Nest& nest, const Machine& machine) {
+  Demand need;
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    const std::int64_t bytes = packed_bytes(problem.dtypes[operand], tile_elements(problem, nest, operand));
+    need.scratchpad += round_up(bytes, 64) * nest.depths[operand];
+  }
+  const std::int64_t elements = tile_elements(problem, nest, 2);
+  const std::int64_t sums = round_up(packed_bytes(problem.dtypes[2], elements), 64) * nest.depths[2];
+  (machine.core.scratchpad.accumulator_bytes > 0 ? need.accumulator : need.scratchpad) += sums;
+  std::int64_t window = 1;  // epilogue buffers hold one tile, even where the accumulator spans several
+  for (const AxisAccess& axis : problem.domain.results[0].axes)
+    for (const AxisAccess::Term& term : axis.terms) {
+      const auto d = static_cast<std::size_t>(term.dim);
+      window *= std::min(nest.tiles[d], problem.domain.extents[d]);
+    }
+  need.scratchpad += round_up(problem.extra_bytes_per_result_element * window, 64);
+  return need;
+}
+
+}  // namespace
+
+std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine) {
+  return demand(problem, nest, machine).scratchpad;
+}
+
+Legality legal(const Problem& problem, const Nest& nest, const Machine& machine) {
+  const std::size_t dims = problem.domain.extents.size();
+  if (nest.tiles.size() != dims || nest.order.size() != dims || nest.depths.size() != 3)
+    return {false, "a nest for " + problem.operation + " needs " + std::to_string(dims) + " tile sizes, as many loops, and 3 depths"};
+  std::vector<bool> seen(dims, false);
+  for (int dim : nest.order) {
+    if (dim < 0 || static_cast<std::size_t>(dim) >= dims || seen[static_cast<std::size_t>(dim)])
+      return {false, "the loop order must name each dim once"};
+    seen[static_cast<std::size_t>(dim)] = true;
+  }
+  for (std::size_t d = 0; d < dims; ++d)
+    if (nest.tiles[d] < 1)
+      return {false, "tile size of " + problem.domain.names[d] + " is " + std::to_string(nest.tiles[d]) + "; at least 1 is needed"};
+  for (std::int64_t depth : nest.depths)
+    if (depth < 1) return {false, "a ring needs a depth of at least 1"};
+  const Demand need = demand(problem, nest, machine);
+  const ScratchpadSpec& memory = machine.core.scratchpad;
+  if (need.scratchpad > memory.bytes)
+    return {false, "tiles need " + std::to_string(need.scratchpad) + " bytes of scratchpad, the core has " + std::to_string(memory.bytes)};
+  if (need.accumulator > memory.accumulator_bytes)
+    return {false, "partial sums need " + std::to_string(need.accumulator) + " bytes of accumulator, the core has " +
+                       std::to_string(memory.accumulator_bytes)};
+  return {};
+}
+
+Traffic traffic(const Problem& problem, const Nest& nest) {
+  Traffic result;
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    const Access& access = access_of(problem, operand);
+    const std::set<int> own = dims_of(access);
+    std::size_t level = 0;  // loops outside and including the innermost one that the operand depends on
+    for (std::size_t i = 0; i < nest.order.size(); ++i)
+      if (own.count(nest.order[i]) && trips(problem, nest, nest.order[i]) > 1) level = i + 1;
+    std::int64_t repeats = 1, transfers = 1;
+    for (std::size_t i = 0; i < level; ++i) {
+      const int dim = nest.order[i];
+      if (operand == 2 && problem.domain.reduction[static_cast<std::size_t>(dim)]) continue;
+      transfers *= trips(problem, nest, dim);
+      if (!own.count(dim)) repeats *= trips(problem, nest, dim);
+    }
+    std::int64_t elements = repeats;
+    for (std::size_t axis = 0; axis < access.axes.size(); ++axis)
+      elements *= swept_extent(problem, nest, access.axes[axis], problem.shapes[operand][axis]);
+    result.elements.push_back(elements);
+    result.transfers.push_back(transfers);
+  }
+  return result;
+}
+
+}  // namespace tilesim::mapping

@@ -1,0 +1,102 @@
+// A compiled program and the cursor that walks it: names resolved to indices once, before the run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tilesim/program/program.hpp"
+
+namespace tilesim::program {
+
+/// What the walker hands out. Structure (loops, branches, calls) is consumed inside the cursor.
+enum class Opcode : std::uint8_t { scope_begin, scope_end, acquire, receive, commit, release, wait, signal, load, store, mma, vector, permute, indexed, sort, opaque, send };
+
+struct CompiledView { int slot = -1; std::int32_t back = 0; CompiledExpr offset; std::vector<std::pair<CompiledExpr, CompiledExpr>> dims; };
+struct CompiledTransferDim { CompiledExpr extent, step, stride; int axis = -1; int through = -1; std::vector<CompiledExpr> through_at; };
+struct CompiledTransfer {
+  int tensor = -1; std::vector<CompiledExpr> at; std::vector<CompiledTransferDim> dims; int slot = -1; std::int32_t back = 0; CompiledExpr offset;
+  bool has_fill = false; double fill = 0;
+};
+
+/// One leaf statement, resolved. Fields that an opcode does not use stay empty. `tensor` ids inside functions are formal: the cursor
+/// binds them (see Cursor::tensor).
+struct Instruction {
+  Opcode opcode;
+  std::int32_t queue = -1;            ///< index into CompiledProgram::queues
+  std::int32_t slot = -1;             ///< acquire, receive, commit, release, wait
+  std::int32_t back = 0;
+  std::int32_t counter = -1;          ///< wait, signal, store
+  std::int64_t pieces = 1;            ///< commit, send
+  CompiledExpr count;                 ///< wait: pieces; signal: count; opaque: cycles; mma: accumulate
+  CompiledExpr index;                 ///< counter index
+  CompiledExpr core;                  ///< signal
+  CompiledTransfer transfer;
+  std::vector<CompiledView> views;    ///< mma: a, b, c; vector: inputs then outputs; permute: in, out; indexed: in, index, out; sort: in, keys, positions; send: from
+  std::vector<CompiledExpr> extents;  ///< vector
+  std::vector<CompiledExpr> scalars;  ///< vector: values of scalar nodes, in node order
+  std::vector<CompiledExpr> accumulates;  ///< vector: per output
+  std::vector<CompiledExpr> cores;    ///< send
+  std::vector<std::int32_t> queues;   ///< acquire: blocked queues
+  const Statement* statement = nullptr;
+  std::int32_t scope = -1;            ///< innermost enclosing scope (static id)
+};
+
+struct CompiledSlot { std::string name; DType dtype; std::int64_t elements, bytes, depth, address; bool accumulator; std::uint32_t consumers; int consumer_count; int scope; };
+struct CompiledTensor { std::string name; DType dtype; Shape shape; Shape strides; int storage; /* index of the tensor that owns the bytes */ const Tensor* tensor; };
+struct CompiledScope { const Scope* scope; std::string function; };
+
+class CompiledProgram {
+ public:
+  /// Keeps a copy of the program. Throws UserError on unresolved names. At most 32 queues.
+  explicit CompiledProgram(Program program);
+  ~CompiledProgram();
+  CompiledProgram(CompiledProgram&&) noexcept;
+  const Program& program() const;
+  std::vector<std::string> queues;
+  std::vector<CompiledSlot> slots;
+  std::vector<CompiledTensor> tensors;
+  std::vector<std::pair<std::string, std::int64_t>> counters;  ///< name, size (semaphores too)
+  std::vector<CompiledScope> scopes;
+  const std::vector<Instruction>& instructions() const;
+
+ private:
+  friend class Cursor;
+  struct Code;
+  std::unique_ptr<Code> code_;
+};
+
+/// A position in the program for one core and context. A copyable value.
+class Cursor {
+ public:
+  /// `reader` serves read() in expressions; may be null when the program reads no tensors.
+  Cursor(const CompiledProgram& program, std::int64_t core, std::int64_t context, const CompiledExpr::TensorReader* reader);
+  /// Next leaf instruction in text order, or null at the end. Expressions evaluate in `environment()` until the next call.
+  const Instruction* next();
+  const std::int64_t* environment() const { return environment_.data(); }
+  std::int64_t value(const CompiledExpr& expr) const { return expr(environment_.data(), reader_); }
+  /// Actual tensor behind a possibly formal tensor id.
+  int tensor(int id) const;
+  /// Version index of a slot operand: acquires so far of the slot, minus 1, minus back.
+  std::int64_t version(int slot, std::int64_t back) const { return acquired_[static_cast<std::size_t>(slot)] - 1 - back; }
+  /// Names of enclosing kernels and calls with indices, for messages: "layer[3]/attention".
+  std::string where() const;
+  int scope() const { return scope_; }          ///< innermost scope id, -1 at the top
+  std::int64_t scope_instance() const { return scope_instance_; }  ///< counts scope entries: distinguishes repeated calls
+
+ private:
+  const CompiledProgram* program_;
+  const CompiledExpr::TensorReader* reader_;
+  std::vector<std::int64_t> environment_;
+  std::vector<std::int64_t> acquired_;
+  struct Frame { std::int32_t pc; std::int32_t kind; std::int64_t a, b; };
+  std::vector<Frame> frames_;
+  std::vector<std::int32_t> bindings_;
+  std::int32_t pc_ = 0;
+  int scope_ = -1;
+  std::int64_t scope_instance_ = 0;
+};
+
+}  // namespace tilesim::program

@@ -1,0 +1,20 @@
+"""Where the data files of the package lie."""
+
+from pathlib import Path
+
+
+def configs_dir() -> Path:
+    """The directory of the shipped configurations (machines, devices, DRAM parts, networks).
+
+    Returns:
+        `tilesim/configs` of an installed package, or `configs` of the source tree for an editable or development build.
+
+    Raises:
+        FileNotFoundError: The installation lacks its data files.
+    """
+    installed = Path(__file__).parent / "configs"
+    source = Path(__file__).resolve().parents[2] / "configs"
+    for candidate in (installed, source):
+        if candidate.is_dir():
+            return candidate
+    raise FileNotFoundError(f"the configurations of tilesim are neither at {installed} nor at {source}")
