@@ -31,6 +31,7 @@ class Expr {
   Kind kind() const;
   bool is_constant() const { return kind() == Kind::constant; }
   std::int64_t value() const;                 ///< of a constant
+  std::int64_t operand() const;               ///< factor of multiply, divisor of floor_div and modulo
   const std::string& name() const;            ///< symbol or tensor name
   const std::vector<Expr>& arguments() const;
   std::string text() const;                   ///< parses back to an equal expression

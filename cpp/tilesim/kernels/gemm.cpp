@@ -1,3 +1,7 @@
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false in GCC 12's own AVX-512 headers (GCC bug 105593)
+#endif
+
 #include "tilesim/kernels/gemm.hpp"
 
 #include <Eigen/Core>

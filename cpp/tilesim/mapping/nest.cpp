@@ -41,6 +41,8 @@ std::set<int> whole_dims(const Problem& problem, const Nest& nest) {
 
 /// Sum over all tile combinations of one axis of the region's extent inside the tensor: the elements of one full sweep.
 std::int64_t swept_extent(const Problem& problem, const Nest& nest, const AxisAccess& axis, std::int64_t size) {
+  if (axis.terms.size() == 1 && axis.terms[0].coefficient == 1 && axis.constant == 0)
+    return problem.domain.extents[static_cast<std::size_t>(axis.terms[0].dim)];  // tiles partition the axis
   std::vector<std::int64_t> index(axis.terms.size(), 0);
   std::int64_t total = 0;
   while (true) {

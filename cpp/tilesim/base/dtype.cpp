@@ -1,0 +1,82 @@
+#include "tilesim/base/dtype.hpp"
+
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "tilesim/base/error.hpp"
+
+namespace tilesim {
+
+namespace {
+
+struct Entry {
+  std::string_view name;
+  int bits;
+  DTypeClass kind;
+  int mantissa;  ///< stored fraction bits of a float
+};
+
+using C = DTypeClass;
+constexpr std::array<Entry, dtype_count> table{{
+    {"f64", 64, C::floating, 52},        {"f32", 32, C::floating, 23},        {"f16", 16, C::floating, 10},
+    {"bf16", 16, C::floating, 7},        {"f8e4m3fn", 8, C::floating, 3},     {"f8e5m2", 8, C::floating, 2},
+    {"f8e4m3fnuz", 8, C::floating, 3},   {"f8e5m2fnuz", 8, C::floating, 2},   {"f8e8m0fnu", 8, C::floating, 0},
+    {"f4e2m1fn", 4, C::floating, 1},     {"i64", 64, C::signed_integer, 0},   {"i32", 32, C::signed_integer, 0},
+    {"i16", 16, C::signed_integer, 0},   {"i8", 8, C::signed_integer, 0},     {"i4", 4, C::signed_integer, 0},
+    {"u64", 64, C::unsigned_integer, 0}, {"u32", 32, C::unsigned_integer, 0}, {"u16", 16, C::unsigned_integer, 0},
+    {"u8", 8, C::unsigned_integer, 0},   {"u4", 4, C::unsigned_integer, 0},   {"bool", 8, C::boolean, 0},
+    {"c64", 64, C::complex, 23},
+}};
+
+const Entry& entry(DType dtype) { return table[static_cast<std::size_t>(dtype)]; }
+
+const std::map<std::string, DType, std::less<>>& aliases() {
+  static const std::map<std::string, DType, std::less<>> names{
+      {"float64", DType::f64}, {"fp64", DType::f64}, {"double", DType::f64}, {"float32", DType::f32}, {"fp32", DType::f32},
+      {"float", DType::f32}, {"single", DType::f32}, {"float16", DType::f16}, {"fp16", DType::f16}, {"half", DType::f16},
+      {"bfloat16", DType::bf16}, {"float8_e4m3fn", DType::f8e4m3fn}, {"f8e4m3", DType::f8e4m3fn}, {"fp8", DType::f8e4m3fn},
+      {"fp8_e4m3", DType::f8e4m3fn}, {"f8", DType::f8e4m3fn}, {"float8_e5m2", DType::f8e5m2}, {"fp8_e5m2", DType::f8e5m2},
+      {"float8_e4m3fnuz", DType::f8e4m3fnuz}, {"float8_e5m2fnuz", DType::f8e5m2fnuz}, {"float8_e8m0fnu", DType::f8e8m0fnu},
+      {"float4_e2m1fn", DType::f4e2m1fn}, {"fp4", DType::f4e2m1fn}, {"int64", DType::i64}, {"s64", DType::i64}, {"long", DType::i64},
+      {"int32", DType::i32}, {"s32", DType::i32}, {"int", DType::i32}, {"int16", DType::i16}, {"s16", DType::i16}, {"int8", DType::i8},
+      {"s8", DType::i8}, {"int4", DType::i4}, {"s4", DType::i4}, {"uint64", DType::u64}, {"uint32", DType::u32}, {"uint16", DType::u16},
+      {"uint8", DType::u8}, {"uint4", DType::u4}, {"i1", DType::boolean}, {"pred", DType::boolean}, {"boolean", DType::boolean},
+      {"complex64", DType::c64}};
+  return names;
+}
+
+}  // namespace
+
+int bits(DType dtype) { return entry(dtype).bits; }
+int host_bytes(DType dtype) { return (entry(dtype).bits + 7) / 8; }
+std::int64_t packed_bytes(DType dtype, std::int64_t count) {
+  return bits(dtype) >= 8 ? count * (bits(dtype) / 8) : (count * bits(dtype) + 7) / 8;
+}
+DTypeClass dtype_class(DType dtype) { return entry(dtype).kind; }
+bool is_float(DType dtype) { return entry(dtype).kind == C::floating; }
+bool is_integer(DType dtype) { return entry(dtype).kind == C::signed_integer || entry(dtype).kind == C::unsigned_integer; }
+std::string_view name(DType dtype) { return entry(dtype).name; }
+
+DType parse_dtype(std::string_view text) {
+  for (std::size_t i = 0; i < table.size(); ++i)
+    if (table[i].name == text) return static_cast<DType>(i);
+  if (const auto found = aliases().find(text); found != aliases().end()) return found->second;
+  std::vector<std::string> known = dtype_names();
+  const std::string allowed = join(known);
+  for (const auto& [alias, dtype] : aliases()) known.push_back(alias);
+  throw UserError({"unknown dtype", {}, "'" + std::string(text) + "'", allowed, nearest(text, known)});
+}
+
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (const Entry& e : table) names.emplace_back(e.name);
+  return names;
+}
+
+double unit_roundoff(DType dtype) {
+  const Entry& e = entry(dtype);
+  return e.kind == C::floating || e.kind == C::complex ? std::ldexp(1.0, -e.mantissa - 1) : 0.0;
+}
+
+}  // namespace tilesim

@@ -1,0 +1,63 @@
+#include "tilesim/base/error.hpp"
+
+#include <algorithm>
+
+namespace tilesim {
+
+namespace {
+
+std::string compose(const UserError::Parts& parts) {
+  std::string text = parts.place.empty() ? parts.what : parts.place + ": " + parts.what;
+  std::string detail;
+  if (!parts.value.empty()) detail = "got " + parts.value;
+  if (!parts.allowed.empty()) detail += (detail.empty() ? "" : "; ") + std::string("allowed: ") + parts.allowed;
+  if (!detail.empty()) text += " (" + detail + ")";
+  if (!parts.suggestion.empty()) {
+    const bool sentence = parts.suggestion.find(' ') != std::string::npos;
+    text += sentence ? ". " + parts.suggestion : ". Did you mean '" + parts.suggestion + "'?";
+  }
+  return text;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+UserError::UserError(Parts parts) : Error(compose(parts)), parts_(std::move(parts)) {}
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  std::string best;
+  std::size_t limit = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < limit) {
+      limit = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string join(std::span<const std::string> words, std::string_view separator) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += separator;
+    text += word;
+  }
+  return text;
+}
+
+}  // namespace tilesim

@@ -1,0 +1,116 @@
+// Deterministic inputs: element i of input n is a function of (seed, n, i) alone.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "tilesim/kernels/kernels.hpp"
+
+namespace tilesim {
+namespace {
+
+/// Finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+/// Integers in [low, high) are legal for every reader.
+struct Range {
+  std::int64_t low = 0, high = 8;
+  void limit(const Range& other) {
+    low = std::max(low, other.low);
+    high = std::max(low + 1, std::min(high, other.high));
+  }
+};
+
+/// Largest start + 1 that is in range for every component of a gather's index vector.
+std::int64_t gather_limit(const Op& op, const Shape& shape) {
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  const auto& sizes = op.attributes.integers("slice_sizes");
+  for (const std::int64_t axis : op.attributes.integers("start_index_map")) {
+    limit = std::min(limit, shape[static_cast<std::size_t>(axis)] - sizes[static_cast<std::size_t>(axis)] + 1);
+  }
+  return limit;
+}
+
+/// What operand `index` of `op` may hold, given what its results may hold.
+Range operand_range(const GraphFunction& function, const Op& op, std::size_t index, const std::vector<Range>& ranges) {
+  const auto shape = [&](std::size_t operand) -> const Shape& { return function.value(op.operands[operand]).type.shape; };
+  Range range{std::numeric_limits<std::int64_t>::min() / 4, std::numeric_limits<std::int64_t>::max() / 4};
+  switch (op.kind) {
+    case Kind::embedding:
+      if (index == 1) range = {0, shape(0)[0]};
+      break;
+    case Kind::gather:
+      if (index == 1) range = {0, gather_limit(op, shape(0))};
+      break;
+    case Kind::dynamic_slice:
+      if (index >= 1) range = {0, shape(0)[index - 1] - op.attributes.integers("sizes")[index - 1] + 1};
+      break;
+    case Kind::dynamic_update:
+      if (index >= 2) range = {0, shape(0)[index - 2] - shape(1)[index - 2] + 1};
+      break;
+    case Kind::elementwise: {
+      const std::string& name = op.attributes.text("function");
+      if (index == 1 && (name == "divide" || name == "remainder" || name == "floor_divide")) range.low = 1;
+      break;
+    }
+    case Kind::convert: case Kind::reshape: case Kind::transpose: case Kind::broadcast: case Kind::slice:
+    case Kind::reverse: case Kind::concat: case Kind::copy:
+      range = ranges[static_cast<std::size_t>(op.results[0])];
+      break;
+    default: break;
+  }
+  return range;
+}
+
+/// Legal ranges of the inputs of a function, following readers back through movement and calls.
+std::vector<Range> input_ranges(const Graph& graph, const GraphFunction& function) {
+  std::vector<Range> ranges(function.values.size());
+  for (std::size_t i = function.ops.size(); i-- > 0;) {
+    const Op& op = function.ops[i];
+    std::vector<Range> callee;
+    if (!op.functions.empty()) callee = input_ranges(graph, graph.functions[static_cast<std::size_t>(op.functions[0])]);
+    for (std::size_t operand = 0; operand < op.operands.size(); ++operand) {
+      if (op.operands[operand] == no_value) continue;
+      Range& range = ranges[static_cast<std::size_t>(op.operands[operand])];
+      range.limit(callee.empty() ? operand_range(function, op, operand, ranges) : callee[operand]);
+    }
+  }
+  std::vector<Range> inputs;
+  for (const ValueId id : function.inputs) inputs.push_back(ranges[static_cast<std::size_t>(id)]);
+  return inputs;
+}
+
+Array random_array(const TensorType& type, const Range& range, std::uint64_t stream) {
+  const bool floating = is_float(type.dtype) || dtype_class(type.dtype) == DTypeClass::complex;
+  Array values(floating ? DType::f64 : DType::i64, type.shape);
+  for (std::int64_t i = 0; i < values.size(); ++i) {
+    const std::uint64_t bits = mix(stream + static_cast<std::uint64_t>(i) * 0xd1342543de82ef95U);
+    if (floating) {
+      values.as<double>()[i] = static_cast<double>(bits >> 11) * 0x1p-52 - 1;
+    } else if (type.dtype == DType::boolean) {
+      values.as<std::int64_t>()[i] = static_cast<std::int64_t>(bits >> 63);
+    } else {
+      values.as<std::int64_t>()[i] = range.low + static_cast<std::int64_t>((bits >> 1) % static_cast<std::uint64_t>(range.high - range.low));
+    }
+  }
+  return values.to(type.dtype);
+}
+
+}  // namespace
+
+std::vector<Array> random_inputs(const Graph& graph, std::int64_t seed) {
+  const GraphFunction& entry = graph.entry();
+  const std::vector<Range> ranges = input_ranges(graph, entry);
+  std::vector<Array> inputs;
+  for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
+    const std::uint64_t stream = mix(mix(static_cast<std::uint64_t>(seed)) + i);
+    inputs.push_back(random_array(entry.value(entry.inputs[i]).type, ranges[i], stream));
+  }
+  return inputs;
+}
+
+}  // namespace tilesim
