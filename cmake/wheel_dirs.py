@@ -1,4 +1,4 @@
-"""Print where the C++ wheels of this interpreter lie, as a CMake list: cmeel prefix; json headers; pybind11 CMake files."""
+"""Print where the C++ wheels of this interpreter lie, as a CMake list: cmeel prefix; json headers; pybind11 files."""
 
 import sys
 from pathlib import Path

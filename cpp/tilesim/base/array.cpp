@@ -1,48 +1,78 @@
 #include "tilesim/base/array.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "tilesim/base/error.hpp"
 
 namespace tilesim {
 
+namespace {
+
+constexpr std::align_val_t alignment{64};  // a cache line, and the widest vector register
+
+std::int64_t checked_bytes(DType dtype, const Shape& shape, std::int64_t size) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(size, std::int64_t{host_bytes(dtype)}, &bytes))
+    throw UserError({"a tensor has too many bytes",
+                     {},
+                     to_string(shape) + " of " + std::string(name(dtype)),
+                     "less than 2^63",
+                     {}});
+  return bytes;
+}
+
+}  // namespace
+
 Array::Array(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)), size_(element_count(shape_)) {
-  auto* buffer = new std::vector<std::byte>(static_cast<std::size_t>(std::max<std::int64_t>(1, nbytes())));
-  keeper_ = std::shared_ptr<void>(buffer, [](void* pointer) { delete static_cast<std::vector<std::byte>*>(pointer); });
-  data_ = buffer->data();
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(1, checked_bytes(dtype_, shape_, size_)));
+  void* memory = ::operator new(bytes, alignment);
+  keeper_ = std::shared_ptr<void>(memory, [](void* pointer) { ::operator delete(pointer, alignment); });
+  data_ = static_cast<std::byte*>(memory);
+  std::memset(data_, 0, bytes);
 }
 
 Array::Array(DType dtype, Shape shape, void* data, std::shared_ptr<void> keeper)
-    : dtype_(dtype), shape_(std::move(shape)), size_(element_count(shape_)), data_(static_cast<std::byte*>(data)), keeper_(std::move(keeper)) {}
+    : dtype_(dtype),
+      shape_(std::move(shape)),
+      size_(element_count(shape_)),
+      data_(static_cast<std::byte*>(data)),
+      keeper_(std::move(keeper)) {}
 
 Array Array::reshaped(Shape shape) const {
   if (element_count(shape) != size_)
-    throw UserError({"cannot reshape", {}, to_string(shape_) + " to " + to_string(shape), std::to_string(size_) + " elements", {}});
+    throw UserError(
+        {"cannot reshape", {}, to_string(shape_) + " to " + to_string(shape), std::to_string(size_) + " elements", {}});
   Array result = *this;
   result.shape_ = std::move(shape);
   return result;
 }
 
 Array Array::clone() const {
+  if (empty()) return *this;
   Array result(dtype_, shape_);
   if (nbytes() > 0) std::memcpy(result.data_, data_, static_cast<std::size_t>(nbytes()));
   return result;
 }
 
 Array Array::to(DType dtype) const {
-  if (dtype == dtype_) return *this;
+  if (dtype == dtype_ || empty()) return *this;
   Array result(dtype, shape_);
   convert(data_, dtype_, result.data_, dtype, size_);
   return result;
 }
 
 double Array::at(std::int64_t index) const {
+  require(index >= 0 && index < size_, "an array is read outside its elements");
   double value = 0;
   convert(data_ + index * host_bytes(dtype_), dtype_, &value, DType::f64, 1);
   return value;
 }
 
 std::int64_t Array::int_at(std::int64_t index) const {
+  require(index >= 0 && index < size_, "an array is read outside its elements");
   std::int64_t value = 0;
   convert(data_ + index * host_bytes(dtype_), dtype_, &value, DType::i64, 1);
   return value;

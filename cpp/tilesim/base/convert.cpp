@@ -1,352 +1,380 @@
-// Conversions between element types: decoded in chunks to f64 or i64 (both exact), rounded once into the target.
+// Conversions between element types. Every source decodes without loss to one of four carriers (f32, f64, i64, u64),
+// chunk by chunk; each target encodes from those, rounding once. Common pairs have a direct loop.
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
-#include <limits>
+#include <type_traits>
 
 #include "tilesim/base/dtype.hpp"
-#include "tilesim/base/error.hpp"
+#include "tilesim/base/float_format.hpp"
 
 namespace tilesim {
 
 namespace {
 
+using D = DType;
+
 constexpr std::int64_t chunk = 512;
 
-/// A float format narrower than f32. Codes count up with magnitude; `largest` is the code of the largest finite value.
-struct Format {
-  int mantissa, bias;
-  std::uint32_t largest;
-  std::uint32_t sign;      ///< sign bit; 0: no negative values
-  std::uint32_t overflow;  ///< code of what lies beyond the largest (infinity or NaN); `largest` where the format saturates
-  std::uint32_t nan;
-  bool negative_zero;
+enum class Carrier : std::uint8_t { f32, f64, i64, u64 };
+
+struct Mode {
+  Rounding rounding;
+  Overflow overflow;
 };
 
-const Format& format(DType dtype) {
-  static constexpr Format f16{10, 15, 0x7BFF, 0x8000, 0x7C00, 0x7E00, true};
-  static constexpr Format bf16{7, 127, 0x7F7F, 0x8000, 0x7F80, 0x7FC0, true};
-  static constexpr Format e4m3fn{3, 7, 0x7E, 0x80, 0x7F, 0x7F, true};
-  static constexpr Format e5m2{2, 15, 0x7B, 0x80, 0x7C, 0x7E, true};
-  static constexpr Format e4m3fnuz{3, 8, 0x7F, 0x80, 0x80, 0x80, false};
-  static constexpr Format e5m2fnuz{2, 16, 0x7F, 0x80, 0x80, 0x80, false};
-  static constexpr Format e2m1fn{1, 1, 0x7, 0x8, 0x7, 0x8, true};
+// ---- decoding ------------------------------------------------------------------------------------------------------
+
+template <auto decode>
+const std::array<float, 256>& byte_table() {
+  static const std::array<float, 256> table = [] {
+    std::array<float, 256> values{};
+    for (std::uint32_t code = 0; code < 256; ++code) values[code] = decode(code);
+    return values;
+  }();
+  return table;
+}
+
+template <const FloatFormat& format>
+float decode_in(std::uint32_t code) {
+  return decode_float(format, code);
+}
+float decode_power(std::uint32_t code) { return decode_e8m0(static_cast<std::uint8_t>(code)); }
+float decode_f4(std::uint32_t code) { return decode_float(format_f4e2m1fn, code & 0xF); }
+
+void look_up(const std::array<float, 256>& table, const void* from, float* to, std::int64_t count) {
+  const auto* codes = static_cast<const std::uint8_t*>(from);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = table[codes[i]];
+}
+
+void decode_to_float(const void* from, DType dtype, float* to, std::int64_t count) {
   switch (dtype) {
-    case DType::f16: return f16;
-    case DType::bf16: return bf16;
-    case DType::f8e4m3fn: return e4m3fn;
-    case DType::f8e5m2: return e5m2;
-    case DType::f8e4m3fnuz: return e4m3fnuz;
-    case DType::f8e5m2fnuz: return e5m2fnuz;
-    case DType::f4e2m1fn: return e2m1fn;
-    default: throw InternalError("not a narrow float format");
+    case D::f16: {
+      const auto* codes = static_cast<const std::uint16_t*>(from);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = f16_to_f32(codes[i]);
+      return;
+    }
+    case D::bf16: {
+      const auto* codes = static_cast<const std::uint16_t*>(from);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = bf16_to_f32(codes[i]);
+      return;
+    }
+    case D::f8e4m3fn:
+      return look_up(byte_table<decode_in<format_f8e4m3fn>>(), from, to, count);
+    case D::f8e5m2:
+      return look_up(byte_table<decode_in<format_f8e5m2>>(), from, to, count);
+    case D::f8e4m3fnuz:
+      return look_up(byte_table<decode_in<format_f8e4m3fnuz>>(), from, to, count);
+    case D::f8e5m2fnuz:
+      return look_up(byte_table<decode_in<format_f8e5m2fnuz>>(), from, to, count);
+    case D::f8e8m0fnu:
+      return look_up(byte_table<decode_power>(), from, to, count);
+    case D::f4e2m1fn:
+      return look_up(byte_table<decode_f4>(), from, to, count);
+    case D::c64: {
+      const auto* parts = static_cast<const float*>(from);
+      for (std::int64_t i = 0; i < count; ++i) to[i] = parts[2 * i];
+      return;
+    }
+    default:
+      std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+      return;
   }
 }
 
-double decode(const Format& f, std::uint32_t code) {
-  const bool negative = (code & f.sign) != 0;
-  const std::uint32_t magnitude = code & (f.sign - 1);
-  if (!f.negative_zero && code == f.nan) return std::numeric_limits<double>::quiet_NaN();
-  if (magnitude > f.largest) {
-    const bool infinity = f.overflow != f.nan && magnitude == f.overflow;
-    const double value = infinity ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-    return negative ? -value : value;
+template <class From, class To>
+void cast(const void* from, void* to, std::int64_t count) {
+  const auto* source = static_cast<const From*>(from);
+  auto* target = static_cast<To*>(to);
+  for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<To>(source[i]);
+}
+
+std::int8_t sign_extended(std::uint8_t nibble) { return static_cast<std::int8_t>(((nibble & 0xF) ^ 8) - 8); }
+
+template <class To>
+void decode_integers(const void* from, DType dtype, To* to, std::int64_t count) {
+  const auto* bytes = static_cast<const std::uint8_t*>(from);
+  switch (dtype) {
+    case D::i64:
+      return cast<std::int64_t, To>(from, to, count);
+    case D::i32:
+      return cast<std::int32_t, To>(from, to, count);
+    case D::i16:
+      return cast<std::int16_t, To>(from, to, count);
+    case D::i8:
+      return cast<std::int8_t, To>(from, to, count);
+    case D::u64:
+      return cast<std::uint64_t, To>(from, to, count);
+    case D::u32:
+      return cast<std::uint32_t, To>(from, to, count);
+    case D::u16:
+      return cast<std::uint16_t, To>(from, to, count);
+    case D::u8:
+      return cast<std::uint8_t, To>(from, to, count);
+    case D::i4:
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(sign_extended(bytes[i]));
+      return;
+    case D::u4:
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(bytes[i] & 0xF);
+      return;
+    default:
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(bytes[i] != 0);
+      return;
   }
-  const int exponent = static_cast<int>(magnitude >> f.mantissa);
-  const double fraction = static_cast<double>(magnitude & ((1U << f.mantissa) - 1));
-  const double value = exponent == 0 ? std::ldexp(fraction, 1 - f.bias - f.mantissa)
-                                     : std::ldexp(fraction + static_cast<double>(1U << f.mantissa), exponent - f.bias - f.mantissa);
+}
+
+bool carried_as_integer(DType dtype) { return is_integer(dtype) || dtype == D::boolean; }
+
+/// A carrier that holds every value of `from`; for float targets a float one where that is possible, since it is
+/// faster.
+Carrier carrier_of(DType from, DType to) {
+  if (from == D::f64) return Carrier::f64;
+  if (!carried_as_integer(from)) return Carrier::f32;
+  if (from == D::u64) return Carrier::u64;
+  if (from == D::i64 || carried_as_integer(to)) return Carrier::i64;
+  return bits(from) == 32 ? Carrier::f64 : Carrier::f32;
+}
+
+// ---- encoding ------------------------------------------------------------------------------------------------------
+
+/// The leading 53 bits of an integer as a double. Dropped bits are lost (rounding toward zero), or, with `sticky`, set
+/// the last bit kept, so that one more rounding to at most 51 bits is as from the exact value (rounding to odd).
+double leading_bits(std::uint64_t magnitude, bool negative, bool sticky) {
+  const int drop = std::max(0, 64 - std::countl_zero(magnitude) - 53);
+  std::uint64_t kept = magnitude >> drop;
+  if (sticky && (kept << drop) != magnitude) kept |= 1;
+  const double value = std::ldexp(static_cast<double>(kept), drop);
   return negative ? -value : value;
 }
 
-std::uint32_t encode(const Format& f, double value, Rounding rounding, Overflow overflow) {
-  const auto raw = std::bit_cast<std::uint64_t>(value);
-  const std::uint32_t sign = (raw >> 63) ? f.sign : 0;
-  if (std::isnan(value)) return f.negative_zero && f.nan != f.sign ? (f.nan | sign) : f.nan;
-  const std::uint64_t magnitude = raw & ~(1ULL << 63);
-  const bool saturates = overflow == Overflow::saturate || f.overflow == f.largest;
-  const std::uint32_t beyond = saturates ? f.largest : f.overflow;
-  const auto signed_code = [&](std::uint32_t code) { return code == f.nan && !f.negative_zero ? code : code | sign; };
-  if (std::isinf(value)) return signed_code(beyond);
-  if (magnitude == 0) return f.negative_zero ? sign : 0;
-  int exponent = static_cast<int>(magnitude >> 52);
-  std::uint64_t significand = magnitude & ((1ULL << 52) - 1);
-  if (exponent == 0) return f.negative_zero ? sign : 0;  // a subnormal f64 is far below every narrow format
-  exponent -= 1023;
-  significand |= 1ULL << 52;
-  const int lowest = 1 - f.bias;
-  const int shift = 52 - f.mantissa + std::max(0, lowest - exponent);
-  std::uint64_t rounded = 0;
-  if (shift < 64) {
-    rounded = significand >> shift;
-    const std::uint64_t rest = significand & ((1ULL << shift) - 1), half = 1ULL << (shift - 1);
-    if (rounding == Rounding::nearest_even && (rest > half || (rest == half && (rounded & 1)))) ++rounded;
-  }
-  const std::uint64_t code = (static_cast<std::uint64_t>(std::max(0, exponent - lowest)) << f.mantissa) + rounded;
-  if (code > f.largest) return rounding == Rounding::toward_zero ? f.largest | sign : signed_code(beyond);
-  if (code == 0 && !f.negative_zero) return 0;
-  return static_cast<std::uint32_t>(code) | sign;
+double leading_bits(std::uint64_t value, bool sticky) { return leading_bits(value, false, sticky); }
+double leading_bits(std::int64_t value, bool sticky) {
+  const auto raw = static_cast<std::uint64_t>(value);
+  return leading_bits(value < 0 ? 0 - raw : raw, value < 0, sticky);
+}
+double leading_bits(float value, bool) { return value; }
+double leading_bits(double value, bool) { return value; }
+
+template <class From>
+void encode_f64(const From* from, double* to, std::int64_t count, Mode mode) {
+  if (mode.rounding == Rounding::nearest_even || std::is_floating_point_v<From>)
+    return cast<From, double>(from, to, count);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = leading_bits(from[i], false);
 }
 
-/// Powers of two only, no zero, no sign: code = exponent + 127, 255 is NaN.
-double decode_e8m0(std::uint32_t code) { return code == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, static_cast<int>(code) - 127); }
-
-std::uint32_t encode_e8m0(double value, Rounding rounding, Overflow overflow) {
-  if (!(value > 0)) return 255;
-  if (std::isinf(value)) return overflow == Overflow::saturate ? 254 : 255;
-  int exponent = 0;
-  const double fraction = std::frexp(value, &exponent);  // value = fraction * 2^exponent, fraction in [0.5, 1)
-  int power = exponent - 1;
-  // Nearest power by value; a tie (1.5) goes to the even code.
-  if (rounding == Rounding::nearest_even && (fraction > 0.75 || (fraction == 0.75 && ((power + 127) & 1)))) ++power;
-  const int code = power + 127;
-  if (code > 254) return overflow == Overflow::saturate ? 254 : 255;
-  return static_cast<std::uint32_t>(std::max(0, code));
+template <class From>
+void encode_f32(const From* from, float* to, std::int64_t count, Mode mode) {
+  const bool widening = std::is_same_v<From, float>;
+  const bool plain = mode.rounding == Rounding::nearest_even && mode.overflow == Overflow::ieee;
+  if (widening || plain) return cast<From, float>(from, to, count);
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = std::bit_cast<float>(encode_float(format_f32, leading_bits(from[i], true), mode.rounding, mode.overflow));
 }
 
-const std::array<double, 256>& byte_table(DType dtype) {
-  static const auto make = [](DType d) {
-    std::array<double, 256> values{};
-    for (std::uint32_t code = 0; code < 256; ++code)
-      values[code] = d == DType::f8e8m0fnu ? decode_e8m0(code) : decode(format(d), d == DType::f4e2m1fn ? code & 15 : code);
-    return values;
-  };
-  static const std::array<std::array<double, 256>, 6> tables{make(DType::f8e4m3fn), make(DType::f8e5m2), make(DType::f8e4m3fnuz),
-                                                             make(DType::f8e5m2fnuz), make(DType::f8e8m0fnu), make(DType::f4e2m1fn)};
-  return tables[static_cast<std::size_t>(dtype) - static_cast<std::size_t>(DType::f8e4m3fn)];
-}
-
-float bf16_to_f32(std::uint16_t code) { return std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16); }
-
-std::uint16_t f32_to_bf16(float value) {
-  const auto raw = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = (raw + 0x7FFF + ((raw >> 16) & 1)) >> 16;
-  const auto nan = static_cast<std::uint16_t>((raw >> 16 & 0x8000) | 0x7FC0);
-  return (raw & 0x7FFFFFFF) > 0x7F800000 ? nan : static_cast<std::uint16_t>(rounded);
-}
-
-template <class T, class To> void widen(const void* from, To* to, std::int64_t count) {
-  const T* source = static_cast<const T*>(from);
-  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(source[i]);
-}
-
-void decode_floats(const void* from, DType dtype, double* to, std::int64_t count) {
-  switch (dtype) {
-    case DType::f64: return widen<double>(from, to, count);
-    case DType::f32: return widen<float>(from, to, count);
-    case DType::c64:
-      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<const float*>(from)[2 * i];
+template <const FloatFormat& format, class From, class Code>
+void encode_narrow(const From* from, Code* to, std::int64_t count, Mode mode) {
+  if constexpr (std::is_same_v<From, float> && std::is_same_v<Code, std::uint16_t>) {
+    if (mode.rounding == Rounding::nearest_even && mode.overflow == Overflow::ieee) {
+      constexpr bool half = &format == &format_f16;
+      for (std::int64_t i = 0; i < count; ++i) to[i] = half ? f32_to_f16(from[i]) : f32_to_bf16(from[i]);
       return;
-    case DType::f16:
-      for (std::int64_t i = 0; i < count; ++i) to[i] = decode(format(dtype), static_cast<const std::uint16_t*>(from)[i]);
-      return;
-    case DType::bf16:
-      for (std::int64_t i = 0; i < count; ++i) to[i] = bf16_to_f32(static_cast<const std::uint16_t*>(from)[i]);
-      return;
-    default: break;
-  }
-  const auto& values = byte_table(dtype);
-  for (std::int64_t i = 0; i < count; ++i) to[i] = values[static_cast<const std::uint8_t*>(from)[i]];
-}
-
-void decode_integers(const void* from, DType dtype, std::int64_t* to, std::int64_t count) {
-  switch (dtype) {
-    case DType::i64: return widen<std::int64_t>(from, to, count);
-    case DType::i32: return widen<std::int32_t>(from, to, count);
-    case DType::i16: return widen<std::int16_t>(from, to, count);
-    case DType::i8: case DType::i4: return widen<std::int8_t>(from, to, count);
-    case DType::u64: return widen<std::uint64_t>(from, to, count);
-    case DType::u32: return widen<std::uint32_t>(from, to, count);
-    case DType::u16: return widen<std::uint16_t>(from, to, count);
-    default: return widen<std::uint8_t>(from, to, count);
-  }
-}
-
-void encode_floats(const double* from, void* to, DType dtype, std::int64_t count, Rounding rounding, Overflow overflow) {
-  if (dtype == DType::f64) {
-    std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(double));
-  } else if (dtype == DType::f32 || dtype == DType::c64) {
-    const std::int64_t step = dtype == DType::c64 ? 2 : 1;
-    auto* target = static_cast<float*>(to);
-    for (std::int64_t i = 0; i < count; ++i) {
-      float value = static_cast<float>(from[i]);
-      if (rounding == Rounding::toward_zero && std::abs(static_cast<double>(value)) > std::abs(from[i])) value = std::nextafter(value, 0.0F);
-      if (overflow == Overflow::saturate && std::isinf(value)) value = std::copysign(std::numeric_limits<float>::max(), value);
-      target[i * step] = value;
-      if (step == 2) target[i * step + 1] = 0;
     }
-  } else if (dtype == DType::f8e8m0fnu) {
-    for (std::int64_t i = 0; i < count; ++i) static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(encode_e8m0(from[i], rounding, overflow));
-  } else if (bits(dtype) == 16) {
-    const Format& f = format(dtype);
-    for (std::int64_t i = 0; i < count; ++i) static_cast<std::uint16_t*>(to)[i] = static_cast<std::uint16_t>(encode(f, from[i], rounding, overflow));
-  } else {
-    const Format& f = format(dtype);
-    for (std::int64_t i = 0; i < count; ++i) static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(encode(f, from[i], rounding, overflow));
   }
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = static_cast<Code>(encode_float(format, leading_bits(from[i], true), mode.rounding, mode.overflow));
 }
 
-/// An f64 that rounds to every narrower float as the integer itself would: bits that f64 lacks are folded into its last one.
-double sticky_double(std::int64_t value) {
-  const std::uint64_t magnitude = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
-  if (magnitude < (1ULL << 53)) return static_cast<double>(value);
-  const std::uint64_t kept = (magnitude >> 11 << 11) | ((magnitude & 0x7FF) ? 1ULL << 11 : 0);
-  return value < 0 ? -static_cast<double>(kept) : static_cast<double>(kept);
+template <class From>
+void encode_powers(const From* from, std::uint8_t* to, std::int64_t count, Mode mode) {
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = encode_e8m0(leading_bits(from[i], true), mode.rounding, mode.overflow);
 }
 
-double sticky_double(std::uint64_t value) {
-  if (value < (1ULL << 53)) return static_cast<double>(value);
-  return static_cast<double>((value >> 12 << 12) | ((value & 0xFFF) ? 1ULL << 12 : 0));
-}
-
-struct Limits {
-  std::int64_t low;
-  std::uint64_t high;
+/// Range of an integer type of `width` bits; the carriers i64 and u64 hold every bound.
+struct IntegerRange {
+  bool is_signed;
+  int width;
+  std::int64_t low() const { return is_signed ? static_cast<std::int64_t>(~std::uint64_t{0} << (width - 1)) : 0; }
+  std::uint64_t high() const { return ~std::uint64_t{0} >> (64 - width + (is_signed ? 1 : 0)); }
 };
 
-Limits limits(DType dtype) {
-  const int width = bits(dtype);
-  if (dtype_class(dtype) == DTypeClass::unsigned_integer) return {0, width == 64 ? ~0ULL : (1ULL << width) - 1};
-  return {-static_cast<std::int64_t>((1ULL << (width - 1)) - 1) - 1, (1ULL << (width - 1)) - 1};
-}
-
-std::int64_t float_to_integer(double value, const Limits& range, bool is_unsigned, Overflow overflow) {
-  const double whole = std::trunc(value);
-  const bool below = whole < static_cast<double>(range.low);
-  const bool above = whole > static_cast<double>(range.high) || whole >= (is_unsigned ? 18446744073709551616.0 : 9223372036854775808.0);
-  if (overflow == Overflow::saturate) {
-    if (std::isnan(value)) return 0;
-    if (below) return range.low;
-    if (above) return static_cast<std::int64_t>(range.high);
+/// A float's integer part modulo 2^64, or clamped to `range`. NaN gives 0; so does an infinity that is not clamped.
+std::uint64_t to_integer(double value, const IntegerRange& range, Overflow overflow) {
+  constexpr double two63 = 0x1p63;
+  if (overflow == Overflow::ieee) {
+    if (std::abs(value) < two63) return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+    if (!std::isfinite(value)) return 0;
+    const double rest = std::fmod(std::abs(value), 0x1p64);
+    const auto magnitude = static_cast<std::uint64_t>(rest);
+    return value < 0 ? 0 - magnitude : magnitude;
   }
-  if (std::isnan(value) || std::abs(whole) >= 18446744073709551616.0) return 0;
-  if (whole >= 9223372036854775808.0) return static_cast<std::int64_t>(static_cast<std::uint64_t>(whole));
-  if (whole < -9223372036854775808.0) return 0;
-  return static_cast<std::int64_t>(whole);
+  if (std::isnan(value)) return 0;
+  const double whole = std::trunc(value);
+  if (whole <= static_cast<double>(range.low())) return static_cast<std::uint64_t>(range.low());
+  const double beyond = std::ldexp(1.0, range.width - (range.is_signed ? 1 : 0));
+  if (whole >= beyond) return range.high();
+  return whole < 0 ? static_cast<std::uint64_t>(static_cast<std::int64_t>(whole)) : static_cast<std::uint64_t>(whole);
+}
+std::uint64_t to_integer(float value, const IntegerRange& range, Overflow overflow) {
+  return to_integer(static_cast<double>(value), range, overflow);
+}
+std::uint64_t to_integer(std::int64_t value, const IntegerRange& range, Overflow overflow) {
+  if (overflow == Overflow::saturate) {
+    if (value < range.low()) return static_cast<std::uint64_t>(range.low());
+    if (value > 0 && static_cast<std::uint64_t>(value) > range.high()) return range.high();
+  }
+  return static_cast<std::uint64_t>(value);
+}
+std::uint64_t to_integer(std::uint64_t value, const IntegerRange& range, Overflow overflow) {
+  return overflow == Overflow::saturate ? std::min(value, range.high()) : value;
 }
 
-std::int64_t wrap_four_bits(std::int64_t value, bool is_signed) {
-  value &= 15;
-  return is_signed && value > 7 ? value - 16 : value;
+template <class From, class To>
+void encode_integers(const From* from, To* to, std::int64_t count, DType dtype, Mode mode) {
+  if (std::is_integral_v<From> && mode.overflow == Overflow::ieee && bits(dtype) != 4)
+    return cast<From, To>(from, to, count);
+  const IntegerRange range{dtype_class(dtype) == DTypeClass::signed_integer, bits(dtype)};
+  const std::uint64_t mask = ~std::uint64_t{0} >> (64 - range.width);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(to_integer(from[i], range, mode.overflow) & mask);
 }
 
-void encode_integers(std::int64_t* values, void* to, DType dtype, std::int64_t count) {
-  if (bits(dtype) == 4)
-    for (std::int64_t i = 0; i < count; ++i) values[i] = wrap_four_bits(values[i], dtype == DType::i4);
-  switch (host_bytes(dtype)) {
-    case 8: std::memcpy(to, values, static_cast<std::size_t>(count) * 8); return;
-    case 4:
-      for (std::int64_t i = 0; i < count; ++i) static_cast<std::int32_t*>(to)[i] = static_cast<std::int32_t>(values[i]);
-      return;
-    case 2:
-      for (std::int64_t i = 0; i < count; ++i) static_cast<std::int16_t*>(to)[i] = static_cast<std::int16_t>(values[i]);
+template <class From>
+void encode_floats(const From* from, void* to, DType dtype, std::int64_t count, Mode mode) {
+  auto* halves = static_cast<std::uint16_t*>(to);
+  auto* bytes = static_cast<std::uint8_t*>(to);
+  switch (dtype) {
+    case D::f64:
+      return encode_f64(from, static_cast<double*>(to), count, mode);
+    case D::f32:
+      return encode_f32(from, static_cast<float*>(to), count, mode);
+    case D::f16:
+      return encode_narrow<format_f16>(from, halves, count, mode);
+    case D::bf16:
+      return encode_narrow<format_bf16>(from, halves, count, mode);
+    case D::f8e4m3fn:
+      return encode_narrow<format_f8e4m3fn>(from, bytes, count, mode);
+    case D::f8e5m2:
+      return encode_narrow<format_f8e5m2>(from, bytes, count, mode);
+    case D::f8e4m3fnuz:
+      return encode_narrow<format_f8e4m3fnuz>(from, bytes, count, mode);
+    case D::f8e5m2fnuz:
+      return encode_narrow<format_f8e5m2fnuz>(from, bytes, count, mode);
+    case D::f4e2m1fn:
+      return encode_narrow<format_f4e2m1fn>(from, bytes, count, mode);
+    case D::f8e8m0fnu:
+      return encode_powers(from, bytes, count, mode);
+    default:
+      break;
+  }
+  std::array<float, chunk> real;  // c64: interleaved with a zero imaginary part
+  encode_f32(from, real.data(), count, mode);
+  auto* parts = static_cast<float*>(to);
+  for (std::int64_t i = 0; i < count; ++i) {
+    parts[2 * i] = real[static_cast<std::size_t>(i)];
+    parts[2 * i + 1] = 0;
+  }
+}
+
+template <class From>
+void encode(const From* from, void* to, DType dtype, std::int64_t count, Mode mode) {
+  switch (dtype) {
+    case D::i64:
+      return encode_integers(from, static_cast<std::int64_t*>(to), count, dtype, mode);
+    case D::i32:
+      return encode_integers(from, static_cast<std::int32_t*>(to), count, dtype, mode);
+    case D::i16:
+      return encode_integers(from, static_cast<std::int16_t*>(to), count, dtype, mode);
+    case D::i8:
+      return encode_integers(from, static_cast<std::int8_t*>(to), count, dtype, mode);
+    case D::u64:
+      return encode_integers(from, static_cast<std::uint64_t*>(to), count, dtype, mode);
+    case D::u32:
+      return encode_integers(from, static_cast<std::uint32_t*>(to), count, dtype, mode);
+    case D::u16:
+      return encode_integers(from, static_cast<std::uint16_t*>(to), count, dtype, mode);
+    case D::u8:
+    case D::i4:
+    case D::u4:
+      return encode_integers(from, static_cast<std::uint8_t*>(to), count, dtype, mode);
+    case D::boolean:
+      for (std::int64_t i = 0; i < count; ++i) static_cast<std::uint8_t*>(to)[i] = from[i] != From{0} ? 1 : 0;
       return;
     default:
-      for (std::int64_t i = 0; i < count; ++i) static_cast<std::int8_t*>(to)[i] = static_cast<std::int8_t>(values[i]);
+      return encode_floats(from, to, dtype, count, mode);
   }
 }
 
-void saturate(std::int64_t* values, std::int64_t count, DType from, DType to) {
-  const Limits range = limits(to);
-  const bool huge = from == DType::u64;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const bool positive = huge || values[i] >= 0;
-    if (positive && static_cast<std::uint64_t>(values[i]) > range.high) values[i] = static_cast<std::int64_t>(range.high);
-    else if (!positive && values[i] < range.low) values[i] = range.low;
-  }
-}
-
-void convert_chunk(const void* from, DType source, void* to, DType target, std::int64_t count, Rounding rounding, Overflow overflow) {
-  double floats[chunk];
-  std::int64_t integers[chunk];
-  const bool from_float = is_float(source) || source == DType::c64;
-  const bool to_float = is_float(target) || target == DType::c64;
-  if (from_float) decode_floats(from, source, floats, count);
-  else decode_integers(from, source, integers, count);
-  if (target == DType::boolean) {
-    for (std::int64_t i = 0; i < count; ++i) static_cast<std::uint8_t*>(to)[i] = from_float ? floats[i] != 0 : integers[i] != 0;
-    return;
-  }
-  if (to_float) {
-    if (!from_float && target == DType::f64) {
-      for (std::int64_t i = 0; i < count; ++i)
-        floats[i] = source == DType::u64 ? static_cast<double>(static_cast<std::uint64_t>(integers[i])) : static_cast<double>(integers[i]);
-    } else if (!from_float) {
-      for (std::int64_t i = 0; i < count; ++i)
-        floats[i] = source == DType::u64 ? sticky_double(static_cast<std::uint64_t>(integers[i])) : sticky_double(integers[i]);
+/// One chunk; f32, f64, i64 and u64 sources are their own carrier and are not copied.
+void convert_chunk(const void* from, DType from_dtype, void* to, DType to_dtype, std::int64_t count, Mode mode) {
+  alignas(64) std::array<std::byte, chunk * 8> buffer;
+  void* carried = buffer.data();
+  switch (carrier_of(from_dtype, to_dtype)) {
+    case Carrier::f32: {
+      auto* values = static_cast<float*>(carried);
+      if (from_dtype == D::f32) return encode(static_cast<const float*>(from), to, to_dtype, count, mode);
+      if (carried_as_integer(from_dtype))
+        decode_integers(from, from_dtype, values, count);
+      else
+        decode_to_float(from, from_dtype, values, count);
+      return encode(values, to, to_dtype, count, mode);
     }
-    encode_floats(floats, to, target, count, rounding, overflow);
-    return;
+    case Carrier::f64: {
+      auto* values = static_cast<double*>(carried);
+      if (from_dtype == D::f64) return encode(static_cast<const double*>(from), to, to_dtype, count, mode);
+      decode_integers(from, from_dtype, values, count);
+      return encode(values, to, to_dtype, count, mode);
+    }
+    case Carrier::i64: {
+      auto* values = static_cast<std::int64_t*>(carried);
+      if (from_dtype == D::i64) return encode(static_cast<const std::int64_t*>(from), to, to_dtype, count, mode);
+      decode_integers(from, from_dtype, values, count);
+      return encode(values, to, to_dtype, count, mode);
+    }
+    case Carrier::u64:
+      return encode(static_cast<const std::uint64_t*>(from), to, to_dtype, count, mode);
   }
-  if (from_float) {
-    const Limits range = limits(target);
-    const bool is_unsigned = dtype_class(target) == DTypeClass::unsigned_integer;
-    for (std::int64_t i = 0; i < count; ++i) integers[i] = float_to_integer(floats[i], range, is_unsigned, overflow);
-  } else if (overflow == Overflow::saturate) {
-    saturate(integers, count, source, target);
-  }
-  encode_integers(integers, to, target, count);
 }
 
-/// Common pairs in loops that vectorize. Returns whether it did the work.
-bool convert_fast(const void* from, DType source, void* to, DType target, std::int64_t count) {
-  if (source == DType::f32 && target == DType::bf16) {
-    for (std::int64_t i = 0; i < count; ++i) static_cast<std::uint16_t*>(to)[i] = f32_to_bf16(static_cast<const float*>(from)[i]);
-  } else if (source == DType::bf16 && target == DType::f32) {
-    for (std::int64_t i = 0; i < count; ++i) static_cast<float*>(to)[i] = bf16_to_f32(static_cast<const std::uint16_t*>(from)[i]);
-  } else if (source == DType::f32 && target == DType::f64) {
-    widen<float>(from, static_cast<double*>(to), count);
-  } else if (source == DType::f64 && target == DType::f32) {
-    widen<double>(from, static_cast<float*>(to), count);
-  } else if (source == DType::i8 && target == DType::f32) {
-    widen<std::int8_t>(from, static_cast<float*>(to), count);
-  } else if (source == DType::i8 && target == DType::i64) {
-    widen<std::int8_t>(from, static_cast<std::int64_t*>(to), count);
-  } else if (source == DType::i32 && target == DType::i64) {
-    widen<std::int32_t>(from, static_cast<std::int64_t*>(to), count);
-  } else {
-    return false;
-  }
-  return true;
+/// A complex number is true when either part is not zero.
+void complex_to_bool(const float* parts, std::uint8_t* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = parts[2 * i] != 0 || parts[2 * i + 1] != 0 ? 1 : 0;
 }
 
 }  // namespace
 
-void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::int64_t count, Rounding rounding, Overflow overflow) {
+void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::int64_t count, Rounding rounding,
+             Overflow overflow) {
   if (count <= 0) return;
   if (from_dtype == to_dtype) {
-    std::memmove(to, from, static_cast<std::size_t>(count * host_bytes(from_dtype)));
+    std::memcpy(to, from, static_cast<std::size_t>(count * host_bytes(to_dtype)));
     return;
   }
-  if (rounding == Rounding::nearest_even && overflow == Overflow::ieee && convert_fast(from, from_dtype, to, to_dtype, count)) return;
+  if (from_dtype == D::c64 && to_dtype == D::boolean)
+    return complex_to_bool(static_cast<const float*>(from), static_cast<std::uint8_t*>(to), count);
   const auto* source = static_cast<const std::byte*>(from);
   auto* target = static_cast<std::byte*>(to);
   for (std::int64_t done = 0; done < count; done += chunk)
     convert_chunk(source + done * host_bytes(from_dtype), from_dtype, target + done * host_bytes(to_dtype), to_dtype,
-                  std::min(chunk, count - done), rounding, overflow);
+                  std::min(chunk, count - done), {rounding, overflow});
 }
 
 void round_through(float* values, std::int64_t count, DType through) {
-  if (through == DType::f32 || through == DType::f64) return;
-  if (through == DType::bf16) {
-    for (std::int64_t i = 0; i < count; ++i) values[i] = bf16_to_f32(f32_to_bf16(values[i]));
-    return;
-  }
-  std::uint16_t narrow[chunk];
+  if (through == D::f32 || through == D::f64) return;
+  std::array<std::uint16_t, chunk> codes;  // wide enough for every narrower float type
   for (std::int64_t done = 0; done < count; done += chunk) {
-    const std::int64_t size = std::min(chunk, count - done);
-    convert(values + done, DType::f32, narrow, through, size);
-    convert(narrow, through, values + done, DType::f32, size);
+    const std::int64_t part = std::min(chunk, count - done);
+    convert_chunk(values + done, D::f32, codes.data(), through, part, {Rounding::nearest_even, Overflow::ieee});
+    convert_chunk(codes.data(), through, values + done, D::f32, part, {Rounding::nearest_even, Overflow::ieee});
   }
 }
 
 void tf32_round(float* values, std::int64_t count) {
+  // tf32 keeps f32's exponent and 10 of its mantissa bits: 13 go.
   for (std::int64_t i = 0; i < count; ++i) {
     const auto raw = std::bit_cast<std::uint32_t>(values[i]);
-    if ((raw & 0x7F800000) == 0x7F800000) continue;
-    values[i] = std::bit_cast<float>((raw + 0x0FFF + ((raw >> 13) & 1)) & 0xFFFFE000U);
+    const std::uint32_t rounded = (raw + 0xFFF + (raw >> 13 & 1)) & 0xFFFF'E000;
+    values[i] = std::bit_cast<float>((raw & 0x7F80'0000) == 0x7F80'0000 ? raw : rounded);
   }
 }
 

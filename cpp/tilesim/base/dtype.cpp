@@ -1,6 +1,7 @@
 #include "tilesim/base/dtype.hpp"
 
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <map>
 
@@ -32,17 +33,65 @@ constexpr std::array<Entry, dtype_count> table{{
 const Entry& entry(DType dtype) { return table[static_cast<std::size_t>(dtype)]; }
 
 const std::map<std::string, DType, std::less<>>& aliases() {
-  static const std::map<std::string, DType, std::less<>> names{
-      {"float64", DType::f64}, {"fp64", DType::f64}, {"double", DType::f64}, {"float32", DType::f32}, {"fp32", DType::f32},
-      {"float", DType::f32}, {"single", DType::f32}, {"float16", DType::f16}, {"fp16", DType::f16}, {"half", DType::f16},
-      {"bfloat16", DType::bf16}, {"float8_e4m3fn", DType::f8e4m3fn}, {"f8e4m3", DType::f8e4m3fn}, {"fp8", DType::f8e4m3fn},
-      {"fp8_e4m3", DType::f8e4m3fn}, {"f8", DType::f8e4m3fn}, {"float8_e5m2", DType::f8e5m2}, {"fp8_e5m2", DType::f8e5m2},
-      {"float8_e4m3fnuz", DType::f8e4m3fnuz}, {"float8_e5m2fnuz", DType::f8e5m2fnuz}, {"float8_e8m0fnu", DType::f8e8m0fnu},
-      {"float4_e2m1fn", DType::f4e2m1fn}, {"fp4", DType::f4e2m1fn}, {"int64", DType::i64}, {"s64", DType::i64}, {"long", DType::i64},
-      {"int32", DType::i32}, {"s32", DType::i32}, {"int", DType::i32}, {"int16", DType::i16}, {"s16", DType::i16}, {"int8", DType::i8},
-      {"s8", DType::i8}, {"int4", DType::i4}, {"s4", DType::i4}, {"uint64", DType::u64}, {"uint32", DType::u32}, {"uint16", DType::u16},
-      {"uint8", DType::u8}, {"uint4", DType::u4}, {"i1", DType::boolean}, {"pred", DType::boolean}, {"boolean", DType::boolean},
-      {"complex64", DType::c64}};
+  static const std::map<std::string, DType, std::less<>> names{{"bfloat", DType::bf16},
+                                                               {"e4m3", DType::f8e4m3fn},
+                                                               {"e5m2", DType::f8e5m2},
+                                                               {"f8e8m0", DType::f8e8m0fnu},
+                                                               {"e8m0", DType::f8e8m0fnu},
+                                                               {"f4e2m1", DType::f4e2m1fn},
+                                                               {"e2m1", DType::f4e2m1fn},
+                                                               {"short", DType::i16},
+                                                               {"byte", DType::u8},
+                                                               {"ui64", DType::u64},
+                                                               {"ui32", DType::u32},
+                                                               {"ui16", DType::u16},
+                                                               {"ui8", DType::u8},
+                                                               {"ui4", DType::u4},
+                                                               {"bool_", DType::boolean},
+                                                               {"float64", DType::f64},
+                                                               {"fp64", DType::f64},
+                                                               {"double", DType::f64},
+                                                               {"float32", DType::f32},
+                                                               {"fp32", DType::f32},
+                                                               {"float", DType::f32},
+                                                               {"single", DType::f32},
+                                                               {"float16", DType::f16},
+                                                               {"fp16", DType::f16},
+                                                               {"half", DType::f16},
+                                                               {"bfloat16", DType::bf16},
+                                                               {"float8_e4m3fn", DType::f8e4m3fn},
+                                                               {"f8e4m3", DType::f8e4m3fn},
+                                                               {"fp8", DType::f8e4m3fn},
+                                                               {"fp8_e4m3", DType::f8e4m3fn},
+                                                               {"f8", DType::f8e4m3fn},
+                                                               {"float8_e5m2", DType::f8e5m2},
+                                                               {"fp8_e5m2", DType::f8e5m2},
+                                                               {"float8_e4m3fnuz", DType::f8e4m3fnuz},
+                                                               {"float8_e5m2fnuz", DType::f8e5m2fnuz},
+                                                               {"float8_e8m0fnu", DType::f8e8m0fnu},
+                                                               {"float4_e2m1fn", DType::f4e2m1fn},
+                                                               {"fp4", DType::f4e2m1fn},
+                                                               {"int64", DType::i64},
+                                                               {"s64", DType::i64},
+                                                               {"long", DType::i64},
+                                                               {"int32", DType::i32},
+                                                               {"s32", DType::i32},
+                                                               {"int", DType::i32},
+                                                               {"int16", DType::i16},
+                                                               {"s16", DType::i16},
+                                                               {"int8", DType::i8},
+                                                               {"s8", DType::i8},
+                                                               {"int4", DType::i4},
+                                                               {"s4", DType::i4},
+                                                               {"uint64", DType::u64},
+                                                               {"uint32", DType::u32},
+                                                               {"uint16", DType::u16},
+                                                               {"uint8", DType::u8},
+                                                               {"uint4", DType::u4},
+                                                               {"i1", DType::boolean},
+                                                               {"pred", DType::boolean},
+                                                               {"boolean", DType::boolean},
+                                                               {"complex64", DType::c64}};
   return names;
 }
 
@@ -55,7 +104,9 @@ std::int64_t packed_bytes(DType dtype, std::int64_t count) {
 }
 DTypeClass dtype_class(DType dtype) { return entry(dtype).kind; }
 bool is_float(DType dtype) { return entry(dtype).kind == C::floating; }
-bool is_integer(DType dtype) { return entry(dtype).kind == C::signed_integer || entry(dtype).kind == C::unsigned_integer; }
+bool is_integer(DType dtype) {
+  return entry(dtype).kind == C::signed_integer || entry(dtype).kind == C::unsigned_integer;
+}
 std::string_view name(DType dtype) { return entry(dtype).name; }
 
 DType parse_dtype(std::string_view text) {
@@ -65,7 +116,9 @@ DType parse_dtype(std::string_view text) {
   std::vector<std::string> known = dtype_names();
   const std::string allowed = join(known);
   for (const auto& [alias, dtype] : aliases()) known.push_back(alias);
-  throw UserError({"unknown dtype", {}, "'" + std::string(text) + "'", allowed, nearest(text, known)});
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  throw UserError({"unknown dtype", {}, "'" + std::string(text) + "'", allowed, nearest(lower, known)});
 }
 
 std::vector<std::string> dtype_names() {

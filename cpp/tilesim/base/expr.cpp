@@ -1,7 +1,9 @@
+// Expressions as shared nodes: construction and simplification.
 #include "tilesim/base/expr.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <cctype>
+#include <numeric>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -13,12 +15,25 @@ struct Expr::Node {
   std::int64_t value = 0;  ///< constant; factor of multiply; divisor of floor_div and modulo
   std::string name;        ///< symbol, read
   std::vector<Expr> arguments;
+  int depth = 1;
 };
+
+namespace {
+
+/// Deeper trees could overflow the stack of the recursions over them.
+constexpr int depth_limit = 500;
+
+}  // namespace
 
 class ExprBuilder {
  public:
   static Expr make(Expr::Kind kind, std::int64_t value, std::string name, std::vector<Expr> arguments) {
-    return Expr(std::make_shared<const Expr::Node>(Expr::Node{kind, value, std::move(name), std::move(arguments)}));
+    int depth = 1;
+    for (const Expr& argument : arguments) depth = std::max(depth, argument.node_->depth + 1);
+    if (depth > depth_limit)
+      throw UserError({"an expression is nested too deeply", {}, {}, std::to_string(depth_limit) + " levels", {}});
+    return Expr(
+        std::make_shared<const Expr::Node>(Expr::Node{kind, value, std::move(name), std::move(arguments), depth}));
   }
 };
 
@@ -26,41 +41,42 @@ namespace {
 
 using K = Expr::Kind;
 
-std::int64_t checked_add(std::int64_t a, std::int64_t b) {
-  std::int64_t r;
-  if (__builtin_add_overflow(a, b, &r)) throw UserError("an expression leaves the range of 64-bit integers");
-  return r;
-}
-
-std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
-  std::int64_t r;
-  if (__builtin_mul_overflow(a, b, &r)) throw UserError("an expression leaves the range of 64-bit integers");
-  return r;
-}
-
 /// A sum as constant + coefficient * term, terms distinct.
 struct Sum {
   std::int64_t constant = 0;
   std::vector<std::pair<Expr, std::int64_t>> terms;
+  bool overflow = false;
+
+  Sum() = default;
+  explicit Sum(const Expr& e) { add(e, 1); }
 
   void add(const Expr& e, std::int64_t factor) {
+    std::int64_t product = 0;
     switch (e.kind()) {
-      case K::constant: constant = checked_add(constant, checked_multiply(e.value(), factor)); return;
+      case K::constant:
+        overflow |= __builtin_mul_overflow(e.value(), factor, &product);
+        overflow |= __builtin_add_overflow(constant, product, &constant);
+        return;
       case K::add:
         for (const Expr& part : e.arguments()) add(part, factor);
         return;
-      case K::multiply: add(e.arguments()[0], checked_multiply(factor, e.operand())); return;
-      default: break;
+      case K::multiply:
+        overflow |= __builtin_mul_overflow(e.operand(), factor, &product);
+        add(e.arguments()[0], product);
+        return;
+      default:
+        break;
     }
     for (auto& [term, coefficient] : terms)
       if (term == e) {
-        coefficient = checked_add(coefficient, factor);
+        overflow |= __builtin_add_overflow(coefficient, factor, &coefficient);
         return;
       }
     terms.emplace_back(e, factor);
   }
 
   Expr build() const {
+    if (overflow) throw UserError("an expression leaves the range of 64-bit integers");
     std::vector<Expr> parts;
     for (const auto& [term, coefficient] : terms) {
       if (coefficient == 0) continue;
@@ -70,28 +86,117 @@ struct Sum {
     if (constant != 0) parts.emplace_back(constant);
     return parts.size() == 1 ? parts[0] : ExprBuilder::make(K::add, 0, {}, std::move(parts));
   }
+
+  bool is_constant() const {
+    return std::all_of(terms.begin(), terms.end(), [](const auto& term) { return term.second == 0; });
+  }
+
+  /// Takes out the whole multiples of `divisor`, divided by it; what stays has its constant in [0, divisor).
+  Sum take_multiples(std::int64_t divisor) {
+    Sum multiples;
+    multiples.constant = floor_div(constant, divisor);
+    constant = floor_mod(constant, divisor);
+    const auto whole = [&](const auto& term) { return term.second % divisor == 0; };
+    for (const auto& [term, coefficient] : terms)
+      if (coefficient % divisor == 0) multiples.terms.emplace_back(term, coefficient / divisor);
+    std::erase_if(terms, whole);
+    return multiples;
+  }
 };
 
+std::vector<Expr> two(const Expr& a, const Expr& b) { return {a, b}; }
+
+void check_divisor(std::int64_t divisor, const char* what) {
+  if (divisor <= 0)
+    throw UserError({std::string(what) + " needs a positive constant", {}, std::to_string(divisor), "1 and above", {}});
+}
+
+std::int64_t extreme(K kind, std::int64_t a, std::int64_t b) {
+  return kind == K::min ? std::min(a, b) : std::max(a, b);
+}
+
+/// min(min(x, c), d) with constants c and d: the inner constant's place in `e`, or -1.
+int constant_argument(const Expr& e, K kind) {
+  if (e.kind() != kind) return -1;
+  return e.arguments()[0].is_constant() ? 0 : e.arguments()[1].is_constant() ? 1 : -1;
+}
+
 Expr make_extreme(K kind, const Expr& a, const Expr& b) {
-  if (a.is_constant() && b.is_constant()) return kind == K::min ? std::min(a.value(), b.value()) : std::max(a.value(), b.value());
-  if (a == b) return a;
-  return ExprBuilder::make(kind, 0, {}, {a, b});
+  Sum difference(a);
+  difference.add(b, -1);
+  if (!difference.overflow && difference.is_constant()) return (difference.constant <= 0) == (kind == K::min) ? a : b;
+  for (const auto& [nested, other] : {std::pair(a, b), std::pair(b, a)}) {
+    const int place = constant_argument(nested, kind);
+    if (place < 0 || !other.is_constant()) continue;
+    const Expr limit = extreme(kind, nested.arguments()[static_cast<std::size_t>(place)].value(), other.value());
+    return ExprBuilder::make(kind, 0, {}, two(nested.arguments()[static_cast<std::size_t>(1 - place)], limit));
+  }
+  return ExprBuilder::make(kind, 0, {}, two(a, b));
 }
 
 Expr make_compare(K kind, const Expr& a, const Expr& b) {
-  const Expr difference = a - b;
-  if (difference.is_constant()) {
-    const std::int64_t d = difference.value();
+  Sum difference(a);
+  difference.add(b, -1);
+  if (!difference.overflow && difference.is_constant()) {
+    const std::int64_t d = difference.constant;
     return kind == K::equal ? d == 0 : kind == K::less ? d < 0 : d <= 0;
   }
-  return ExprBuilder::make(kind, 0, {}, {a, b});
+  return ExprBuilder::make(kind, 0, {}, two(a, b));
+}
+
+/// Whether the value can only be 0 or 1.
+bool is_truth(const Expr& e) {
+  switch (e.kind()) {
+    case K::constant:
+      return e.value() == 0 || e.value() == 1;
+    case K::equal:
+    case K::less:
+    case K::less_equal:
+    case K::logical_and:
+    case K::logical_or:
+    case K::logical_not:
+      return true;
+    case K::min:
+    case K::max:
+      return is_truth(e.arguments()[0]) && is_truth(e.arguments()[1]);
+    default:
+      return false;
+  }
+}
+
+Expr truth(const Expr& e) {
+  return is_truth(e) ? e : e.is_constant() ? Expr(1) : ExprBuilder::make(K::logical_not, 0, {}, {logical_not(e)});
+}
+
+bool same_arguments_in_any_order(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](const Expr& part) {
+           return std::find(b.begin(), b.end(), part) != b.end();  // parts of a sum are distinct
+         });
+}
+
+bool is_name(std::string_view text) {
+  const auto allowed = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; };
+  if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.') return false;
+  return std::all_of(text.begin(), text.end(), allowed) && text != "and" && text != "or" && text != "not";
+}
+
+std::string checked_name(std::string name) {
+  if (!is_name(name))
+    throw UserError({"not a name for an expression",
+                     {},
+                     "'" + name + "'",
+                     "letters, digits, '_' and '.', beginning with a letter or '_'; not and, or, not",
+                     {}});
+  return name;
 }
 
 }  // namespace
 
-Expr::Expr(std::int64_t value) : node_(std::make_shared<const Node>(Node{Kind::constant, value, {}, {}})) {}
-Expr Expr::symbol(std::string name) { return ExprBuilder::make(Kind::symbol, 0, std::move(name), {}); }
-Expr Expr::read(std::string tensor, std::vector<Expr> index) { return ExprBuilder::make(Kind::read, 0, std::move(tensor), std::move(index)); }
+Expr::Expr(std::int64_t value) : node_(std::make_shared<const Node>(Node{Kind::constant, value, {}, {}, 1})) {}
+Expr Expr::symbol(std::string name) { return ExprBuilder::make(Kind::symbol, 0, checked_name(std::move(name)), {}); }
+Expr Expr::read(std::string tensor, std::vector<Expr> index) {
+  return ExprBuilder::make(Kind::read, 0, checked_name(std::move(tensor)), std::move(index));
+}
 
 std::int64_t Expr::operand() const { return node_->value; }
 Expr::Kind Expr::kind() const { return node_->kind; }
@@ -103,49 +208,79 @@ const std::string& Expr::name() const { return node_->name; }
 const std::vector<Expr>& Expr::arguments() const { return node_->arguments; }
 
 Expr operator+(const Expr& a, const Expr& b) {
-  Sum sum;
-  sum.add(a, 1);
+  Sum sum(a);
   sum.add(b, 1);
   return sum.build();
 }
 
 Expr operator-(const Expr& a, const Expr& b) {
-  Sum sum;
-  sum.add(a, 1);
+  Sum sum(a);
   sum.add(b, -1);
   return sum.build();
 }
 
 Expr operator*(const Expr& a, const Expr& b) {
   if (!a.is_constant() && !b.is_constant())
-    throw UserError({"a product needs a constant factor", {}, "(" + a.text() + ") * (" + b.text() + ")", "expression * constant", {}});
+    throw UserError({"a product needs a constant factor",
+                     {},
+                     "(" + a.text() + ") * (" + b.text() + ")",
+                     "expression * constant",
+                     {}});
   Sum sum;
-  if (a.is_constant()) sum.add(b, a.value());
-  else sum.add(a, b.value());
+  if (a.is_constant())
+    sum.add(b, a.value());
+  else
+    sum.add(a, b.value());
   return sum.build();
 }
 
 bool operator==(const Expr& a, const Expr& b) {
   if (a.node_ == b.node_) return true;
   const Expr::Node &x = *a.node_, &y = *b.node_;
-  return x.kind == y.kind && x.value == y.value && x.name == y.name && x.arguments == y.arguments;
+  if (x.kind != y.kind || x.value != y.value || x.name != y.name) return false;
+  return x.kind == K::add ? same_arguments_in_any_order(x.arguments, y.arguments) : x.arguments == y.arguments;
 }
 
 Expr floor_div(const Expr& a, std::int64_t b) {
-  if (b <= 0) throw UserError({"division needs a positive constant", {}, std::to_string(b), "1 and above", {}});
-  if (a.is_constant()) return floor_div(a.value(), b);
-  return b == 1 ? a : ExprBuilder::make(K::floor_div, b, {}, {a});
+  check_divisor(b, "division");
+  if (b == 1) return a;
+  Sum inner(a);
+  const Sum multiples = inner.take_multiples(b);
+  if (inner.overflow) throw UserError("an expression leaves the range of 64-bit integers");
+  if (inner.terms.empty()) return multiples.build();  // its constant is in [0, b)
+  // (g A + r) // (g B) = (A + r // g) // B
+  std::int64_t common = b;
+  for (const auto& [term, coefficient] : inner.terms) common = std::gcd(common, coefficient);
+  for (auto& [term, coefficient] : inner.terms) coefficient /= common;
+  inner.constant /= common;
+  std::int64_t divisor = b / common;
+  Expr dividend = inner.build();
+  if (dividend.kind() == K::modulo && dividend.operand() <= divisor) return multiples.build();
+  std::int64_t product = 0;
+  if (dividend.kind() == K::floor_div && !__builtin_mul_overflow(dividend.operand(), divisor, &product)) {
+    divisor = product;
+    dividend = dividend.arguments()[0];
+  }
+  return multiples.build() + ExprBuilder::make(K::floor_div, divisor, {}, {dividend});
 }
 
 Expr ceil_div(const Expr& a, std::int64_t b) {
-  if (b <= 0) throw UserError({"division needs a positive constant", {}, std::to_string(b), "1 and above", {}});
+  check_divisor(b, "division");
   return floor_div(a + Expr(b - 1), b);
 }
 
 Expr modulo(const Expr& a, std::int64_t b) {
-  if (b <= 0) throw UserError({"a remainder needs a positive constant", {}, std::to_string(b), "1 and above", {}});
-  if (a.is_constant()) return floor_mod(a.value(), b);
-  return b == 1 ? Expr(0) : ExprBuilder::make(K::modulo, b, {}, {a});
+  check_divisor(b, "a remainder");
+  if (b == 1) return 0;
+  Sum inner(a);
+  inner.take_multiples(b);
+  const Expr dividend = inner.build();
+  if (dividend.is_constant()) return dividend;
+  if (dividend.kind() == K::modulo) {
+    if (dividend.operand() <= b) return dividend;
+    if (dividend.operand() % b == 0) return modulo(dividend.arguments()[0], b);
+  }
+  return ExprBuilder::make(K::modulo, b, {}, {dividend});
 }
 
 Expr min(const Expr& a, const Expr& b) { return make_extreme(K::min, a, b); }
@@ -154,44 +289,60 @@ Expr equal(const Expr& a, const Expr& b) { return make_compare(K::equal, a, b); 
 Expr less(const Expr& a, const Expr& b) { return make_compare(K::less, a, b); }
 Expr less_equal(const Expr& a, const Expr& b) { return make_compare(K::less_equal, a, b); }
 
-std::set<std::string> Expr::symbols() const {
-  std::set<std::string> names;
-  if (kind() == Kind::symbol) names.insert(name());
-  for (const Expr& argument : arguments()) names.merge(argument.symbols());
-  return names;
+Expr logical_and(const Expr& a, const Expr& b) {
+  if (a.is_constant()) return a.value() == 0 ? Expr(0) : truth(b);
+  if (b.is_constant() && b.value() != 0) return truth(a);
+  return ExprBuilder::make(K::logical_and, 0, {}, two(a, b));
 }
 
-bool Expr::reads_tensors() const {
-  return kind() == Kind::read || std::any_of(arguments().begin(), arguments().end(), [](const Expr& e) { return e.reads_tensors(); });
+Expr logical_or(const Expr& a, const Expr& b) {
+  if (a.is_constant()) return a.value() != 0 ? Expr(1) : truth(b);
+  if (b.is_constant() && b.value() == 0) return truth(a);
+  return ExprBuilder::make(K::logical_or, 0, {}, two(a, b));
+}
+
+Expr logical_not(const Expr& a) {
+  if (a.is_constant()) return a.value() == 0;
+  if (a.kind() == K::less) return less_equal(a.arguments()[1], a.arguments()[0]);
+  if (a.kind() == K::less_equal) return less(a.arguments()[1], a.arguments()[0]);
+  if (a.kind() == K::logical_not && is_truth(a.arguments()[0])) return a.arguments()[0];
+  return ExprBuilder::make(K::logical_not, 0, {}, {a});
 }
 
 namespace {
 
-/// Rebuilds a node of the same kind over other arguments, with simplification.
+/// The same node over other arguments, simplified again.
 Expr rebuild(const Expr& e, std::vector<Expr> arguments) {
-  const auto truth = [](const Expr& x) { return x.is_constant() ? (x.value() != 0 ? 1 : 0) : -1; };
   switch (e.kind()) {
-    case K::constant: case K::symbol: return e;
+    case K::constant:
+    case K::symbol:
+      return e;
     case K::add: {
       Sum sum;
       for (const Expr& part : arguments) sum.add(part, 1);
       return sum.build();
     }
-    case K::multiply: return arguments[0] * Expr(e.operand());
-    case K::floor_div: return floor_div(arguments[0], e.operand());
-    case K::modulo: return modulo(arguments[0], e.operand());
-    case K::min: return min(arguments[0], arguments[1]);
-    case K::max: return max(arguments[0], arguments[1]);
-    case K::equal: case K::less: case K::less_equal: return make_compare(e.kind(), arguments[0], arguments[1]);
+    case K::multiply:
+      return arguments[0] * Expr(e.operand());
+    case K::floor_div:
+      return floor_div(arguments[0], e.operand());
+    case K::modulo:
+      return modulo(arguments[0], e.operand());
+    case K::min:
+    case K::max:
+      return make_extreme(e.kind(), arguments[0], arguments[1]);
+    case K::equal:
+    case K::less:
+    case K::less_equal:
+      return make_compare(e.kind(), arguments[0], arguments[1]);
     case K::logical_not:
-      return truth(arguments[0]) >= 0 ? Expr(1 - truth(arguments[0])) : ExprBuilder::make(K::logical_not, 0, {}, std::move(arguments));
-    case K::logical_and: case K::logical_or: {
-      const int a = truth(arguments[0]), b = truth(arguments[1]), absorbing = e.kind() == K::logical_and ? 0 : 1;
-      if (a == absorbing || b == absorbing) return absorbing;
-      if (a >= 0 && b >= 0) return 1 - absorbing;
-      return ExprBuilder::make(e.kind(), 0, {}, std::move(arguments));
-    }
-    case K::read: return Expr::read(e.name(), std::move(arguments));
+      return logical_not(arguments[0]);
+    case K::logical_and:
+      return logical_and(arguments[0], arguments[1]);
+    case K::logical_or:
+      return logical_or(arguments[0], arguments[1]);
+    case K::read:
+      return Expr::read(e.name(), std::move(arguments));
   }
   throw InternalError("unknown expression kind");
 }
@@ -207,84 +358,6 @@ Expr Expr::substitute(const std::map<std::string, Expr>& values) const {
   std::vector<Expr> replaced;
   for (const Expr& argument : arguments()) replaced.push_back(argument.substitute(values));
   return rebuild(*this, std::move(replaced));
-}
-
-std::int64_t Expr::evaluate(const Lookup& lookup, const Reader& read_tensor) const {
-  const auto at = [&](std::size_t i) { return arguments()[i].evaluate(lookup, read_tensor); };
-  switch (kind()) {
-    case Kind::constant: return node_->value;
-    case Kind::symbol: return lookup(name());
-    case Kind::add: {
-      std::int64_t sum = 0;
-      for (std::size_t i = 0; i < arguments().size(); ++i) sum = checked_add(sum, at(i));
-      return sum;
-    }
-    case Kind::multiply: return checked_multiply(at(0), node_->value);
-    case Kind::floor_div: return tilesim::floor_div(at(0), node_->value);
-    case Kind::modulo: return floor_mod(at(0), node_->value);
-    case Kind::min: return std::min(at(0), at(1));
-    case Kind::max: return std::max(at(0), at(1));
-    case Kind::equal: return at(0) == at(1);
-    case Kind::less: return at(0) < at(1);
-    case Kind::less_equal: return at(0) <= at(1);
-    case Kind::logical_and: return at(0) != 0 && at(1) != 0;
-    case Kind::logical_or: return at(0) != 0 || at(1) != 0;
-    case Kind::logical_not: return at(0) == 0;
-    case Kind::read: {
-      if (!read_tensor) throw UserError({"the expression reads a tensor whose values are not known here", {}, name(), {}, {}});
-      std::vector<std::int64_t> index;
-      for (std::size_t i = 0; i < arguments().size(); ++i) index.push_back(at(i));
-      return read_tensor(name(), index);
-    }
-  }
-  throw InternalError("unknown expression kind");
-}
-
-namespace {
-
-constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min() / 4;
-constexpr std::int64_t highest = std::numeric_limits<std::int64_t>::max() / 4;
-
-/// Saturating product of a bound and a factor.
-std::int64_t scaled(std::int64_t bound, std::int64_t factor) {
-  const auto wide = static_cast<long double>(bound) * static_cast<long double>(factor);
-  if (wide <= static_cast<long double>(lowest)) return lowest;
-  if (wide >= static_cast<long double>(highest)) return highest;
-  return bound * factor;
-}
-
-}  // namespace
-
-Expr::Range Expr::range(const std::map<std::string, Range>& symbols) const {
-  const auto at = [&](std::size_t i) { return arguments()[i].range(symbols); };
-  const auto clamp = [](std::int64_t v) { return std::clamp(v, lowest, highest); };
-  switch (kind()) {
-    case Kind::constant: return {node_->value, node_->value};
-    case Kind::symbol: {
-      const auto found = symbols.find(name());
-      return found == symbols.end() ? Range{lowest, highest} : found->second;
-    }
-    case Kind::read: return {lowest, highest};
-    case Kind::add: {
-      Range sum{0, 0};
-      for (std::size_t i = 0; i < arguments().size(); ++i) sum = {clamp(sum.low + clamp(at(i).low)), clamp(sum.high + clamp(at(i).high))};
-      return sum;
-    }
-    case Kind::multiply: {
-      const Range r = at(0);
-      const std::int64_t a = scaled(r.low, node_->value), b = scaled(r.high, node_->value);
-      return {std::min(a, b), std::max(a, b)};
-    }
-    case Kind::floor_div: return {tilesim::floor_div(at(0).low, node_->value), tilesim::floor_div(at(0).high, node_->value)};
-    case Kind::modulo: {
-      const Range r = at(0);
-      const bool same = tilesim::floor_div(r.low, node_->value) == tilesim::floor_div(r.high, node_->value);
-      return same ? Range{floor_mod(r.low, node_->value), floor_mod(r.high, node_->value)} : Range{0, node_->value - 1};
-    }
-    case Kind::min: return {std::min(at(0).low, at(1).low), std::min(at(0).high, at(1).high)};
-    case Kind::max: return {std::max(at(0).low, at(1).low), std::max(at(0).high, at(1).high)};
-    default: return {0, 1};
-  }
 }
 
 }  // namespace tilesim

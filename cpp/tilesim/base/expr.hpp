@@ -1,12 +1,18 @@
 // Quasi-affine integer expressions: addresses, extents, loop bounds, predicates.
 //
-// Grammar of the text form: integers, symbols (letters, digits, `_`, `.`), + - , `*` (one side constant), `//` and `%` by a positive
-// constant (floor division and its remainder), min(a, b, ...), max(a, b, ...), comparisons (== != < <= > >= giving 0 or 1),
-// `and`, `or`, `not`, ceildiv(a, constant), read(tensor, index...) for a scalar of an integer tensor, parentheses.
+// Grammar of the text form: integers, symbols (letters, digits, `_`, `.`), + - , `*` (one side constant), `//` and `%`
+// by a positive constant (floor division and its remainder), min(a, b, ...), max(a, b, ...), comparisons (== != < <= >
+// >= giving 0 or 1), `and`, `or` (the right side is read only when it decides), `not`, ceildiv(a, constant),
+// read(tensor, index...) for a scalar of an integer tensor, parentheses.
+//
+// Expressions are immutable and share their parts. They are simplified as they are built: constants fold, sums are kept
+// as constant + coefficient * term, whole multiples leave floor divisions and remainders.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,7 +24,23 @@ namespace tilesim {
 
 class Expr {
  public:
-  enum class Kind : std::uint8_t { constant, symbol, add, multiply, floor_div, modulo, min, max, equal, less, less_equal, logical_and, logical_or, logical_not, read };
+  enum class Kind : std::uint8_t {
+    constant,
+    symbol,
+    add,
+    multiply,
+    floor_div,
+    modulo,
+    min,
+    max,
+    equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    logical_not,
+    read
+  };
 
   Expr() : Expr(std::int64_t{0}) {}
   Expr(std::int64_t value);  // NOLINT(google-explicit-constructor): integers are expressions
@@ -30,11 +52,11 @@ class Expr {
 
   Kind kind() const;
   bool is_constant() const { return kind() == Kind::constant; }
-  std::int64_t value() const;                 ///< of a constant
-  std::int64_t operand() const;               ///< factor of multiply, divisor of floor_div and modulo
-  const std::string& name() const;            ///< symbol or tensor name
+  std::int64_t value() const;       ///< of a constant
+  std::int64_t operand() const;     ///< factor of multiply, divisor of floor_div and modulo
+  const std::string& name() const;  ///< symbol or tensor name
   const std::vector<Expr>& arguments() const;
-  std::string text() const;                   ///< parses back to an equal expression
+  std::string text() const;  ///< parses back to an equal expression
   std::set<std::string> symbols() const;
   bool reads_tensors() const;
   Expr substitute(const std::map<std::string, Expr>& values) const;
@@ -44,13 +66,15 @@ class Expr {
   using Reader = std::function<std::int64_t(const std::string&, const std::vector<std::int64_t>&)>;
   std::int64_t evaluate(const Lookup& lookup, const Reader& read_tensor = {}) const;
   /// Interval that contains every value, given intervals of the symbols (absent: unbounded); read() is unbounded.
-  struct Range { std::int64_t low, high; };
+  struct Range {
+    std::int64_t low, high;
+  };
   Range range(const std::map<std::string, Range>& symbols) const;
 
   friend Expr operator+(const Expr& a, const Expr& b);
   friend Expr operator-(const Expr& a, const Expr& b);
-  friend Expr operator*(const Expr& a, const Expr& b);  ///< throws UserError unless one side is constant
-  friend bool operator==(const Expr& a, const Expr& b); ///< structural
+  friend Expr operator*(const Expr& a, const Expr& b);   ///< throws UserError unless one side is constant
+  friend bool operator==(const Expr& a, const Expr& b);  ///< structural
 
  private:
   struct Node;
@@ -67,9 +91,13 @@ Expr max(const Expr& a, const Expr& b);
 Expr equal(const Expr& a, const Expr& b);
 Expr less(const Expr& a, const Expr& b);
 Expr less_equal(const Expr& a, const Expr& b);
+Expr logical_and(const Expr& a, const Expr& b);  ///< 0 or 1; b is evaluated only if a is not 0
+Expr logical_or(const Expr& a, const Expr& b);   ///< 0 or 1; b is evaluated only if a is 0
+Expr logical_not(const Expr& a);
 
-/// An expression resolved against a symbol table: symbols are indices into a flat environment. Affine ones evaluate as a
-/// short dot product, others as a small postfix program without allocation.
+/// An expression resolved against a symbol table: symbols are indices into a flat environment. Affine ones, also
+/// between constant bounds, evaluate as a short dot product, others as a small postfix program; neither allocates nor
+/// checks for overflow.
 class CompiledExpr {
  public:
   CompiledExpr() = default;
@@ -81,15 +109,34 @@ class CompiledExpr {
     virtual ~TensorReader() = default;
     virtual std::int64_t read(int tensor, const std::int64_t* index, int rank) const = 0;
   };
-  std::int64_t operator()(const std::int64_t* environment, const TensorReader* reader = nullptr) const;
+  std::int64_t operator()(const std::int64_t* environment, const TensorReader* reader = nullptr) const {
+    if (!program_.empty()) return run(environment, reader);
+    std::int64_t value = constant_;
+    for (const Term& term : terms_) value += term.coefficient * environment[term.slot];
+    return std::min(std::max(value, low_), high_);
+  }
   bool is_constant() const { return program_.empty() && terms_.empty(); }
 
  private:
-  struct Term { int slot; std::int64_t coefficient; };
-  struct Step { Expr::Kind kind; std::int32_t argument; std::int64_t value; };
+  struct Term {
+    int slot;
+    std::int64_t coefficient;
+  };
+  enum class Code : std::uint8_t;
+  struct Step {
+    Code code;
+    std::int32_t first;  ///< of the terms of an affine part; tensor of a read; where a skip goes
+    std::int32_t count;
+    std::int64_t value;
+  };
+  class Emitter;
+  std::int64_t run(const std::int64_t* environment, const TensorReader* reader) const;
+
   std::int64_t constant_ = 0;
-  std::vector<Term> terms_;    ///< affine part, used when program_ is empty
-  std::vector<Step> program_;  ///< postfix
+  std::int64_t low_ = std::numeric_limits<std::int64_t>::min();
+  std::int64_t high_ = std::numeric_limits<std::int64_t>::max();
+  std::vector<Term> terms_;    ///< the affine form, or the affine parts of the program
+  std::vector<Step> program_;  ///< postfix; empty for the affine form
 };
 
 }  // namespace tilesim

@@ -1,5 +1,6 @@
 // Expressions resolved against a symbol table: dot products where affine, postfix programs elsewhere.
 #include <algorithm>
+#include <optional>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/expr.hpp"
@@ -7,99 +8,271 @@
 
 namespace tilesim {
 
+enum class CompiledExpr::Code : std::uint8_t {
+  affine,  ///< pushes value + the dot product of `count` terms from `first`
+  add,
+  multiply,   ///< by `value`
+  floor_div,  ///< by `value`
+  modulo,     ///< by `value`
+  min,
+  max,
+  equal,
+  less,
+  less_equal,
+  logical_not,
+  truth,         ///< 1 where not 0
+  skip_if_zero,  ///< leaves a 0 on the stack and goes on at step `first`, or drops the value
+  skip_if_true,  ///< leaves a 1 on the stack and goes on at step `first`, or drops the value
+  read,          ///< of tensor `first`, with `count` indices
+};
+
 namespace {
 
-constexpr std::size_t stack_limit = 64;
+constexpr int stack_limit = 64;
 
-bool is_term(const Expr& e) {
-  return e.kind() == Expr::Kind::symbol || (e.kind() == Expr::Kind::multiply && e.arguments()[0].kind() == Expr::Kind::symbol);
+using K = Expr::Kind;
+
+struct AffineTerm {
+  std::string symbol;
+  std::int64_t coefficient;
+};
+
+/// The affine part of a sum, and the parts that are not.
+struct Split {
+  std::int64_t constant = 0;
+  std::vector<AffineTerm> terms;
+  std::vector<Expr> others;
+
+  explicit Split(const Expr& e) {
+    if (e.kind() == K::add)
+      for (const Expr& part : e.arguments()) take(part);
+    else
+      take(e);
+  }
+
+  void take(const Expr& part) {
+    if (part.is_constant()) {
+      constant += part.value();
+    } else if (part.kind() == K::symbol) {
+      terms.push_back({part.name(), 1});
+    } else if (part.kind() == K::multiply && part.arguments()[0].kind() == K::symbol) {
+      terms.push_back({part.arguments()[0].name(), part.operand()});
+    } else {
+      others.push_back(part);
+    }
+  }
+};
+
+/// Takes off a min or max with a constant: returns the other argument.
+std::optional<Expr> peel(const Expr& e, K kind, std::int64_t& bound) {
+  if (e.kind() != kind) return std::nullopt;
+  for (std::size_t i = 0; i < 2; ++i)
+    if (e.arguments()[i].is_constant()) {
+      bound = e.arguments()[i].value();
+      return e.arguments()[1 - i];
+    }
+  return std::nullopt;
 }
-
-bool is_affine(const Expr& e) {
-  if (e.is_constant() || is_term(e)) return true;
-  return e.kind() == Expr::Kind::add &&
-         std::all_of(e.arguments().begin(), e.arguments().end(), [](const Expr& part) { return part.is_constant() || is_term(part); });
-}
-
-std::int64_t factor_of(const Expr& e) { return e.operand(); }
 
 }  // namespace
 
+/// Writes the postfix program and keeps account of the stack.
+class CompiledExpr::Emitter {
+ public:
+  Emitter(CompiledExpr& target, const std::function<int(const std::string&)>& slot_of,
+          const std::function<int(const std::string&)>& tensor_of)
+      : target_(target), slot_of_(slot_of), tensor_of_(tensor_of) {}
+
+  void terms(const std::vector<AffineTerm>& terms) {
+    for (const auto& [symbol, coefficient] : terms) target_.terms_.push_back({slot_of_(symbol), coefficient});
+  }
+
+  void expression(const Expr& e) {
+    switch (e.kind()) {
+      case K::constant:
+      case K::symbol:
+      case K::add:
+        return sum(Split(e));
+      case K::multiply:
+        if (e.arguments()[0].kind() == K::symbol) return sum(Split(e));
+        return scalar(Code::multiply, e);
+      case K::floor_div:
+        return scalar(Code::floor_div, e);
+      case K::modulo:
+        return scalar(Code::modulo, e);
+      case K::min:
+        return binary(Code::min, e);
+      case K::max:
+        return binary(Code::max, e);
+      case K::equal:
+        return binary(Code::equal, e);
+      case K::less:
+        return binary(Code::less, e);
+      case K::less_equal:
+        return binary(Code::less_equal, e);
+      case K::logical_and:
+        return shortcut(Code::skip_if_zero, e);
+      case K::logical_or:
+        return shortcut(Code::skip_if_true, e);
+      case K::logical_not:
+        expression(e.arguments()[0]);
+        return step(Code::logical_not, 0, 0, 0, 0);
+      case K::read:
+        return read(e);
+    }
+  }
+
+ private:
+  void step(Code code, std::size_t first, std::size_t count, std::int64_t value, int growth) {
+    depth_ += growth;
+    if (depth_ > stack_limit)
+      throw UserError({"an expression needs too many intermediate values", {}, {}, std::to_string(stack_limit), {}});
+    target_.program_.push_back({code, static_cast<std::int32_t>(first), static_cast<std::int32_t>(count), value});
+  }
+
+  void sum(const Split& parts) {
+    const bool affine = !parts.terms.empty() || parts.constant != 0 || parts.others.empty();
+    if (affine) {
+      const std::size_t first = target_.terms_.size();
+      terms(parts.terms);
+      step(Code::affine, first, parts.terms.size(), parts.constant, 1);
+    }
+    for (std::size_t i = 0; i < parts.others.size(); ++i) {
+      expression(parts.others[i]);
+      if (affine || i > 0) step(Code::add, 0, 0, 0, -1);
+    }
+  }
+
+  void scalar(Code code, const Expr& e) {
+    expression(e.arguments()[0]);
+    step(code, 0, 0, e.operand(), 0);
+  }
+
+  void binary(Code code, const Expr& e) {
+    expression(e.arguments()[0]);
+    expression(e.arguments()[1]);
+    step(code, 0, 0, 0, -1);
+  }
+
+  void shortcut(Code code, const Expr& e) {
+    expression(e.arguments()[0]);
+    const std::size_t skip = target_.program_.size();
+    step(code, 0, 0, 0, -1);
+    expression(e.arguments()[1]);
+    step(Code::truth, 0, 0, 0, 0);
+    target_.program_[skip].first = static_cast<std::int32_t>(target_.program_.size());
+  }
+
+  void read(const Expr& e) {
+    if (!tensor_of_)
+      throw UserError({"the expression reads a tensor, which cannot be read here", {}, "'" + e.name() + "'", {}, {}});
+    for (const Expr& index : e.arguments()) expression(index);
+    const std::size_t rank = e.arguments().size();
+    step(Code::read, static_cast<std::size_t>(tensor_of_(e.name())), rank, 0, 1 - static_cast<int>(rank));
+  }
+
+  CompiledExpr& target_;
+  const std::function<int(const std::string&)>& slot_of_;
+  const std::function<int(const std::string&)>& tensor_of_;
+  int depth_ = 0;
+};
+
 CompiledExpr::CompiledExpr(const Expr& expr, const std::function<int(const std::string&)>& slot_of,
                            const std::function<int(const std::string&)>& tensor_of) {
-  const auto add_part = [&](const Expr& part) {
-    if (part.is_constant()) constant_ += part.value();
-    else if (part.kind() == Expr::Kind::symbol) terms_.push_back({slot_of(part.name()), 1});
-    else terms_.push_back({slot_of(part.arguments()[0].name()), factor_of(part)});
-  };
-  if (is_affine(expr)) {
-    if (expr.kind() == Expr::Kind::add) std::for_each(expr.arguments().begin(), expr.arguments().end(), add_part);
-    else add_part(expr);
+  Emitter emit(*this, slot_of, tensor_of);
+  // min(max(affine, low), high), each part optional; with low <= high also the other way round
+  std::int64_t low = low_, high = high_, inner_high = high_;
+  Expr core = expr;
+  if (const auto inside = peel(core, K::min, high)) core = *inside;
+  if (const auto inside = peel(core, K::max, low)) core = *inside;
+  if (const auto inside = peel(core, K::min, inner_high); inside && inner_high >= low) {
+    core = *inside;
+    high = std::min(high, inner_high);
+  }
+  const Split parts(core);
+  if (!parts.others.empty()) {
+    emit.expression(expr);
     return;
   }
-  std::size_t depth = 0;
-  const std::function<void(const Expr&)> emit = [&](const Expr& e) {
-    using K = Expr::Kind;
-    if (e.is_constant() || e.kind() == K::symbol) {
-      if (++depth > stack_limit) throw UserError("an expression is nested too deeply");
-      program_.push_back(e.is_constant() ? Step{K::constant, 0, e.value()} : Step{K::symbol, slot_of(e.name()), 0});
-      return;
-    }
-    const auto& arguments = e.arguments();
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      emit(arguments[i]);
-      if (e.kind() == K::add && i > 0) program_.push_back({K::add, 0, 0}), --depth;
-    }
-    if (e.kind() == K::add) return;
-    if (e.kind() == K::read) {
-      program_.push_back({K::read, tensor_of ? tensor_of(e.name()) : -1, static_cast<std::int64_t>(arguments.size())});
-      depth = depth + 1 - arguments.size();
-      if (depth > stack_limit) throw UserError("an expression is nested too deeply");
-      return;
-    }
-    const bool scalar = e.kind() == K::multiply || e.kind() == K::floor_div || e.kind() == K::modulo;
-    program_.push_back({e.kind(), 0, scalar ? e.operand() : 0});
-    depth -= arguments.size() - 1;
-  };
-  emit(expr);
+  constant_ = parts.constant;
+  emit.terms(parts.terms);
+  low_ = low;
+  high_ = high;
 }
 
-std::int64_t CompiledExpr::operator()(const std::int64_t* environment, const TensorReader* reader) const {
-  if (program_.empty()) {
-    std::int64_t value = constant_;
-    for (const Term& term : terms_) value += term.coefficient * environment[term.slot];
-    return value;
-  }
-  using K = Expr::Kind;
+std::int64_t CompiledExpr::run(const std::int64_t* environment, const TensorReader* reader) const {
   std::int64_t stack[stack_limit + 1];
   std::int64_t* top = stack;  // one past the last value
-  const auto binary = [&](auto operation) {
-    --top;
-    top[-1] = operation(top[-1], top[0]);
-  };
-  for (const Step& step : program_) {
-    switch (step.kind) {
-      case K::constant: *top++ = step.value; break;
-      case K::symbol: *top++ = environment[step.argument]; break;
-      case K::multiply: top[-1] *= step.value; break;
-      case K::floor_div: top[-1] = floor_div(top[-1], step.value); break;
-      case K::modulo: top[-1] = floor_mod(top[-1], step.value); break;
-      case K::add: binary([](std::int64_t a, std::int64_t b) { return a + b; }); break;
-      case K::min: binary([](std::int64_t a, std::int64_t b) { return std::min(a, b); }); break;
-      case K::max: binary([](std::int64_t a, std::int64_t b) { return std::max(a, b); }); break;
-      case K::equal: binary([](std::int64_t a, std::int64_t b) { return std::int64_t{a == b}; }); break;
-      case K::less: binary([](std::int64_t a, std::int64_t b) { return std::int64_t{a < b}; }); break;
-      case K::less_equal: binary([](std::int64_t a, std::int64_t b) { return std::int64_t{a <= b}; }); break;
-      case K::logical_and: binary([](std::int64_t a, std::int64_t b) { return std::int64_t{a != 0 && b != 0}; }); break;
-      case K::logical_or: binary([](std::int64_t a, std::int64_t b) { return std::int64_t{a != 0 || b != 0}; }); break;
-      case K::logical_not: top[-1] = top[-1] == 0; break;
-      case K::read: {
-        if (!reader || step.argument < 0) throw UserError("an expression reads a tensor whose values are not known here");
-        top -= step.value;
-        *top = reader->read(step.argument, top, static_cast<int>(step.value));
-        ++top;
+  const auto size = static_cast<std::int32_t>(program_.size());
+  for (std::int32_t at = 0; at < size; ++at) {
+    const Step& step = program_[static_cast<std::size_t>(at)];
+    switch (step.code) {
+      case Code::affine: {
+        std::int64_t value = step.value;
+        const Term* term = terms_.data() + step.first;
+        for (std::int32_t i = 0; i < step.count; ++i) value += term[i].coefficient * environment[term[i].slot];
+        *top++ = value;
         break;
       }
+      case Code::multiply:
+        top[-1] *= step.value;
+        break;
+      case Code::floor_div:
+        top[-1] = floor_div(top[-1], step.value);
+        break;
+      case Code::modulo:
+        top[-1] = floor_mod(top[-1], step.value);
+        break;
+      case Code::add:
+        --top;
+        top[-1] += top[0];
+        break;
+      case Code::min:
+        --top;
+        top[-1] = std::min(top[-1], top[0]);
+        break;
+      case Code::max:
+        --top;
+        top[-1] = std::max(top[-1], top[0]);
+        break;
+      case Code::equal:
+        --top;
+        top[-1] = top[-1] == top[0];
+        break;
+      case Code::less:
+        --top;
+        top[-1] = top[-1] < top[0];
+        break;
+      case Code::less_equal:
+        --top;
+        top[-1] = top[-1] <= top[0];
+        break;
+      case Code::logical_not:
+        top[-1] = top[-1] == 0;
+        break;
+      case Code::truth:
+        top[-1] = top[-1] != 0;
+        break;
+      case Code::skip_if_zero:
+        if (top[-1] == 0)
+          at = step.first - 1;
+        else
+          --top;
+        break;
+      case Code::skip_if_true:
+        if (top[-1] != 0) {
+          top[-1] = 1;
+          at = step.first - 1;
+        } else {
+          --top;
+        }
+        break;
+      case Code::read:
+        if (reader == nullptr) throw UserError("an expression reads a tensor whose values are not known here");
+        top -= step.count;
+        *top = reader->read(step.first, top, step.count);
+        ++top;
+        break;
     }
   }
   return top[-1];

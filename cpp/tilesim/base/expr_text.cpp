@@ -1,5 +1,6 @@
 // Text form of expressions: printing and parsing.
 #include <cctype>
+#include <limits>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/expr.hpp"
@@ -9,18 +10,6 @@ namespace tilesim {
 namespace {
 
 using K = Expr::Kind;
-
-std::string call(const std::string& name, const std::vector<Expr>& arguments) {
-  std::string text = name + "(";
-  for (std::size_t i = 0; i < arguments.size(); ++i) text += (i ? ", " : "") + arguments[i].text();
-  return text + ")";
-}
-
-std::string wrapped(const Expr& e) {
-  const bool plain = e.kind() == K::symbol || e.kind() == K::read || e.kind() == K::min || e.kind() == K::max ||
-                     (e.kind() == K::constant && e.value() >= 0);
-  return plain ? e.text() : "(" + e.text() + ")";
-}
 
 /// Recursive descent over the grammar of expr.hpp.
 class Parser {
@@ -36,7 +25,11 @@ class Parser {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw UserError({what + " at column " + std::to_string(position_ + 1) + " of an expression", {}, "'" + std::string(text_) + "'", {}, {}});
+    throw UserError({what + " at column " + std::to_string(position_ + 1) + " of an expression",
+                     {},
+                     "'" + std::string(text_) + "'",
+                     {},
+                     {}});
   }
 
   void skip() {
@@ -57,40 +50,30 @@ class Parser {
     if (!accept(token)) fail("expected '" + std::string(token) + "'");
   }
 
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
   static bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
 
   Expr disjunction() {
     Expr left = conjunction();
-    while (accept("or")) left = logic(K::logical_or, left, conjunction());
+    while (accept("or")) left = logical_or(left, conjunction());
     return left;
   }
 
   Expr conjunction() {
     Expr left = negation();
-    while (accept("and")) left = logic(K::logical_and, left, negation());
+    while (accept("and")) left = logical_and(left, negation());
     return left;
   }
 
   Expr negation() {
-    if (accept("not")) return equal_zero(negation());
-    return comparison();
-  }
-
-  static Expr equal_zero(const Expr& e) { return equal(e, Expr(0)); }
-
-  /// Truth values are 0 and 1: `and` is their minimum, `or` their maximum.
-  static Expr logic(K kind, const Expr& a, const Expr& b) {
-    const auto truth = [](const Expr& e) {
-      const bool boolean = e.kind() == K::equal || e.kind() == K::less || e.kind() == K::less_equal;
-      return boolean ? e : Expr(1) - equal_zero(e);
-    };
-    return kind == K::logical_and ? min(truth(a), truth(b)) : max(truth(a), truth(b));
+    const Nesting level(*this);
+    return accept("not") ? logical_not(negation()) : comparison();
   }
 
   Expr comparison() {
     Expr left = sum();
     if (accept("==")) return equal(left, sum());
-    if (accept("!=")) return Expr(1) - equal(left, sum());
+    if (accept("!=")) return logical_not(equal(left, sum()));
     if (accept("<=")) return less_equal(left, sum());
     if (accept(">=")) return less_equal(sum(), left);
     if (accept("<")) return less(left, sum());
@@ -101,19 +84,26 @@ class Parser {
   Expr sum() {
     Expr left = product();
     while (true) {
-      if (accept("+")) left = left + product();
-      else if (accept("-")) left = left - product();
-      else return left;
+      if (accept("+"))
+        left = left + product();
+      else if (accept("-"))
+        left = left - product();
+      else
+        return left;
     }
   }
 
   Expr product() {
     Expr left = unary();
     while (true) {
-      if (accept("//")) left = floor_div(left, constant());
-      else if (accept("*")) left = left * unary();
-      else if (accept("%")) left = modulo(left, constant());
-      else return left;
+      if (accept("//"))
+        left = floor_div(left, constant());
+      else if (accept("*"))
+        left = left * unary();
+      else if (accept("%"))
+        left = modulo(left, constant());
+      else
+        return left;
     }
   }
 
@@ -124,8 +114,11 @@ class Parser {
   }
 
   Expr unary() {
-    if (accept("-")) return Expr(0) - unary();
-    return primary();
+    const Nesting level(*this);
+    if (!accept("-")) return primary();
+    skip();
+    const bool digits = position_ < text_.size() && is_digit(text_[position_]);
+    return digits ? number(-1) : Expr(0) - unary();
   }
 
   std::vector<Expr> arguments() {
@@ -136,36 +129,29 @@ class Parser {
   }
 
   Expr primary() {
-    skip();
-    if (++depth_ > 400) fail("too deep");
-    Expr result = primary_inner();
-    --depth_;
-    return result;
-  }
-
-  Expr primary_inner() {
     if (accept("(")) {
       Expr inside = disjunction();
       expect(")");
       return inside;
     }
     if (position_ >= text_.size()) fail("expected a value");
-    if (std::isdigit(static_cast<unsigned char>(text_[position_]))) return number();
-    if (!std::isalpha(static_cast<unsigned char>(text_[position_])) && text_[position_] != '_') fail("unexpected character");
+    if (is_digit(text_[position_])) return number();
+    if (!std::isalpha(static_cast<unsigned char>(text_[position_])) && text_[position_] != '_')
+      fail("unexpected character");
     const std::size_t begin = position_;
     while (position_ < text_.size() && is_name(text_[position_])) ++position_;
     const std::string name(text_.substr(begin, position_ - begin));
     return accept("(") ? function(name) : Expr::symbol(name);
   }
 
-  Expr number() {
+  /// Digits with their sign, so that the lowest integer can be written.
+  Expr number(std::int64_t sign = 1) {
     std::int64_t value = 0;
-    while (position_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[position_]))) {
+    for (; position_ < text_.size() && is_digit(text_[position_]); ++position_)
       if (__builtin_mul_overflow(value, std::int64_t{10}, &value) ||
-          __builtin_add_overflow(value, std::int64_t{text_[position_] - '0'}, &value))
+          __builtin_add_overflow(value, sign * (text_[position_] - '0'), &value))
         fail("a number beyond 64 bits");
-      ++position_;
-    }
+    if (position_ < text_.size() && is_name(text_[position_])) fail("unexpected character after a number");
     return value;
   }
 
@@ -183,7 +169,8 @@ class Parser {
     const std::vector<Expr> list = arguments();
     if (name == "min" || name == "max") {
       Expr result = list[0];
-      for (std::size_t i = 1; i < list.size(); ++i) result = name == "min" ? min(result, list[i]) : max(result, list[i]);
+      for (std::size_t i = 1; i < list.size(); ++i)
+        result = name == "min" ? min(result, list[i]) : max(result, list[i]);
       return result;
     }
     if (name == "ceildiv") {
@@ -193,6 +180,21 @@ class Parser {
     fail("unknown function '" + name + "' (allowed: min, max, ceildiv, read)");
   }
 
+  /// Refuses text that would overflow the stack of the descent.
+  class Nesting {
+   public:
+    explicit Nesting(Parser& parser) : depth_(parser.depth_) {
+      if (++depth_ > depth_limit) parser.fail("nested too deeply");
+    }
+    ~Nesting() { --depth_; }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+
+   private:
+    int& depth_;
+  };
+  static constexpr int depth_limit = 400;  // two levels for each parenthesis
+
   std::string_view text_;
   std::size_t position_ = 0;
   int depth_ = 0;
@@ -200,39 +202,121 @@ class Parser {
 
 }  // namespace
 
+namespace {
+
+/// Appends the text form; sums, products and divisions inside others get parentheses.
+class Printer {
+ public:
+  std::string take() { return std::move(out_); }
+
+  void print(const Expr& e) {
+    const std::vector<Expr>& a = e.arguments();
+    switch (e.kind()) {
+      case K::constant:
+        out_ += std::to_string(e.value());
+        return;
+      case K::symbol:
+        out_ += e.name();
+        return;
+      case K::add:
+        return sum(a);
+      case K::multiply:
+        return product(e);
+      case K::floor_div:
+        return division(e, " // ");
+      case K::modulo:
+        return division(e, " % ");
+      case K::min:
+        return call("min(", a);
+      case K::max:
+        return call("max(", a);
+      case K::equal:
+        return infix(a, " == ");
+      case K::less:
+        return infix(a, " < ");
+      case K::less_equal:
+        return infix(a, " <= ");
+      case K::logical_and:
+        return infix(a, " and ");
+      case K::logical_or:
+        return infix(a, " or ");
+      case K::logical_not:
+        return negation(a[0]);
+      case K::read:
+        return call("read(" + e.name() + (a.empty() ? "" : ", "), a);
+    }
+  }
+
+ private:
+  void wrapped(const Expr& e) {
+    const bool bare = e.kind() == K::add || e.kind() == K::multiply || e.kind() == K::floor_div ||
+                      e.kind() == K::modulo || (e.is_constant() && e.value() < 0);
+    if (bare) out_ += '(';
+    print(e);
+    if (bare) out_ += ')';
+  }
+
+  void sum(const std::vector<Expr>& parts) {
+    print(parts[0]);
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      const bool scaled = parts[i].kind() == K::multiply;
+      const std::int64_t sign = scaled ? parts[i].operand() : parts[i].is_constant() ? parts[i].value() : 1;
+      // the lowest integer has no positive counterpart to subtract
+      const bool negative = sign < 0 && sign != std::numeric_limits<std::int64_t>::min();
+      out_ += negative ? " - " : " + ";
+      if (negative)
+        scaled ? product(parts[i], -1) : print(Expr(-sign));
+      else
+        print(parts[i]);
+    }
+  }
+
+  void product(const Expr& e, std::int64_t sign = 1) {
+    out_ += std::to_string(sign * e.operand());
+    out_ += '*';
+    wrapped(e.arguments()[0]);
+  }
+
+  void division(const Expr& e, const char* symbol) {
+    wrapped(e.arguments()[0]);
+    out_ += symbol;
+    out_ += std::to_string(e.operand());
+  }
+
+  void infix(const std::vector<Expr>& a, const char* symbol) {
+    out_ += '(';
+    print(a[0]);
+    out_ += symbol;
+    print(a[1]);
+    out_ += ')';
+  }
+
+  void negation(const Expr& e) {
+    out_ += "(not ";
+    print(e);
+    out_ += ')';
+  }
+
+  void call(const std::string& head, const std::vector<Expr>& a) {
+    out_ += head;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (i > 0) out_ += ", ";
+      print(a[i]);
+    }
+    out_ += ')';
+  }
+
+  std::string out_;
+};
+
+}  // namespace
+
 Expr Expr::parse(std::string_view text) { return Parser(text).parse(); }
 
 std::string Expr::text() const {
-  const std::vector<Expr>& a = arguments();
-  switch (kind()) {
-    case Kind::constant: return std::to_string(value());
-    case Kind::symbol: return name();
-    case Kind::add: {
-      std::string text = a[0].text();
-      for (std::size_t i = 1; i < a.size(); ++i) {
-        const std::string part = a[i].text();
-        text += part[0] == '-' ? " - " + part.substr(1) : " + " + part;
-      }
-      return text;
-    }
-    case Kind::multiply: return std::to_string(operand()) + "*" + wrapped(a[0]);
-    case Kind::floor_div: return wrapped(a[0]) + " // " + std::to_string(operand());
-    case Kind::modulo: return wrapped(a[0]) + " % " + std::to_string(operand());
-    case Kind::min: return call("min", a);
-    case Kind::max: return call("max", a);
-    case Kind::equal: return "(" + a[0].text() + " == " + a[1].text() + ")";
-    case Kind::less: return "(" + a[0].text() + " < " + a[1].text() + ")";
-    case Kind::less_equal: return "(" + a[0].text() + " <= " + a[1].text() + ")";
-    case Kind::logical_and: return "(" + a[0].text() + " and " + a[1].text() + ")";
-    case Kind::logical_or: return "(" + a[0].text() + " or " + a[1].text() + ")";
-    case Kind::logical_not: return "(not " + a[0].text() + ")";
-    case Kind::read: return "read(" + name() + (a.empty() ? "" : ", ") + [&] {
-      std::string text;
-      for (std::size_t i = 0; i < a.size(); ++i) text += (i ? ", " : "") + a[i].text();
-      return text;
-    }() + ")";
-  }
-  return {};
+  Printer printer;
+  printer.print(*this);
+  return printer.take();
 }
 
 }  // namespace tilesim

@@ -34,13 +34,20 @@ namespace {
 
 const char* describe(Json::Kind kind) {
   switch (kind) {
-    case Json::Kind::null: return "null";
-    case Json::Kind::boolean: return "true or false";
-    case Json::Kind::integer: return "an integer";
-    case Json::Kind::number: return "a number";
-    case Json::Kind::string: return "a string";
-    case Json::Kind::array: return "a list";
-    case Json::Kind::object: return "an object";
+    case Json::Kind::null:
+      return "null";
+    case Json::Kind::boolean:
+      return "true or false";
+    case Json::Kind::integer:
+      return "an integer";
+    case Json::Kind::number:
+      return "a number";
+    case Json::Kind::string:
+      return "a string";
+    case Json::Kind::array:
+      return "a list";
+    case Json::Kind::object:
+      return "an object";
   }
   return "";
 }
@@ -119,18 +126,27 @@ void Json::set(std::string key, Json value) {
   members_.emplace_back(std::move(key), std::move(value));
 }
 
-std::size_t Json::size() const { return kind_ == Kind::array ? items_.size() : kind_ == Kind::object ? members_.size() : 0; }
+std::size_t Json::size() const {
+  return kind_ == Kind::array ? items_.size() : kind_ == Kind::object ? members_.size() : 0;
+}
 
 bool operator==(const Json& a, const Json& b) {
   if (a.kind_ != b.kind_) return false;
   switch (a.kind_) {
-    case Json::Kind::null: return true;
-    case Json::Kind::boolean: return a.boolean_ == b.boolean_;
-    case Json::Kind::integer: return a.integer_ == b.integer_;
-    case Json::Kind::number: return a.number_ == b.number_;
-    case Json::Kind::string: return a.string_ == b.string_;
-    case Json::Kind::array: return a.items_ == b.items_;
-    case Json::Kind::object: break;
+    case Json::Kind::null:
+      return true;
+    case Json::Kind::boolean:
+      return a.boolean_ == b.boolean_;
+    case Json::Kind::integer:
+      return a.integer_ == b.integer_;
+    case Json::Kind::number:
+      return a.number_ == b.number_;
+    case Json::Kind::string:
+      return a.string_ == b.string_;
+    case Json::Kind::array:
+      return a.items_ == b.items_;
+    case Json::Kind::object:
+      break;
   }
   if (a.members_.size() != b.members_.size()) return false;
   return std::all_of(a.members_.begin(), a.members_.end(), [&](const Json::Member& member) {
@@ -151,9 +167,12 @@ const Json* ObjectReader::optional(std::string_view key) {
   return object_.find(key);
 }
 
-std::int64_t ObjectReader::integer(std::string_view key, std::int64_t low, std::int64_t high) { return required(key).as_int(low, high); }
+std::int64_t ObjectReader::integer(std::string_view key, std::int64_t low, std::int64_t high) {
+  return required(key).as_int(low, high);
+}
 
-std::int64_t ObjectReader::integer_or(std::string_view key, std::int64_t fallback, std::int64_t low, std::int64_t high) {
+std::int64_t ObjectReader::integer_or(std::string_view key, std::int64_t fallback, std::int64_t low,
+                                      std::int64_t high) {
   const Json* found = optional(key);
   return found ? found->as_int(low, high) : fallback;
 }

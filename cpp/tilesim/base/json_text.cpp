@@ -58,7 +58,8 @@ class JsonHandler {
   using string_t = nlohmann::json::string_t;
   using binary_t = nlohmann::json::binary_t;
 
-  JsonHandler(const Position& position, std::shared_ptr<const std::string> source) : position_(position), source_(std::move(source)) {}
+  JsonHandler(const Position& position, std::shared_ptr<const std::string> source)
+      : position_(position), source_(std::move(source)) {}
 
   bool null() { return add(Json()); }
   bool boolean(bool value) { return add(Json(value)); }
@@ -95,14 +96,17 @@ class JsonHandler {
  private:
   [[noreturn]] void fail(const std::string& what, const std::string& value) const {
     const std::string at = path();
-    throw UserError({what, *source_ + ":" + std::to_string(position_.line) + (at.empty() ? "" : " (" + at + ")"), value, {}, {}});
+    throw UserError(
+        {what, *source_ + ":" + std::to_string(position_.line) + (at.empty() ? "" : " (" + at + ")"), value, {}, {}});
   }
 
   std::string path() const {
     std::string text;
     for (std::size_t i = 0; i < stack_.size(); ++i) {
-      if (stack_[i].is_array()) text += "[" + std::to_string(stack_[i].items_.size()) + "]";
-      else if (!keys_[i].empty()) text += (text.empty() ? "" : ".") + keys_[i];
+      if (stack_[i].is_array())
+        text += "[" + std::to_string(stack_[i].items_.size()) + "]";
+      else if (!keys_[i].empty())
+        text += (text.empty() ? "" : ".") + keys_[i];
     }
     return text;
   }
@@ -134,9 +138,12 @@ class JsonHandler {
   }
 
   bool place(Json value) {
-    if (stack_.empty()) root_ = std::move(value);
-    else if (stack_.back().is_array()) stack_.back().items_.push_back(std::move(value));
-    else stack_.back().members_.emplace_back(keys_.back(), std::move(value));
+    if (stack_.empty())
+      root_ = std::move(value);
+    else if (stack_.back().is_array())
+      stack_.back().items_.push_back(std::move(value));
+    else
+      stack_.back().members_.emplace_back(keys_.back(), std::move(value));
     return true;
   }
 
@@ -150,7 +157,8 @@ class JsonHandler {
 Json Json::parse(std::string_view text, const std::string& source) {
   Position position;
   JsonHandler handler(position, std::make_shared<const std::string>(source));
-  nlohmann::json::sax_parse(CountingIterator(text.data(), &position), CountingIterator(text.data() + text.size(), &position), &handler);
+  nlohmann::json::sax_parse(CountingIterator(text.data(), &position),
+                            CountingIterator(text.data() + text.size(), &position), &handler);
   return handler.take();
 }
 
@@ -169,11 +177,21 @@ void write_string(const std::string& text, std::string& out) {
   out += '"';
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\t': out += "\\t"; break;
-      case '\r': out += "\\r"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           char buffer[8];
@@ -202,12 +220,23 @@ void write(const Json& value, int indent, int level, std::string& out) {
     out.append(static_cast<std::size_t>(indent * depth), ' ');
   };
   switch (value.kind()) {
-    case Json::Kind::null: out += "null"; return;
-    case Json::Kind::boolean: out += value.as_bool() ? "true" : "false"; return;
-    case Json::Kind::integer: out += std::to_string(value.as_int()); return;
-    case Json::Kind::number: write_number(value.as_double(), out); return;
-    case Json::Kind::string: write_string(value.as_string(), out); return;
-    default: break;
+    case Json::Kind::null:
+      out += "null";
+      return;
+    case Json::Kind::boolean:
+      out += value.as_bool() ? "true" : "false";
+      return;
+    case Json::Kind::integer:
+      out += std::to_string(value.as_int());
+      return;
+    case Json::Kind::number:
+      write_number(value.as_double(), out);
+      return;
+    case Json::Kind::string:
+      write_string(value.as_string(), out);
+      return;
+    default:
+      break;
   }
   const bool list = value.is_array();
   out += list ? '[' : '{';

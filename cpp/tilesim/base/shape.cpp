@@ -20,7 +20,8 @@ std::int64_t element_count(const Shape& shape) {
 
 Shape row_major_strides(const Shape& shape) {
   Shape strides(shape.size(), 1);
-  for (std::size_t axis = shape.size(); axis-- > 1;) strides[axis - 1] = strides[axis] * std::max<std::int64_t>(1, shape[axis]);
+  for (std::size_t axis = shape.size(); axis-- > 1;)
+    strides[axis - 1] = strides[axis] * std::max<std::int64_t>(1, shape[axis]);
   return strides;
 }
 
@@ -30,7 +31,11 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
     const std::int64_t left = i < a.size() ? a[a.size() - 1 - i] : 1;
     const std::int64_t right = i < b.size() ? b[b.size() - 1 - i] : 1;
     if (left != right && left != 1 && right != 1)
-      throw UserError({"shapes do not broadcast together", {}, to_string(a) + " and " + to_string(b), "equal extents or 1, aligned at the last axis", {}});
+      throw UserError({"shapes do not broadcast together",
+                       {},
+                       to_string(a) + " and " + to_string(b),
+                       "equal extents or 1, aligned at the last axis",
+                       {}});
     result[result.size() - 1 - i] = left == 1 ? right : left;
   }
   return result;

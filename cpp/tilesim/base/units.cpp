@@ -16,7 +16,9 @@ std::int64_t cycles_at_or_after(const Instant& t, Clock clock) {
   return static_cast<std::int64_t>(quotient * t.hertz < numerator ? quotient + 1 : quotient);
 }
 
-double to_seconds(std::int64_t cycles, Clock clock) { return static_cast<double>(cycles) / static_cast<double>(clock.hertz); }
+double to_seconds(std::int64_t cycles, Clock clock) {
+  return static_cast<double>(cycles) / static_cast<double>(clock.hertz);
+}
 
 namespace {
 
@@ -59,12 +61,27 @@ std::int64_t parse_frequency(std::string_view text) {
 
 std::int64_t parse_bytes(std::string_view text) {
   return parse_quantity(text, "a size",
-                        {{"B", 1}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}});
+                        {{"B", 1},
+                         {"KiB", 1024.0},
+                         {"MiB", 1048576.0},
+                         {"GiB", 1073741824.0},
+                         {"TiB", 1099511627776.0},
+                         {"kB", 1e3},
+                         {"KB", 1e3},
+                         {"MB", 1e6},
+                         {"GB", 1e9},
+                         {"TB", 1e12}});
 }
 
 std::int64_t parse_bandwidth(std::string_view text) {
   return parse_quantity(text, "a bandwidth",
-                        {{"B/s", 1}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12}, {"MiB/s", 1048576.0}, {"GiB/s", 1073741824.0}, {"TiB/s", 1099511627776.0}});
+                        {{"B/s", 1},
+                         {"MB/s", 1e6},
+                         {"GB/s", 1e9},
+                         {"TB/s", 1e12},
+                         {"MiB/s", 1048576.0},
+                         {"GiB/s", 1073741824.0},
+                         {"TiB/s", 1099511627776.0}});
 }
 
 std::int64_t parse_duration(std::string_view text) {
@@ -72,7 +89,8 @@ std::int64_t parse_duration(std::string_view text) {
 }
 
 std::int64_t parse_energy(std::string_view text) {
-  return parse_quantity(text, "an energy", {{"fJ", 1}, {"pJ", 1e3}, {"nJ", 1e6}, {"uJ", 1e9}, {"mJ", 1e12}, {"J", 1e15}});
+  return parse_quantity(text, "an energy",
+                        {{"fJ", 1}, {"pJ", 1e3}, {"nJ", 1e6}, {"uJ", 1e9}, {"mJ", 1e12}, {"J", 1e15}});
 }
 
 namespace {
@@ -86,7 +104,8 @@ std::string scaled(std::int64_t value, const std::vector<std::pair<std::int64_t,
 }  // namespace
 
 std::string format_bytes(std::int64_t bytes) {
-  return scaled(bytes, {{std::int64_t{1} << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}});
+  return scaled(bytes,
+                {{std::int64_t{1} << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}});
 }
 
 std::string format_frequency(std::int64_t hertz) {

@@ -28,7 +28,8 @@ std::pair<std::int64_t, std::int64_t> visible(const Settings& settings, const Ex
 
 /// Scores to probabilities, in place. `mask` (added; -inf hides) may be null.
 template <class T>
-void probabilities(const Settings& settings, T* scores, const float* mask, std::int64_t keys, std::int64_t begin, std::int64_t end) {
+void probabilities(const Settings& settings, T* scores, const float* mask, std::int64_t keys, std::int64_t begin,
+                   std::int64_t end) {
   const double lowest = -std::numeric_limits<double>::infinity();
   double best = lowest;
   std::fill(scores, scores + begin, T{0});
@@ -36,7 +37,8 @@ void probabilities(const Settings& settings, T* scores, const float* mask, std::
   for (std::int64_t t = begin; t < end; ++t) {
     double score = scores[t] * settings.scale;
     if (settings.soft_cap > 0) score = settings.soft_cap * std::tanh(score / settings.soft_cap);
-    if (mask != nullptr) score = mask[t] == -std::numeric_limits<float>::infinity() ? lowest : score + static_cast<double>(mask[t]);
+    if (mask != nullptr)
+      score = mask[t] == -std::numeric_limits<float>::infinity() ? lowest : score + static_cast<double>(mask[t]);
     scores[t] = static_cast<T>(score);
     best = score > best || score != score ? score : best;
   }
@@ -66,9 +68,10 @@ Array additive_mask(const Array& mask, const Extents& e) {
 
 /// One head: q [S, D], k [T, D], v [T, E] -> out [S, E], a block of queries at a time.
 template <class T>
-void head(const Call& call, const Settings& settings, const Extents& e, const T* q, const T* k, const T* v, const float* mask,
-          T* out, DType sum_type) {
-  const std::int64_t block = std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(1, e.keys), 1, e.queries);
+void head(const Call& call, const Settings& settings, const Extents& e, const T* q, const T* k, const T* v,
+          const float* mask, T* out, DType sum_type) {
+  const std::int64_t block =
+      std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(1, e.keys), 1, e.queries);
   for (std::int64_t s = 0; s < e.queries; s += block) {
     const std::int64_t rows = std::min(block, e.queries - s);
     Array scores(sum_type, {rows, e.keys});
@@ -80,7 +83,8 @@ void head(const Call& call, const Settings& settings, const Extents& e, const T*
     }
     const Array weights = product_operand(call, scores, sum_type);
     T* part = out + s * e.width;
-    if (e.keys == 0) std::fill(part, part + rows * e.width, settings.zero_row ? T{0} : std::numeric_limits<T>::quiet_NaN());
+    if (e.keys == 0)
+      std::fill(part, part + rows * e.width, settings.zero_row ? T{0} : std::numeric_limits<T>::quiet_NaN());
     gemm(call, {rows, e.width, e.keys, false}, weights.as<T>(), v, part);
   }
 }
@@ -115,8 +119,9 @@ Results attention(const Call& call) {
     for (std::int64_t i = 0; i < e.batch * e.heads; ++i) {
       const std::int64_t shared = i / e.heads * e.key_heads + i % e.heads / (e.heads / e.key_heads);
       head(call, settings, e, queries.as<T>() + i * e.queries * e.depth, keys.as<T>() + shared * e.keys * e.depth,
-           values.as<T>() + shared * e.keys * e.width, call.has(3) ? mask.as<float>() + i * e.queries * e.keys : nullptr,
-           out.as<T>() + i * e.queries * e.width, sum_type);
+           values.as<T>() + shared * e.keys * e.width,
+           call.has(3) ? mask.as<float>() + i * e.queries * e.keys : nullptr, out.as<T>() + i * e.queries * e.width,
+           sum_type);
     }
   });
   return {out.to(type.dtype)};

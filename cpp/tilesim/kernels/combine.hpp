@@ -24,10 +24,14 @@ void with_combiner(Combiner combiner, F&& f) {
     case Combiner::multiply:
       if constexpr (integer) return f([](W a, W b) { return static_cast<W>(static_cast<U>(a) * static_cast<U>(b)); });
       return f([](W a, W b) { return a * b; });
-    case Combiner::maximum: return f([](W a, W b) { return a > b || a != a ? a : b; });
-    case Combiner::minimum: return f([](W a, W b) { return a < b || a != a ? a : b; });
-    case Combiner::logical_and: return f([](W a, W b) { return static_cast<W>(a != 0 && b != 0); });
-    case Combiner::logical_or: return f([](W a, W b) { return static_cast<W>(a != 0 || b != 0); });
+    case Combiner::maximum:
+      return f([](W a, W b) { return a > b || a != a ? a : b; });
+    case Combiner::minimum:
+      return f([](W a, W b) { return a < b || a != a ? a : b; });
+    case Combiner::logical_and:
+      return f([](W a, W b) { return static_cast<W>(a != 0 && b != 0); });
+    case Combiner::logical_or:
+      return f([](W a, W b) { return static_cast<W>(a != 0 || b != 0); });
   }
 }
 

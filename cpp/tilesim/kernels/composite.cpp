@@ -130,7 +130,8 @@ Results normalize(const Call& call) {
   const Array in = permuted(x.to(dtype_of(compute)), layout.order);
   Array out(in.dtype(), in.shape());
   Array mean(DType::f64, {layout.rows}), rstd(DType::f64, {layout.rows});
-  const std::int64_t channel_size = layout.row_channels == 0 ? 1 : std::max<std::int64_t>(1, layout.row / layout.row_channels);
+  const std::int64_t channel_size =
+      layout.row_channels == 0 ? 1 : std::max<std::int64_t>(1, layout.row / layout.row_channels);
   with_float(compute, [&](auto zero) {
     using T = decltype(zero);
     for (std::int64_t row = 0; row < layout.rows; ++row) {
@@ -171,7 +172,8 @@ Results batch_norm(const Call& call) {
       const double factor = scale[channel] / std::sqrt(variance[channel] + epsilon);
       const T* from = in.as<T>() + line * view.inner;
       T* to = out.as<T>() + line * view.inner;
-      for (std::int64_t i = 0; i < view.inner; ++i) to[i] = static_cast<T>((from[i] - mean[channel]) * factor + bias[channel]);
+      for (std::int64_t i = 0; i < view.inner; ++i)
+        to[i] = static_cast<T>((from[i] - mean[channel]) * factor + bias[channel]);
     }
   });
   return {out.to(call.result().dtype)};

@@ -26,14 +26,17 @@ struct Problem {
   std::int64_t result_batch = 0;
   std::int64_t depth = 0;  ///< input channels per group
   Shape in, window, out;
-  /// source[axis][tap * out + o]: the input index that tap meets at output o, or -1 (padding, holes of the input dilation)
+  /// source[axis][tap * out + o]: the input index that tap meets at output o, or -1 (padding, holes of the input
+  /// dilation)
   std::vector<std::vector<std::int64_t>> source;
   std::vector<bool> unit_step;  ///< neighbours in the output read neighbours in the input
 
   std::int64_t in_size() const { return element_count(in); }
   std::int64_t out_size() const { return element_count(out); }
   std::int64_t taps() const { return element_count(window); }
-  const std::int64_t* sources(std::size_t axis, std::int64_t tap) const { return source[axis].data() + tap * out[axis]; }
+  const std::int64_t* sources(std::size_t axis, std::int64_t tap) const {
+    return source[axis].data() + tap * out[axis];
+  }
 };
 
 void fill_sources(Problem& problem, const Attributes& attributes) {
@@ -55,7 +58,8 @@ void fill_sources(Problem& problem, const Attributes& attributes) {
   }
 }
 
-/// Calls visit(input row, output row) for every pair of innermost rows that `tap` joins; the input row is -1 in padding.
+/// Calls visit(input row, output row) for every pair of innermost rows that `tap` joins; the input row is -1 in
+/// padding.
 template <class Visit>
 void for_rows(const Problem& problem, const Axes& tap, std::int64_t first_row, std::int64_t rows, Visit&& visit) {
   const std::size_t outer = problem.in.size() - 1;
@@ -135,13 +139,15 @@ bool pointwise(const Problem& problem) {
 }
 
 template <class T>
-void by_columns(const Call& call, const Problem& problem, const T* image, const T* weights, T* out, std::vector<T>& scratch) {
+void by_columns(const Call& call, const Problem& problem, const T* image, const T* weights, T* out,
+                std::vector<T>& scratch) {
   const std::int64_t k = problem.depth * problem.taps(), m = problem.outputs / (problem.groups * problem.batch_groups);
   const std::int64_t positions = problem.out_size();
   if (pointwise(problem)) return gemm(call, {m, positions, k, false}, weights, image, out);
   const std::int64_t inner = problem.out.back(), all_rows = positions / inner;
   constexpr std::int64_t column_elements = std::int64_t{1} << 19;
-  const std::int64_t step = std::clamp<std::int64_t>(column_elements / std::max<std::int64_t>(1, k * inner), 1, all_rows);
+  const std::int64_t step =
+      std::clamp<std::int64_t>(column_elements / std::max<std::int64_t>(1, k * inner), 1, all_rows);
   scratch.resize(at(k * step * inner + m * step * inner));
   for (std::int64_t row = 0; row < all_rows; row += step) {
     const std::int64_t rows = std::min(step, all_rows - row), width = rows * inner;
@@ -179,8 +185,8 @@ void by_rows(const Call& call, const Problem& problem, const T* image, const T* 
       const T weight = weights[o * problem.depth * problem.taps() + i];
       for_rows(problem, tap, 0, rows, [&](std::int64_t input, std::int64_t row) {
         if (input < 0) return;
-        multiply_row(problem.sources(last, tap[last]), inner, problem.unit_step[last], weight, plane + input * problem.in[last],
-                     out + (o * rows + row) * inner);
+        multiply_row(problem.sources(last, tap[last]), inner, problem.unit_step[last], weight,
+                     plane + input * problem.in[last], out + (o * rows + row) * inner);
       });
     }
   }

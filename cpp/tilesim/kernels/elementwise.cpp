@@ -44,36 +44,57 @@ T smaller(T a, T b) {
 template <class T>
 bool float_loop(Function function, const Chunk<T>& in, T* out) {
   switch (function) {
-    case Function::add: return map_two(in, out, [](T a, T b) { return a + b; });
-    case Function::subtract: return map_two(in, out, [](T a, T b) { return a - b; });
-    case Function::multiply: return map_two(in, out, [](T a, T b) { return a * b; });
-    case Function::divide: return map_two(in, out, [](T a, T b) { return a / b; });
-    case Function::maximum: return map_two(in, out, larger<T>);
-    case Function::minimum: return map_two(in, out, smaller<T>);
-    case Function::identity: return map_one(in, out, [](T a) { return a; });
-    case Function::negate: return map_one(in, out, [](T a) { return -a; });
-    case Function::abs: return map_one(in, out, [](T a) { return std::fabs(a); });
-    case Function::relu: return map_one(in, out, [](T a) { return a < T{0} ? T{0} : a; });
-    case Function::sqrt: return map_one(in, out, [](T a) { return std::sqrt(a); });
-    case Function::reciprocal: return map_one(in, out, [](T a) { return T{1} / a; });
-    case Function::exp: return map_one(in, out, [](T a) { return std::exp(a); });
+    case Function::add:
+      return map_two(in, out, [](T a, T b) { return a + b; });
+    case Function::subtract:
+      return map_two(in, out, [](T a, T b) { return a - b; });
+    case Function::multiply:
+      return map_two(in, out, [](T a, T b) { return a * b; });
+    case Function::divide:
+      return map_two(in, out, [](T a, T b) { return a / b; });
+    case Function::maximum:
+      return map_two(in, out, larger<T>);
+    case Function::minimum:
+      return map_two(in, out, smaller<T>);
+    case Function::identity:
+      return map_one(in, out, [](T a) { return a; });
+    case Function::negate:
+      return map_one(in, out, [](T a) { return -a; });
+    case Function::abs:
+      return map_one(in, out, [](T a) { return std::fabs(a); });
+    case Function::relu:
+      return map_one(in, out, [](T a) { return a < T{0} ? T{0} : a; });
+    case Function::sqrt:
+      return map_one(in, out, [](T a) { return std::sqrt(a); });
+    case Function::reciprocal:
+      return map_one(in, out, [](T a) { return T{1} / a; });
+    case Function::exp:
+      return map_one(in, out, [](T a) { return std::exp(a); });
     case Function::clamp:
       for (std::int64_t i = 0; i < in.count; ++i) out[i] = smaller(larger(in.b[i], in.a[i]), in.c[i]);
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
 template <class T>
 bool compare_loop(Function function, const Chunk<T>& in, std::uint8_t* out) {
   switch (function) {
-    case Function::equal: return map_two(in, out, [](T a, T b) { return a == b; });
-    case Function::not_equal: return map_two(in, out, [](T a, T b) { return a != b; });
-    case Function::less: return map_two(in, out, [](T a, T b) { return a < b; });
-    case Function::less_equal: return map_two(in, out, [](T a, T b) { return a <= b; });
-    case Function::greater: return map_two(in, out, [](T a, T b) { return a > b; });
-    case Function::greater_equal: return map_two(in, out, [](T a, T b) { return a >= b; });
-    default: return false;
+    case Function::equal:
+      return map_two(in, out, [](T a, T b) { return a == b; });
+    case Function::not_equal:
+      return map_two(in, out, [](T a, T b) { return a != b; });
+    case Function::less:
+      return map_two(in, out, [](T a, T b) { return a < b; });
+    case Function::less_equal:
+      return map_two(in, out, [](T a, T b) { return a <= b; });
+    case Function::greater:
+      return map_two(in, out, [](T a, T b) { return a > b; });
+    case Function::greater_equal:
+      return map_two(in, out, [](T a, T b) { return a >= b; });
+    default:
+      return false;
   }
 }
 
@@ -103,22 +124,35 @@ template <class T>
 bool integer_loop(Function function, const Chunk<T>& in, T* out) {
   using U = std::uint64_t;
   switch (function) {
-    case Function::add: return map_two(in, out, [](T a, T b) { return static_cast<U>(a) + static_cast<U>(b); });
-    case Function::subtract: return map_two(in, out, [](T a, T b) { return static_cast<U>(a) - static_cast<U>(b); });
-    case Function::multiply: return map_two(in, out, [](T a, T b) { return static_cast<U>(a) * static_cast<U>(b); });
-    case Function::negate: return map_one(in, out, [](T a) { return U{0} - static_cast<U>(a); });
-    case Function::abs: return map_one(in, out, [](T a) { return a < T{0} ? U{0} - static_cast<U>(a) : static_cast<U>(a); });
-    case Function::maximum: return map_two(in, out, [](T a, T b) { return std::max(a, b); });
-    case Function::minimum: return map_two(in, out, [](T a, T b) { return std::min(a, b); });
-    case Function::relu: return map_one(in, out, [](T a) { return std::max(a, T{0}); });
-    case Function::sign: return map_one(in, out, [](T a) { return (a > T{0}) - (a < T{0}); });
-    case Function::divide: return map_two(in, out, quotient<T>);
-    case Function::remainder: return map_two(in, out, rest<T>);
-    case Function::floor_divide: return map_two(in, out, floor_quotient<T>);
+    case Function::add:
+      return map_two(in, out, [](T a, T b) { return static_cast<U>(a) + static_cast<U>(b); });
+    case Function::subtract:
+      return map_two(in, out, [](T a, T b) { return static_cast<U>(a) - static_cast<U>(b); });
+    case Function::multiply:
+      return map_two(in, out, [](T a, T b) { return static_cast<U>(a) * static_cast<U>(b); });
+    case Function::negate:
+      return map_one(in, out, [](T a) { return U{0} - static_cast<U>(a); });
+    case Function::abs:
+      return map_one(in, out, [](T a) { return a < T{0} ? U{0} - static_cast<U>(a) : static_cast<U>(a); });
+    case Function::maximum:
+      return map_two(in, out, [](T a, T b) { return std::max(a, b); });
+    case Function::minimum:
+      return map_two(in, out, [](T a, T b) { return std::min(a, b); });
+    case Function::relu:
+      return map_one(in, out, [](T a) { return std::max(a, T{0}); });
+    case Function::sign:
+      return map_one(in, out, [](T a) { return (a > T{0}) - (a < T{0}); });
+    case Function::divide:
+      return map_two(in, out, quotient<T>);
+    case Function::remainder:
+      return map_two(in, out, rest<T>);
+    case Function::floor_divide:
+      return map_two(in, out, floor_quotient<T>);
     case Function::clamp:
       for (std::int64_t i = 0; i < in.count; ++i) out[i] = std::min(std::max(in.b[i], in.a[i]), in.c[i]);
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -136,16 +170,19 @@ bool divides(Function function) {
 
 /// Integer chunks: division by zero is the user's mistake; what depends on the width of the dtype is done here.
 template <class Out>
-void integer_chunk(const Call& call, const FunctionInfo& function, DType dtype, const Chunk<std::int64_t>& in, Out* out) {
+void integer_chunk(const Call& call, const FunctionInfo& function, DType dtype, const Chunk<std::int64_t>& in,
+                   Out* out) {
   const Function f = function.function;
   if (divides(f) && std::find(in.b, in.b + in.count, 0) != in.b + in.count) call.fail("Integer division by zero.");
   const bool wide_unsigned = dtype == DType::u64;
-  const Chunk<std::uint64_t> as_unsigned{reinterpret_cast<const std::uint64_t*>(in.a), reinterpret_cast<const std::uint64_t*>(in.b),
+  const Chunk<std::uint64_t> as_unsigned{reinterpret_cast<const std::uint64_t*>(in.a),
+                                         reinterpret_cast<const std::uint64_t*>(in.b),
                                          reinterpret_cast<const std::uint64_t*>(in.c), in.count};
   if constexpr (std::is_same_v<Out, std::uint8_t>) {
     if (wide_unsigned ? compare_loop(f, as_unsigned, out) : compare_loop(f, in, out)) return;
   } else {
-    if (wide_unsigned ? integer_loop(f, as_unsigned, reinterpret_cast<std::uint64_t*>(out)) : integer_loop(f, in, out)) return;
+    if (wide_unsigned ? integer_loop(f, as_unsigned, reinterpret_cast<std::uint64_t*>(out)) : integer_loop(f, in, out))
+      return;
     if (f == Function::popcount) {
       const std::uint64_t mask = bits(dtype) == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits(dtype)) - 1;
       map_one(in, out, [mask](std::int64_t a) { return __builtin_popcountll(static_cast<std::uint64_t>(a) & mask); });
@@ -213,10 +250,18 @@ Results select(const Call& call) {
   Array result(call.result().dtype, call.result().shape);
   const Array &condition = call.operand(0), &yes = call.operand(1), &no = call.operand(2);
   switch (host_bytes(result.dtype())) {
-    case 1: select<std::uint8_t>(condition, yes, no, result); break;
-    case 2: select<std::uint16_t>(condition, yes, no, result); break;
-    case 4: select<std::uint32_t>(condition, yes, no, result); break;
-    default: select<std::uint64_t>(condition, yes, no, result); break;
+    case 1:
+      select<std::uint8_t>(condition, yes, no, result);
+      break;
+    case 2:
+      select<std::uint16_t>(condition, yes, no, result);
+      break;
+    case 4:
+      select<std::uint32_t>(condition, yes, no, result);
+      break;
+    default:
+      select<std::uint64_t>(condition, yes, no, result);
+      break;
   }
   return {result};
 }

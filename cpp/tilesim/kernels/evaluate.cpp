@@ -23,35 +23,62 @@ Results constant(const Call& call) {
 /// Null for call and fused, which run a function.
 Kernel kernel_of(Kind kind) {
   switch (kind) {
-    case Kind::contract: return contract;
-    case Kind::convolution: return convolution;
-    case Kind::elementwise: return elementwise;
-    case Kind::convert: return convert;
-    case Kind::bitcast: return bitcast;
-    case Kind::reduce: return reduce;
-    case Kind::cumulative: return cumulative;
-    case Kind::window_reduce: return window_reduce;
-    case Kind::gather: return gather;
-    case Kind::embedding: return embedding;
-    case Kind::dynamic_slice: return dynamic_slice;
-    case Kind::dynamic_update: return dynamic_update;
-    case Kind::reshape: return reshape;
-    case Kind::transpose: return transpose;
-    case Kind::broadcast: return broadcast;
-    case Kind::slice: return slice;
-    case Kind::reverse: return reverse;
-    case Kind::pad: return pad;
-    case Kind::concat: return concat;
-    case Kind::copy: return copy;
-    case Kind::iota: return iota;
-    case Kind::constant: return constant;
+    case Kind::contract:
+      return contract;
+    case Kind::convolution:
+      return convolution;
+    case Kind::elementwise:
+      return elementwise;
+    case Kind::convert:
+      return convert;
+    case Kind::bitcast:
+      return bitcast;
+    case Kind::reduce:
+      return reduce;
+    case Kind::cumulative:
+      return cumulative;
+    case Kind::window_reduce:
+      return window_reduce;
+    case Kind::gather:
+      return gather;
+    case Kind::embedding:
+      return embedding;
+    case Kind::dynamic_slice:
+      return dynamic_slice;
+    case Kind::dynamic_update:
+      return dynamic_update;
+    case Kind::reshape:
+      return reshape;
+    case Kind::transpose:
+      return transpose;
+    case Kind::broadcast:
+      return broadcast;
+    case Kind::slice:
+      return slice;
+    case Kind::reverse:
+      return reverse;
+    case Kind::pad:
+      return pad;
+    case Kind::concat:
+      return concat;
+    case Kind::copy:
+      return copy;
+    case Kind::iota:
+      return iota;
+    case Kind::constant:
+      return constant;
     case Kind::softmax:
-    case Kind::log_softmax: return softmax;
-    case Kind::normalize: return normalize;
-    case Kind::batch_norm: return batch_norm;
-    case Kind::attention: return attention;
+    case Kind::log_softmax:
+      return softmax;
+    case Kind::normalize:
+      return normalize;
+    case Kind::batch_norm:
+      return batch_norm;
+    case Kind::attention:
+      return attention;
     case Kind::call:
-    case Kind::fused: return nullptr;
+    case Kind::fused:
+      return nullptr;
   }
   throw InternalError("kernel_of: unknown kind");
 }
@@ -66,7 +93,8 @@ Results run_function(const Graph& graph, const GraphFunction& function, const st
                      const EvaluateOptions& options);
 
 /// A call or fused node. Operations inside a fused node are not observed: the node is one operation.
-Results run_callee(const Graph& graph, const Op& op, const std::vector<Array>& operands, const EvaluateOptions& options) {
+Results run_callee(const Graph& graph, const Op& op, const std::vector<Array>& operands,
+                   const EvaluateOptions& options) {
   const GraphFunction& callee = graph.functions[static_cast<std::size_t>(op.functions[0])];
   if (op.kind == Kind::call || !options.observe) return run_function(graph, callee, operands, options);
   EvaluateOptions silent = options;
@@ -81,7 +109,8 @@ Results run_op(const Graph& graph, const GraphFunction& function, const Op& op, 
   Results results = kernel({graph, function, op, operands, options});
   for (std::size_t i = 0; i < results.size(); ++i) {
     const TensorType& type = function.value(op.results[i]).type;
-    require(results[i].dtype() == type.dtype && results[i].shape() == type.shape, "evaluate_op: result type differs from the graph's");
+    require(results[i].dtype() == type.dtype && results[i].shape() == type.shape,
+            "evaluate_op: result type differs from the graph's");
   }
   return results;
 }
@@ -112,7 +141,8 @@ Results run_function(const Graph& graph, const GraphFunction& function, const st
     if (options.cancel != nullptr) options.cancel->poll();
     const Op& op = function.ops[i];
     std::vector<Array> operands;
-    for (const ValueId id : op.operands) operands.push_back(id == no_value ? Array() : values[static_cast<std::size_t>(id)]);
+    for (const ValueId id : op.operands)
+      operands.push_back(id == no_value ? Array() : values[static_cast<std::size_t>(id)]);
     const Results results = run_op(graph, function, op, operands, options);
     if (options.observe) options.observe(function, op, results);
     for (std::size_t r = 0; r < op.results.size(); ++r) values[static_cast<std::size_t>(op.results[r])] = results[r];
@@ -125,15 +155,22 @@ Results run_function(const Graph& graph, const GraphFunction& function, const st
 
 void check_inputs(const GraphFunction& function, const std::vector<Array>& inputs) {
   if (inputs.size() != function.inputs.size()) {
-    throw UserError({"Wrong number of inputs.", "function \"" + function.name + "\"", std::to_string(inputs.size()),
-                     std::to_string(function.inputs.size()), {}});
+    throw UserError({"Wrong number of inputs.",
+                     "function \"" + function.name + "\"",
+                     std::to_string(inputs.size()),
+                     std::to_string(function.inputs.size()),
+                     {}});
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Value& value = function.value(function.inputs[i]);
     const TensorType given{inputs[i].dtype(), inputs[i].shape()};
     if (given == value.type) continue;
-    throw UserError({given.dtype != value.type.dtype ? "An input has the wrong dtype." : "An input has the wrong shape.",
-                     "input \"" + value.name + "\" of function \"" + function.name + "\"", to_string(given), to_string(value.type), {}});
+    throw UserError(
+        {given.dtype != value.type.dtype ? "An input has the wrong dtype." : "An input has the wrong shape.",
+         "input \"" + value.name + "\" of function \"" + function.name + "\"",
+         to_string(given),
+         to_string(value.type),
+         {}});
   }
 }
 
@@ -154,7 +191,8 @@ void Call::fail(const std::string& what, const std::string& value, const std::st
 }
 
 void Call::unsupported(const std::string& what) const {
-  throw Unsupported({"No reference meaning for " + what + ".", place_of(function, op), std::string(info(op.kind).name), {}, {}});
+  throw Unsupported(
+      {"No reference meaning for " + what + ".", place_of(function, op), std::string(info(op.kind).name), {}, {}});
 }
 
 Compute compute_type(const Call& call, DType dtype) {
@@ -166,8 +204,8 @@ Compute compute_type(const Call& call, DType dtype) {
 
 }  // namespace kernels
 
-std::vector<Array> evaluate_op(const Graph& graph, const GraphFunction& function, const Op& op, const std::vector<Array>& operands,
-                               const Numerics& numerics) {
+std::vector<Array> evaluate_op(const Graph& graph, const GraphFunction& function, const Op& op,
+                               const std::vector<Array>& operands, const Numerics& numerics) {
   EvaluateOptions options;
   options.numerics = numerics;
   return kernels::run_op(graph, function, op, operands, options);

@@ -15,12 +15,12 @@ bool contains(const Integers& list, std::int64_t value) { return std::ranges::fi
 
 /// A gather in plain loops: for every batch position a start, for every start one box.
 struct Plan {
-  Integers start_map, sizes;      ///< axes of x that the index vector addresses; box per axis of x
+  Integers start_map, sizes;  ///< axes of x that the index vector addresses; box per axis of x
   Shape x_strides;
-  Shape box, box_from, box_to;    ///< the box without collapsed axes: extents, strides in x and in the result
-  Shape batch, batch_to;          ///< batch extents and their strides in the result
-  std::int64_t index_step = 1;    ///< between components of one index vector
-  Shape batch_index;              ///< strides of the batch axes in `indices`
+  Shape box, box_from, box_to;  ///< the box without collapsed axes: extents, strides in x and in the result
+  Shape batch, batch_to;        ///< batch extents and their strides in the result
+  std::int64_t index_step = 1;  ///< between components of one index vector
+  Shape batch_index;            ///< strides of the batch axes in `indices`
 };
 
 Plan plan_of(const Call& call) {
@@ -29,7 +29,8 @@ Plan plan_of(const Call& call) {
   const Integers& offset_dims = attributes.integers("offset_dims");
   const Integers& collapsed = attributes.integers("collapsed_slice_dims");
   const std::int64_t vector_dim = attributes.integer("index_vector_dim");
-  const Shape result = call.result().shape, to = row_major_strides(result), index_strides = row_major_strides(indices.shape());
+  const Shape result = call.result().shape, to = row_major_strides(result),
+              index_strides = row_major_strides(indices.shape());
   Plan plan;
   plan.start_map = attributes.integers("start_index_map");
   plan.sizes = attributes.integers("slice_sizes");
@@ -59,7 +60,8 @@ Plan plan_of(const Call& call) {
 enum class Mode : std::uint8_t { clip, fill, error };
 
 /// Offset in x of the box whose index vector starts at `position`; -1 where mode fill reads outside.
-std::int64_t box_offset(const Call& call, const Plan& plan, Mode mode, const std::int64_t* indices, std::int64_t position) {
+std::int64_t box_offset(const Call& call, const Plan& plan, Mode mode, const std::int64_t* indices,
+                        std::int64_t position) {
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < plan.start_map.size(); ++i) {
     const std::size_t axis = at(plan.start_map[i]);

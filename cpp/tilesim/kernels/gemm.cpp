@@ -76,7 +76,8 @@ void integer_gemm(const Call& call, const GemmShape& shape, const T* a, const T*
   for (std::int64_t column = 0; column < shape.n; column += block_columns) {
     for (std::int64_t k = 0; k < shape.k; k += block_k) {
       call.poll();
-      integer_block(shape, a, b, c, column, std::min(block_columns, shape.n - column), k, std::min(k + block_k, shape.k));
+      integer_block(shape, a, b, c, column, std::min(block_columns, shape.n - column), k,
+                    std::min(k + block_k, shape.k));
     }
   }
 }

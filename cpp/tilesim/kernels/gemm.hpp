@@ -30,8 +30,8 @@ decltype(auto) with_accumulator(DType accumulator, F&& f) {
   if (accumulator == DType::i32) return f(std::uint32_t{});
   return f(std::uint64_t{});
 }
-/// Sum of accumulator and bias (broadcast to its shape), rounded once to `type`. Integer sums with a float bias continue in
-/// f32 (f64 where the bias or the result is f64).
+/// Sum of accumulator and bias (broadcast to its shape), rounded once to `type`. Integer sums with a float bias
+/// continue in f32 (f64 where the bias or the result is f64).
 Array add_bias(const Call& call, Array sum, const Array* bias, const TensorType& type);
 
 }  // namespace tilesim::kernels

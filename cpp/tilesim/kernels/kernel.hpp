@@ -10,7 +10,8 @@
 
 namespace tilesim::kernels {
 
-/// One operation to evaluate. Absent optional operands are empty arrays; `has` tells (an array of no elements is present).
+/// One operation to evaluate. Absent optional operands are empty arrays; `has` tells (an array of no elements is
+/// present).
 struct Call {
   const Graph& graph;
   const GraphFunction& function;
@@ -51,9 +52,10 @@ decltype(auto) with_float(Compute compute, F&& f) {
   return f(float{});
 }
 
-/// to[i] = from[i] over `extents` with strides in elements (any sign, 0 repeats); elements of `bytes` bytes (1, 2, 4 or 8).
-void strided_copy(const Shape& extents, const std::byte* from, const Shape& from_strides, std::byte* to, const Shape& to_strides,
-                  int bytes);
+/// to[i] = from[i] over `extents` with strides in elements (any sign, 0 repeats); elements of `bytes` bytes (1, 2, 4 or
+/// 8).
+void strided_copy(const Shape& extents, const std::byte* from, const Shape& from_strides, std::byte* to,
+                  const Shape& to_strides, int bytes);
 /// Axis i of the result is axis permutation[i] of `x`; `x` itself where nothing moves.
 Array permuted(const Array& x, const std::vector<std::int64_t>& permutation);
 /// numpy broadcasting to `shape`.

@@ -19,7 +19,8 @@ std::int64_t offset_of(const Shape& strides, const Integers& start) {
 }
 
 /// Copies the box of `extents` at `from_start` of `from` to `to_start` of `to`.
-void copy_box(const Array& from, const Integers& from_start, Array& to, const Integers& to_start, const Shape& extents) {
+void copy_box(const Array& from, const Integers& from_start, Array& to, const Integers& to_start,
+              const Shape& extents) {
   const Shape from_strides = row_major_strides(from.shape()), to_strides = row_major_strides(to.shape());
   if (std::ranges::count(extents, 0) > 0) return;
   const int bytes = host_bytes(from.dtype());
@@ -38,10 +39,12 @@ Integers clamped_starts(const Call& call, std::size_t first, const Shape& shape,
 
 void fill(Array& array, const Array& scalar) {
   const Shape zeros(array.shape().size(), 0);
-  strided_copy(array.shape(), scalar.bytes(), zeros, array.bytes(), row_major_strides(array.shape()), host_bytes(array.dtype()));
+  strided_copy(array.shape(), scalar.bytes(), zeros, array.bytes(), row_major_strides(array.shape()),
+               host_bytes(array.dtype()));
 }
 
-/// The part of one padded axis that comes from the operand: elements [first, first + count), the first one lands at `to`.
+/// The part of one padded axis that comes from the operand: elements [first, first + count), the first one lands at
+/// `to`.
 struct PaddedAxis {
   std::int64_t first = 0, count = 0, to = 0;
 };
@@ -52,7 +55,8 @@ PaddedAxis padded_axis(std::int64_t extent, std::int64_t low, std::int64_t inter
   return {first, std::max<std::int64_t>(0, last - first + 1), low + first * step};
 }
 
-Array pad_constant(const Array& x, const Array& value, const Integers& low, const Integers& interior, const Shape& shape) {
+Array pad_constant(const Array& x, const Array& value, const Integers& low, const Integers& interior,
+                   const Shape& shape) {
   Array result(x.dtype(), shape);
   fill(result, value);
   const Shape from = row_major_strides(x.shape());
@@ -71,8 +75,8 @@ Array pad_constant(const Array& x, const Array& value, const Integers& low, cons
   return result;
 }
 
-/// Which element of an axis of `extent` stands at `position` (outside: edge repeats, reflect mirrors without the edge, again
-/// and again, as numpy's).
+/// Which element of an axis of `extent` stands at `position` (outside: edge repeats, reflect mirrors without the edge,
+/// again and again, as numpy's).
 std::int64_t mirrored(std::int64_t position, std::int64_t extent, bool reflect) {
   if (!reflect || extent == 1) return std::clamp<std::int64_t>(position, 0, extent - 1);
   const std::int64_t period = 2 * (extent - 1);
@@ -89,8 +93,8 @@ Array pad_axis_mirrored(const Array& x, std::int64_t axis, std::int64_t low, std
   for (std::int64_t outer = 0; outer < view.outer; ++outer) {
     for (std::int64_t i = 0; i < shape[at(axis)]; ++i) {
       const std::int64_t source = mirrored(i - low, view.extent, reflect);
-      std::memcpy(result.bytes() + (outer * shape[at(axis)] + i) * bytes, x.bytes() + (outer * view.extent + source) * bytes,
-                  at(bytes));
+      std::memcpy(result.bytes() + (outer * shape[at(axis)] + i) * bytes,
+                  x.bytes() + (outer * view.extent + source) * bytes, at(bytes));
     }
   }
   return result;
@@ -126,7 +130,8 @@ Results slice(const Call& call) {
   const std::int64_t offset = offset_of(strides, start);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) strides[axis] *= step[axis];
   const int bytes = host_bytes(x.dtype());
-  strided_copy(result.shape(), x.bytes() + offset * bytes, strides, result.bytes(), row_major_strides(result.shape()), bytes);
+  strided_copy(result.shape(), x.bytes() + offset * bytes, strides, result.bytes(), row_major_strides(result.shape()),
+               bytes);
   return {result};
 }
 
@@ -214,7 +219,8 @@ Results convert(const Call& call) {
   const bool saturate = attributes.text("overflow", "ieee") == "saturate";
   Array result(call.result().dtype, x.shape());
   tilesim::convert(x.bytes(), x.dtype(), result.bytes(), result.dtype(), x.size(),
-                   truncate ? Rounding::toward_zero : Rounding::nearest_even, saturate ? Overflow::saturate : Overflow::ieee);
+                   truncate ? Rounding::toward_zero : Rounding::nearest_even,
+                   saturate ? Overflow::saturate : Overflow::ieee);
   return {result};
 }
 

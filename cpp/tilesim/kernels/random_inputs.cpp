@@ -37,7 +37,9 @@ std::int64_t gather_limit(const Op& op, const Shape& shape) {
 
 /// What operand `index` of `op` may hold, given what its results may hold.
 Range operand_range(const GraphFunction& function, const Op& op, std::size_t index, const std::vector<Range>& ranges) {
-  const auto shape = [&](std::size_t operand) -> const Shape& { return function.value(op.operands[operand]).type.shape; };
+  const auto shape = [&](std::size_t operand) -> const Shape& {
+    return function.value(op.operands[operand]).type.shape;
+  };
   Range range{std::numeric_limits<std::int64_t>::min() / 4, std::numeric_limits<std::int64_t>::max() / 4};
   switch (op.kind) {
     case Kind::embedding:
@@ -57,11 +59,18 @@ Range operand_range(const GraphFunction& function, const Op& op, std::size_t ind
       if (index == 1 && (name == "divide" || name == "remainder" || name == "floor_divide")) range.low = 1;
       break;
     }
-    case Kind::convert: case Kind::reshape: case Kind::transpose: case Kind::broadcast: case Kind::slice:
-    case Kind::reverse: case Kind::concat: case Kind::copy:
+    case Kind::convert:
+    case Kind::reshape:
+    case Kind::transpose:
+    case Kind::broadcast:
+    case Kind::slice:
+    case Kind::reverse:
+    case Kind::concat:
+    case Kind::copy:
       range = ranges[static_cast<std::size_t>(op.results[0])];
       break;
-    default: break;
+    default:
+      break;
   }
   return range;
 }
@@ -94,7 +103,8 @@ Array random_array(const TensorType& type, const Range& range, std::uint64_t str
     } else if (type.dtype == DType::boolean) {
       values.as<std::int64_t>()[i] = static_cast<std::int64_t>(bits >> 63);
     } else {
-      values.as<std::int64_t>()[i] = range.low + static_cast<std::int64_t>((bits >> 1) % static_cast<std::uint64_t>(range.high - range.low));
+      values.as<std::int64_t>()[i] =
+          range.low + static_cast<std::int64_t>((bits >> 1) % static_cast<std::uint64_t>(range.high - range.low));
     }
   }
   return values.to(type.dtype);

@@ -78,16 +78,21 @@ void typed_copy(std::vector<Loop> loops, const std::byte* from, std::byte* to) {
 
 }  // namespace
 
-void strided_copy(const Shape& extents, const std::byte* from, const Shape& from_strides, std::byte* to, const Shape& to_strides,
-                  int bytes) {
+void strided_copy(const Shape& extents, const std::byte* from, const Shape& from_strides, std::byte* to,
+                  const Shape& to_strides, int bytes) {
   if (std::ranges::count(extents, 0) > 0) return;
   std::vector<Loop> loops = collapsed(extents, from_strides, to_strides);
   switch (bytes) {
-    case 1: return typed_copy<std::uint8_t>(std::move(loops), from, to);
-    case 2: return typed_copy<std::uint16_t>(std::move(loops), from, to);
-    case 4: return typed_copy<std::uint32_t>(std::move(loops), from, to);
-    case 8: return typed_copy<std::uint64_t>(std::move(loops), from, to);
-    default: throw InternalError("strided_copy: element size");
+    case 1:
+      return typed_copy<std::uint8_t>(std::move(loops), from, to);
+    case 2:
+      return typed_copy<std::uint16_t>(std::move(loops), from, to);
+    case 4:
+      return typed_copy<std::uint32_t>(std::move(loops), from, to);
+    case 8:
+      return typed_copy<std::uint64_t>(std::move(loops), from, to);
+    default:
+      throw InternalError("strided_copy: element size");
   }
 }
 

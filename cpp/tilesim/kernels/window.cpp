@@ -15,13 +15,18 @@ template <class W, class Step>
 void slide(const AxisView& view, const WindowAxis& axis, const W* x, W* y, W start, Step step) {
   std::fill_n(y, view.outer * axis.out * view.inner, start);
   for (std::int64_t outer = 0; outer < view.outer; ++outer) {
-    for (std::int64_t o = 0; o < axis.out; ++o) {
-      W* out = y + (outer * axis.out + o) * view.inner;
-      for (std::int64_t tap = 0; tap < axis.size; ++tap) {
-        const std::int64_t position = o * axis.stride + tap * axis.dilation - axis.low;
-        if (position < 0 || position >= view.extent) continue;
-        const W* in = x + (outer * view.extent + position) * view.inner;
-        for (std::int64_t i = 0; i < view.inner; ++i) out[i] = step(out[i], in[i]);
+    for (std::int64_t tap = 0; tap < axis.size; ++tap) {
+      // outputs whose tap lies inside: 0 <= o * stride + shift < extent
+      const std::int64_t shift = tap * axis.dilation - axis.low;
+      const std::int64_t begin = ceil_div(std::max<std::int64_t>(0, -shift), axis.stride);
+      const std::int64_t end = std::min(axis.out, floor_div(view.extent - 1 - shift, axis.stride) + 1);
+      const W* in = x + outer * view.extent * view.inner;
+      W* out = y + outer * axis.out * view.inner;
+      for (std::int64_t o = begin; o < end && view.inner == 1; ++o) out[o] = step(out[o], in[o * axis.stride + shift]);
+      for (std::int64_t o = begin; o < end && view.inner != 1; ++o) {
+        const W* from = in + (o * axis.stride + shift) * view.inner;
+        W* to = out + o * view.inner;
+        for (std::int64_t i = 0; i < view.inner; ++i) to[i] = step(to[i], from[i]);
       }
     }
   }

@@ -17,8 +17,8 @@ struct Case {
 };
 
 /// NCHW by definition, one output element.
-double element(const Case& c, const Array& x, const Array& w, std::int64_t n, std::int64_t o, std::int64_t i, std::int64_t j,
-               std::int64_t result_batch) {
+double element(const Case& c, const Array& x, const Array& w, std::int64_t n, std::int64_t o, std::int64_t i,
+               std::int64_t j, std::int64_t result_batch) {
   const std::int64_t depth = c.w[1], batch_group = o / (c.w[0] / c.batch_groups), group = o / (c.w[0] / c.groups);
   const std::int64_t image = c.batch_groups > 1 ? batch_group * result_batch + n : n;
   double sum = 0;
@@ -31,7 +31,8 @@ double element(const Case& c, const Array& x, const Array& w, std::int64_t n, st
         if (row < 0 || column < 0 || row % c.input_dilation[0] != 0 || column % c.input_dilation[1] != 0) continue;
         const std::int64_t r = row / c.input_dilation[0], s = column / c.input_dilation[1];
         if (r >= c.x[2] || s >= c.x[3]) continue;
-        sum += x.at(((image * c.x[1] + channel) * c.x[2] + r) * c.x[3] + s) * w.at(((o * depth + d) * c.w[2] + a) * c.w[3] + b);
+        sum += x.at(((image * c.x[1] + channel) * c.x[2] + r) * c.x[3] + s) *
+               w.at(((o * depth + d) * c.w[2] + a) * c.w[3] + b);
       }
     }
   }
@@ -42,9 +43,15 @@ void compare(const Case& c, DType dtype, DType result) {
   BOOST_TEST_CONTEXT(c.name << " in " << name(dtype)) {
     const Array x = test::small_integers(c.x, 1, dtype), w = test::small_integers(c.w, 2, dtype);
     const Array y = test::run(Kind::convolution, {x, w},
-                              {{"x_labels", std::string("NCHW")}, {"w_labels", std::string("OIHW")}, {"y_labels", std::string("NCHW")},
-                               {"strides", c.strides}, {"pads", c.pads}, {"window_dilation", c.window_dilation},
-                               {"input_dilation", c.input_dilation}, {"groups", c.groups}, {"batch_groups", c.batch_groups},
+                              {{"x_labels", std::string("NCHW")},
+                               {"w_labels", std::string("OIHW")},
+                               {"y_labels", std::string("NCHW")},
+                               {"strides", c.strides},
+                               {"pads", c.pads},
+                               {"window_dilation", c.window_dilation},
+                               {"input_dilation", c.input_dilation},
+                               {"groups", c.groups},
+                               {"batch_groups", c.batch_groups},
                                {"dtype", result}});
     const Shape& shape = y.shape();
     BOOST_TEST_REQUIRE(shape[0] == c.x[0] / c.batch_groups);
@@ -89,8 +96,12 @@ BOOST_AUTO_TEST_CASE(labels_name_the_axes) {
   const auto run = [](const Array& image, const Array& window, const std::string& x_labels, const std::string& w_labels,
                       const std::string& y_labels) {
     return test::run(Kind::convolution, {image, window},
-                     {{"x_labels", x_labels}, {"w_labels", w_labels}, {"y_labels", y_labels}, {"strides", Integers{1, 1}},
-                      {"pads", Integers{1, 1, 0, 1}}, {"dtype", DType::f32}});
+                     {{"x_labels", x_labels},
+                      {"w_labels", w_labels},
+                      {"y_labels", y_labels},
+                      {"strides", Integers{1, 1}},
+                      {"pads", Integers{1, 1, 0, 1}},
+                      {"dtype", DType::f32}});
   };
   const auto moved = [](const Array& array, const Integers& permutation) {
     return test::run(Kind::transpose, {array}, {{"permutation", permutation}});
@@ -104,8 +115,12 @@ BOOST_AUTO_TEST_CASE(bias_is_added_before_rounding) {
   const Array x = floats({1, 1, 1, 1}, {256}, DType::bf16), w = floats({1, 1, 1, 1}, {1}, DType::bf16);
   const Array bias = floats({1}, {1.5}, DType::bf16);  // 257.5 is between 256 and 258
   const Array y = test::run(Kind::convolution, {x, w, bias},
-                            {{"x_labels", std::string("NCHW")}, {"w_labels", std::string("OIHW")}, {"y_labels", std::string("NCHW")},
-                             {"strides", Integers{1, 1}}, {"pads", Integers{0, 0, 0, 0}}, {"dtype", DType::bf16}});
+                            {{"x_labels", std::string("NCHW")},
+                             {"w_labels", std::string("OIHW")},
+                             {"y_labels", std::string("NCHW")},
+                             {"strides", Integers{1, 1}},
+                             {"pads", Integers{0, 0, 0, 0}},
+                             {"dtype", DType::bf16}});
   BOOST_TEST(y.at(0) == 258);
 }
 

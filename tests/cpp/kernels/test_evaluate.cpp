@@ -42,15 +42,17 @@ BOOST_AUTO_TEST_CASE(calls_and_fused_nodes_run_their_functions) {
   };
   const Array y = evaluate(graph, {floats({3}, {1, 2, 3})}, options)[0];
   BOOST_TEST(test::values(y) == (std::vector<double>{4, 8, 12}), boost::test_tools::per_element());
-  BOOST_TEST(seen == (std::vector<std::string>{"twice/sum", "main/called", "main/node"}), boost::test_tools::per_element());
+  BOOST_TEST(seen == (std::vector<std::string>{"twice/sum", "main/called", "main/node"}),
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(inputs_are_checked_by_name) {
   const Graph graph = nested();
   BOOST_CHECK_THROW(evaluate(graph, {}), UserError);
   for (const Array& wrong : {Array(DType::f32, {4}), Array(DType::f64, {3})}) {
-    BOOST_CHECK_EXCEPTION(evaluate(graph, {wrong}), UserError,
-                          [](const UserError& error) { return error.parts().place.find("\"x\"") != std::string::npos; });
+    BOOST_CHECK_EXCEPTION(evaluate(graph, {wrong}), UserError, [](const UserError& error) {
+      return error.parts().place.find("\"x\"") != std::string::npos;
+    });
   }
 }
 

@@ -12,7 +12,11 @@ namespace {
 
 Array matmul(const Array& a, const Array& b, DType dtype, const Numerics& numerics = {}) {
   return test::run(Kind::contract, {a, b},
-                   {{"a_batch", Integers{}}, {"b_batch", Integers{}}, {"a_contract", Integers{1}}, {"b_contract", Integers{0}}, {"dtype", dtype}},
+                   {{"a_batch", Integers{}},
+                    {"b_batch", Integers{}},
+                    {"a_contract", Integers{1}},
+                    {"b_contract", Integers{0}},
+                    {"dtype", dtype}},
                    numerics);
 }
 
@@ -24,7 +28,10 @@ BOOST_AUTO_TEST_CASE(axes_in_any_order) {
   // a[k, b, m] and b[n, k, b] -> [b, m, n]
   const Array a = test::small_integers({5, 2, 3}, 1), b = test::small_integers({4, 5, 2}, 2);
   const Array y = test::run(Kind::contract, {a, b},
-                            {{"a_batch", Integers{1}}, {"b_batch", Integers{2}}, {"a_contract", Integers{0}}, {"b_contract", Integers{1}},
+                            {{"a_batch", Integers{1}},
+                             {"b_batch", Integers{2}},
+                             {"a_contract", Integers{0}},
+                             {"b_contract", Integers{1}},
                              {"dtype", DType::f32}});
   BOOST_TEST_REQUIRE((y.shape() == Shape{2, 3, 4}));
   for (std::int64_t i = 0; i < y.size(); ++i) {

@@ -1,0 +1,155 @@
+// Bit layouts of the float formats of up to 32 bits, and their decoding and correctly rounded encoding.
+// Private to the room: conversions go through convert() of dtype.hpp.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "tilesim/base/dtype.hpp"
+
+namespace tilesim {
+
+/// Sign, exponent and mantissa fields as in IEEE 754, with the special codes of each format. Codes are without the
+/// sign.
+struct FloatFormat {
+  int mantissa_bits;
+  int lowest_exponent;         ///< of the smallest normal number: 1 - bias
+  std::uint32_t largest;       ///< code of the largest finite number
+  std::uint32_t infinity;      ///< code of infinity, 0 where the format has none
+  std::uint32_t not_a_number;  ///< code of NaN, 0 where the format has none
+  std::uint32_t sign;          ///< the sign bit
+  bool negative_zero;          ///< false in the `uz` formats: there the code "negative zero" is the only NaN
+};
+
+inline constexpr FloatFormat format_f32{23, -126, 0x7F7F'FFFF, 0x7F80'0000, 0x7FC0'0000, 0x8000'0000, true};
+inline constexpr FloatFormat format_f16{10, -14, 0x7BFF, 0x7C00, 0x7E00, 0x8000, true};
+inline constexpr FloatFormat format_bf16{7, -126, 0x7F7F, 0x7F80, 0x7FC0, 0x8000, true};
+// OCP 8-bit floating point specification (OFP8), revision 1.0, table 1.
+inline constexpr FloatFormat format_f8e4m3fn{3, -6, 0x7E, 0, 0x7F, 0x80, true};
+inline constexpr FloatFormat format_f8e5m2{2, -14, 0x7B, 0x7C, 0x7E, 0x80, true};
+// Noune et al., "8-bit numerical formats for deep neural networks", arXiv 2206.02915.
+inline constexpr FloatFormat format_f8e4m3fnuz{3, -7, 0x7F, 0, 0x80, 0x80, false};
+inline constexpr FloatFormat format_f8e5m2fnuz{2, -15, 0x7F, 0, 0x80, 0x80, false};
+// OCP Microscaling formats (MX), version 1.0, section 5.3.3: neither infinity nor NaN.
+inline constexpr FloatFormat format_f4e2m1fn{1, 0, 0x7, 0, 0, 0x8, true};
+
+namespace detail {
+
+constexpr std::uint32_t special_code(const FloatFormat& format, std::uint32_t sign) {
+  if (!format.negative_zero) return format.not_a_number;
+  // As ml_dtypes: a format without NaN gives a zero of the opposite sign.
+  if (format.not_a_number == 0) return sign ^ format.sign;
+  return sign | format.not_a_number;
+}
+
+/// What a magnitude beyond the largest finite number becomes; `infinite` tells a true infinity from a large number.
+constexpr std::uint32_t overflow_code(const FloatFormat& format, std::uint32_t sign, bool infinite, Rounding rounding,
+                                      Overflow overflow) {
+  if (overflow == Overflow::saturate || (rounding == Rounding::toward_zero && !infinite)) return sign | format.largest;
+  if (format.infinity != 0) return sign | format.infinity;
+  if (format.not_a_number == 0) return sign | format.largest;
+  return special_code(format, sign);
+}
+
+}  // namespace detail
+
+/// Code of `value` in `format`, rounded once.
+inline std::uint32_t encode_float(const FloatFormat& format, double value, Rounding rounding, Overflow overflow) {
+  const auto raw = std::bit_cast<std::uint64_t>(value);
+  const std::uint32_t sign = (raw >> 63) != 0 ? format.sign : 0;
+  const int field = static_cast<int>(raw >> 52 & 0x7FF);
+  std::uint64_t significand = raw & 0xF'FFFF'FFFF'FFFF;
+  if (field == 0x7FF)
+    return significand != 0 ? detail::special_code(format, sign)
+                            : detail::overflow_code(format, sign, true, rounding, overflow);
+  if (field != 0) significand |= std::uint64_t{1} << 52;
+  const int exponent = std::max(field, 1) - 1023;  // of the bit 2^52 of the significand
+  const int scale = std::max(exponent, format.lowest_exponent);
+  // 52 - mantissa_bits <= drop: every format here is narrower than f64
+  const int drop = std::min(52 - format.mantissa_bits + (scale - exponent), 63);
+  std::uint64_t kept = significand >> drop;
+  if (rounding == Rounding::nearest_even) {
+    const std::uint64_t half = std::uint64_t{1} << (drop - 1);
+    const std::uint64_t rest = significand & (2 * half - 1);
+    kept += rest > half || (rest == half && (kept & 1) != 0) ? 1 : 0;
+  }
+  // A carry out of the mantissa runs into the exponent, as it should.
+  const std::uint64_t code =
+      (static_cast<std::uint64_t>(scale - format.lowest_exponent) << format.mantissa_bits) + kept;
+  if (code > format.largest) return detail::overflow_code(format, sign, false, rounding, overflow);
+  if (code == 0 && !format.negative_zero) return 0;
+  return sign | static_cast<std::uint32_t>(code);
+}
+
+/// Value of a code of up to 16 bits; exact.
+inline float decode_float(const FloatFormat& format, std::uint32_t code) {
+  const bool negative = (code & format.sign) != 0;
+  const std::uint32_t magnitude = code & (format.sign - 1);
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  if (!format.negative_zero && code == format.sign) return nan;
+  float value = 0;
+  if (magnitude > format.largest) {
+    value = format.infinity != 0 && magnitude == format.infinity ? std::numeric_limits<float>::infinity() : nan;
+  } else {
+    const auto exponent = static_cast<int>(magnitude >> format.mantissa_bits);
+    const std::uint32_t mantissa = magnitude & ((1U << format.mantissa_bits) - 1);
+    const std::uint32_t significand = exponent == 0 ? mantissa : mantissa | (1U << format.mantissa_bits);
+    value = std::ldexp(static_cast<float>(significand),
+                       std::max(exponent, 1) - 1 + format.lowest_exponent - format.mantissa_bits);
+  }
+  return negative ? -value : value;
+}
+
+/// f8e8m0fnu: a power of two, 2^(code - 127), with 0xFF for NaN (OCP MX, section 5.4.1). It has neither sign nor zero:
+/// zero and negative numbers give NaN, small ones the smallest power; a tie goes up, as in ml_dtypes.
+inline std::uint8_t encode_e8m0(double value, Rounding rounding, Overflow overflow) {
+  if (!(value > 0)) return 0xFF;
+  if (std::isinf(value)) return overflow == Overflow::saturate ? 0xFE : 0xFF;
+  int exponent = 0;
+  const double fraction = std::frexp(value, &exponent);  // in [0.5, 1)
+  const int code = exponent - 1 + 127 + (rounding == Rounding::nearest_even && fraction >= 0.75 ? 1 : 0);
+  if (code > 0xFE) return overflow == Overflow::saturate || rounding == Rounding::toward_zero ? 0xFE : 0xFF;
+  return static_cast<std::uint8_t>(std::max(code, 0));
+}
+
+inline float decode_e8m0(std::uint8_t code) {
+  return code == 0xFF ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0F, static_cast<int>(code) - 127);
+}
+
+// The two 16-bit formats from and to f32 without branches, so that loops over them vectorize.
+
+inline float bf16_to_f32(std::uint16_t code) { return std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16); }
+
+inline std::uint16_t f32_to_bf16(float value) {
+  const auto raw = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (raw + 0x7FFF + (raw >> 16 & 1)) >> 16;
+  const std::uint32_t nan = (raw >> 16 & 0x8000) | 0x7FC0;
+  return static_cast<std::uint16_t>((raw & 0x7FFF'FFFF) > 0x7F80'0000 ? nan : rounded);
+}
+
+inline float f16_to_f32(std::uint16_t code) {
+  const std::uint32_t word = static_cast<std::uint32_t>(code) << 16;
+  const std::uint32_t twice = word + word;
+  const float normal = std::bit_cast<float>((twice >> 4) + (0xE0U << 23)) * 0x1p-112F;
+  const float subnormal = std::bit_cast<float>((twice >> 17) | (126U << 23)) - 0.5F;
+  const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(twice < (1U << 27) ? subnormal : normal);
+  return std::bit_cast<float>((word & 0x8000'0000) | magnitude);
+}
+
+/// Adding a power of two chosen from the exponent makes the f32 adder round at the right bit; subnormals and overflow
+/// fall out of the same sum (method of Maratyszcza's FP16 library).
+inline std::uint16_t f32_to_f16(float value) {
+  const auto word = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t twice = word + word;
+  const float scaled = (std::bit_cast<float>(word & 0x7FFF'FFFF) * 0x1p+112F) * 0x1p-110F;
+  const std::uint32_t exponent = std::max(twice & 0xFF00'0000, 0x7100'0000U);
+  const auto sum = std::bit_cast<std::uint32_t>(std::bit_cast<float>((exponent >> 1) + 0x0780'0000) + scaled);
+  const std::uint32_t finite = (sum >> 13 & 0x7C00) + (sum & 0x0FFF);
+  const std::uint32_t magnitude = twice > 0xFF00'0000 ? 0x7E00 : finite;
+  return static_cast<std::uint16_t>((word >> 16 & 0x8000) | magnitude);
+}
+
+}  // namespace tilesim

@@ -1,0 +1,31 @@
+"""Shared by every test: where the sources lie, and the closing lines of ctest."""
+
+from pathlib import Path
+
+import pytest
+
+CTEST_REPORT = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the source tree."""
+    return Path(__file__).resolve().parents[1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[CTEST_REPORT] = []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    lines = config.stash[CTEST_REPORT]
+    if lines:
+        terminalreporter.section("ctest")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def ctest_report(request: pytest.FixtureRequest) -> list[str]:
+    """Lines printed below the tests: the C++ tests append what ctest said last."""
+    return request.config.stash[CTEST_REPORT]

@@ -1,0 +1,127 @@
+"""Builds the C++ tests, runs ctest and shows each C++ case as one test here.
+
+The cases are read from the sources, so that a selection without them builds nothing; only the rooms selected are built.
+TILESIM_TEST_BUILD names another build directory than build/pytest.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.boost_cases import cases_by_room
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("TILESIM_TEST_BUILD", ROOT / "build" / "pytest"))
+ROOMS = cases_by_room(ROOT / "tests" / "cpp")
+CASES = [(room, case) for room, cases in ROOMS.items() for case in cases]
+COMPILE_SECONDS = 60
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _tool(name: str) -> str:
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if not found:
+        pytest.fail(f"{name} is missing: pip install 'tilesim[test]'")
+    return found
+
+
+def _run(*command: str, check: bool = True) -> str:
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if check and done.returncode != 0:
+        pytest.fail(f"{' '.join(command)}\n{done.stdout[-20000:]}", pytrace=False)
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def outcomes(request: pytest.FixtureRequest, ctest_report: list[str]) -> dict[str, tuple[bool, str]]:
+    """By ctest name: did it pass, and what did it print. Builds and runs the rooms of the selected cases."""
+    selected = {
+        item.callspec.params["room"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "room" in item.callspec.params
+    }
+    junit = BUILD / "ctest.xml"
+    with _locked(BUILD.with_name(BUILD.name + ".lock")):
+        _run(
+            _tool("cmake"), "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja",
+            f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DPython_EXECUTABLE={sys.executable}",
+            "-DCMAKE_BUILD_TYPE=Release", "-DTILESIM_PYTHON=OFF",
+        )  # fmt: skip
+        targets = [f"test_{room}" for room in sorted(selected)]
+        _run(_tool("cmake"), "--build", str(BUILD), "-j2", "--target", *targets)
+        junit.unlink(missing_ok=True)
+        pattern = f"^({'|'.join(sorted(selected))})/"
+        said = _run(
+            _tool("ctest"), "--test-dir", str(BUILD), "-j2", "--output-on-failure", "-R", pattern,
+            "--output-junit", str(junit), "--test-output-size-failed", "65536",
+            check=False,
+        )  # fmt: skip
+        if not junit.exists():
+            pytest.fail(said, pytrace=False)
+        tree = ElementTree.parse(junit)
+    ctest_report += [line for line in said.splitlines() if re.match(r"\d+% tests passed|Total Test time", line)]
+    return {
+        case.attrib["name"]: (case.attrib["status"] == "run", case.findtext("system-out") or "")
+        for case in tree.iter("testcase")
+    }
+
+
+@pytest.mark.parametrize(("room", "case"), CASES, ids=[f"{room}/{case}" for room, case in CASES])
+def test_cpp(room: str, case: str, outcomes: dict[str, tuple[bool, str]]) -> None:
+    name = f"{room}/{case}"
+    mine = {key: value for key, value in outcomes.items() if _belongs(key, name)}
+    assert mine, f"{name} is in the sources and ctest does not know it"
+    for key, (passed, output) in mine.items():
+        if not passed:
+            pytest.fail(f"{key}\n{output}", pytrace=False)
+
+
+def _belongs(ctest_name: str, case: str) -> bool:
+    """A template or data-driven case has several ctest names: case<int>, case/_0."""
+    rest = ctest_name.removeprefix(case)
+    return ctest_name.startswith(case) and (
+        rest == "" or rest.startswith("<") or re.fullmatch(r"/_\d+", rest) is not None
+    )
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_every_case_is_shown(room: str, outcomes: dict[str, tuple[bool, str]]) -> None:
+    known = [f"{room}/{case}" for case in ROOMS[room]]
+    missed = [
+        name for name in outcomes if name.startswith(f"{room}/") and not any(_belongs(name, case) for case in known)
+    ]
+    assert not missed, "these ctest cases come from a macro that tests/project/boost_cases.py does not read"
+
+
+def test_compile_time() -> None:
+    """No translation unit takes over a minute; reads the log of the last build and builds nothing."""
+    log = BUILD / ".ninja_log"
+    if not log.exists():
+        pytest.skip(f"no build log at {log}: the C++ tests were not built")
+    seconds: dict[str, float] = {}
+    for line in log.read_text(encoding="utf-8").splitlines()[1:]:
+        start, end, _, output, _ = line.split("\t")
+        if output.endswith(".o") and (BUILD / output).exists():
+            seconds[output] = (int(end) - int(start)) / 1000
+    slowest = sorted(seconds.items(), key=lambda item: -item[1])[:5]
+    for output, spent in slowest:
+        print(f"{spent:7.1f} s  {output}")
+    over = [f"{output}: {spent:.0f} s" for output, spent in slowest if spent > COMPILE_SECONDS]
+    assert not over, f"over {COMPILE_SECONDS} s to compile"
