@@ -13,6 +13,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -42,51 +43,76 @@ def _tool(name: str) -> str:
     return found
 
 
+class _Broken(Exception):
+    """A command of the build failed; the text is what it printed."""
+
+
 def _run(*command: str, check: bool = True) -> str:
     done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if check and done.returncode != 0:
-        pytest.fail(f"{' '.join(command)}\n{done.stdout[-20000:]}", pytrace=False)
+        raise _Broken(f"{' '.join(command)}\n{done.stdout[-20000:]}")
     return done.stdout
 
 
+@dataclass
+class Outcomes:
+    """By ctest name: did it pass, and what did it print. `broken`: why there is none."""
+
+    cases: dict[str, tuple[bool, str]] = field(default_factory=dict)
+    broken: str = ""
+
+    def require(self) -> dict[str, tuple[bool, str]]:
+        if self.broken:
+            why, self.broken = self.broken, "the C++ tests do not build: see the first of them"
+            pytest.fail(why, pytrace=False)
+        return self.cases
+
+
 @pytest.fixture(scope="session")
-def outcomes(request: pytest.FixtureRequest, ctest_report: list[str]) -> dict[str, tuple[bool, str]]:
-    """By ctest name: did it pass, and what did it print. Builds and runs the rooms of the selected cases."""
-    selected = {
-        item.callspec.params["room"]
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "room" in item.callspec.params
-    }
-    junit = BUILD / "ctest.xml"
+def outcomes(request: pytest.FixtureRequest, ctest_report: list[str]) -> Outcomes:
+    """Builds and runs the rooms of the selected cases."""
+    rooms = sorted(
+        {
+            item.callspec.params["room"]
+            for item in request.session.items
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "room" in item.callspec.params
+        }
+        & set(ROOMS)
+    )
     with _locked(BUILD.with_name(BUILD.name + ".lock")):
-        _run(
-            _tool("cmake"), "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja",
-            f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", f"-DPython_EXECUTABLE={sys.executable}",
-            "-DCMAKE_BUILD_TYPE=Release", "-DTILESIM_PYTHON=OFF",
-        )  # fmt: skip
-        targets = [f"test_{room}" for room in sorted(selected)]
-        _run(_tool("cmake"), "--build", str(BUILD), "-j2", "--target", *targets)
-        junit.unlink(missing_ok=True)
-        pattern = f"^({'|'.join(sorted(selected))})/"
-        said = _run(
-            _tool("ctest"), "--test-dir", str(BUILD), "-j2", "--output-on-failure", "-R", pattern,
-            "--output-junit", str(junit), "--test-output-size-failed", "65536",
-            check=False,
-        )  # fmt: skip
-        if not junit.exists():
-            pytest.fail(said, pytrace=False)
-        tree = ElementTree.parse(junit)
+        try:
+            return Outcomes(_build_and_run(rooms, ctest_report))
+        except _Broken as broken:
+            return Outcomes(broken=str(broken))
+
+
+def _build_and_run(rooms: list[str], ctest_report: list[str]) -> dict[str, tuple[bool, str]]:
+    cmake, build = _tool("cmake"), str(BUILD)
+    settings = {
+        "CMAKE_MAKE_PROGRAM": _tool("ninja"),
+        "Python_EXECUTABLE": sys.executable,
+        "CMAKE_BUILD_TYPE": "Release",
+        "TILESIM_PYTHON": "OFF",
+    }
+    _run(cmake, "-S", str(ROOT), "-B", build, "-G", "Ninja", *(f"-D{key}={value}" for key, value in settings.items()))
+    _run(cmake, "--build", build, "-j2", "--target", *(f"test_{room}" for room in rooms))
+    junit = BUILD / "ctest.xml"
+    junit.unlink(missing_ok=True)
+    select = ["-R", f"^({'|'.join(rooms)})/", "--output-junit", str(junit), "--test-output-size-failed", "65536"]
+    said = _run(_tool("ctest"), "--test-dir", build, "-j2", "--timeout", "600", *select, check=False)
+    if not junit.exists():
+        raise _Broken(said)
     ctest_report += [line for line in said.splitlines() if re.match(r"\d+% tests passed|Total Test time", line)]
     return {
         case.attrib["name"]: (case.attrib["status"] == "run", case.findtext("system-out") or "")
-        for case in tree.iter("testcase")
+        for case in ElementTree.parse(junit).iter("testcase")
     }
 
 
 @pytest.mark.parametrize(("room", "case"), CASES, ids=[f"{room}/{case}" for room, case in CASES])
-def test_cpp(room: str, case: str, outcomes: dict[str, tuple[bool, str]]) -> None:
+def test_cpp(room: str, case: str, outcomes: Outcomes) -> None:
     name = f"{room}/{case}"
-    mine = {key: value for key, value in outcomes.items() if _belongs(key, name)}
+    mine = {key: value for key, value in outcomes.require().items() if _belongs(key, name)}
     assert mine, f"{name} is in the sources and ctest does not know it"
     for key, (passed, output) in mine.items():
         if not passed:
@@ -102,10 +128,12 @@ def _belongs(ctest_name: str, case: str) -> bool:
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS))
-def test_every_case_is_shown(room: str, outcomes: dict[str, tuple[bool, str]]) -> None:
+def test_every_case_is_shown(room: str, outcomes: Outcomes) -> None:
     known = [f"{room}/{case}" for case in ROOMS[room]]
     missed = [
-        name for name in outcomes if name.startswith(f"{room}/") and not any(_belongs(name, case) for case in known)
+        name
+        for name in outcomes.require()
+        if name.startswith(f"{room}/") and not any(_belongs(name, case) for case in known)
     ]
     assert not missed, "these ctest cases come from a macro that tests/project/boost_cases.py does not read"
 

@@ -25,8 +25,14 @@ class Array {
   bool empty() const { return data_ == nullptr; }
   std::byte* bytes() { return data_; }
   const std::byte* bytes() const { return data_; }
-  template <class T> T* as() { return reinterpret_cast<T*>(data_); }
-  template <class T> const T* as() const { return reinterpret_cast<const T*>(data_); }
+  template <class T>
+  T* as() {
+    return reinterpret_cast<T*>(data_);
+  }
+  template <class T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(data_);
+  }
   /// Same memory, another shape of equal count.
   Array reshaped(Shape shape) const;
   /// Deep copy.

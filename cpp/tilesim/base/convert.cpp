@@ -176,7 +176,7 @@ template <const FloatFormat& format, class From, class Code>
 void encode_narrow(const From* from, Code* to, std::int64_t count, Mode mode) {
   if constexpr (std::is_same_v<From, float> && std::is_same_v<Code, std::uint16_t>) {
     if (mode.rounding == Rounding::nearest_even && mode.overflow == Overflow::ieee) {
-      constexpr bool half = &format == &format_f16;
+      constexpr bool half = format.mantissa_bits == format_f16.mantissa_bits;
       for (std::int64_t i = 0; i < count; ++i) to[i] = half ? f32_to_f16(from[i]) : f32_to_bf16(from[i]);
       return;
     }

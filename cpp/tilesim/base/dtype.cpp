@@ -3,7 +3,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <map>
+#include <utility>
 
 #include "tilesim/base/error.hpp"
 
@@ -32,75 +32,73 @@ constexpr std::array<Entry, dtype_count> table{{
 
 const Entry& entry(DType dtype) { return table[static_cast<std::size_t>(dtype)]; }
 
-const std::map<std::string, DType, std::less<>>& aliases() {
-  static const std::map<std::string, DType, std::less<>> names{{"bfloat", DType::bf16},
-                                                               {"e4m3", DType::f8e4m3fn},
-                                                               {"e5m2", DType::f8e5m2},
-                                                               {"f8e8m0", DType::f8e8m0fnu},
-                                                               {"e8m0", DType::f8e8m0fnu},
-                                                               {"f4e2m1", DType::f4e2m1fn},
-                                                               {"e2m1", DType::f4e2m1fn},
-                                                               {"short", DType::i16},
-                                                               {"byte", DType::u8},
-                                                               {"ui64", DType::u64},
-                                                               {"ui32", DType::u32},
-                                                               {"ui16", DType::u16},
-                                                               {"ui8", DType::u8},
-                                                               {"ui4", DType::u4},
-                                                               {"bool_", DType::boolean},
-                                                               {"float64", DType::f64},
-                                                               {"fp64", DType::f64},
-                                                               {"double", DType::f64},
-                                                               {"float32", DType::f32},
-                                                               {"fp32", DType::f32},
-                                                               {"float", DType::f32},
-                                                               {"single", DType::f32},
-                                                               {"float16", DType::f16},
-                                                               {"fp16", DType::f16},
-                                                               {"half", DType::f16},
-                                                               {"bfloat16", DType::bf16},
-                                                               {"float8_e4m3fn", DType::f8e4m3fn},
-                                                               {"f8e4m3", DType::f8e4m3fn},
-                                                               {"fp8", DType::f8e4m3fn},
-                                                               {"fp8_e4m3", DType::f8e4m3fn},
-                                                               {"f8", DType::f8e4m3fn},
-                                                               {"float8_e5m2", DType::f8e5m2},
-                                                               {"fp8_e5m2", DType::f8e5m2},
-                                                               {"float8_e4m3fnuz", DType::f8e4m3fnuz},
-                                                               {"float8_e5m2fnuz", DType::f8e5m2fnuz},
-                                                               {"float8_e8m0fnu", DType::f8e8m0fnu},
-                                                               {"float4_e2m1fn", DType::f4e2m1fn},
-                                                               {"fp4", DType::f4e2m1fn},
-                                                               {"int64", DType::i64},
-                                                               {"s64", DType::i64},
-                                                               {"long", DType::i64},
-                                                               {"int32", DType::i32},
-                                                               {"s32", DType::i32},
-                                                               {"int", DType::i32},
-                                                               {"int16", DType::i16},
-                                                               {"s16", DType::i16},
-                                                               {"int8", DType::i8},
-                                                               {"s8", DType::i8},
-                                                               {"int4", DType::i4},
-                                                               {"s4", DType::i4},
-                                                               {"uint64", DType::u64},
-                                                               {"uint32", DType::u32},
-                                                               {"uint16", DType::u16},
-                                                               {"uint8", DType::u8},
-                                                               {"uint4", DType::u4},
-                                                               {"i1", DType::boolean},
-                                                               {"pred", DType::boolean},
-                                                               {"boolean", DType::boolean},
-                                                               {"complex64", DType::c64}};
-  return names;
-}
+/// Names that frameworks and vendors use.
+constexpr std::pair<std::string_view, DType> aliases[] = {{"bfloat", DType::bf16},
+                                                          {"e4m3", DType::f8e4m3fn},
+                                                          {"e5m2", DType::f8e5m2},
+                                                          {"f8e8m0", DType::f8e8m0fnu},
+                                                          {"e8m0", DType::f8e8m0fnu},
+                                                          {"f4e2m1", DType::f4e2m1fn},
+                                                          {"e2m1", DType::f4e2m1fn},
+                                                          {"short", DType::i16},
+                                                          {"byte", DType::u8},
+                                                          {"ui64", DType::u64},
+                                                          {"ui32", DType::u32},
+                                                          {"ui16", DType::u16},
+                                                          {"ui8", DType::u8},
+                                                          {"ui4", DType::u4},
+                                                          {"bool_", DType::boolean},
+                                                          {"float64", DType::f64},
+                                                          {"fp64", DType::f64},
+                                                          {"double", DType::f64},
+                                                          {"float32", DType::f32},
+                                                          {"fp32", DType::f32},
+                                                          {"float", DType::f32},
+                                                          {"single", DType::f32},
+                                                          {"float16", DType::f16},
+                                                          {"fp16", DType::f16},
+                                                          {"half", DType::f16},
+                                                          {"bfloat16", DType::bf16},
+                                                          {"float8_e4m3fn", DType::f8e4m3fn},
+                                                          {"f8e4m3", DType::f8e4m3fn},
+                                                          {"fp8", DType::f8e4m3fn},
+                                                          {"fp8_e4m3", DType::f8e4m3fn},
+                                                          {"f8", DType::f8e4m3fn},
+                                                          {"float8_e5m2", DType::f8e5m2},
+                                                          {"fp8_e5m2", DType::f8e5m2},
+                                                          {"float8_e4m3fnuz", DType::f8e4m3fnuz},
+                                                          {"float8_e5m2fnuz", DType::f8e5m2fnuz},
+                                                          {"float8_e8m0fnu", DType::f8e8m0fnu},
+                                                          {"float4_e2m1fn", DType::f4e2m1fn},
+                                                          {"fp4", DType::f4e2m1fn},
+                                                          {"int64", DType::i64},
+                                                          {"s64", DType::i64},
+                                                          {"long", DType::i64},
+                                                          {"int32", DType::i32},
+                                                          {"s32", DType::i32},
+                                                          {"int", DType::i32},
+                                                          {"int16", DType::i16},
+                                                          {"s16", DType::i16},
+                                                          {"int8", DType::i8},
+                                                          {"s8", DType::i8},
+                                                          {"int4", DType::i4},
+                                                          {"s4", DType::i4},
+                                                          {"uint64", DType::u64},
+                                                          {"uint32", DType::u32},
+                                                          {"uint16", DType::u16},
+                                                          {"uint8", DType::u8},
+                                                          {"uint4", DType::u4},
+                                                          {"i1", DType::boolean},
+                                                          {"pred", DType::boolean},
+                                                          {"boolean", DType::boolean},
+                                                          {"complex64", DType::c64}};
 
 }  // namespace
 
 int bits(DType dtype) { return entry(dtype).bits; }
 int host_bytes(DType dtype) { return (entry(dtype).bits + 7) / 8; }
 std::int64_t packed_bytes(DType dtype, std::int64_t count) {
-  return bits(dtype) >= 8 ? count * (bits(dtype) / 8) : (count * bits(dtype) + 7) / 8;
+  return bits(dtype) == 4 ? count / 2 + count % 2 : count * (bits(dtype) / 8);
 }
 DTypeClass dtype_class(DType dtype) { return entry(dtype).kind; }
 bool is_float(DType dtype) { return entry(dtype).kind == C::floating; }
@@ -112,10 +110,11 @@ std::string_view name(DType dtype) { return entry(dtype).name; }
 DType parse_dtype(std::string_view text) {
   for (std::size_t i = 0; i < table.size(); ++i)
     if (table[i].name == text) return static_cast<DType>(i);
-  if (const auto found = aliases().find(text); found != aliases().end()) return found->second;
+  for (const auto& [alias, dtype] : aliases)
+    if (alias == text) return dtype;
   std::vector<std::string> known = dtype_names();
   const std::string allowed = join(known);
-  for (const auto& [alias, dtype] : aliases()) known.push_back(alias);
+  for (const auto& [alias, dtype] : aliases) known.emplace_back(alias);
   std::string lower(text);
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   throw UserError({"unknown dtype", {}, "'" + std::string(text) + "'", allowed, nearest(lower, known)});

@@ -10,11 +10,28 @@
 namespace tilesim {
 
 enum class DType : std::uint8_t {
-  f64, f32, f16, bf16,
-  f8e4m3fn, f8e5m2, f8e4m3fnuz, f8e5m2fnuz, f8e8m0fnu, f4e2m1fn,
-  i64, i32, i16, i8, i4,
-  u64, u32, u16, u8, u4,
-  boolean, c64,
+  f64,
+  f32,
+  f16,
+  bf16,
+  f8e4m3fn,
+  f8e5m2,
+  f8e4m3fnuz,
+  f8e5m2fnuz,
+  f8e8m0fnu,
+  f4e2m1fn,
+  i64,
+  i32,
+  i16,
+  i8,
+  i4,
+  u64,
+  u32,
+  u16,
+  u8,
+  u4,
+  boolean,
+  c64,
 };
 inline constexpr int dtype_count = 22;
 
@@ -41,8 +58,10 @@ double unit_roundoff(DType dtype);
 enum class Rounding : std::uint8_t { nearest_even, toward_zero };
 enum class Overflow : std::uint8_t { ieee, saturate };  ///< ieee: to inf/nan as the format has it; integers wrap
 
-/// Converts `count` elements. Exact wherever the target can hold the value, otherwise rounded once (no double rounding).
-/// Float to integer truncates toward zero; out of range or NaN follows `overflow` (saturate clamps, NaN to 0).
+/// Converts `count` elements; the two ranges do not overlap. Exact wherever the target can hold the value, otherwise
+/// rounded once (no double rounding). Float to integer truncates toward zero; out of range follows `overflow` (saturate
+/// clamps; ieee wraps, infinities to 0), and NaN gives 0. Sources and targets as in ml_dtypes: a 4-bit element is the
+/// low half of its byte, float to c64 has imaginary part 0, c64 to float is the real part.
 void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::int64_t count,
              Rounding rounding = Rounding::nearest_even, Overflow overflow = Overflow::ieee);
 

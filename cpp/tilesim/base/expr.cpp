@@ -250,17 +250,15 @@ Expr floor_div(const Expr& a, std::int64_t b) {
   if (inner.terms.empty()) return multiples.build();  // its constant is in [0, b)
   // (g A + r) // (g B) = (A + r // g) // B
   std::int64_t common = b;
-  for (const auto& [term, coefficient] : inner.terms) common = std::gcd(common, coefficient);
+  for (const auto& [term, coefficient] : inner.terms) common = std::gcd(common, coefficient % common);
   for (auto& [term, coefficient] : inner.terms) coefficient /= common;
   inner.constant /= common;
-  std::int64_t divisor = b / common;
-  Expr dividend = inner.build();
+  const std::int64_t divisor = b / common;
+  const Expr dividend = inner.build();
   if (dividend.kind() == K::modulo && dividend.operand() <= divisor) return multiples.build();
   std::int64_t product = 0;
-  if (dividend.kind() == K::floor_div && !__builtin_mul_overflow(dividend.operand(), divisor, &product)) {
-    divisor = product;
-    dividend = dividend.arguments()[0];
-  }
+  if (dividend.kind() == K::floor_div && !__builtin_mul_overflow(dividend.operand(), divisor, &product))
+    return multiples.build() + floor_div(dividend.arguments()[0], product);
   return multiples.build() + ExprBuilder::make(K::floor_div, divisor, {}, {dividend});
 }
 

@@ -66,9 +66,7 @@ class Expr {
   using Reader = std::function<std::int64_t(const std::string&, const std::vector<std::int64_t>&)>;
   std::int64_t evaluate(const Lookup& lookup, const Reader& read_tensor = {}) const;
   /// Interval that contains every value, given intervals of the symbols (absent: unbounded); read() is unbounded.
-  struct Range {
-    std::int64_t low, high;
-  };
+  struct Range { std::int64_t low, high; };
   Range range(const std::map<std::string, Range>& symbols) const;
 
   friend Expr operator+(const Expr& a, const Expr& b);
@@ -130,6 +128,7 @@ class CompiledExpr {
     std::int64_t value;
   };
   class Emitter;
+  static std::int64_t* calculate(Code code, std::int64_t constant, std::int64_t* top);
   std::int64_t run(const std::int64_t* environment, const TensorReader* reader) const;
 
   std::int64_t constant_ = 0;

@@ -200,6 +200,46 @@ CompiledExpr::CompiledExpr(const Expr& expr, const std::function<int(const std::
   high_ = high;
 }
 
+/// Arithmetic on the stack, whose last value is top[-1]; returns the new top.
+inline std::int64_t* CompiledExpr::calculate(Code code, std::int64_t constant, std::int64_t* top) {
+  std::int64_t& last = top[-1];
+  const auto binary = [&](auto operation) {
+    top[-2] = operation(top[-2], last);
+    return top - 1;
+  };
+  switch (code) {
+    case Code::multiply:
+      last *= constant;
+      return top;
+    case Code::floor_div:
+      last = floor_div(last, constant);
+      return top;
+    case Code::modulo:
+      last = floor_mod(last, constant);
+      return top;
+    case Code::logical_not:
+      last = last == 0;
+      return top;
+    case Code::truth:
+      last = last != 0;
+      return top;
+    case Code::add:
+      return binary([](std::int64_t a, std::int64_t b) { return a + b; });
+    case Code::min:
+      return binary([](std::int64_t a, std::int64_t b) { return std::min(a, b); });
+    case Code::max:
+      return binary([](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+    case Code::equal:
+      return binary([](std::int64_t a, std::int64_t b) { return std::int64_t{a == b}; });
+    case Code::less:
+      return binary([](std::int64_t a, std::int64_t b) { return std::int64_t{a < b}; });
+    case Code::less_equal:
+      return binary([](std::int64_t a, std::int64_t b) { return std::int64_t{a <= b}; });
+    default:
+      return top;
+  }
+}
+
 std::int64_t CompiledExpr::run(const std::int64_t* environment, const TensorReader* reader) const {
   std::int64_t stack[stack_limit + 1];
   std::int64_t* top = stack;  // one past the last value
@@ -214,64 +254,25 @@ std::int64_t CompiledExpr::run(const std::int64_t* environment, const TensorRead
         *top++ = value;
         break;
       }
-      case Code::multiply:
-        top[-1] *= step.value;
-        break;
-      case Code::floor_div:
-        top[-1] = floor_div(top[-1], step.value);
-        break;
-      case Code::modulo:
-        top[-1] = floor_mod(top[-1], step.value);
-        break;
-      case Code::add:
-        --top;
-        top[-1] += top[0];
-        break;
-      case Code::min:
-        --top;
-        top[-1] = std::min(top[-1], top[0]);
-        break;
-      case Code::max:
-        --top;
-        top[-1] = std::max(top[-1], top[0]);
-        break;
-      case Code::equal:
-        --top;
-        top[-1] = top[-1] == top[0];
-        break;
-      case Code::less:
-        --top;
-        top[-1] = top[-1] < top[0];
-        break;
-      case Code::less_equal:
-        --top;
-        top[-1] = top[-1] <= top[0];
-        break;
-      case Code::logical_not:
-        top[-1] = top[-1] == 0;
-        break;
-      case Code::truth:
-        top[-1] = top[-1] != 0;
-        break;
       case Code::skip_if_zero:
-        if (top[-1] == 0)
-          at = step.first - 1;
-        else
-          --top;
-        break;
-      case Code::skip_if_true:
-        if (top[-1] != 0) {
-          top[-1] = 1;
+      case Code::skip_if_true: {
+        const bool decided = (top[-1] != 0) == (step.code == Code::skip_if_true);
+        if (decided) {
+          top[-1] = step.code == Code::skip_if_true;
           at = step.first - 1;
         } else {
           --top;
         }
         break;
+      }
       case Code::read:
         if (reader == nullptr) throw UserError("an expression reads a tensor whose values are not known here");
         top -= step.count;
         *top = reader->read(step.first, top, step.count);
         ++top;
+        break;
+      default:
+        top = calculate(step.code, step.value, top);
         break;
     }
   }

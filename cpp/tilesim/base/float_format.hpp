@@ -130,12 +130,19 @@ inline std::uint16_t f32_to_bf16(float value) {
   return static_cast<std::uint16_t>((raw & 0x7FFF'FFFF) > 0x7F80'0000 ? nan : rounded);
 }
 
+/// `a` where the condition holds, otherwise `b`; without a branch.
+inline std::uint32_t pick(bool condition, std::uint32_t a, std::uint32_t b) {
+  const std::uint32_t mask = 0U - static_cast<std::uint32_t>(condition);
+  return (a & mask) | (b & ~mask);
+}
+
 inline float f16_to_f32(std::uint16_t code) {
   const std::uint32_t word = static_cast<std::uint32_t>(code) << 16;
   const std::uint32_t twice = word + word;
   const float normal = std::bit_cast<float>((twice >> 4) + (0xE0U << 23)) * 0x1p-112F;
   const float subnormal = std::bit_cast<float>((twice >> 17) | (126U << 23)) - 0.5F;
-  const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(twice < (1U << 27) ? subnormal : normal);
+  const std::uint32_t magnitude =
+      pick(twice < (1U << 27), std::bit_cast<std::uint32_t>(subnormal), std::bit_cast<std::uint32_t>(normal));
   return std::bit_cast<float>((word & 0x8000'0000) | magnitude);
 }
 
@@ -145,10 +152,10 @@ inline std::uint16_t f32_to_f16(float value) {
   const auto word = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t twice = word + word;
   const float scaled = (std::bit_cast<float>(word & 0x7FFF'FFFF) * 0x1p+112F) * 0x1p-110F;
-  const std::uint32_t exponent = std::max(twice & 0xFF00'0000, 0x7100'0000U);
+  const std::uint32_t exponent = pick((twice >> 24) < 0x71, 0x7100'0000, twice & 0xFF00'0000);
   const auto sum = std::bit_cast<std::uint32_t>(std::bit_cast<float>((exponent >> 1) + 0x0780'0000) + scaled);
   const std::uint32_t finite = (sum >> 13 & 0x7C00) + (sum & 0x0FFF);
-  const std::uint32_t magnitude = twice > 0xFF00'0000 ? 0x7E00 : finite;
+  const std::uint32_t magnitude = pick(twice > 0xFF00'0000, 0x7E00, finite);
   return static_cast<std::uint16_t>((word >> 16 & 0x8000) | magnitude);
 }
 

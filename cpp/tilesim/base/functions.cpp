@@ -1,8 +1,7 @@
+// The table of elementwise functions and the combiners of reductions.
 #include "tilesim/base/functions.hpp"
 
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -92,307 +91,6 @@ constexpr bool in_order() {
 }
 static_assert(in_order(), "the table lists every function in the order of the enumeration");
 
-template <class T>
-T nan_max(T a, T b) {
-  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : std::max(a, b);
-}
-template <class T>
-T nan_min(T a, T b) {
-  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : std::min(a, b);
-}
-template <class T>
-T stable_sigmoid(T x) {
-  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
-}
-
-std::int64_t as_bits(double value) {
-  constexpr double limit = 9223372036854775808.0;
-  if (std::isnan(value)) return 0;
-  return value >= limit   ? std::numeric_limits<std::int64_t>::max()
-         : value < -limit ? std::numeric_limits<std::int64_t>::min()
-                          : static_cast<std::int64_t>(value);
-}
-
-/// Special functions of one operand.
-template <class T>
-T special(Function f, T x) {
-  constexpr T half = T(0.5);
-  switch (f) {
-    case F::exp:
-      return std::exp(x);
-    case F::exp2:
-      return std::exp2(x);
-    case F::expm1:
-      return std::expm1(x);
-    case F::log:
-      return std::log(x);
-    case F::log2:
-      return std::log2(x);
-    case F::log1p:
-      return std::log1p(x);
-    case F::sqrt:
-      return std::sqrt(x);
-    case F::rsqrt:
-      return 1 / std::sqrt(x);
-    case F::cbrt:
-      return std::cbrt(x);
-    case F::reciprocal:
-      return 1 / x;
-    case F::sin:
-      return std::sin(x);
-    case F::cos:
-      return std::cos(x);
-    case F::tan:
-      return std::tan(x);
-    case F::asin:
-      return std::asin(x);
-    case F::acos:
-      return std::acos(x);
-    case F::atan:
-      return std::atan(x);
-    case F::sinh:
-      return std::sinh(x);
-    case F::cosh:
-      return std::cosh(x);
-    case F::tanh:
-      return std::tanh(x);
-    case F::erf:
-      return std::erf(x);
-    case F::erfc:
-      return std::erfc(x);
-    case F::sigmoid:
-      return stable_sigmoid(x);
-    case F::gelu_erf:
-      return half * x * (1 + std::erf(x * T(0.70710678118654752440)));
-    case F::gelu_tanh:
-      return half * x * (1 + std::tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
-    case F::silu:
-      return x * stable_sigmoid(x);
-    case F::softplus:
-      return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
-    default:
-      throw InternalError("not a special function");
-  }
-}
-
-template <class T>
-T unary(Function f, T x) {
-  switch (f) {
-    case F::identity:
-      return x;
-    case F::negate:
-      return -x;
-    case F::abs:
-      return std::abs(x);
-    case F::sign:
-      return std::isnan(x) ? x : T((x > 0) - (x < 0));
-    case F::floor:
-      return std::floor(x);
-    case F::ceil:
-      return std::ceil(x);
-    case F::round_even:
-      return std::nearbyint(x);
-    case F::trunc:
-      return std::trunc(x);
-    case F::is_finite:
-      return std::isfinite(x);
-    case F::is_nan:
-      return std::isnan(x);
-    case F::logical_not:
-      return x == 0;
-    case F::bitwise_not:
-      return static_cast<T>(~as_bits(x));
-    case F::popcount:
-      return static_cast<T>(std::popcount(static_cast<std::uint64_t>(as_bits(x))));
-    case F::relu:
-      return std::isnan(x) ? x : std::max(x, T(0));
-    default:
-      return special(f, x);
-  }
-}
-
-template <class T>
-T binary(Function f, T x, T y) {
-  switch (f) {
-    case F::add:
-      return x + y;
-    case F::subtract:
-      return x - y;
-    case F::multiply:
-      return x * y;
-    case F::divide:
-      return x / y;
-    case F::remainder:
-      return std::fmod(x, y);
-    case F::floor_divide:
-      return std::floor(x / y);
-    case F::power:
-      return std::pow(x, y);
-    case F::maximum:
-      return nan_max(x, y);
-    case F::minimum:
-      return nan_min(x, y);
-    case F::atan2:
-      return std::atan2(x, y);
-    case F::logical_and:
-      return x != 0 && y != 0;
-    case F::logical_or:
-      return x != 0 || y != 0;
-    case F::logical_xor:
-      return (x != 0) != (y != 0);
-    case F::bitwise_and:
-      return static_cast<T>(as_bits(x) & as_bits(y));
-    case F::bitwise_or:
-      return static_cast<T>(as_bits(x) | as_bits(y));
-    case F::bitwise_xor:
-      return static_cast<T>(as_bits(x) ^ as_bits(y));
-    case F::equal:
-      return x == y;
-    case F::not_equal:
-      return x != y;
-    case F::less:
-      return x < y;
-    case F::less_equal:
-      return x <= y;
-    case F::greater:
-      return x > y;
-    case F::greater_equal:
-      return x >= y;
-    default:
-      throw UserError({"a shift needs integers", {}, std::string(info(f).name), {}, {}});
-  }
-}
-
-template <class T>
-T floating(Function f, const T* x) {
-  switch (info(f).arity) {
-    case 1:
-      return unary(f, x[0]);
-    case 2:
-      return binary(f, x[0], x[1]);
-    default:
-      break;
-  }
-  if (f == F::select) return x[0] != 0 ? x[1] : x[2];
-  if (f == F::clamp) return nan_min(nan_max(x[1], x[0]), x[2]);
-  return std::fma(x[0], x[1], x[2]);
-}
-
-std::int64_t wrap(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
-std::int64_t checked_divisor(Function f, std::int64_t y) {
-  if (y == 0)
-    throw UserError({"integer division by zero", std::string(info(f).name), "0", "a divisor other than 0", {}});
-  return y;
-}
-
-std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  std::uint64_t result = 1, square = static_cast<std::uint64_t>(base);
-  for (; exponent > 0; exponent >>= 1, square *= square)
-    if (exponent & 1) result *= square;
-  return wrap(result);
-}
-
-std::int64_t integer_divide(Function f, std::int64_t x, std::int64_t y) {
-  checked_divisor(f, y);
-  if (y == -1) return f == F::remainder ? 0 : wrap(-static_cast<std::uint64_t>(x));
-  if (f == F::divide) return x / y;
-  if (f == F::remainder) return x % y;
-  return x / y - ((x % y != 0 && (x < 0) != (y < 0)) ? 1 : 0);
-}
-
-std::int64_t integer_unary(Function f, std::int64_t x) {
-  switch (f) {
-    case F::identity:
-    case F::floor:
-    case F::ceil:
-    case F::round_even:
-    case F::trunc:
-      return x;
-    case F::negate:
-      return wrap(-static_cast<std::uint64_t>(x));
-    case F::abs:
-      return x < 0 ? wrap(-static_cast<std::uint64_t>(x)) : x;
-    case F::sign:
-      return (x > 0) - (x < 0);
-    case F::is_finite:
-      return 1;
-    case F::is_nan:
-      return 0;
-    case F::logical_not:
-      return x == 0;
-    case F::bitwise_not:
-      return ~x;
-    case F::popcount:
-      return std::popcount(static_cast<std::uint64_t>(x));
-    case F::relu:
-      return std::max<std::int64_t>(x, 0);
-    default:
-      throw UserError({"this function has no meaning on integers",
-                       std::string(info(f).name),
-                       {},
-                       "convert to a float type first",
-                       {}});
-  }
-}
-
-std::int64_t integer_binary(Function f, std::int64_t x, std::int64_t y) {
-  const auto a = static_cast<std::uint64_t>(x), b = static_cast<std::uint64_t>(y);
-  switch (f) {
-    case F::add:
-      return wrap(a + b);
-    case F::subtract:
-      return wrap(a - b);
-    case F::multiply:
-      return wrap(a * b);
-    case F::divide:
-    case F::remainder:
-    case F::floor_divide:
-      return integer_divide(f, x, y);
-    case F::power:
-      return integer_power(x, y);
-    case F::maximum:
-      return std::max(x, y);
-    case F::minimum:
-      return std::min(x, y);
-    case F::logical_and:
-      return x != 0 && y != 0;
-    case F::logical_or:
-      return x != 0 || y != 0;
-    case F::logical_xor:
-      return (x != 0) != (y != 0);
-    case F::bitwise_and:
-      return x & y;
-    case F::bitwise_or:
-      return x | y;
-    case F::bitwise_xor:
-      return x ^ y;
-    case F::shift_left:
-      return y < 0 || y > 63 ? 0 : wrap(a << y);
-    case F::shift_right:
-      return y < 0 || y > 63 ? (x < 0 ? -1 : 0) : x >> y;
-    case F::equal:
-      return x == y;
-    case F::not_equal:
-      return x != y;
-    case F::less:
-      return x < y;
-    case F::less_equal:
-      return x <= y;
-    case F::greater:
-      return x > y;
-    case F::greater_equal:
-      return x >= y;
-    default:
-      throw UserError({"this function has no meaning on integers",
-                       std::string(info(f).name),
-                       {},
-                       "convert to a float type first",
-                       {}});
-  }
-}
-
 }  // namespace
 
 const FunctionInfo& info(Function function) { return table[static_cast<std::size_t>(function)]; }
@@ -410,23 +108,6 @@ std::vector<std::string> function_names() {
   return names;
 }
 
-float evaluate(Function function, const float* operands) { return floating(function, operands); }
-double evaluate(Function function, const double* operands) { return floating(function, operands); }
-
-std::int64_t evaluate(Function function, const std::int64_t* x) {
-  switch (info(function).arity) {
-    case 1:
-      return integer_unary(function, x[0]);
-    case 2:
-      return integer_binary(function, x[0], x[1]);
-    default:
-      break;
-  }
-  if (function == F::select) return x[0] != 0 ? x[1] : x[2];
-  if (function == F::clamp) return std::min(std::max(x[1], x[0]), x[2]);
-  return wrap(static_cast<std::uint64_t>(x[0]) * static_cast<std::uint64_t>(x[1]) + static_cast<std::uint64_t>(x[2]));
-}
-
 namespace {
 constexpr std::array<std::string_view, 6> combiner_names{"add",     "multiply",    "maximum",
                                                          "minimum", "logical_and", "logical_or"};
@@ -439,6 +120,14 @@ Combiner parse_combiner(std::string_view name) {
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return static_cast<Combiner>(i);
   throw UserError({"unknown combiner", {}, "'" + std::string(name) + "'", join(names), nearest(name, names)});
+}
+
+std::int64_t integer_identity(Combiner combiner, DType dtype) {
+  const double value = identity_element(combiner, dtype);
+  std::int64_t result = 0;
+  convert(&value, DType::f64, &result, DType::i64, 1, Rounding::nearest_even, Overflow::saturate);
+  // the highest 64-bit values are no doubles
+  return dtype == DType::u64 && value > 1 ? -1 : result;
 }
 
 double identity_element(Combiner combiner, DType dtype) {

@@ -12,12 +12,70 @@ namespace tilesim {
 
 enum class Function : std::uint8_t {
   // one operand
-  identity, negate, abs, sign, floor, ceil, round_even, trunc, is_finite, is_nan, logical_not, bitwise_not, popcount,
-  exp, exp2, expm1, log, log2, log1p, sqrt, rsqrt, cbrt, reciprocal, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh,
-  erf, erfc, sigmoid, relu, gelu_erf, gelu_tanh, silu, softplus,
+  identity,
+  negate,
+  abs,
+  sign,
+  floor,
+  ceil,
+  round_even,
+  trunc,
+  is_finite,
+  is_nan,
+  logical_not,
+  bitwise_not,
+  popcount,
+  exp,
+  exp2,
+  expm1,
+  log,
+  log2,
+  log1p,
+  sqrt,
+  rsqrt,
+  cbrt,
+  reciprocal,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
+  tanh,
+  erf,
+  erfc,
+  sigmoid,
+  relu,
+  gelu_erf,
+  gelu_tanh,
+  silu,
+  softplus,
   // two operands
-  add, subtract, multiply, divide, remainder, floor_divide, power, maximum, minimum, atan2, logical_and, logical_or,
-  logical_xor, bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right, equal, not_equal, less, less_equal, greater,
+  add,
+  subtract,
+  multiply,
+  divide,
+  remainder,
+  floor_divide,
+  power,
+  maximum,
+  minimum,
+  atan2,
+  logical_and,
+  logical_or,
+  logical_xor,
+  bitwise_and,
+  bitwise_or,
+  bitwise_xor,
+  shift_left,
+  shift_right,
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
   greater_equal,
   // three operands
   select,  ///< (condition, if_true, if_false)
@@ -35,8 +93,8 @@ struct FunctionInfo {
   std::string_view name;
   int arity;
   FlopClass flop_class;
-  int flops;            ///< operations counted per element (2 for fma, 0 for move)
-  bool returns_boolean; ///< comparisons, logical functions and predicates
+  int flops;             ///< operations counted per element (2 for fma, 0 for move)
+  bool returns_boolean;  ///< comparisons, logical functions and predicates
 };
 const FunctionInfo& info(Function function);
 /// Throws UserError with a suggestion.
@@ -44,8 +102,8 @@ Function parse_function(std::string_view name);
 std::vector<std::string> function_names();
 
 /// Scalar meaning. Kernels and tile computes call these, or vectorized forms that agree to the last bit or two.
-/// NaN propagates through maximum, minimum, clamp and relu, as in numpy's maximum. Integer division truncates toward zero
-/// (as StableHLO's); remainder has the sign of the dividend; floor_divide rounds down.
+/// NaN propagates through maximum, minimum, clamp and relu, as in numpy's maximum. Integer division truncates toward
+/// zero (as StableHLO's); remainder has the sign of the dividend; floor_divide rounds down.
 float evaluate(Function function, const float* operands);
 double evaluate(Function function, const double* operands);
 std::int64_t evaluate(Function function, const std::int64_t* operands);  ///< UserError where it has no integer meaning
@@ -54,5 +112,7 @@ enum class Combiner : std::uint8_t { add, multiply, maximum, minimum, logical_an
 std::string_view name(Combiner combiner);
 Combiner parse_combiner(std::string_view name);
 double identity_element(Combiner combiner, DType dtype);  ///< the neutral start value (-inf, lowest integer, 0, ...)
+/// The same for integers and bool, exact also for 64 bits (u64: the same bits).
+std::int64_t integer_identity(Combiner combiner, DType dtype);
 
 }  // namespace tilesim

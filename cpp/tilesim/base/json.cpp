@@ -52,9 +52,17 @@ const char* describe(Json::Kind kind) {
   return "";
 }
 
+/// The value as text, cut between characters.
 std::string shortened(const Json& value) {
+  constexpr std::size_t longest = 80;
+  if (value.is_array() || value.is_object()) {
+    if (value.size() > longest) return std::to_string(value.size()) + (value.is_array() ? " items" : " members");
+  }
   std::string text = value.dump();
-  return text.size() > 80 ? text.substr(0, 77) + "..." : text;
+  if (text.size() <= longest) return text;
+  std::size_t end = longest - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return text.substr(0, end) + "...";
 }
 
 }  // namespace
@@ -108,7 +116,10 @@ const Json* Json::find(std::string_view key) const {
 
 const Json& Json::at(std::string_view key) const {
   if (const Json* found = find(key)) return *found;
-  fail("the key '" + std::string(key) + "' is missing");
+  std::vector<std::string> present;
+  for (const Member& member : members_) present.push_back(member.first);
+  const std::string close = nearest(key, present);
+  fail("the key '" + std::string(key) + "' is missing", {}, close.empty() ? "" : "There is a key '" + close + "'");
 }
 
 void Json::push(Json value) {
@@ -203,7 +214,7 @@ void ObjectReader::finish() {
 }
 
 std::string hash_text(std::string_view text) {
-  std::uint64_t hash = 1469598103934665603ULL;
+  std::uint64_t hash = 14695981039346656037ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
   char buffer[17];
   std::snprintf(buffer, sizeof buffer, "%016llx", static_cast<unsigned long long>(hash));

@@ -1,4 +1,5 @@
-// JSON with places: reads text into values that know their line and path, and refuses what nlohmann's default lets pass.
+// JSON with places: reads text into values that know their line and path, and refuses what nlohmann's default lets
+// pass.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,12 @@ class Json {
   using Member = std::pair<std::string, Json>;
 
   Json() = default;
-  Json(bool value);                // NOLINT(google-explicit-constructor)
-  Json(std::int64_t value);        // NOLINT(google-explicit-constructor)
+  Json(bool value);                                            // NOLINT(google-explicit-constructor)
+  Json(std::int64_t value);                                    // NOLINT(google-explicit-constructor)
   Json(int value) : Json(static_cast<std::int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
-  Json(double value);              // NOLINT(google-explicit-constructor)
-  Json(std::string value);         // NOLINT(google-explicit-constructor)
-  Json(const char* value) : Json(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+  Json(double value);                                          // NOLINT(google-explicit-constructor)
+  Json(std::string value);                                     // NOLINT(google-explicit-constructor)
+  Json(const char* value) : Json(std::string(value)) {}        // NOLINT(google-explicit-constructor)
   static Json array();
   static Json object();
 
@@ -52,8 +53,8 @@ class Json {
   std::int64_t as_int(std::int64_t low, std::int64_t high) const;  ///< range-checked
   double as_double() const;
   const std::string& as_string() const;
-  const std::vector<Json>& items() const;      ///< of an array
-  const std::vector<Member>& members() const;  ///< of an object
+  const std::vector<Json>& items() const;        ///< of an array
+  const std::vector<Member>& members() const;    ///< of an object
   const Json* find(std::string_view key) const;  ///< null if absent
   const Json& at(std::string_view key) const;    ///< UserError if absent
 
@@ -66,7 +67,8 @@ class Json {
   int line() const { return line_; }                 ///< 1-based; 0 for built values
   std::string place() const;                         ///< "file.json:12 (core.arrays[1].rows)"
   /// UserError at this value.
-  [[noreturn]] void fail(const std::string& what, const std::string& allowed = {}, const std::string& suggestion = {}) const;
+  [[noreturn]] void fail(const std::string& what, const std::string& allowed = {},
+                         const std::string& suggestion = {}) const;
 
   friend bool operator==(const Json& a, const Json& b);  ///< value equality, places ignored
 

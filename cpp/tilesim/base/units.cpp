@@ -1,9 +1,9 @@
 #include "tilesim/base/units.hpp"
 
-#include <array>
-#include <cmath>
-#include <cstdlib>
+#include <limits>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tilesim/base/error.hpp"
@@ -11,9 +11,11 @@
 namespace tilesim {
 
 std::int64_t cycles_at_or_after(const Instant& t, Clock clock) {
-  const Int128 numerator = static_cast<Int128>(t.cycles) * clock.hertz;
-  const Int128 quotient = numerator / t.hertz;
-  return static_cast<std::int64_t>(quotient * t.hertz < numerator ? quotient + 1 : quotient);
+  const Int128 product = static_cast<Int128>(t.cycles) * clock.hertz;
+  const Int128 quotient = product / t.hertz;  // toward zero: already the ceiling of a negative quotient
+  const Int128 cycles = quotient * t.hertz < product ? quotient + 1 : quotient;
+  require(cycles <= std::numeric_limits<std::int64_t>::max(), "an instant is beyond 2^63 cycles of a clock");
+  return static_cast<std::int64_t>(cycles);
 }
 
 double to_seconds(std::int64_t cycles, Clock clock) {
@@ -24,92 +26,122 @@ namespace {
 
 struct Unit {
   std::string_view name;
-  double factor;
+  std::int64_t factor;
 };
 
-std::int64_t parse_quantity(std::string_view text, const char* what, std::initializer_list<Unit> units) {
-  std::string allowed;
-  for (const Unit& unit : units) allowed += (allowed.empty() ? "a number followed by " : ", ") + std::string(unit.name);
-  const auto fail = [&](const std::string& reason) -> std::int64_t {
-    throw UserError({std::string(what) + " " + reason, {}, "'" + std::string(text) + "'", allowed, {}});
-  };
-  const std::string copy(text);
-  char* end = nullptr;
-  const double number = std::strtod(copy.c_str(), &end);
-  if (end == copy.c_str()) return fail("has no number");
-  std::string_view rest(end);
-  while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
-  while (!rest.empty() && rest.back() == ' ') rest.remove_suffix(1);
-  if (rest.empty()) return fail("has no unit");
-  for (const Unit& unit : units) {
-    if (rest != unit.name) continue;
-    const double value = number * unit.factor;
-    if (!std::isfinite(value) || value < 0) return fail("must be finite and not negative");
-    if (value >= 9.2e18) return fail("is beyond 64 bits");
-    const double whole = std::round(value);
-    if (std::abs(value - whole) > 1e-6 * std::max(1.0, whole)) return fail("is not a whole number of the base unit");
-    return static_cast<std::int64_t>(whole);
+constexpr std::int64_t kilo = 1'000, mega = kilo * kilo, giga = mega * kilo, tera = giga * kilo, peta = tera * kilo;
+constexpr std::int64_t kibi = 1'024, mebi = kibi * kibi, gibi = mebi * kibi, tebi = gibi * kibi;
+
+/// The first of each list is the base unit.
+constexpr Unit frequencies[] = {{"Hz", 1}, {"kHz", kilo}, {"MHz", mega}, {"GHz", giga}};
+constexpr Unit sizes[] = {{"B", 1},     {"KiB", kibi}, {"MiB", mebi}, {"GiB", gibi}, {"TiB", tebi},
+                          {"kB", kilo}, {"KB", kilo},  {"MB", mega},  {"GB", giga},  {"TB", tera}};
+constexpr Unit bandwidths[] = {{"B/s", 1},     {"KiB/s", kibi}, {"MiB/s", mebi}, {"GiB/s", gibi}, {"TiB/s", tebi},
+                               {"kB/s", kilo}, {"KB/s", kilo},  {"MB/s", mega},  {"GB/s", giga},  {"TB/s", tera}};
+constexpr Unit durations[] = {{"ps", 1}, {"ns", kilo}, {"us", mega}, {"ms", giga}, {"s", tera}};
+constexpr Unit energies[] = {{"fJ", 1}, {"pJ", kilo}, {"nJ", mega}, {"uJ", giga}, {"mJ", tera}, {"J", peta}};
+
+/// A decimal number as digits * 10^exponent, so that "1.1 GHz" is exact.
+struct Decimal {
+  std::int64_t digits = 0;
+  int exponent = 0;
+};
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Takes an unsigned decimal number with optional fraction and exponent off the front of `text`.
+bool take_number(std::string_view& text, Decimal& number) {
+  std::size_t i = 0;
+  bool any = false, fraction = false;
+  for (; i < text.size() && (is_digit(text[i]) || (text[i] == '.' && !fraction)); ++i) {
+    if (text[i] == '.') {
+      fraction = true;
+      continue;
+    }
+    any = true;
+    if (__builtin_mul_overflow(number.digits, std::int64_t{10}, &number.digits)) return false;
+    if (__builtin_add_overflow(number.digits, std::int64_t{text[i] - '0'}, &number.digits)) return false;
+    number.exponent -= fraction ? 1 : 0;
   }
-  return fail("has an unknown unit");
+  if (i + 1 < text.size() && (text[i] == 'e' || text[i] == 'E')) {
+    std::size_t j = i + 1;
+    const bool negative = text[j] == '-';
+    if (text[j] == '-' || text[j] == '+') ++j;
+    const std::size_t begin = j;
+    int exponent = 0;
+    for (; j < text.size() && is_digit(text[j]) && exponent < 1000; ++j) exponent = exponent * 10 + (text[j] - '0');
+    if (j > begin) {
+      number.exponent += negative ? -exponent : exponent;
+      i = j;
+    }
+  }
+  text.remove_prefix(i);
+  return any;
+}
+
+std::string unit_list(std::span<const Unit> units) {
+  std::string text;
+  for (const Unit& unit : units) {
+    text += text.empty() ? "a number and one of " : ", ";
+    text += unit.name;
+  }
+  return text;
+}
+
+/// digits * 10^exponent * factor, where that is an integer of 63 bits.
+bool scale(Decimal number, std::int64_t factor, std::int64_t& result) {
+  Int128 value = static_cast<Int128>(number.digits) * factor;
+  for (; number.exponent < 0 && value != 0; ++number.exponent) {
+    if (value % 10 != 0) return false;
+    value /= 10;
+  }
+  for (; number.exponent > 0 && value != 0; --number.exponent) {
+    value *= 10;
+    if (value > std::numeric_limits<std::int64_t>::max()) return false;
+  }
+  result = static_cast<std::int64_t>(value);
+  return value <= std::numeric_limits<std::int64_t>::max();
+}
+
+std::int64_t parse_quantity(std::string_view text, const char* what, std::span<const Unit> units) {
+  const auto fail = [&](const std::string& reason, const std::string& suggestion = {}) -> std::int64_t {
+    throw UserError(
+        {std::string(what) + " " + reason, {}, "'" + std::string(text) + "'", unit_list(units), suggestion});
+  };
+  std::string_view rest = text;
+  Decimal number;
+  if (!rest.empty() && rest.front() == '-') return fail("cannot be negative");
+  if (!take_number(rest, number)) return fail("needs a number");
+  while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
+  if (rest.empty()) return fail("needs a unit");
+  std::vector<std::string> names;
+  for (const Unit& unit : units) {
+    names.emplace_back(unit.name);
+    if (rest != unit.name) continue;
+    std::int64_t value = 0;
+    if (!scale(number, unit.factor, value))
+      return fail("must be a whole number of " + std::string(units.front().name) + " below 2^63");
+    return value;
+  }
+  return fail("has an unknown unit", nearest(rest, names));
+}
+
+std::string scaled(std::int64_t value, std::span<const Unit> units) {
+  const Unit* best = &units.front();
+  for (const Unit& unit : units)
+    if (value != 0 && value % unit.factor == 0 && unit.factor > best->factor) best = &unit;
+  return std::to_string(value / best->factor) + " " + std::string(best->name);
 }
 
 }  // namespace
 
-std::int64_t parse_frequency(std::string_view text) {
-  return parse_quantity(text, "a frequency", {{"Hz", 1}, {"kHz", 1e3}, {"MHz", 1e6}, {"GHz", 1e9}});
-}
+std::int64_t parse_frequency(std::string_view text) { return parse_quantity(text, "a frequency", frequencies); }
+std::int64_t parse_bytes(std::string_view text) { return parse_quantity(text, "a size", sizes); }
+std::int64_t parse_bandwidth(std::string_view text) { return parse_quantity(text, "a bandwidth", bandwidths); }
+std::int64_t parse_duration(std::string_view text) { return parse_quantity(text, "a duration", durations); }
+std::int64_t parse_energy(std::string_view text) { return parse_quantity(text, "an energy", energies); }
 
-std::int64_t parse_bytes(std::string_view text) {
-  return parse_quantity(text, "a size",
-                        {{"B", 1},
-                         {"KiB", 1024.0},
-                         {"MiB", 1048576.0},
-                         {"GiB", 1073741824.0},
-                         {"TiB", 1099511627776.0},
-                         {"kB", 1e3},
-                         {"KB", 1e3},
-                         {"MB", 1e6},
-                         {"GB", 1e9},
-                         {"TB", 1e12}});
-}
-
-std::int64_t parse_bandwidth(std::string_view text) {
-  return parse_quantity(text, "a bandwidth",
-                        {{"B/s", 1},
-                         {"MB/s", 1e6},
-                         {"GB/s", 1e9},
-                         {"TB/s", 1e12},
-                         {"MiB/s", 1048576.0},
-                         {"GiB/s", 1073741824.0},
-                         {"TiB/s", 1099511627776.0}});
-}
-
-std::int64_t parse_duration(std::string_view text) {
-  return parse_quantity(text, "a duration", {{"ps", 1}, {"ns", 1e3}, {"us", 1e6}, {"ms", 1e9}, {"s", 1e12}});
-}
-
-std::int64_t parse_energy(std::string_view text) {
-  return parse_quantity(text, "an energy",
-                        {{"fJ", 1}, {"pJ", 1e3}, {"nJ", 1e6}, {"uJ", 1e9}, {"mJ", 1e12}, {"J", 1e15}});
-}
-
-namespace {
-
-std::string scaled(std::int64_t value, const std::vector<std::pair<std::int64_t, const char*>>& units) {
-  for (const auto& [factor, unit] : units)
-    if (value != 0 && value % factor == 0) return std::to_string(value / factor) + " " + unit;
-  return std::to_string(value) + " " + units.back().second;
-}
-
-}  // namespace
-
-std::string format_bytes(std::int64_t bytes) {
-  return scaled(bytes,
-                {{std::int64_t{1} << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "B"}});
-}
-
-std::string format_frequency(std::int64_t hertz) {
-  return scaled(hertz, {{1000000000, "GHz"}, {1000000, "MHz"}, {1000, "kHz"}, {1, "Hz"}});
-}
+std::string format_bytes(std::int64_t bytes) { return scaled(bytes, std::span(sizes).first(5)); }
+std::string format_frequency(std::int64_t hertz) { return scaled(hertz, frequencies); }
 
 }  // namespace tilesim

@@ -1,6 +1,7 @@
 // Builds a GraphFunction of a Graph operation by operation, inferring types as it goes.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,11 +20,12 @@ class Builder {
   ValueId weight(const std::string& name, Weight weight);  ///< a constant operation; equal names share the weight
   ValueId scalar(double value, DType dtype);               ///< rank 0 constant
   /// Generic: any kind. `name` empty: made up from the kind. Throws UserError on a rule violation.
-  std::vector<ValueId> op(Kind kind, std::vector<ValueId> operands, Attributes attributes = {}, const std::string& name = {},
-                          int results = 1, std::vector<std::int32_t> functions = {});
+  std::vector<ValueId> op(Kind kind, std::vector<ValueId> operands, Attributes attributes = {},
+                          const std::string& name = {}, int results = 1, std::vector<std::int32_t> functions = {});
   // The usual ones.
   ValueId elementwise(Function function, std::vector<ValueId> operands, const std::string& name = {});
-  ValueId matmul(ValueId a, ValueId b, ValueId bias = no_value, const std::string& name = {});  ///< numpy matmul, batched
+  ValueId matmul(ValueId a, ValueId b, ValueId bias = no_value,
+                 const std::string& name = {});  ///< numpy matmul, batched
   ValueId convert(ValueId x, DType dtype);
   ValueId reshape(ValueId x, Shape shape);
   ValueId transpose(ValueId x, std::vector<std::int64_t> permutation);

@@ -16,9 +16,35 @@
 namespace tilesim {
 
 enum class Kind : std::uint8_t {
-  contract, convolution, elementwise, convert, bitcast, reduce, cumulative, window_reduce, gather, embedding,
-  dynamic_slice, dynamic_update, reshape, transpose, broadcast, slice, reverse, pad, concat, copy, iota, constant,
-  softmax, log_softmax, normalize, batch_norm, attention, call, fused,
+  contract,
+  convolution,
+  elementwise,
+  convert,
+  bitcast,
+  reduce,
+  cumulative,
+  window_reduce,
+  gather,
+  embedding,
+  dynamic_slice,
+  dynamic_update,
+  reshape,
+  transpose,
+  broadcast,
+  slice,
+  reverse,
+  pad,
+  concat,
+  copy,
+  iota,
+  constant,
+  softmax,
+  log_softmax,
+  normalize,
+  batch_norm,
+  attention,
+  call,
+  fused,
 };
 inline constexpr int kind_count = static_cast<int>(Kind::fused) + 1;
 
@@ -26,10 +52,11 @@ inline constexpr int kind_count = static_cast<int>(Kind::fused) + 1;
 using ValueId = std::int32_t;
 inline constexpr ValueId no_value = -1;
 
-using Attribute = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>, DType>;
+using Attribute =
+    std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>, DType>;
 
-/// Attributes of one operation, sorted by name. Getters throw InternalError when absent without a default: the structural
-/// check guarantees presence and type.
+/// Attributes of one operation, sorted by name. Getters throw InternalError when absent without a default: the
+/// structural check guarantees presence and type.
 class Attributes {
  public:
   void set(const std::string& name, Attribute value);
@@ -96,12 +123,15 @@ struct Weight {
   enum class Source : std::uint8_t { data, random, file };
   TensorType type;
   Source source = Source::random;
-  Array data;              ///< source data
-  std::int64_t seed = 0;   ///< source random: uniform in [-scale, scale] (+ offset), counter-based on (seed, name, index)
+  Array data;  ///< source data
+  std::int64_t seed =
+      0;  ///< source random: uniform in [-scale, scale] (+ offset), counter-based on (seed, name, index)
   double scale = 0.05;
   double offset = 0;
-  std::string path;        ///< source file: .npy or raw little-endian, relative to the graph file
+  std::string path;  ///< source file: .npy or raw little-endian, relative to the graph file
   std::int64_t byte_offset = 0;
+  bool trainable = true;  ///< false for buffers (running statistics, scalars): not counted as parameters
+  /// The elements. Throws UserError naming the weight when the file is missing, short or of another type.
   Array load(const std::string& name) const;
 };
 
@@ -115,9 +145,16 @@ class Graph {
 
   const GraphFunction& entry() const { return functions[static_cast<std::size_t>(main)]; }
   GraphFunction& entry() { return functions[static_cast<std::size_t>(main)]; }
-  std::int64_t parameter_count() const;  ///< elements of all weights
-  Json to_json() const;                  ///< schema "tilesim.graph", version 1; weights by reference, small ones (<= 1024 elements) inline
+  std::int64_t parameter_count() const;  ///< elements of all trainable weights
+  Json to_json()
+      const;  ///< schema "tilesim.graph", version 1; weights held in memory inline (base64 beyond 1024 elements)
+  /// `directory`: where relative paths of weight files start. Throws UserError with the place in the text.
   static Graph from_json(const Json& json, const std::string& directory = ".");
+  std::string text() const;  ///< to_json, one operation per line
+  /// By the ending of `path`: .json (weights that are held in memory within it) or .tsim (a JSON header, then the
+  /// weights).
+  void save(const std::string& path) const;
+  static Graph load(const std::string& path);
 };
 
 /// Checks structure, attribute names and types, operand counts, shapes and dtypes against the kinds' rules.

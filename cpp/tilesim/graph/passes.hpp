@@ -9,13 +9,16 @@
 namespace tilesim {
 
 /// Evaluates one operation on arrays; `kernels` provides it, so that folding needs no room above.
-using Evaluator = std::function<std::vector<Array>(const Graph&, const GraphFunction&, const Op&, const std::vector<Array>&)>;
+using Evaluator =
+    std::function<std::vector<Array>(const Graph&, const GraphFunction&, const Op&, const std::vector<Array>&)>;
 
 int remove_dead_code(Graph& graph);
-int remove_no_ops(Graph& graph);        ///< identity reshape, transpose, convert, slice, pad, broadcast, copy, x+0, x*1
+int remove_no_ops(Graph& graph);  ///< identity reshape, transpose, convert, slice, pad, broadcast, copy, x+0, x*1
 int merge_common_subexpressions(Graph& graph);
 int fold_constants(Graph& graph, const Evaluator& evaluate, std::int64_t max_elements = 1 << 20);
-int fold_batch_norm(Graph& graph, const Evaluator& evaluate);  ///< into a preceding convolution or contract with weights; exact up to rounding
+int fold_batch_norm(
+    Graph& graph,
+    const Evaluator& evaluate);  ///< into a preceding convolution or contract with weights; exact up to rounding
 /// Replaces composite operations by primitives; `which` selects (default all). Expansion equals kernel.
 int expand(Graph& graph, const std::function<bool(const Op&)>& which = {});
 /// Inlines calls (fused nodes stay).

@@ -14,9 +14,7 @@ struct Settings {
   std::int64_t offset = 0, window = 0;
 };
 
-struct Extents {
-  std::int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, depth = 0, width = 0;
-};
+struct Extents { std::int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, depth = 0, width = 0; };
 
 /// Keys [begin, end) visible to query `s`, apart from the mask operand.
 std::pair<std::int64_t, std::int64_t> visible(const Settings& settings, const Extents& e, std::int64_t s) {
@@ -28,7 +26,7 @@ std::pair<std::int64_t, std::int64_t> visible(const Settings& settings, const Ex
 
 /// Scores to probabilities, in place. `mask` (added; -inf hides) may be null.
 template <class T>
-void probabilities(const Settings& settings, T* scores, const float* mask, std::int64_t keys, std::int64_t begin,
+void probabilities(const Settings& settings, T* scores, const T* mask, std::int64_t keys, std::int64_t begin,
                    std::int64_t end) {
   const double lowest = -std::numeric_limits<double>::infinity();
   double best = lowest;
@@ -38,7 +36,7 @@ void probabilities(const Settings& settings, T* scores, const float* mask, std::
     double score = scores[t] * settings.scale;
     if (settings.soft_cap > 0) score = settings.soft_cap * std::tanh(score / settings.soft_cap);
     if (mask != nullptr)
-      score = mask[t] == -std::numeric_limits<float>::infinity() ? lowest : score + static_cast<double>(mask[t]);
+      score = mask[t] == -std::numeric_limits<T>::infinity() ? lowest : score + static_cast<double>(mask[t]);
     scores[t] = static_cast<T>(score);
     best = score > best || score != score ? score : best;
   }
@@ -54,14 +52,15 @@ void probabilities(const Settings& settings, T* scores, const float* mask, std::
   for (std::int64_t t = begin; t < end; ++t) scores[t] = static_cast<T>(scores[t] / sum);
 }
 
-/// The mask as f32 to add, broadcast to [B, H, S, T]; bool: 0 or -inf.
-Array additive_mask(const Array& mask, const Extents& e) {
-  Array added = mask.to(DType::f32);
+/// The mask in the accumulator's type, to add, broadcast to [B, H, S, T]; bool: 0 or -inf.
+Array additive_mask(const Array& mask, const Extents& e, DType sum_type) {
+  Array added = mask.to(sum_type);
   if (mask.dtype() == DType::boolean) {
-    added = Array(DType::f32, mask.shape());
+    Array values(DType::f64, mask.shape());
     for (std::int64_t i = 0; i < mask.size(); ++i) {
-      added.as<float>()[i] = mask.as<std::uint8_t>()[i] != 0 ? 0.0F : -std::numeric_limits<float>::infinity();
+      values.as<double>()[i] = mask.as<std::uint8_t>()[i] != 0 ? 0.0 : -std::numeric_limits<double>::infinity();
     }
+    added = values.to(sum_type);
   }
   return broadcasted(added, {e.batch, e.heads, e.queries, e.keys});
 }
@@ -69,7 +68,7 @@ Array additive_mask(const Array& mask, const Extents& e) {
 /// One head: q [S, D], k [T, D], v [T, E] -> out [S, E], a block of queries at a time.
 template <class T>
 void head(const Call& call, const Settings& settings, const Extents& e, const T* q, const T* k, const T* v,
-          const float* mask, T* out, DType sum_type) {
+          const T* mask, T* out, DType sum_type) {
   const std::int64_t block =
       std::clamp<std::int64_t>((std::int64_t{1} << 20) / std::max<std::int64_t>(1, e.keys), 1, e.queries);
   for (std::int64_t s = 0; s < e.queries; s += block) {
@@ -78,7 +77,7 @@ void head(const Call& call, const Settings& settings, const Extents& e, const T*
     gemm(call, {rows, e.keys, e.depth, true}, q + s * e.depth, k, scores.as<T>());
     for (std::int64_t row = 0; row < rows; ++row) {
       const auto [begin, end] = visible(settings, e, s + row);
-      const float* mask_row = mask == nullptr ? nullptr : mask + (s + row) * e.keys;
+      const T* mask_row = mask == nullptr ? nullptr : mask + (s + row) * e.keys;
       probabilities(settings, scores.as<T>() + row * e.keys, mask_row, e.keys, begin, end);
     }
     const Array weights = product_operand(call, scores, sum_type);
@@ -112,16 +111,15 @@ Results attention(const Call& call) {
   const DType sum_type = accumulator(call, q.dtype(), k.dtype(), type.dtype);
   const Array queries = product_operand(call, q, sum_type), keys = product_operand(call, k, sum_type);
   const Array values = product_operand(call, v, sum_type);
-  const Array mask = call.has(3) ? additive_mask(call.operand(3), e) : Array();
+  const Array mask = call.has(3) ? additive_mask(call.operand(3), e, sum_type) : Array();
   Array out(sum_type, {e.batch, e.heads, e.queries, e.width});
   with_float(sum_type == DType::f64 ? Compute::f64 : Compute::f32, [&](auto zero) {
     using T = decltype(zero);
     for (std::int64_t i = 0; i < e.batch * e.heads; ++i) {
       const std::int64_t shared = i / e.heads * e.key_heads + i % e.heads / (e.heads / e.key_heads);
       head(call, settings, e, queries.as<T>() + i * e.queries * e.depth, keys.as<T>() + shared * e.keys * e.depth,
-           values.as<T>() + shared * e.keys * e.width,
-           call.has(3) ? mask.as<float>() + i * e.queries * e.keys : nullptr, out.as<T>() + i * e.queries * e.width,
-           sum_type);
+           values.as<T>() + shared * e.keys * e.width, call.has(3) ? mask.as<T>() + i * e.queries * e.keys : nullptr,
+           out.as<T>() + i * e.queries * e.width, sum_type);
     }
   });
   return {out.to(type.dtype)};

@@ -39,9 +39,7 @@ void softmax_row(const T* x, T* y, std::int64_t count, std::int64_t stride, bool
   }
 }
 
-struct Moments {
-  double mean = 0, rstd = 0;
-};
+struct Moments { double mean = 0, rstd = 0; };
 /// Mean and 1 / sqrt(variance + epsilon), in two passes; rms: mean 0, so the variance is the mean square.
 template <class T>
 Moments moments(const T* x, std::int64_t count, double epsilon, bool rms) {
@@ -61,13 +59,13 @@ struct Layout {
   std::int64_t row_channels = 1, channels = 1;  ///< channels within a row, and in all
 };
 Layout layout_of(const Call& call, const Shape& shape) {
-  const std::string& mode = call.attributes().text("mode");
+  const std::string mode = call.attributes().text("mode", "layer");
   const auto rank = static_cast<std::int64_t>(shape.size());
   Layout layout;
   layout.order.resize(shape.size());
   std::iota(layout.order.begin(), layout.order.end(), 0);
   if (mode == "layer" || mode == "rms") {
-    const Axes& dims = call.attributes().integers("dims");
+    const Axes dims = call.attributes().integers("dims", {rank - 1});
     std::ranges::stable_partition(layout.order, [&](std::int64_t axis) { return std::ranges::count(dims, axis) == 0; });
     std::copy(dims.begin(), dims.end(), layout.order.end() - static_cast<std::ptrdiff_t>(dims.size()));
     for (std::int64_t axis = 0; axis < rank; ++axis) {
@@ -124,7 +122,7 @@ Results normalize(const Call& call) {
   if (compute == Compute::i64) call.unsupported("normalize of integers");
   const Layout layout = layout_of(call, x.shape());
   const double epsilon = call.attributes().number("epsilon", 1e-5);
-  const bool rms = call.attributes().text("mode") == "rms";
+  const bool rms = call.attributes().text("mode", "layer") == "rms";
   const std::int64_t parameters = layout.per_channel ? layout.channels : layout.row;
   const std::vector<double> scale = parameter(call, 1, parameters, 1), bias = parameter(call, 2, parameters, 0);
   const Array in = permuted(x.to(dtype_of(compute)), layout.order);

@@ -61,11 +61,14 @@ class CompiledProgram {
   std::vector<std::pair<std::string, std::int64_t>> counters;  ///< name, size (semaphores too)
   std::vector<CompiledScope> scopes;
   const std::vector<Instruction>& instructions() const;
+  struct Code;                        ///< compiled.hpp
 
  private:
   friend class Cursor;
-  struct Code;
   std::unique_ptr<Code> code_;
+
+ public:
+  friend struct CompiledAccess;
 };
 
 /// A position in the program for one core and context. A copyable value.
@@ -91,8 +94,9 @@ class Cursor {
   const CompiledExpr::TensorReader* reader_;
   std::vector<std::int64_t> environment_;
   std::vector<std::int64_t> acquired_;
-  struct Frame { std::int32_t pc; std::int32_t kind; std::int64_t a, b; };
-  std::vector<Frame> frames_;
+  std::vector<std::int64_t> limits_;     ///< trip count per static loop
+  std::vector<std::int32_t> returns_;    ///< return positions of calls
+  std::vector<std::int32_t> scopes_;     ///< enclosing scope ids
   std::vector<std::int32_t> bindings_;
   std::int32_t pc_ = 0;
   int scope_ = -1;

@@ -1,0 +1,240 @@
+// Room graph: graphs and the passes that need no evaluator.
+#include "tilesim/graph/graph.hpp"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+
+#include "arrays.hpp"
+#include "graph.hpp"
+#include "tilesim/base/error.hpp"
+#include "tilesim/graph/kind.hpp"
+#include "tilesim/graph/passes.hpp"
+
+namespace py = pybind11;
+using namespace tilesim;
+using bindings::function_of;
+using bindings::to_tuple;
+
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+struct AttributePython {
+  py::object operator()(DType value) const { return py::str(std::string(name(value))); }
+  template <class T>
+  py::object operator()(const T& value) const {
+    return py::cast(value);
+  }
+};
+
+py::dict to_dict(const Attributes& attributes) {
+  py::dict result;
+  for (const auto& [key, value] : attributes.all()) result[py::str(key)] = std::visit(AttributePython{}, value);
+  return result;
+}
+
+py::dict to_dict(const Flops& flops) {
+  py::dict result;
+  result["matrix"] = flops.matrix;
+  result["simple"] = flops.simple;
+  result["multiply"] = flops.multiply;
+  result["divide"] = flops.divide;
+  result["transcendental"] = flops.transcendental;
+  return result;
+}
+
+py::dict to_dict(const Value& value) {
+  py::dict result;
+  result["name"] = value.name;
+  result["dtype"] = std::string(name(value.type.dtype));
+  result["shape"] = to_tuple(value.type.shape);
+  return result;
+}
+
+// --- Graph ---
+
+py::list values_of(const GraphFunction& function, const std::vector<ValueId>& ids) {
+  py::list result;
+  for (const ValueId id : ids)
+    result.append(id == no_value ? py::object(py::none()) : py::object(to_dict(function.value(id))));
+  return result;
+}
+
+py::list operations(const Graph& graph, const std::string& name) {
+  const GraphFunction& function = function_of(graph, name);
+  py::list result;
+  for (const Op& op : function.ops) {
+    py::dict entry;
+    entry["name"] = op.name;
+    entry["kind"] = std::string(info(op.kind).name);
+    entry["operands"] = values_of(function, op.operands);
+    entry["results"] = values_of(function, op.results);
+    entry["attributes"] = to_dict(op.attributes);
+    py::list callees;
+    for (const std::int32_t callee : op.functions) callees.append(graph.functions[at(callee)].name);
+    entry["functions"] = callees;
+    entry["source"] = op.source;
+    entry["flops"] = to_dict(flops(graph, function, op));
+    entry["bytes"] = compulsory_bytes(graph, function, op);
+    result.append(entry);
+  }
+  return result;
+}
+
+std::string shown(const Graph& graph) {
+  std::size_t count = 0;
+  for (const GraphFunction& function : graph.functions) count += function.ops.size();
+  return "<Graph \"" + graph.name + "\": " + std::to_string(count) + " operations, " +
+         std::to_string(graph.parameter_count()) + " parameters>";
+}
+
+py::dict weight_dict(const Weight& weight) {
+  constexpr const char* sources[] = {"data", "random", "file"};
+  py::dict result;
+  result["dtype"] = std::string(name(weight.type.dtype));
+  result["shape"] = to_tuple(weight.type.shape);
+  result["source"] = sources[static_cast<std::size_t>(weight.source)];
+  result["trainable"] = weight.trainable;
+  return result;
+}
+
+const Weight& weight_named(const Graph& graph, const std::string& name) {
+  if (const auto found = graph.weights.find(name); found != graph.weights.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [key, weight] : graph.weights) names.push_back(key);
+  throw UserError(
+      {"the weight does not exist", "graph \"" + graph.name + "\"", "'" + name + "'", {}, nearest(name, names)});
+}
+
+void set_weight(Graph& graph, const std::string& name, const py::object& array) {
+  const Weight& old = weight_named(graph, name);
+  Weight weight;
+  weight.type = old.type;
+  weight.trainable = old.trainable;
+  weight.source = Weight::Source::data;
+  weight.data = bindings::array_from_python(array, "weight \"" + name + "\"").clone();
+  const TensorType given{weight.data.dtype(), weight.data.shape()};
+  if (given != weight.type)
+    throw UserError(
+        {"the array does not fit the weight", "weight \"" + name + "\"", to_string(given), to_string(weight.type), {}});
+  graph.weights[name] = std::move(weight);
+}
+
+void bind_graph(py::module_& module) {
+  py::class_<Graph>(module, "Graph", "Operations on single-assignment tensors, in functions, with weights by name.")
+      .def(py::init<>())
+      .def_static(
+          "from_json",
+          [](const std::string& text, const std::string& directory) {
+            return Graph::from_json(Json::parse(text), directory);
+          },
+          py::arg("text"), py::arg("directory") = ".",
+          "Reads the JSON form. directory: where relative paths of weight files start. Raises UserError with line and "
+          "path.")
+      .def("to_json", &Graph::text, "The JSON form, schema \"tilesim.graph\"; reads back to an equal graph.")
+      .def("save", &Graph::save, py::arg("path"), py::call_guard<py::gil_scoped_release>(),
+           "Writes .json or .tsim (a JSON header, then the weights). Raises UserError when the file cannot be written.")
+      .def_static("load", &Graph::load, py::arg("path"), py::call_guard<py::gil_scoped_release>(),
+                  "Reads .json or .tsim. Raises UserError with file, line and path.")
+      .def(
+          "check", [](const Graph& graph) { check(graph); }, "Raises UserError naming function and operation.")
+      .def(
+          "copy", [](const Graph& graph) { return Graph(graph); }, "An independent copy.")
+      .def_readwrite("name", &Graph::name)
+      .def_property_readonly(
+          "main", [](const Graph& graph) { return graph.entry().name; }, "Name of the entry function.")
+      .def_property_readonly(
+          "functions",
+          [](const Graph& graph) {
+            std::vector<std::string> names;
+            for (const GraphFunction& function : graph.functions) names.push_back(function.name);
+            return names;
+          },
+          "Names of all functions.")
+      .def(
+          "inputs",
+          [](const Graph& graph, const std::string& function) {
+            return values_of(function_of(graph, function), function_of(graph, function).inputs);
+          },
+          py::arg("function") = "", "Inputs of a function (main by default): name, dtype, shape.")
+      .def(
+          "outputs",
+          [](const Graph& graph, const std::string& function) {
+            return values_of(function_of(graph, function), function_of(graph, function).outputs);
+          },
+          py::arg("function") = "", "Outputs of a function (main by default): name, dtype, shape.")
+      .def(
+          "aliases",
+          [](const Graph& graph) {
+            std::vector<std::pair<int, int>> pairs;
+            for (const Alias& alias : graph.entry().aliases) pairs.emplace_back(alias.output, alias.input);
+            return pairs;
+          },
+          "Pairs (output, input) of the entry function: the output overwrites the input.")
+      .def("operations", &operations, py::arg("function") = "",
+           "Operations of a function (main by default): name, kind, operands, results, attributes, functions, source, "
+           "flops "
+           "by unit, compulsory bytes.")
+      .def(
+          "weights",
+          [](const Graph& graph) {
+            py::dict result;
+            for (const auto& [name, weight] : graph.weights) result[py::str(name)] = weight_dict(weight);
+            return result;
+          },
+          "Weights by name: dtype, shape, source, trainable.")
+      .def(
+          "weight",
+          [](const Graph& graph, const std::string& name) {
+            return bindings::array_to_python(weight_named(graph, name).load(name).clone());
+          },
+          py::arg("name"), "Elements of one weight. Raises UserError for an unknown name or an unreadable file.")
+      .def("set_weight", &set_weight, py::arg("name"), py::arg("array"),
+           "Replaces the elements of one weight; dtype and shape must agree.")
+      .def("parameter_count", &Graph::parameter_count, "Number of elements of all trainable weights.")
+      .def(
+          "flops", [](const Graph& graph) { return to_dict(flops(graph)); },
+          "Operations by unit: matrix (a multiply-add is 2), simple, multiply, divide, transcendental.")
+      .def(
+          "compulsory_bytes", [](const Graph& graph) { return compulsory_bytes(graph); },
+          "Bytes of inputs, weights and outputs that must cross the chip's border at least.")
+      .def("remove_dead_code", &remove_dead_code, "Removes what no output needs; returns the number of operations.")
+      .def("remove_no_ops", &remove_no_ops, "Removes operations that change nothing; returns the number of operations.")
+      .def("merge_common_subexpressions", &merge_common_subexpressions,
+           "Computes equal operations once; returns the number removed.")
+      .def(
+          "expand",
+          [](Graph& graph, const std::vector<std::string>& kinds) {
+            std::vector<Kind> wanted;
+            for (const std::string& kind : kinds) wanted.push_back(parse_kind(kind));
+            if (wanted.empty()) return expand(graph);
+            return expand(graph, [&](const Op& op) { return std::ranges::find(wanted, op.kind) != wanted.end(); });
+          },
+          py::arg("kinds") = std::vector<std::string>{},
+          "Replaces composite operations (all, or those of `kinds`) by primitives; returns the number.")
+      .def("inline_calls", &inline_calls, "Replaces calls by the callee's operations; returns the number of calls.")
+      .def("__eq__", [](const Graph& a, const Graph& b) { return a.to_json() == b.to_json(); })
+      .def("__repr__", &shown);
+}
+
+}  // namespace
+
+const GraphFunction& bindings::function_of(const Graph& graph, const std::string& name) {
+  if (name.empty()) return graph.entry();
+  std::vector<std::string> names;
+  for (const GraphFunction& function : graph.functions) {
+    if (function.name == name) return function;
+    names.push_back(function.name);
+  }
+  throw UserError({"the function does not exist", "graph \"" + graph.name + "\"", "'" + name + "'", join(names),
+                   nearest(name, names)});
+}
+
+py::tuple bindings::to_tuple(const Shape& shape) { return py::tuple(py::cast(shape)); }
+
+void init_graph(py::module_& module) {
+  bind_graph(module);
+  bindings::bind_builder(module);
+}

@@ -1,0 +1,141 @@
+// Room kernels: reference evaluation, and the graph passes that need an evaluator.
+#include "tilesim/kernels/kernels.hpp"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+
+#include "arrays.hpp"
+#include "cancel.hpp"
+#include "tilesim/base/error.hpp"
+#include "tilesim/graph/builder.hpp"
+#include "tilesim/graph/passes.hpp"
+
+namespace py = pybind11;
+using namespace tilesim;
+using bindings::array_from_python;
+using bindings::arrays_from_python;
+using bindings::arrays_to_python;
+
+namespace {
+
+/// {"multiply": "bf16", "multiply_tf32": bool, "accumulate": "f32"}, each optional.
+Numerics numerics_from(const py::dict& settings) {
+  Numerics numerics;
+  for (const auto& [key, value] : settings) {
+    const auto name = key.cast<std::string>();
+    if (name == "multiply") {
+      if (!value.is_none()) numerics.multiply = parse_dtype(value.cast<std::string>());
+    } else if (name == "multiply_tf32") {
+      numerics.multiply_tf32 = value.cast<bool>();
+    } else if (name == "accumulate") {
+      numerics.accumulate = parse_dtype(value.cast<std::string>());
+    } else {
+      const std::vector<std::string> known{"multiply", "multiply_tf32", "accumulate"};
+      throw UserError({"Unknown setting of numerics.", {}, name, join(known), nearest(name, known)});
+    }
+  }
+  return numerics;
+}
+
+Attribute attribute_from(AttributeType type, const py::handle& value) {
+  switch (type) {
+    case AttributeType::flag:
+      return value.cast<bool>();
+    case AttributeType::integer:
+      return value.cast<std::int64_t>();
+    case AttributeType::number:
+      return value.cast<double>();
+    case AttributeType::text:
+      return value.cast<std::string>();
+    case AttributeType::integers:
+      return value.cast<std::vector<std::int64_t>>();
+    case AttributeType::texts:
+      return value.cast<std::vector<std::string>>();
+    case AttributeType::dtype:
+      return parse_dtype(value.cast<std::string>());
+  }
+  throw InternalError("attribute_from: unknown type");
+}
+
+Attributes attributes_from(Kind kind, const py::dict& values) {
+  Attributes attributes;
+  std::vector<std::string> known;
+  for (const AttributeInfo& attribute : info(kind).attributes) {
+    known.push_back(attribute.name);
+    if (values.contains(attribute.name.c_str()))
+      attributes.set(attribute.name, attribute_from(attribute.type, values[attribute.name.c_str()]));
+  }
+  for (const auto& [key, value] : values) {
+    const auto name = key.cast<std::string>();
+    if (std::ranges::find(known, name) == known.end()) {
+      throw UserError({"Unknown attribute.", std::string(info(kind).name), name, join(known), nearest(name, known)});
+    }
+  }
+  return attributes;
+}
+
+py::list evaluate_graph(const Graph& graph, const py::iterable& inputs, const py::dict& numerics) {
+  const std::vector<Array> arrays = arrays_from_python(inputs);
+  EvaluateOptions options;
+  options.numerics = numerics_from(numerics);
+  return arrays_to_python(bindings::cancellable([&](CancelToken& token) {
+    options.cancel = &token;
+    return evaluate(graph, arrays, options);
+  }));
+}
+
+/// One operation on arrays (None: absent), in a graph of its own.
+py::list evaluate_single(const std::string& kind_name, const py::iterable& operands, const py::dict& attributes,
+                         int results, const py::dict& numerics) {
+  const Kind kind = parse_kind(kind_name);
+  Graph graph;
+  Builder builder(graph, "main");
+  std::vector<ValueId> ids;
+  py::list present;
+  for (const py::handle operand : operands) {
+    ids.push_back(no_value);
+    if (operand.is_none()) continue;
+    const Array array = array_from_python(operand);
+    ids.back() = builder.input("operand " + std::to_string(ids.size()), {array.dtype(), array.shape()});
+    present.append(operand);
+  }
+  for (const ValueId id : builder.op(kind, ids, attributes_from(kind, attributes), kind_name, results))
+    builder.output(id);
+  builder.finish();
+  return evaluate_graph(graph, present, numerics);
+}
+
+const Evaluator exact_evaluator = [](const Graph& graph, const GraphFunction& function, const Op& op,
+                                     const std::vector<Array>& operands) {
+  return evaluate_op(graph, function, op, operands);
+};
+
+}  // namespace
+
+void init_kernels(py::module_& module) {
+  module.def("evaluate", &evaluate_graph, py::arg("graph"), py::arg("inputs"), py::arg("numerics") = py::dict(),
+             "Outputs of a graph by the reference kernels, as a list of arrays. `inputs` follow the graph's inputs; "
+             "`numerics` may "
+             "hold multiply and accumulate (dtype names) and multiply_tf32. Raises UserError on a wrong input.");
+  module.def("evaluate_op", &evaluate_single, py::arg("kind"), py::arg("operands"), py::arg("attributes") = py::dict(),
+             py::arg("results") = 1, py::arg("numerics") = py::dict(),
+             "Results of one operation on arrays (None: absent operand) by its reference kernel, as a list of arrays.");
+  module.def(
+      "random_inputs",
+      [](const Graph& graph, std::int64_t seed) { return arrays_to_python(random_inputs(graph, seed)); },
+      py::arg("graph"), py::arg("seed") = 0,
+      "Deterministic inputs of a graph: floats uniform in [-1, 1], integers small and legal as indices, random bools.");
+  module.def(
+      "has_kernel", [](const std::string& kind) { return has_kernel(parse_kind(kind)); }, py::arg("kind"),
+      "Whether a kind has a reference kernel.");
+  module.def(
+      "fold_constants",
+      [](Graph& graph, std::int64_t max_elements) { return fold_constants(graph, exact_evaluator, max_elements); },
+      py::arg("graph"), py::arg("max_elements") = std::int64_t{1} << 20,
+      "Evaluates operations on constants with at most max_elements results, in place; returns how many.");
+  module.def(
+      "fold_batch_norm", [](Graph& graph) { return fold_batch_norm(graph, exact_evaluator); }, py::arg("graph"),
+      "Folds batch_norm into a preceding convolution or contract with weights, in place; returns how many.");
+}

@@ -1,0 +1,246 @@
+// From a stream's cursor into its queues: statements are resolved here, in text order.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/engine/simulator.hpp"
+
+namespace tilesim::engine {
+
+using program::Opcode;
+
+void Simulator::dispatch(int id) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  if (stream.finished || now_ < stream.stalled_until) return;
+  while (true) {
+    const program::Instruction* instruction = stream.held ? stream.held : stream.cursor.next();
+    if (!instruction) {
+      if (stream.entries_in_queues > 0) return;
+      if (now_ < stream.done_until) push(EventKind::stream, stream.done_until, id, 0);
+      else finish_stream(id);
+      return;
+    }
+    stream.held = instruction;
+    if (!dispatch_one(id, *instruction)) return;
+    stream.held = nullptr;
+    if (now_ < stream.stalled_until) return;
+  }
+}
+
+bool Simulator::begin_scope(int id, const program::Instruction& instruction) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  const program::Scope& scope = *stream.program->scopes[static_cast<std::size_t>(instruction.scope)].scope;
+  // Slots of a scope may lie on bytes of earlier ones: without a barrier of its own the scope still waits until those are free.
+  const bool drains = scope.barrier || !scope.slots.empty();
+  if (drains && (stream.entries_in_queues > 0 || now_ < stream.done_until)) {
+    if (stream.entries_in_queues == 0) push(EventKind::stream, stream.done_until, id, 0);
+    return false;
+  }
+  if (scope.kernel.empty()) return true;
+  JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
+  const bool outermost = stream.kernels.empty();
+  stream.kernels.push_back(instruction.scope);
+  if (outermost) {
+    KernelCounters& kernel = job.kernels[static_cast<std::size_t>(instruction.scope)];
+    if (stream.virtual_core == 0) {
+      if (job.open_kernel >= 0) job.kernels[static_cast<std::size_t>(job.open_kernel)].exclusive += now_ - job.last_mark;
+      else kernel.exclusive += now_ - job.last_mark;
+      job.last_mark = now_;
+      if (job.open_kernel >= 0) {
+        KernelCounters& before = job.kernels[static_cast<std::size_t>(job.open_kernel)];
+        if (before.opened >= 0) before.cycles += std::max(now_, before.finish) - before.opened;
+        before.opened = -1;
+      }
+      job.open_kernel = instruction.scope;
+      ++kernel.count;
+      if (kernel.start < 0) kernel.start = now_;
+      kernel.opened = now_;
+      kernel.launch += scope.launch_cycles;
+    }
+    kernel.finish = std::max(kernel.finish, now_ + scope.launch_cycles);
+  }
+  if (scope.launch_cycles > 0) {
+    stream.stalled_until = now_ + scope.launch_cycles;
+    stream.done_until = std::max(stream.done_until, stream.stalled_until);
+    push(EventKind::stream, stream.stalled_until, id, 0);
+  }
+  return true;
+}
+
+KernelCounters* Simulator::kernel_of(const Stream& stream, const Entry& entry) {
+  if (entry.scope < 0) return nullptr;
+  return &jobs_[static_cast<std::size_t>(stream.job)]->kernels[static_cast<std::size_t>(entry.scope)];
+}
+
+bool Simulator::dispatch_one(int id, const program::Instruction& instruction) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  switch (instruction.opcode) {
+    case Opcode::scope_begin: return begin_scope(id, instruction);
+    case Opcode::scope_end:
+      if (!stream.kernels.empty() && stream.kernels.back() == instruction.scope) stream.kernels.pop_back();
+      return true;
+    case Opcode::receive: {
+      SlotState& slot = stream.slots[static_cast<std::size_t>(instruction.slot)];
+      ++slot.received;
+      const std::int64_t version = stream.cursor.version(instruction.slot, 0);
+      slot.dispatched[static_cast<std::size_t>(version) % slot.dispatched.size()] = 0;
+      for (std::size_t other = 0; other < streams_.size(); ++other)
+        if (slot.remote_waiting >> (other & 63) & 1)
+          for (std::size_t q = 0; q < streams_[other]->queues.size(); ++q)
+            if (!streams_[other]->queues[q].entries.empty() && streams_[other]->queues[q].entries.front().opcode == Opcode::send) wake(static_cast<int>(other), static_cast<int>(q), now_);
+      slot.remote_waiting = 0;
+      return true;
+    }
+    default: break;
+  }
+  const bool several = instruction.opcode == Opcode::acquire;
+  const std::int32_t single[1] = {instruction.queue};
+  const std::span<const std::int32_t> queues = several ? std::span<const std::int32_t>(instruction.queues) : std::span<const std::int32_t>(single);
+  for (std::int32_t queue : queues)
+    if (stream.queues[static_cast<std::size_t>(queue)].entries.full()) return false;
+  for (std::int32_t queue : queues) {
+    Queue& target = stream.queues[static_cast<std::size_t>(queue)];
+    const bool idle = target.entries.empty();
+    Entry& entry = target.entries.push();
+    resolve(id, instruction, entry);
+    ++stream.entries_in_queues;
+    if (idle) wake(id, queue, now_);
+  }
+  ++tile_operations_;
+  return true;
+}
+
+void Simulator::resolve(int id, const program::Instruction& instruction, Entry& entry) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  const program::Cursor& cursor = stream.cursor;
+  entry.opcode = instruction.opcode;
+  entry.instruction = &instruction;
+  entry.slot = instruction.slot;
+  entry.counter = instruction.counter;
+  entry.scope = stream.kernels.empty() ? -1 : stream.kernels.front();
+  switch (instruction.opcode) {
+    case Opcode::acquire: {
+      entry.version = cursor.version(instruction.slot, 0);
+      SlotState& slot = stream.slots[static_cast<std::size_t>(instruction.slot)];
+      slot.dispatched[static_cast<std::size_t>(entry.version) % slot.dispatched.size()] = 0;
+      break;
+    }
+    case Opcode::commit: {
+      entry.version = cursor.version(instruction.slot, instruction.back);
+      entry.pieces = instruction.pieces;
+      SlotState& slot = stream.slots[static_cast<std::size_t>(instruction.slot)];
+      entry.sequence = slot.dispatched[static_cast<std::size_t>(entry.version) % slot.dispatched.size()]++;
+      break;
+    }
+    case Opcode::release: entry.version = cursor.version(instruction.slot, instruction.back); break;
+    case Opcode::wait:
+      entry.pieces = cursor.value(instruction.count);
+      if (instruction.counter >= 0) entry.index = cursor.value(instruction.index);
+      else entry.version = cursor.version(instruction.slot, instruction.back);
+      break;
+    case Opcode::signal:
+      entry.pieces = cursor.value(instruction.count);
+      entry.index = cursor.value(instruction.index);
+      entry.core = cursor.value(instruction.core);
+      break;
+    case Opcode::load:
+    case Opcode::store: {
+      const JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
+      const Moved moved = moved_bytes(*stream.program, *job.map, cursor, instruction.transfer, machine_.memory.burst_bytes);
+      entry.address = moved.address;
+      entry.bytes = moved.bytes;
+      entry.elements = moved.elements;
+      if (instruction.counter >= 0) entry.index = cursor.value(instruction.index);
+      break;
+    }
+    case Opcode::mma: resolve_mma(stream, instruction, entry); break;
+    case Opcode::send: {
+      std::int64_t elements = 1;
+      for (const auto& [extent, stride] : instruction.views[0].dims) elements *= std::max<std::int64_t>(0, cursor.value(extent));
+      entry.bytes = packed_bytes(stream.program->slots[static_cast<std::size_t>(instruction.views[0].slot)].dtype, elements);
+      entry.pieces = instruction.pieces;
+      for (const CompiledExpr& core : instruction.cores) entry.core |= std::int64_t{1} << cursor.value(core);
+      break;
+    }
+    default: resolve_vector(stream, instruction, entry); break;
+  }
+}
+
+void Simulator::resolve_mma(Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  const program::Cursor& cursor = stream.cursor;
+  const auto& op = std::get<program::MmaOp>(instruction.statement->action);
+  const program::CompiledView &a = instruction.views[0], &b = instruction.views[1];
+  Descriptor& d = entry.descriptor;
+  d.kind = ComputeKind::mma;
+  d.dtype = stream.program->slots[static_cast<std::size_t>(a.slot)].dtype;
+  d.second = stream.program->slots[static_cast<std::size_t>(b.slot)].dtype;
+  d.stationary_a = op.stationary_a;
+  double work = 1;
+  const auto take = [&](const program::CompiledView& view, int index) {
+    const std::int64_t extent = cursor.value(view.dims[static_cast<std::size_t>(index)].first);
+    work *= static_cast<double>(extent);
+    return extent;
+  };
+  int index = 0;
+  for (int i = 0; i < op.batch_dims; ++i) d.batch *= take(a, index++);
+  for (int i = 0; i < op.m_dims; ++i) {
+    std::int64_t extent = take(a, index++);
+    // Registers of several sublanes enter the array whole: the innermost row dim rounds up.
+    if (i + 1 == op.m_dims && machine_.layout.tile.size() == 2) extent = round_up(extent, machine_.layout.tile[0]);
+    d.m *= extent;
+  }
+  for (int i = 0; i < op.k_dims; ++i) {
+    const std::int64_t extent = take(a, index++);
+    if (i + 1 == op.k_dims) d.k = extent;
+    else d.k_outer *= extent;
+  }
+  for (int i = 0; i < op.n_dims; ++i) d.n *= take(b, op.batch_dims + op.k_dims + i);
+  entry.work = work;
+  const program::CompiledView& kept = op.stationary_a ? a : b;
+  const bool one_tile = d.batch == 1 && d.k_outer == 1 && d.k <= machine_.core.array.rows && (op.stationary_a ? d.m : d.n) <= machine_.core.array.columns;
+  if (one_tile) entry.weights = (cursor.version(kept.slot, kept.back) << 24 | kept.slot) ^ cursor.value(kept.offset) << 40;
+}
+
+void Simulator::resolve_vector(Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  const program::Cursor& cursor = stream.cursor;
+  Descriptor& d = entry.descriptor;
+  const auto elements_of = [&](const program::CompiledView& view) {
+    std::int64_t count = 1;
+    for (const auto& [extent, stride] : view.dims) count *= std::max<std::int64_t>(0, cursor.value(extent));
+    return count;
+  };
+  const auto dtype_of = [&](std::size_t view) { return stream.program->slots[static_cast<std::size_t>(instruction.views[view].slot)].dtype; };
+  if (!instruction.views.empty()) d.dtype = dtype_of(0);
+  switch (instruction.opcode) {
+    case Opcode::vector: {
+      const auto& op = std::get<program::VectorOp>(instruction.statement->action);
+      const JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
+      const StaticCost& cost = job.costs[static_cast<std::size_t>(&instruction - stream.program->instructions().data())];
+      d.kind = ComputeKind::vector;
+      d.elements = 1;
+      for (std::size_t i = 0; i < instruction.extents.size(); ++i) {
+        const std::int64_t extent = std::max<std::int64_t>(0, cursor.value(instruction.extents[i]));
+        d.elements *= extent;
+        const bool lane = op.lane_dim >= 0 ? static_cast<int>(i) == op.lane_dim : i + 1 == instruction.extents.size();
+        if (lane) d.lane_extent = extent;
+      }
+      d.functions = cost.functions;
+      d.lane_reductions = cost.lane_reductions;
+      entry.work = static_cast<double>(d.elements) * cost.functions_total;
+      break;
+    }
+    case Opcode::permute:
+    case Opcode::indexed:
+    case Opcode::sort:
+      d.kind = instruction.opcode == Opcode::permute ? ComputeKind::permute : instruction.opcode == Opcode::indexed ? ComputeKind::indexed : ComputeKind::sort;
+      d.elements = elements_of(instruction.views[0]);
+      if (!instruction.views[0].dims.empty()) d.lane_extent = cursor.value(instruction.views[0].dims.back().first);
+      break;
+    default:
+      d.kind = ComputeKind::opaque;
+      d.duration = cursor.value(instruction.count);
+      break;
+  }
+}
+
+}  // namespace tilesim::engine

@@ -1,0 +1,38 @@
+// Off-chip memory and the network to it, behind small interfaces: bank- and flit-level models will stand here too.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tilesim/base/units.hpp"
+#include "tilesim/machine/machine.hpp"
+
+namespace tilesim::engine {
+
+/// A piece of a transfer: `bytes` of bursts from `address` on. Times are cycles of the core clock.
+struct Request {
+  std::int64_t core = 0;
+  std::int64_t address = 0;
+  std::int64_t bytes = 0;
+  bool write = false;
+};
+
+class MemorySystem {
+ public:
+  virtual ~MemorySystem() = default;
+  /// Offers a request at `now`. Returns the core cycle at which it is complete (data at the core; a write at the ordering point), or
+  /// nothing when queues are full: then `retry` is the first cycle at which another try can succeed.
+  virtual std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) = 0;
+  /// Busy cycles (core clock, rounded down) and bytes of each channel so far.
+  struct Channel { std::int64_t busy = 0, bytes = 0; };
+  virtual std::vector<Channel> channels() const = 0;
+};
+
+/// Latency plus bandwidth per channel; first come, first served; finite queues. Reads and writes share a channel.
+std::unique_ptr<MemorySystem> simple_memory(const Machine& machine);
+/// No queueing, no latency.
+std::unique_ptr<MemorySystem> ideal_memory(const Machine& machine);
+
+}  // namespace tilesim::engine

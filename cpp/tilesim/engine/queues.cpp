@@ -1,0 +1,320 @@
+// From the head of a queue into its unit.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/engine/simulator.hpp"
+
+namespace tilesim::engine {
+
+using program::Opcode;
+
+void Simulator::block(int id, int queue, UnitState reason) {
+  Queue& q = streams_[static_cast<std::size_t>(id)]->queues[static_cast<std::size_t>(queue)];
+  if (q.blocked_since >= 0 && q.blocked_on == reason) return;
+  unblock(id, queue);
+  q.blocked_since = now_;
+  q.blocked_on = reason;
+}
+
+void Simulator::unblock(int id, int queue) {
+  Queue& q = streams_[static_cast<std::size_t>(id)]->queues[static_cast<std::size_t>(queue)];
+  if (q.blocked_since < 0) return;
+  const std::int64_t begin = std::max({q.blocked_since, q.busy_end, unit_states_[static_cast<std::size_t>(q.unit)].busy_until});
+  if (now_ > begin && machine_.core.contexts == 1) units_[static_cast<std::size_t>(q.unit)].cycles[static_cast<std::size_t>(q.blocked_on)] += now_ - begin;
+  q.blocked_since = -1;
+}
+
+void Simulator::busy(int id, int queue, std::int64_t begin, std::int64_t end, const Entry& entry) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  UnitCounters& unit = units_[static_cast<std::size_t>(q.unit)];
+  std::int64_t& until = unit_states_[static_cast<std::size_t>(q.unit)].busy_until;
+  const std::int64_t from = std::max(begin, until);
+  if (end > from) {
+    unit.cycles[static_cast<std::size_t>(UnitState::busy)] += end - from;
+    if (KernelCounters* kernel = kernel_of(stream, entry)) {
+      if (unit.kind == "array" && unit.name.back() == '0') kernel->array_busy += end - from;
+      if (unit.kind == "vector") kernel->vector_busy += end - from;
+    }
+    if (options_.timeline) {
+      if (static_cast<std::int64_t>(intervals_.size()) < options_.max_intervals) {
+        const std::string label = entry.scope >= 0 ? stream.program->scopes[static_cast<std::size_t>(entry.scope)].scope->kernel : std::string("-");
+        const auto found = std::find(labels_.begin(), labels_.end(), label);
+        const auto index = static_cast<std::int32_t>(found - labels_.begin());
+        if (found == labels_.end()) labels_.push_back(label);
+        intervals_.push_back({q.unit, index, from, end});
+      } else {
+        ++dropped_;
+      }
+    }
+  }
+  until = std::max(until, end);
+  q.busy_end = std::max(q.busy_end, end);
+  ++unit.operations;
+}
+
+void Simulator::popped(int id, int queue) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  const bool was_full = q.entries.full();
+  q.entries.pop();
+  --stream.entries_in_queues;
+  stream.done_until = std::max(stream.done_until, q.done_until);
+  if (was_full || stream.entries_in_queues == 0) push(EventKind::stream, std::max(now_, stream.stalled_until), id, 0);
+}
+
+void Simulator::advance(int id, int queue) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  while (!q.entries.empty() && !q.transferring) {
+    if (!try_head(id, queue, q.entries.front())) return;
+    unblock(id, queue);
+    popped(id, queue);
+  }
+}
+
+/// Whether the head has started (synchronization: has passed). Otherwise somebody will wake the queue.
+bool Simulator::try_head(int id, int queue, Entry& entry) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  switch (entry.opcode) {
+    case Opcode::wait: return try_wait(id, queue, entry);
+    case Opcode::acquire: return try_acquire(id, queue, entry);
+    case Opcode::commit: push(EventKind::commit, std::max(now_, q.done_until), id, entry.slot, entry.version, entry.sequence, entry.pieces); return true;
+    case Opcode::release: push(EventKind::release, std::max(now_, q.consumed_until), id, entry.slot, entry.version, queue); return true;
+    case Opcode::signal: {
+      const std::int64_t size = stream.program->counters[static_cast<std::size_t>(entry.counter)].second;
+      push(EventKind::count, std::max(now_, q.done_until), id, entry.counter, entry.core * size + entry.index, entry.pieces);
+      stream.done_until = std::max(stream.done_until, q.done_until);
+      return true;
+    }
+    case Opcode::load:
+    case Opcode::store: return try_transfer(id, queue, entry);
+    case Opcode::send: return try_send(id, queue, entry);
+    default: return try_compute(id, queue, entry);
+  }
+}
+
+bool Simulator::try_wait(int id, int queue, const Entry& entry) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  if (entry.counter >= 0) {
+    JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
+    const program::Counter& counter = stream.program->program().counters[static_cast<std::size_t>(entry.counter)];
+    const std::int64_t at = (counter.semaphore ? stream.virtual_core * counter.size : 0) + entry.index;
+    if (job.counters[static_cast<std::size_t>(entry.counter)][static_cast<std::size_t>(at)] >= entry.pieces) return true;
+    job.counter_waiters.emplace_back(id, queue);
+    block(id, queue, UnitState::wait_dependency);
+    return false;
+  }
+  SlotState& slot = stream.slots[static_cast<std::size_t>(entry.slot)];
+  const BufferState& buffer = slot.buffers[static_cast<std::size_t>(entry.version) % slot.buffers.size()];
+  if (buffer.version > entry.version) throw InternalError("a wait names a version that was overwritten: slot " + stream.program->slots[static_cast<std::size_t>(entry.slot)].name);
+  if (buffer.version == entry.version && buffer.pieces >= entry.pieces) return true;
+  slot.waiting |= 1U << queue;
+  const Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  const std::string& kind = units_[static_cast<std::size_t>(q.unit)].kind;
+  block(id, queue, kind == "array" || kind == "vector" || kind == "cross_lane" ? UnitState::wait_load : UnitState::wait_dependency);
+  return false;
+}
+
+bool Simulator::try_acquire(int id, int queue, const Entry& entry) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  SlotState& slot = stream.slots[static_cast<std::size_t>(entry.slot)];
+  BufferState& buffer = slot.buffers[static_cast<std::size_t>(entry.version) % slot.buffers.size()];
+  if (buffer.version == entry.version) return true;  // another queue of the same acquire came first
+  if (!buffer.free) {
+    slot.waiting |= 1U << queue;
+    block(id, queue, UnitState::wait_store);
+    return false;
+  }
+  buffer = BufferState{};
+  buffer.version = entry.version;
+  buffer.free = false;
+  wake_mask(id, slot.waiting);
+  return true;
+}
+
+bool Simulator::try_compute(int id, int queue, const Entry& entry) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  const std::int64_t free_at = unit_states_[static_cast<std::size_t>(q.unit)].busy_until;
+  if (free_at > now_) {
+    wake(id, queue, free_at);
+    return false;
+  }
+  History history;
+  history.weights_resident = entry.weights >= 0 && entry.weights == q.last_weights;
+  history.pipelined = entry.descriptor.kind == ComputeKind::mma && q.busy_end == now_ && now_ > 0;
+  const TileLatency latency = latencies_.latency(entry.descriptor, history);
+  if (entry.descriptor.kind == ComputeKind::mma) q.last_weights = entry.weights;
+  busy(id, queue, now_, now_ + latency.busy, entry);
+  units_[static_cast<std::size_t>(q.unit)].work += entry.work;
+  q.done_until = std::max(q.done_until, now_ + latency.done);
+  q.consumed_until = std::max(q.consumed_until, now_ + latency.consumed);
+  if (KernelCounters* kernel = kernel_of(stream, entry)) {
+    (entry.opcode == Opcode::mma ? kernel->multiply_adds : kernel->vector_operations) += entry.work;
+    kernel->finish = std::max(kernel->finish, q.done_until);
+  }
+  return true;
+}
+
+bool Simulator::try_transfer(int id, int queue, Entry& entry) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  if (q.issue_ready > now_) {
+    wake(id, queue, q.issue_ready);
+    return false;
+  }
+  if (entry.bytes == 0) {  // nothing inside the tensor: only the fill, which costs the issue
+    q.issue_ready = now_ + machine_.core.dma.issue_cycles;
+    q.done_until = q.consumed_until = std::max(q.done_until, q.issue_ready);
+    if (entry.opcode == Opcode::store && entry.counter >= 0) push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);
+    stream.done_until = std::max(stream.done_until, q.done_until);
+    return true;
+  }
+  unblock(id, queue);
+  q.transferring = true;
+  q.left = entry.bytes;
+  q.next_address = entry.address;
+  q.finish = q.started = now_;
+  if (machine_.core.dma.issue_cycles > 0) push(EventKind::chunk, now_ + machine_.core.dma.issue_cycles, id, queue);
+  else chunk(id, queue);
+  return false;  // end_transfer pops the entry
+}
+
+void Simulator::chunk(int id, int queue) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  const Entry& entry = q.entries.front();
+  while (true) {
+    if (q.chunks >= window_) {
+      const std::int64_t oldest = q.in_flight[static_cast<std::size_t>((q.chunks - window_) & 63)];
+      if (oldest > now_) {
+        push(EventKind::chunk, oldest, id, queue);
+        return;
+      }
+    }
+    const Request request{stream.physical_core, q.next_address, std::min(q.left, chunk_bytes_), entry.opcode == Opcode::store};
+    std::int64_t retry = now_ + 1;
+    const auto complete = memory_->submit(request, now_, retry);
+    if (!complete) {
+      push(EventKind::chunk, std::max(retry, now_ + 1), id, queue);
+      return;
+    }
+    q.in_flight[static_cast<std::size_t>(q.chunks++ & 63)] = *complete;
+    q.finish = std::max(q.finish, *complete);
+    q.left -= request.bytes;
+    q.next_address += request.bytes;
+    (request.write ? written_bytes_ : read_bytes_) += request.bytes;
+    network_bytes_ += request.bytes;
+    const std::int64_t next = now_ + (machine_.memory.kind == "ideal" ? 0 : ceil_div(request.bytes, machine_.core.dma.bytes_per_cycle));
+    if (q.left == 0) {
+      q.issue_ready = next;
+      end_transfer(id, queue, q.finish + machine_.core.dma.latency_cycles);
+      return;
+    }
+    if (next > now_) {
+      push(EventKind::chunk, next, id, queue);
+      return;
+    }
+  }
+}
+
+void Simulator::end_transfer(int id, int queue, std::int64_t done) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  const Entry entry = q.entries.front();
+  busy(id, queue, q.started, done, entry);
+  units_[static_cast<std::size_t>(q.unit)].bytes += entry.bytes;
+  q.done_until = std::max(q.done_until, done);
+  q.consumed_until = q.done_until;
+  q.transferring = false;
+  if (KernelCounters* kernel = kernel_of(stream, entry)) {
+    (entry.opcode == Opcode::load ? kernel->load_bytes : kernel->store_bytes) += entry.bytes;
+    kernel->finish = std::max(kernel->finish, q.done_until);
+  }
+  if (entry.opcode == Opcode::store && entry.counter >= 0) push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);
+  popped(id, queue);
+  wake(id, queue, now_);
+}
+
+bool Simulator::try_send(int id, int queue, const Entry& entry) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  const JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
+  std::vector<std::pair<int, std::int64_t>> targets;
+  for (int other : job.streams) {
+    Stream& destination = *streams_[static_cast<std::size_t>(other)];
+    if (!(entry.core >> destination.virtual_core & 1)) continue;
+    SlotState& slot = destination.slots[static_cast<std::size_t>(entry.slot)];
+    const std::int64_t version = slot.sent;
+    const BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
+    if (slot.received <= version || !buffer.free) {
+      slot.remote_waiting |= 1ULL << (id & 63);
+      block(id, queue, UnitState::wait_port);
+      return false;
+    }
+    targets.emplace_back(other, version);
+  }
+  const NetworkSpec& network = machine_.network;
+  const std::int64_t cycles = ceil_div(entry.bytes, network.port_bytes_per_cycle);
+  const std::int64_t through = cycles_at_or_after({cycles, network.clock.hertz}, machine_.core.clock);
+  const std::int64_t arrival = now_ + cycles_at_or_after({cycles + network.latency_cycles, network.clock.hertz}, machine_.core.clock);
+  for (const auto& [other, version] : targets) {
+    SlotState& slot = streams_[static_cast<std::size_t>(other)]->slots[static_cast<std::size_t>(entry.slot)];
+    BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
+    buffer = BufferState{};
+    buffer.version = version;
+    buffer.free = false;
+    ++slot.sent;
+    push(EventKind::arrive, arrival, other, entry.slot, version, entry.pieces);
+    network_bytes_ += entry.bytes;
+  }
+  busy(id, queue, now_, now_ + through, entry);
+  units_[static_cast<std::size_t>(q.unit)].bytes += entry.bytes;
+  q.done_until = std::max(q.done_until, arrival);
+  q.consumed_until = std::max(q.consumed_until, now_ + through);
+  return true;
+}
+
+void Simulator::commit(int id, int slot_id, std::int64_t version, std::int64_t sequence, std::int64_t pieces) {
+  SlotState& slot = streams_[static_cast<std::size_t>(id)]->slots[static_cast<std::size_t>(slot_id)];
+  BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
+  require(buffer.version == version, "a commit reaches a version that its buffer does not hold");
+  require(sequence - buffer.next_sequence < 64, "too many commits of a version are out of order");
+  buffer.pending[static_cast<std::size_t>(sequence & 63)] = static_cast<std::int32_t>(pieces);
+  buffer.done_mask |= 1ULL << (sequence & 63);
+  while (buffer.done_mask >> (buffer.next_sequence & 63) & 1) {
+    buffer.done_mask &= ~(1ULL << (buffer.next_sequence & 63));
+    buffer.pieces += buffer.pending[static_cast<std::size_t>(buffer.next_sequence & 63)];
+    ++buffer.next_sequence;
+  }
+  wake_mask(id, slot.waiting);
+}
+
+void Simulator::arrive(int id, int slot_id, std::int64_t version, std::int64_t pieces) {
+  SlotState& slot = streams_[static_cast<std::size_t>(id)]->slots[static_cast<std::size_t>(slot_id)];
+  BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
+  require(buffer.version == version, "a send arrives at a version that its buffer does not hold");
+  buffer.pieces += pieces;
+  wake_mask(id, slot.waiting);
+}
+
+void Simulator::release(int id, int slot_id, std::int64_t version, int queue) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  SlotState& slot = stream.slots[static_cast<std::size_t>(slot_id)];
+  BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
+  require(buffer.version == version, "a release reaches a version that its buffer does not hold");
+  buffer.released |= 1U << queue;
+  if (buffer.released != stream.program->slots[static_cast<std::size_t>(slot_id)].consumers) return;
+  buffer.free = true;
+  wake_mask(id, slot.waiting);
+  for (std::size_t other = 0; other < streams_.size() && slot.remote_waiting != 0; ++other)
+    if (slot.remote_waiting >> (other & 63) & 1)
+      for (std::size_t q = 0; q < streams_[other]->queues.size(); ++q)
+        if (!streams_[other]->queues[q].entries.empty() && streams_[other]->queues[q].entries.front().opcode == Opcode::send) wake(static_cast<int>(other), static_cast<int>(q), now_);
+  slot.remote_waiting = 0;
+}
+
+}  // namespace tilesim::engine

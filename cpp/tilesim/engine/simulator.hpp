@@ -1,0 +1,253 @@
+// The state of a simulation: events, streams (one per core and context), queues, slots, units.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tilesim/engine/engine.hpp"
+#include "tilesim/engine/memory.hpp"
+#include "tilesim/engine/traffic.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::engine {
+
+/// Kinds of events; all deliveries (phase 0) of an instant precede all starts (phase 1).
+enum class EventKind : std::uint8_t { commit, release, count, chunk, queue, stream, arrive };
+
+struct Event {
+  std::int64_t time = 0;
+  std::uint64_t order = 0;    ///< phase, component (stream), port (queue or slot), kind: never the order of insertion
+  std::int32_t stream = 0, port = 0;
+  EventKind kind = EventKind::queue;
+  std::int64_t a = 0, b = 0, c = 0;
+};
+
+/// A binary heap by (time, order). Events that compare equal do the same thing, so that their order cannot matter.
+class EventQueue {
+ public:
+  void push(const Event& event);
+  bool empty() const { return heap_.empty(); }
+  const Event& top() const { return heap_.front(); }
+  Event pop();
+  std::size_t size() const { return heap_.size(); }
+  std::uint64_t shuffle = 0;  ///< test: salts the insertion path, never the order
+
+ private:
+  std::vector<Event> heap_;
+};
+
+/// One statement waiting in a queue: everything that depends on loop indices is resolved.
+struct Entry {
+  program::Opcode opcode = program::Opcode::wait;
+  std::int32_t slot = -1;
+  std::int32_t counter = -1;
+  std::int32_t scope = -1;
+  std::int64_t version = 0;
+  std::int64_t pieces = 0;          ///< wait: wanted; commit, send: added; signal: count
+  std::int64_t index = 0;           ///< counter index
+  std::int64_t core = 0;            ///< signal: target
+  std::int32_t sequence = 0;        ///< commit: its place among the version's commits
+  std::int64_t address = 0, bytes = 0, elements = 0;
+  Descriptor descriptor;            ///< computes
+  std::int64_t weights = -1;        ///< mma: identifies the stationary operand
+  double work = 0;                  ///< multiply-adds or element operations
+  const program::Instruction* instruction = nullptr;
+};
+
+/// Fixed ring of entries.
+class EntryRing {
+ public:
+  explicit EntryRing(std::size_t capacity) : entries_(capacity) {}
+  bool full() const { return count_ == entries_.size(); }
+  bool empty() const { return count_ == 0; }
+  Entry& push() {
+    Entry& entry = entries_[(head_ + count_) % entries_.size()];
+    ++count_;
+    entry = Entry{};
+    return entry;
+  }
+  Entry& front() { return entries_[head_]; }
+  const Entry& front() const { return entries_[head_]; }
+  void pop() {
+    head_ = (head_ + 1) % entries_.size();
+    --count_;
+  }
+
+ private:
+  std::vector<Entry> entries_;
+  std::size_t head_ = 0, count_ = 0;
+};
+
+struct Queue {
+  explicit Queue(std::size_t capacity) : entries(capacity) {}
+  EntryRing entries;
+  std::int32_t unit = -1;
+  std::int64_t busy_end = 0;        ///< end of the unit's last busy interval
+  std::int64_t done_until = 0;      ///< all operations so far are complete
+  std::int64_t consumed_until = 0;  ///< all operands so far are consumed
+  std::int64_t blocked_since = -1;
+  UnitState blocked_on = UnitState::idle;
+  bool woken = false;               ///< a wake event is scheduled
+  // Transfer in progress.
+  std::int64_t left = 0, next_address = 0, finish = 0, started = 0;
+  bool transferring = false;
+  std::array<std::int64_t, 64> in_flight{};  ///< completion of the last chunks, a ring
+  std::int64_t chunks = 0;
+  std::int64_t issue_ready = 0;     ///< DMA: the next transfer may be issued
+  std::int64_t last_weights = -1;   ///< mma: stationary operand used last
+};
+
+struct BufferState {
+  std::int64_t version = -1;
+  std::int64_t pieces = 0;
+  std::int32_t next_sequence = 0;
+  std::uint32_t released = 0;
+  bool free = true;
+  std::uint64_t done_mask = 0;                   ///< commits beyond next_sequence that have completed
+  std::array<std::int32_t, 64> pending{};
+};
+
+struct SlotState {
+  std::vector<BufferState> buffers;
+  std::vector<std::int32_t> dispatched;          ///< per version modulo its size: commits handed out so far
+  std::int64_t received = 0, sent = 0;           ///< receives dispatched here; sends that arrived
+  std::uint32_t waiting = 0;                     ///< queues to wake when anything changes
+  std::uint64_t remote_waiting = 0;              ///< streams with a send waiting for this slot
+};
+
+struct UnitCounters {
+  std::string name, kind;
+  std::int64_t core = 0;
+  std::array<std::int64_t, unit_state_count> cycles{};
+  std::int64_t operations = 0, bytes = 0;
+  double work = 0;
+};
+
+struct KernelCounters {
+  std::int64_t count = 0, start = -1, finish = 0, cycles = 0, exclusive = 0;
+  std::int64_t load_bytes = 0, store_bytes = 0, array_busy = 0, vector_busy = 0, memory_busy = 0, launch = 0;
+  double multiply_adds = 0, vector_operations = 0;
+  std::int64_t opened = -1;
+};
+
+/// One instruction stream of a job on a core.
+struct Stream {
+  Stream(const program::CompiledProgram& p, std::int64_t core, std::int64_t context, const CompiledExpr::TensorReader* reader)
+      : program(&p), cursor(p, core, context, reader), virtual_core(core) {}
+  const program::CompiledProgram* program;
+  program::Cursor cursor;
+  std::int64_t virtual_core, physical_core = 0;
+  int job = 0;
+  const program::Instruction* held = nullptr;    ///< resolved next statement that found its queue full
+  std::int64_t stalled_until = 0;                ///< launch, barrier
+  bool waiting_for_drain = false, finished = false, started = false;
+  std::vector<Queue> queues;
+  std::vector<SlotState> slots;
+  std::int64_t done_until = 0;
+  std::vector<std::int32_t> kernels;             ///< enclosing named scopes
+  std::int64_t entries_in_queues = 0;
+};
+
+/// What an instruction costs, as far as it does not depend on loop indices.
+struct StaticCost {
+  std::array<std::int32_t, 4> functions{};
+  std::int64_t lane_reductions = 0;
+  std::int32_t functions_total = 0;
+};
+
+/// A unit that several queues (contexts) may share.
+struct UnitState_ {
+  std::int64_t busy_until = 0;
+};
+
+struct JobState {
+  Job job;
+  bool started = false, finished = false;
+  std::int64_t start = 0, finish = 0;
+  int streams_left = 0;
+  std::unique_ptr<MemoryMap> map;
+  std::unique_ptr<CompiledExpr::TensorReader> reader;
+  std::vector<StaticCost> costs;                     ///< per instruction
+  std::vector<std::vector<std::int64_t>> counters;   ///< per counter: core * size + index
+  std::vector<std::pair<std::int32_t, std::int32_t>> counter_waiters;  ///< (stream, queue)
+  std::vector<KernelCounters> kernels;               ///< per scope id
+  std::vector<std::int32_t> outermost;               ///< scope id -> id of the outermost named scope
+  std::int32_t open_kernel = -1;
+  std::int64_t last_mark = 0;
+  std::vector<int> streams;
+};
+
+class Simulator {
+ public:
+  Simulator(const Machine& machine, SimulateOptions options);
+  int submit(Job job);
+  bool run_until(std::int64_t cycles);
+  void run();
+  std::int64_t now() const { return now_; }
+  std::optional<std::int64_t> finished(int job) const;
+  Result result() const;
+
+ private:
+  // simulator.cpp: jobs, events
+  void start_jobs();
+  void start(JobState& job, int id);
+  void process(const Event& event);
+  void step_poll();
+  [[noreturn]] void deadlock() const;
+  void push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t a = 0, std::int64_t b = 0, std::int64_t c = 0);
+  void wake(int stream, int queue, std::int64_t time);
+  void wake_mask(int stream, std::uint32_t& mask);
+  void finish_stream(int stream);
+  // dispatch.cpp: from the cursor into queues
+  void dispatch(int stream);
+  bool dispatch_one(int stream, const program::Instruction& instruction);
+  bool begin_scope(int stream, const program::Instruction& instruction);
+  void resolve(int stream, const program::Instruction& instruction, Entry& entry);
+  void resolve_mma(Stream& stream, const program::Instruction& instruction, Entry& entry);
+  void resolve_vector(Stream& stream, const program::Instruction& instruction, Entry& entry);
+  // queues.cpp: from the head of a queue into a unit
+  void advance(int stream, int queue);
+  bool try_head(int stream, int queue, Entry& entry);
+  bool try_wait(int stream, int queue, const Entry& entry);
+  bool try_acquire(int stream, int queue, const Entry& entry);
+  bool try_compute(int stream, int queue, const Entry& entry);
+  bool try_transfer(int stream, int queue, Entry& entry);
+  bool try_send(int stream, int queue, const Entry& entry);
+  void chunk(int stream, int queue);
+  void end_transfer(int stream, int queue, std::int64_t done);
+  void block(int stream, int queue, UnitState reason);
+  void unblock(int stream, int queue);
+  void busy(int stream, int queue, std::int64_t begin, std::int64_t end, const Entry& entry);
+  void popped(int stream, int queue);
+  void commit(int stream, int slot, std::int64_t version, std::int64_t sequence, std::int64_t pieces);
+  void release(int stream, int slot, std::int64_t version, int queue);
+  void arrive(int stream, int slot, std::int64_t version, std::int64_t pieces);
+  int unit_of(const Stream& stream, const std::string& queue);
+  KernelCounters* kernel_of(const Stream& stream, const Entry& entry);
+
+  Machine machine_;
+  SimulateOptions options_;
+  std::unique_ptr<MemorySystem> memory_;
+  ClosedForm closed_form_;
+  LatencyStore latencies_;
+  EventQueue events_;
+  std::int64_t now_ = 0;
+  std::vector<std::unique_ptr<JobState>> jobs_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<UnitCounters> units_;
+  std::vector<UnitState_> unit_states_;
+  std::vector<int> core_user_;                       ///< job on each core, -1: free
+  std::int64_t chunk_bytes_ = 16384, window_ = 1;
+  std::int64_t next_base_ = 0;
+  std::int64_t tile_operations_ = 0, event_count_ = 0, read_bytes_ = 0, written_bytes_ = 0, network_bytes_ = 0, finish_ = 0;
+  std::vector<Interval> intervals_;
+  std::vector<std::string> labels_;
+  std::int64_t dropped_ = 0;
+};
+
+}  // namespace tilesim::engine
+

@@ -1,0 +1,159 @@
+#include "tilesim/engine/traffic.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "tilesim/base/error.hpp"
+
+namespace tilesim::engine {
+
+namespace {
+constexpr std::int64_t page = 4096;
+constexpr std::size_t max_dims = 16;
+}  // namespace
+
+MemoryMap::MemoryMap(const program::CompiledProgram& program, std::int64_t base) {
+  std::int64_t next = round_up(base, page);
+  for (const program::CompiledTensor& tensor : program.tensors) {
+    Entry entry;
+    entry.element_bits = bits(tensor.dtype);
+    const int rank = static_cast<int>(tensor.shape.size());
+    entry.order = tensor.tensor->minor_to_major;
+    if (entry.order.empty())
+      for (int axis = rank - 1; axis >= 0; --axis) entry.order.push_back(axis);
+    entry.tile = rank >= 2 ? tensor.tensor->tile : Shape{};
+    entry.padded = tensor.shape;
+    if (entry.tile.size() == 2) {
+      auto& minor = entry.padded[static_cast<std::size_t>(entry.order[0])];
+      auto& second = entry.padded[static_cast<std::size_t>(entry.order[1])];
+      minor = round_up(minor, entry.tile[1]);
+      second = round_up(second, entry.tile[0]);
+    }
+    entry.strides.assign(static_cast<std::size_t>(rank), 1);
+    std::int64_t stride = 1;
+    for (int axis : entry.order) {
+      entry.strides[static_cast<std::size_t>(axis)] = stride;
+      stride *= std::max<std::int64_t>(1, entry.padded[static_cast<std::size_t>(axis)]);
+    }
+    const int own = static_cast<int>(entries.size());
+    if (tensor.storage == own) {
+      entry.base = next;
+      next = round_up(next + (stride * entry.element_bits + 7) / 8, page);
+    } else {
+      entry.base = entries[static_cast<std::size_t>(tensor.storage)].base;
+    }
+    entries.push_back(std::move(entry));
+  }
+  end = next;
+}
+
+namespace {
+
+struct Range { std::int64_t low, high; };
+
+/// Region of each axis inside the tensor, by interval; empty if high < low.
+bool axis_ranges(const program::CompiledTensor& tensor, const program::Cursor& cursor, const program::CompiledTransfer& t,
+                 std::array<Range, max_dims>& ranges) {
+  const std::size_t rank = t.at.size();
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::int64_t at = cursor.value(t.at[axis]);
+    ranges[axis] = {at, at};
+  }
+  for (const auto& dim : t.dims) {
+    const std::int64_t extent = cursor.value(dim.extent);
+    if (extent <= 0) return false;
+    if (dim.axis < 0 || dim.through >= 0) continue;
+    const std::int64_t reach = cursor.value(dim.step) * (extent - 1);
+    (reach >= 0 ? ranges[static_cast<std::size_t>(dim.axis)].high : ranges[static_cast<std::size_t>(dim.axis)].low) += reach;
+  }
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    ranges[axis].low = std::max<std::int64_t>(ranges[axis].low, 0);
+    ranges[axis].high = std::min(ranges[axis].high, tensor.shape[axis] - 1);
+    if (ranges[axis].high < ranges[axis].low) return false;
+  }
+  return true;
+}
+
+/// Padded layouts: whole tiles of the two minor axes.
+Moved tiled(const MemoryMap::Entry& entry, const std::array<Range, max_dims>& ranges, std::size_t rank) {
+  Moved moved;
+  std::int64_t elements = 1, offset = 0;
+  moved.elements = 1;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    Range r = ranges[axis];
+    moved.elements *= r.high - r.low + 1;
+    const bool minor = static_cast<int>(axis) == entry.order[0], second = static_cast<int>(axis) == entry.order[1];
+    if (minor || second) {
+      const std::int64_t tile = entry.tile[minor ? 1 : 0];
+      r.low = r.low / tile * tile;
+      r.high = (r.high / tile + 1) * tile - 1;
+    }
+    elements *= r.high - r.low + 1;
+    offset += r.low * entry.strides[axis];
+  }
+  moved.bytes = (elements * entry.element_bits + 7) / 8;
+  moved.address = entry.base + offset * entry.element_bits / 8;
+  return moved;
+}
+
+struct Walk { std::int64_t stride, extent; };
+
+/// Dense layouts: contiguous runs, each in whole bursts.
+Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor, const program::Cursor& cursor, const program::CompiledTransfer& t,
+            const std::array<Range, max_dims>& ranges, std::int64_t burst) {
+  std::array<Walk, max_dims> walks;
+  std::array<int, max_dims> dims_on_axis{};
+  for (const auto& dim : t.dims)
+    if (dim.axis >= 0) ++dims_on_axis[static_cast<std::size_t>(dim.axis)];
+  std::size_t count = 0;
+  std::int64_t offset = 0, indirect = 1;
+  for (std::size_t axis = 0; axis < t.at.size(); ++axis) offset += ranges[axis].low * entry.strides[axis];
+  for (const auto& dim : t.dims) {
+    if (dim.axis < 0) continue;
+    const auto axis = static_cast<std::size_t>(dim.axis);
+    std::int64_t extent = cursor.value(dim.extent);
+    if (dim.through >= 0) {
+      indirect *= extent;
+      continue;
+    }
+    const std::int64_t step = std::abs(cursor.value(dim.step));
+    if (step == 0) continue;
+    if (dims_on_axis[axis] == 1) extent = (ranges[axis].high - ranges[axis].low) / step + 1;  // clipped to the tensor
+    if (extent > 1 && count < max_dims) walks[count++] = {step * entry.strides[axis], extent};
+  }
+  std::sort(walks.begin(), walks.begin() + static_cast<std::ptrdiff_t>(count), [](const Walk& a, const Walk& b) { return a.stride < b.stride; });
+  std::int64_t run = 1;
+  std::size_t next = 0;
+  for (; next < count && walks[next].stride == run; ++next) run *= walks[next].extent;
+  std::int64_t runs = indirect;
+  bool aligned = true;
+  for (; next < count; ++next) {
+    runs *= walks[next].extent;
+    aligned &= walks[next].stride * entry.element_bits / 8 % burst == 0;
+  }
+  Moved moved;
+  moved.elements = run * runs;
+  moved.address = entry.base + offset * entry.element_bits / 8;
+  const std::int64_t bytes = (run * entry.element_bits + 7) / 8;
+  const std::int64_t skew = aligned || runs == 1 ? moved.address % burst : (burst - 1) / 2;  // unequal alignments: their mean
+  moved.bytes = runs * round_up(skew + bytes, burst);
+  (void)tensor;
+  return moved;
+}
+
+}  // namespace
+
+Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, const program::Cursor& cursor,
+                  const program::CompiledTransfer& transfer, std::int64_t burst_bytes) {
+  const auto id = static_cast<std::size_t>(cursor.tensor(transfer.tensor));
+  const program::CompiledTensor& tensor = program.tensors[id];
+  const MemoryMap::Entry& entry = map.entries[id];
+  require(transfer.at.size() <= max_dims && transfer.at.size() == tensor.shape.size(), "a transfer has too many axes or not those of its tensor");
+  std::array<Range, max_dims> ranges;
+  if (!axis_ranges(tensor, cursor, transfer, ranges)) return {};
+  const bool indirect = std::any_of(transfer.dims.begin(), transfer.dims.end(), [](const auto& dim) { return dim.through >= 0; });
+  if (entry.tile.size() == 2 && !indirect) return tiled(entry, ranges, transfer.at.size());
+  return dense(entry, tensor, cursor, transfer, ranges, burst_bytes);
+}
+
+}  // namespace tilesim::engine

@@ -1,0 +1,33 @@
+// What a transfer moves: bursts of off-chip memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tilesim/machine/machine.hpp"
+#include "tilesim/program/cursor.hpp"
+
+namespace tilesim::engine {
+
+/// Tensors laid out one after the other, each at a page boundary, padded where their layout says so.
+struct MemoryMap {
+  struct Entry {
+    std::int64_t base = 0;
+    int element_bits = 32;
+    std::vector<std::int64_t> strides;  ///< elements, of the padded layout; dense tensors only
+    std::vector<int> order;             ///< axes, minor first
+    Shape tile;                         ///< empty: dense
+    Shape padded;                       ///< extents with padding
+  };
+  std::vector<Entry> entries;           ///< per tensor of the program
+  MemoryMap(const program::CompiledProgram& program, std::int64_t base);
+  std::int64_t end = 0;
+};
+
+struct Moved { std::int64_t address = 0, bytes = 0, elements = 0; };
+
+/// Bytes in whole bursts, and where they start. Elements outside the tensor cost nothing.
+Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, const program::Cursor& cursor,
+                  const program::CompiledTransfer& transfer, std::int64_t burst_bytes);
+
+}  // namespace tilesim::engine

@@ -1,0 +1,180 @@
+// Lower bounds of traffic: bytes that no schedule and no memory on the chip can avoid.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/graph/edit.hpp"
+#include "tilesim/graph/rules.hpp"
+
+namespace tilesim {
+
+namespace {
+
+using rules::at;
+
+std::int64_t packed(const TensorType& type) { return packed_bytes(type.dtype, element_count(type.shape)); }
+
+/// Positions of a tensor axis of `extent` that an access reaches, holes and padding left out.
+std::int64_t touched_positions(const AxisAccess& axis, std::int64_t extent, const std::vector<std::int64_t>& extents) {
+  constexpr std::int64_t limit = std::int64_t{1} << 22;
+  std::int64_t points = 1;
+  for (const AxisAccess::Term& term : axis.terms)
+    points = std::min(limit + 1, points * std::min(limit + 1, extents[at(term.dim)]));
+  const bool plain =
+      axis.terms.size() == 1 && axis.terms[0].coefficient == 1 && axis.constant == 0 && axis.divisor == 1;
+  if (plain) return std::min(extent, extents[at(axis.terms[0].dim)]);
+  if (points > limit || extent > limit)
+    return std::min<std::int64_t>(extent, 1);  // too large to count: a bound that holds
+  std::vector<bool> touched(at(extent), false);
+  std::vector<std::int64_t> index(axis.terms.size(), 0);
+  for (std::int64_t point = 0; point < points; ++point) {
+    std::int64_t position = axis.constant, rest = point;
+    for (const AxisAccess::Term& term : axis.terms) {
+      position += term.coefficient * (rest % extents[at(term.dim)]);
+      rest /= extents[at(term.dim)];
+    }
+    if (position >= 0 && position % axis.divisor == 0 && position / axis.divisor < extent)
+      touched[at(position / axis.divisor)] = true;
+  }
+  return std::ranges::count(touched, true);
+}
+
+/// Bytes of operand `index` that the operation must see at least.
+std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::size_t index) {
+  const TensorType& type = function.value(op.operands[index]).type;
+  const auto result = [&] { return element_count(function.value(op.results[0]).type.shape); };
+  switch (op.kind) {
+    case Kind::gather:
+    case Kind::embedding:
+    case Kind::dynamic_slice:
+      return index == 0 ? std::min(packed(type), packed_bytes(type.dtype, result())) : packed(type);
+    case Kind::dynamic_update:
+      if (index != 0) return packed(type);
+      return packed_bytes(type.dtype,
+                          element_count(type.shape) - element_count(function.value(op.operands[1]).type.shape));
+    case Kind::slice:
+    case Kind::convolution:
+    case Kind::window_reduce:
+    case Kind::pad:
+      break;
+    default:
+      return packed(type);
+  }
+  const Domain nest = domain(function, op);
+  const Access& access = nest.operands[index];
+  if (!access.affine) return packed(type);
+  std::int64_t elements = 1;
+  for (std::size_t axis = 0; axis < access.axes.size(); ++axis)
+    elements *= access.axes[axis].terms.empty() ? std::min<std::int64_t>(1, type.shape[axis])
+                                                : touched_positions(access.axes[axis], type.shape[axis], nest.extents);
+  return packed_bytes(type.dtype, elements);
+}
+
+/// Names of the weights that a function and its callees read, with the bytes of each that they touch.
+class Reads {
+ public:
+  explicit Reads(const Graph& graph) : graph_(graph) {}
+
+  /// Bytes touched of `value` of function `number`, at most all of it; an in-place update of it reads nothing.
+  std::int64_t of_value(std::int32_t number, ValueId value, const Op* in_place = nullptr) {
+    const GraphFunction& function = graph_.functions[at(number)];
+    const std::int64_t all = packed(function.value(value).type);
+    std::int64_t sum = 0;
+    for (const ValueId output : function.outputs)
+      if (output == value) return all;
+    for (const Op& op : function.ops)
+      for (std::size_t i = 0; i < op.operands.size() && sum < all; ++i) {
+        if (op.operands[i] != value || (&op == in_place && i == 0)) continue;
+        sum += op.functions.empty() ? touched_bytes(function, op, i) : of_input(op.functions[0], i);
+      }
+    return std::min(sum, all);
+  }
+
+  void weights(std::int32_t number) {
+    if (!visited_.insert(number).second) return;
+    const GraphFunction& function = graph_.functions[at(number)];
+    for (const Op& op : function.ops) {
+      for (const std::int32_t callee : op.functions) weights(callee);
+      if (op.kind != Kind::constant) continue;
+      const std::string& name = op.attributes.text("reference");
+      std::int64_t& bytes = weight_bytes_[name];
+      bytes = std::min(packed(graph_.weights.at(name).type), bytes + of_value(number, op.results[0]));
+    }
+  }
+
+  std::int64_t weight_total() const {
+    std::int64_t total = 0;
+    for (const auto& [name, bytes] : weight_bytes_) total += bytes;
+    return total;
+  }
+
+ private:
+  std::int64_t of_input(std::int32_t number, std::size_t input) {
+    const auto key = std::make_pair(number, input);
+    if (const auto found = inputs_.find(key); found != inputs_.end()) return found->second;
+    const std::int64_t bytes = of_value(number, graph_.functions[at(number)].inputs[input]);
+    return inputs_[key] = bytes;
+  }
+
+  const Graph& graph_;
+  std::set<std::int32_t> visited_;
+  std::map<std::string, std::int64_t> weight_bytes_;
+  std::map<std::pair<std::int32_t, std::size_t>, std::int64_t> inputs_;
+};
+
+/// The dynamic_update that overwrites `input` in place to give `output`, or null.
+const Op* in_place_update(const GraphFunction& function, const Alias& alias) {
+  const ValueId input = function.inputs[at(alias.input)], output = function.outputs[at(alias.output)];
+  for (const Op& op : function.ops)
+    if (op.kind == Kind::dynamic_update && op.operands[0] == input && op.results[0] == output) return &op;
+  return nullptr;
+}
+
+}  // namespace
+
+std::int64_t compulsory_bytes(const Graph& graph) {
+  const GraphFunction& entry = graph.entry();
+  Reads reads(graph);
+  reads.weights(graph.main);
+  std::int64_t total = reads.weight_total();
+  std::vector<const Op*> updates(entry.inputs.size(), nullptr);
+  std::vector<bool> untouched(entry.outputs.size(), false);  ///< outputs that are their aliased input
+  for (const Alias& alias : entry.aliases) {
+    updates[at(alias.input)] = in_place_update(entry, alias);
+    untouched[at(alias.output)] = entry.outputs[at(alias.output)] == entry.inputs[at(alias.input)];
+  }
+  std::set<ValueId> written, kept;
+  for (std::size_t i = 0; i < entry.outputs.size(); ++i) {
+    const ValueId output = entry.outputs[i];
+    if (untouched[i]) kept.insert(output);
+    if (untouched[i] || !written.insert(output).second) continue;
+    const auto update =
+        std::ranges::find_if(updates, [&](const Op* op) { return op != nullptr && op->results[0] == output; });
+    total += packed(update == updates.end() ? entry.value(output).type : entry.value((*update)->operands[1]).type);
+  }
+  for (std::size_t i = 0; i < entry.inputs.size(); ++i)
+    if (!kept.count(entry.inputs[i])) total += reads.of_value(graph.main, entry.inputs[i], updates[i]);
+  return total;
+}
+
+std::int64_t compulsory_bytes(const Graph& graph, const GraphFunction& function, const Op& op) {
+  std::int64_t total = 0;
+  Reads reads(graph);
+  for (const std::int32_t callee : op.functions) reads.weights(callee);
+  total += reads.weight_total();
+  std::map<ValueId, std::int64_t> operands;  // an operand that is named twice is read once
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    if (op.operands[i] == no_value) continue;
+    if (op.kind == Kind::dynamic_update && i == 0) continue;  // the part that is not written stays where it is
+    std::int64_t& bytes = operands[op.operands[i]];
+    bytes = std::max(bytes, touched_bytes(function, op, i));
+  }
+  for (const auto& [id, bytes] : operands) total += bytes;
+  if (op.kind == Kind::constant) return 0;  // counted where it is read
+  if (op.kind == Kind::dynamic_update) return total + packed(function.value(op.operands[1]).type);
+  for (const ValueId id : op.results) total += packed(function.value(id).type);
+  return total;
+}
+
+}  // namespace tilesim

@@ -1,0 +1,123 @@
+#include "tilesim/graph/edit.hpp"
+
+#include <algorithm>
+
+namespace tilesim::edit {
+
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+template <class Visit>
+void for_each_use(GraphFunction& function, Visit&& visit) {
+  for (Op& op : function.ops)
+    for (ValueId& id : op.operands)
+      if (id != no_value) visit(id);
+  for (ValueId& id : function.outputs) visit(id);
+}
+
+}  // namespace
+
+void drop_unused_values(GraphFunction& function) {
+  std::vector<ValueId> renumbered(function.values.size(), no_value);
+  const auto mark = [&](ValueId id) {
+    if (id != no_value) renumbered[at(id)] = 0;
+  };
+  std::ranges::for_each(function.inputs, mark);
+  std::ranges::for_each(function.outputs, mark);
+  for (const Op& op : function.ops) {
+    std::ranges::for_each(op.operands, mark);
+    std::ranges::for_each(op.results, mark);
+  }
+  std::vector<Value> values;
+  for (std::size_t i = 0; i < renumbered.size(); ++i) {
+    if (renumbered[i] == no_value) continue;
+    renumbered[i] = static_cast<ValueId>(values.size());
+    values.push_back(std::move(function.values[i]));
+  }
+  function.values = std::move(values);
+  const auto renumber = [&](ValueId& id) {
+    if (id != no_value) id = renumbered[at(id)];
+  };
+  std::ranges::for_each(function.inputs, renumber);
+  std::ranges::for_each(function.outputs, renumber);
+  for (Op& op : function.ops) {
+    std::ranges::for_each(op.operands, renumber);
+    std::ranges::for_each(op.results, renumber);
+  }
+}
+
+std::vector<int> producers(const GraphFunction& function) {
+  std::vector<int> result(function.values.size(), -1);
+  for (std::size_t i = 0; i < function.ops.size(); ++i)
+    for (const ValueId id : function.ops[i].results) result[at(id)] = static_cast<int>(i);
+  return result;
+}
+
+std::vector<int> use_counts(const GraphFunction& function) {
+  std::vector<int> result(function.values.size(), 0);
+  for (const Op& op : function.ops)
+    for (const ValueId id : op.operands)
+      if (id != no_value) ++result[at(id)];
+  for (const ValueId id : function.outputs) ++result[at(id)];
+  return result;
+}
+
+bool is_output(const GraphFunction& function, ValueId value) {
+  return std::ranges::find(function.outputs, value) != function.outputs.end();
+}
+
+bool redirect(GraphFunction& function, ValueId from, ValueId to) {
+  if (is_output(function, from)) {
+    const bool input = std::ranges::find(function.inputs, to) != function.inputs.end();
+    if (input || is_output(function, to)) return false;
+    std::swap(function.values[at(from)].name, function.values[at(to)].name);
+  }
+  for_each_use(function, [&](ValueId& id) {
+    if (id == from) id = to;
+  });
+  return true;
+}
+
+std::string fresh_name(const GraphFunction& function, const std::string& stem) {
+  std::string name = stem;
+  for (int i = 1; std::ranges::find(function.values, name, &Value::name) != function.values.end() ||
+                  std::ranges::find(function.ops, name, &Op::name) != function.ops.end();
+       ++i)
+    name = stem + "." + std::to_string(i);
+  return name;
+}
+
+std::string fresh_weight(const Graph& graph, const std::string& stem) {
+  std::string name = stem;
+  for (int i = 1; graph.weights.count(name); ++i) name = stem + "." + std::to_string(i);
+  return name;
+}
+
+const Weight* weight_of(const Graph& graph, const GraphFunction& function, const std::vector<int>& producer,
+                        ValueId value) {
+  if (value == no_value || producer[at(value)] < 0) return nullptr;
+  const Op& op = function.ops[at(producer[at(value)])];
+  if (op.kind != Kind::constant) return nullptr;
+  const auto found = graph.weights.find(op.attributes.text("reference"));
+  return found == graph.weights.end() ? nullptr : &found->second;
+}
+
+std::optional<double> known_number(const Graph& graph, const GraphFunction& function, const std::vector<int>& producer,
+                                   ValueId value) {
+  const Weight* weight = weight_of(graph, function, producer, value);
+  if (!weight || weight->source != Weight::Source::data || weight->data.size() != 1) return std::nullopt;
+  return weight->data.at(0);
+}
+
+Op constant(GraphFunction& function, const std::string& name, const TensorType& type) {
+  Op op;
+  op.kind = Kind::constant;
+  op.name = fresh_name(function, name);
+  op.attributes.set("reference", name);
+  function.values.push_back({op.name, type});
+  op.results = {static_cast<ValueId>(function.values.size()) - 1};
+  return op;
+}
+
+}  // namespace tilesim::edit

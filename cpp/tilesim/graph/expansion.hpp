@@ -1,0 +1,44 @@
+// Expansion of one composite operation. Internal to this room.
+#pragma once
+
+#include <vector>
+
+#include "tilesim/graph/builder.hpp"
+
+namespace tilesim {
+
+/// Appends the primitives of `op` applied to `operands` of the function under construction; gives its results.
+std::vector<ValueId> expand_op(Builder& builder, const Op& op, const std::vector<ValueId>& operands);
+
+namespace expansion {
+
+/// Shorthands over a Builder; the names of the parts start with the name of the composite operation.
+class Parts {
+ public:
+  Parts(Builder& builder, const Op& op) : builder_(builder), op_(op) {}
+  const Op& op() const { return op_; }
+  Builder& builder() { return builder_; }
+  const TensorType& type(ValueId value) const { return builder_.type(value); }
+  const Shape& shape(ValueId value) const { return builder_.type(value).shape; }
+
+  ValueId add(const char* name, Kind kind, std::vector<ValueId> operands, Attributes attributes);
+  ValueId apply(const char* name, Function function, std::vector<ValueId> operands);
+  ValueId reduce(const char* name, const char* combiner, ValueId x,
+                 std::vector<std::int64_t> dims);  ///< keeps the axes
+  /// Converted to f32, or left alone when f32 or wider; `back` undoes it.
+  ValueId widened(ValueId x);
+  ValueId back(ValueId x, DType dtype);
+  ValueId reshaped(const char* name, ValueId x, Shape shape);
+  ValueId number(double value, DType dtype) { return builder_.scalar(value, dtype); }
+
+ private:
+  Builder& builder_;
+  const Op& op_;
+};
+
+/// exp(x - max) / sum along `dim` in the dtype of x: reduce maximum, subtract, exp, reduce add, divide.
+ValueId softmax(Parts& parts, ValueId x, std::int64_t dim);
+ValueId attention(Parts& parts, const std::vector<ValueId>& operands);
+
+}  // namespace expansion
+}  // namespace tilesim

@@ -1,0 +1,32 @@
+// The JSON form of weights and attributes. Internal to this room.
+//
+// {"schema": "tilesim.graph", "version": 1, "name", "main": "main",
+//  "functions": [{"name", "inputs": [{"name", "dtype", "shape"}],
+//                 "ops": [{"name", "kind", "operands": ["value" | null], "results": [{"name", "dtype", "shape"}],
+//                          "attributes": {..}, "functions": ["callee"], "source"}],
+//                 "outputs": ["value"], "aliases": [{"output": 0, "input": 1}]}],
+//  "weights": {"name": {"dtype", "shape", "source": "random" | "data" | "file", ..}}}
+//
+// May be left out: name and version of nothing; main (the last function), operands, results and their types (inferred),
+// attributes, functions, source, aliases, weights. Results without a name are called as the operation, then name.1,
+// name.2.
+#pragma once
+
+#include <string>
+
+#include "tilesim/base/json.hpp"
+#include "tilesim/graph/kind.hpp"
+
+namespace tilesim::json_form {
+
+inline constexpr std::int64_t inline_elements = 1024;  ///< larger weights with data are written as base64
+
+Json from_type(const TensorType& type);
+TensorType read_type(ObjectReader& reader);
+Json from_weight(const Weight& weight);
+Weight read_weight(const Json& json, const std::string& directory);
+Json from_attribute(const Attribute& value);
+/// Reads by the declared type of the attribute.
+Attribute read_attribute(const Json& json, const AttributeInfo& info);
+
+}  // namespace tilesim::json_form

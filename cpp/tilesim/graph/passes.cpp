@@ -1,0 +1,231 @@
+// Passes that look at structure alone: dead code, no-ops, common subexpressions.
+#include "tilesim/graph/passes.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tilesim/graph/edit.hpp"
+#include "tilesim/graph/kind.hpp"
+
+namespace tilesim {
+
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+/// Functions that main does not reach go; the others keep their order.
+void drop_unreached_functions(Graph& graph) {
+  std::vector<std::int32_t> number(graph.functions.size(), -1), open{graph.main};
+  while (!open.empty()) {
+    const std::int32_t f = open.back();
+    open.pop_back();
+    if (number[at(f)] == 0) continue;
+    number[at(f)] = 0;
+    for (const Op& op : graph.functions[at(f)].ops) open.insert(open.end(), op.functions.begin(), op.functions.end());
+  }
+  std::vector<GraphFunction> kept;
+  for (std::size_t f = 0; f < number.size(); ++f) {
+    if (number[f] < 0) continue;
+    number[f] = static_cast<std::int32_t>(kept.size());
+    kept.push_back(std::move(graph.functions[f]));
+  }
+  graph.functions = std::move(kept);
+  graph.main = number[at(graph.main)];
+  for (GraphFunction& function : graph.functions)
+    for (Op& op : function.ops)
+      for (std::int32_t& callee : op.functions) callee = number[at(callee)];
+}
+
+void drop_unread_weights(Graph& graph) {
+  std::set<std::string> read;
+  for (const GraphFunction& function : graph.functions)
+    for (const Op& op : function.ops)
+      if (op.kind == Kind::constant) read.insert(op.attributes.text("reference"));
+  std::erase_if(graph.weights, [&](const auto& entry) { return !read.count(entry.first); });
+}
+
+}  // namespace
+
+int remove_dead_code(Graph& graph) {
+  int removed = 0;
+  drop_unreached_functions(graph);
+  for (GraphFunction& function : graph.functions) {
+    std::vector<bool> live(function.values.size(), false);
+    for (const ValueId id : function.outputs) live[at(id)] = true;
+    std::vector<bool> keep(function.ops.size(), false);
+    for (std::size_t i = function.ops.size(); i-- > 0;) {
+      const Op& op = function.ops[i];
+      keep[i] = info(op.kind).effect != Effect::pure ||
+                std::ranges::any_of(op.results, [&](ValueId id) { return live[at(id)]; });
+      if (!keep[i]) continue;
+      for (const ValueId id : op.operands)
+        if (id != no_value) live[at(id)] = true;
+    }
+    std::vector<Op> ops;
+    for (std::size_t i = 0; i < keep.size(); ++i)
+      if (keep[i]) ops.push_back(std::move(function.ops[i]));
+    removed += static_cast<int>(function.ops.size() - ops.size());
+    function.ops = std::move(ops);
+    edit::drop_unused_values(function);
+  }
+  drop_unreached_functions(graph);
+  drop_unread_weights(graph);
+  return removed;
+}
+
+namespace {
+
+bool all_of_value(const Integers& values, std::int64_t wanted) {
+  return std::ranges::all_of(values, [&](std::int64_t value) { return value == wanted; });
+}
+
+bool is_iota(const Integers& values) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i] != static_cast<std::int64_t>(i)) return false;
+  return true;
+}
+
+/// The operand that an operation passes on unchanged, or no_value.
+ValueId passed_on(const Graph& graph, const GraphFunction& function, const std::vector<int>& producer, const Op& op) {
+  if (op.operands.empty() || op.results.size() != 1) return no_value;
+  const ValueId x = op.operands[0];
+  const TensorType& result = function.value(op.results[0]).type;
+  const bool same = x != no_value && function.value(x).type == result;
+  switch (op.kind) {
+    case Kind::reshape:
+    case Kind::convert:
+    case Kind::bitcast:
+      return same ? x : no_value;
+    case Kind::transpose:
+      return is_iota(op.attributes.integers("permutation")) ? x : no_value;
+    case Kind::broadcast:
+      return same && is_iota(op.attributes.integers("dims")) ? x : no_value;
+    case Kind::slice:
+      return same ? x : no_value;
+    case Kind::reverse:
+      return op.attributes.integers("dims").empty() ? x : no_value;
+    case Kind::pad:
+      return all_of_value(op.attributes.integers("low"), 0) && all_of_value(op.attributes.integers("high"), 0) &&
+                     all_of_value(op.attributes.integers("interior", {}), 0)
+                 ? x
+                 : no_value;
+    case Kind::concat:
+      return op.operands.size() == 1 ? x : no_value;
+    case Kind::copy:
+      return op.attributes.flag("layout") ? no_value : x;
+    case Kind::elementwise:
+      break;
+    default:
+      return no_value;
+  }
+  const std::string& name = op.attributes.text("function");
+  if (name == "identity") return x;
+  const bool commutes = name == "add" || name == "multiply";
+  if (!commutes && name != "subtract" && name != "divide") return no_value;
+  const double neutral = name == "add" || name == "subtract" ? 0 : 1;
+  if (same && edit::known_number(graph, function, producer, op.operands[1]) == neutral) return x;
+  const ValueId y = op.operands[1];
+  if (commutes && function.value(y).type == result && edit::known_number(graph, function, producer, x) == neutral)
+    return y;
+  return no_value;
+}
+
+/// reshape of reshape, transpose of transpose: one operation.
+bool merge_with_producer(GraphFunction& function, const std::vector<int>& producer, Op& op) {
+  if (op.kind != Kind::reshape && op.kind != Kind::transpose) return false;
+  const int number = producer[at(op.operands[0])];
+  if (number < 0 || function.ops[at(number)].kind != op.kind) return false;
+  const Op& first = function.ops[at(number)];
+  if (op.kind == Kind::transpose) {
+    Integers combined = op.attributes.integers("permutation");
+    for (std::int64_t& axis : combined) axis = first.attributes.integers("permutation")[at(axis)];
+    op.attributes.set("permutation", combined);
+  }
+  op.operands[0] = first.operands[0];
+  return true;
+}
+
+}  // namespace
+
+int remove_no_ops(Graph& graph) {
+  int removed = 0;
+  for (GraphFunction& function : graph.functions) {
+    const std::vector<int> producer = edit::producers(function);
+    std::vector<bool> dead(function.ops.size(), false);
+    for (std::size_t i = 0; i < function.ops.size(); ++i) {
+      Op& op = function.ops[i];
+      if (merge_with_producer(function, producer, op)) ++removed;
+      const ValueId x = passed_on(graph, function, producer, op);
+      if (x == no_value || !edit::redirect(function, op.results[0], x)) continue;
+      dead[i] = true;
+      ++removed;
+    }
+    std::vector<Op> ops;
+    for (std::size_t i = 0; i < dead.size(); ++i)
+      if (!dead[i]) ops.push_back(std::move(function.ops[i]));
+    function.ops = std::move(ops);
+    edit::drop_unused_values(function);
+  }
+  return removed;
+}
+
+namespace {
+
+struct AttributeText {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(std::int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return Json(value).dump(); }
+  std::string operator()(const std::string& value) const { return Json(value).dump(); }
+  std::string operator()(const Integers& values) const { return to_string(values); }
+  std::string operator()(const std::vector<std::string>& values) const {
+    std::string text = "[";
+    for (const std::string& value : values) text += Json(value).dump() + ",";
+    return text + "]";
+  }
+  std::string operator()(DType value) const { return "dtype " + std::string(name(value)); }
+};
+
+/// Equal exactly when two operations compute the same from the same operands.
+std::string signature(const Op& op) {
+  std::string text = std::string(info(op.kind).name) + "/" + std::to_string(op.results.size());
+  for (const ValueId id : op.operands) text += " " + std::to_string(id);
+  for (const auto& [key, value] : op.attributes.all()) text += ";" + key + "=" + std::visit(AttributeText{}, value);
+  for (const std::int32_t callee : op.functions) text += "@" + std::to_string(callee);
+  return text;
+}
+
+/// All results of `op` become those of `kept`, or none.
+bool merge_into(GraphFunction& function, const Op& op, const Op& kept) {
+  for (std::size_t i = 0; i < op.results.size(); ++i)
+    if (edit::is_output(function, op.results[i]) && edit::is_output(function, kept.results[i])) return false;
+  for (std::size_t i = 0; i < op.results.size(); ++i) edit::redirect(function, op.results[i], kept.results[i]);
+  return true;
+}
+
+}  // namespace
+
+int merge_common_subexpressions(Graph& graph) {
+  int merged = 0;
+  for (GraphFunction& function : graph.functions) {
+    std::map<std::string, std::size_t> seen;
+    std::vector<bool> dead(function.ops.size(), false);
+    for (std::size_t i = 0; i < function.ops.size(); ++i) {
+      if (info(function.ops[i].kind).effect != Effect::pure) continue;
+      const auto [entry, inserted] = seen.emplace(signature(function.ops[i]), i);
+      if (inserted || !merge_into(function, function.ops[i], function.ops[entry->second])) continue;
+      dead[i] = true;
+      ++merged;
+    }
+    std::vector<Op> ops;
+    for (std::size_t i = 0; i < dead.size(); ++i)
+      if (!dead[i]) ops.push_back(std::move(function.ops[i]));
+    function.ops = std::move(ops);
+    edit::drop_unused_values(function);
+  }
+  return merged;
+}
+
+}  // namespace tilesim

@@ -1,0 +1,95 @@
+// What the rules of the kinds share: reading attributes, messages, access maps. Internal to this room.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/graph/kind.hpp"
+
+namespace tilesim::rules {
+
+using Types = std::span<const TensorType* const>;
+using Integers = std::vector<std::int64_t>;
+
+inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+inline std::int64_t rank(const TensorType& type) { return static_cast<std::int64_t>(type.shape.size()); }
+
+/// "function "main", operation "relu" (model.py:12)"
+std::string place_of(const GraphFunction& function, const Op& op);
+/// UserError without a place; infer_results adds it.
+[[noreturn]] void refuse(const std::string& what, const std::string& got = {}, const std::string& expected = {},
+                         const std::string& suggestion = {});
+
+/// Operand and result counts, presence of operands, names, types and allowed values of attributes.
+void check_form(const GraphFunction& function, const Op& op);
+
+// Attributes, checked against the shapes.
+std::int64_t axis(const Op& op, const char* name, std::int64_t rank);
+Integers axes(const Op& op, const char* name, std::int64_t rank);  ///< distinct; {} when absent
+/// `count` integers of at least `low`; all `fallback` when the attribute is absent.
+Integers sized(const Op& op, const char* name, std::int64_t count, std::int64_t fallback, std::int64_t low);
+Integers required_sized(const Op& op, const char* name, std::int64_t count, std::int64_t low);
+Shape shape_attribute(const Op& op);
+bool contains(const Integers& list, std::int64_t value);
+
+// Types.
+bool present(Types operands, std::size_t index);
+void want_float(const TensorType& type, const char* role);
+void want_integer(const TensorType& type, const char* role);
+void want_rank(const TensorType& type, std::int64_t rank, const char* role);
+void want_shape(const TensorType& type, const Shape& shape, const char* role);
+void want_dtype(const TensorType& type, DType dtype, const char* role);
+/// numpy broadcasting to exactly `shape`.
+void want_broadcastable(const TensorType& type, const Shape& shape, const char* role);
+std::int64_t count(const TensorType& type);
+/// f64 stays; narrower floats are computed in f32.
+DType compute_dtype(DType dtype);
+
+/// Extent of a strided window sliding over a padded axis; UserError when the window does not fit.
+std::int64_t window_extent(std::int64_t extent, std::int64_t window, std::int64_t stride, std::int64_t low,
+                           std::int64_t high, std::int64_t dilation, std::int64_t hole);
+
+// Domains.
+AxisAccess along(std::int64_t dim, std::int64_t coefficient = 1);
+Access identity(std::int64_t rank);
+/// Access of an operand that broadcasts numpy-like to `shape`, whose axes are the dims 0..
+Access broadcasted(const Shape& from, const Shape& shape);
+Access data_dependent();
+/// Dims d0, d1, ... over `extents`; accesses are left to the caller.
+Domain over(const Shape& extents);
+Domain elementwise_domain(const Op& op, Types operands, std::span<const TensorType> results);
+/// Every operand may be read as a whole, whatever the result element.
+Domain opaque_domain(const Op& op, Types operands, std::span<const TensorType> results);
+
+// Costs.
+void count_function(Flops& flops, Function function, double elements);
+Flops no_flops(const Op& op, Types operands, std::span<const TensorType> results);
+/// Of a composite kind: those of its expansion.
+Flops expansion_flops(const Op& op, Types operands, std::span<const TensorType> results);
+
+/// How normalize sees its operand. layer, rms: `dims` of x are normalized. group, instance: x [N, C, ...] is read as
+/// [N, groups, C / groups, ...], of which all but the first two axes are normalized.
+struct NormalizeShape {
+  Shape extents;    ///< x's, or the grouped view's
+  Integers dims;    ///< normalized axes of `extents`
+  Shape parameter;  ///< shape of scale and bias
+  Shape moments;    ///< shape of the results mean and rstd
+};
+NormalizeShape normalize_shape(const Op& op, const TensorType& x);
+
+AttributeInfo optional(std::string name, AttributeType type, std::vector<std::string> allowed = {});
+AttributeInfo required(std::string name, AttributeType type, std::vector<std::string> allowed = {});
+
+// One per family; kind.cpp puts the table together.
+void add_products(std::vector<KindInfo>& table);
+void add_vector(std::vector<KindInfo>& table);
+void add_windows(std::vector<KindInfo>& table);
+void add_indexing(std::vector<KindInfo>& table);
+void add_movement(std::vector<KindInfo>& table);
+void add_composite(std::vector<KindInfo>& table);
+void add_functions(std::vector<KindInfo>& table);
+
+}  // namespace tilesim::rules

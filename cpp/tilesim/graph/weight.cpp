@@ -1,0 +1,180 @@
+// Elements of weights: held, made from a counter, or read from a file.
+#include <bit>
+#include <cstring>
+#include <fstream>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/graph/graph.hpp"
+
+namespace tilesim {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files hold little-endian elements");
+
+/// Finalizer of SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators").
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t hash(const std::string& text) {  // FNV-1a
+  std::uint64_t value = 1469598103934665603U;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return value;
+}
+
+/// Floats: uniform in offset ± scale. Integers: -4 to 4 (unsigned: 0 to 7). bool: one bit.
+Array random_array(const Weight& weight, const std::string& name) {
+  const std::uint64_t stream = mix(mix(static_cast<std::uint64_t>(weight.seed)) ^ hash(name));
+  const auto bits_at = [&](std::int64_t i) {
+    return mix(stream + static_cast<std::uint64_t>(i) * 0xd1342543de82ef95U);
+  };
+  const auto number = [&](std::int64_t i) {
+    return weight.offset + weight.scale * (static_cast<double>(bits_at(i) >> 11) * 0x1p-52 - 1);
+  };
+  const DType dtype = weight.type.dtype;
+  const bool floating = is_float(dtype) || dtype_class(dtype) == DTypeClass::complex;
+  if (dtype == DType::f32) {
+    Array values(dtype, weight.type.shape);
+    for (std::int64_t i = 0; i < values.size(); ++i) values.as<float>()[i] = static_cast<float>(number(i));
+    return values;
+  }
+  Array values(floating ? DType::f64 : DType::i64, weight.type.shape);
+  const bool is_signed = dtype_class(dtype) == DTypeClass::signed_integer;
+  for (std::int64_t i = 0; i < values.size(); ++i) {
+    if (floating) {
+      values.as<double>()[i] = number(i);
+    } else {
+      const std::uint64_t range = dtype == DType::boolean ? 2 : is_signed ? 9 : 8;
+      values.as<std::int64_t>()[i] = static_cast<std::int64_t>((bits_at(i) >> 1) % range) - (is_signed ? 4 : 0);
+    }
+  }
+  return values.to(dtype);
+}
+
+class WeightFile {
+ public:
+  WeightFile(const Weight& weight, const std::string& name)
+      : weight_(weight), name_(name), file_(weight.path, std::ios::binary) {
+    if (!file_) fail("the file of a weight cannot be read", {}, {});
+  }
+
+  Array read() {
+    if (weight_.path.ends_with(".npy"))
+      skip_numpy_header();
+    else
+      file_.seekg(weight_.byte_offset);
+    Array array(weight_.type.dtype, weight_.type.shape);
+    file_.read(reinterpret_cast<char*>(array.bytes()), array.nbytes());
+    if (file_.gcount() != array.nbytes())
+      fail("the file of a weight is too short", std::to_string(file_.gcount()) + " bytes",
+           std::to_string(array.nbytes()) + " bytes for " + to_string(weight_.type));
+    return array;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& wanted) const {
+    throw UserError({what, "weight \"" + name_ + "\", file " + weight_.path, got, wanted, {}});
+  }
+
+  /// NumPy enhancement proposal 1: magic, version, header length, and a Python dictionary as text.
+  void skip_numpy_header() {
+    char head[10];
+    file_.read(head, sizeof head);
+    if (file_.gcount() != sizeof head || std::memcmp(head, "\x93NUMPY", 6) != 0)
+      fail("not a .npy file", {}, "the NumPy array format");
+    std::uint32_t length = 0;
+    const bool wide = head[6] >= 2;
+    if (wide) {
+      char more[2];
+      file_.read(more, 2);
+      std::memcpy(&length, head + 8, 2);
+      std::uint16_t high = 0;
+      std::memcpy(&high, more, 2);
+      length |= static_cast<std::uint32_t>(high) << 16;
+    } else {
+      std::memcpy(&length, head + 8, 2);
+    }
+    if (length > (1U << 20)) fail("the header of a .npy file is too long", std::to_string(length), "at most 1 MiB");
+    std::string header(length, ' ');
+    file_.read(header.data(), length);
+    if (file_.gcount() != length) fail("a .npy file ends in its header", {}, {});
+    check_header(header);
+  }
+
+  static std::string value_of(const std::string& header, const std::string& key) {
+    const std::size_t at = header.find("'" + key + "':");
+    if (at == std::string::npos) return {};
+    const std::size_t begin = header.find_first_not_of(' ', at + key.size() + 3);
+    if (begin == std::string::npos) return {};
+    const std::size_t end = header.find(header[begin] == '(' ? ')' : ',', begin);
+    return end == std::string::npos ? std::string() : header.substr(begin, end - begin);
+  }
+
+  void check_header(const std::string& header) const {
+    if (value_of(header, "fortran_order") != "False")
+      fail("a .npy file must be in row-major order", value_of(header, "fortran_order"), "fortran_order False");
+    std::string shape = value_of(header, "shape"), wanted;
+    std::erase_if(shape, [](char c) { return c == ' ' || c == '('; });
+    if (shape.ends_with(',')) shape.pop_back();
+    for (const std::int64_t extent : weight_.type.shape) wanted += (wanted.empty() ? "" : ",") + std::to_string(extent);
+    if (shape != wanted) fail("a .npy file has another shape", "[" + shape + "]", to_string(weight_.type.shape));
+    std::string descr = value_of(header, "descr");
+    std::erase_if(descr, [](char c) { return c == '\''; });
+    if (!names_dtype(descr)) fail("a .npy file has another dtype", descr, std::string(name(weight_.type.dtype)));
+  }
+
+  /// ml_dtypes arrays are saved as raw bytes ("V2", "V1").
+  bool names_dtype(const std::string& descr) const {
+    const DType dtype = weight_.type.dtype;
+    if (descr.size() < 3 || descr[0] == '>') return false;
+    const std::string width = std::to_string(host_bytes(dtype)), code = descr.substr(1);
+    switch (dtype) {
+      case DType::f64:
+      case DType::f32:
+      case DType::f16:
+        return code == "f" + width;
+      case DType::c64:
+        return code == "c" + width;
+      case DType::boolean:
+        return code == "b1";
+      default:
+        break;
+    }
+    if (is_integer(dtype) && bits(dtype) >= 8)
+      return code == (dtype_class(dtype) == DTypeClass::signed_integer ? "i" : "u") + width;
+    return code == "V" + width;
+  }
+
+  const Weight& weight_;
+  const std::string& name_;
+  std::ifstream file_;
+};
+
+}  // namespace
+
+Array Weight::load(const std::string& name) const {
+  switch (source) {
+    case Source::random:
+      return random_array(*this, name);
+    case Source::file:
+      return WeightFile(*this, name).read();
+    case Source::data:
+      break;
+  }
+  if (data.empty() && element_count(type.shape) > 0)
+    throw UserError({"a weight has no data", "weight \"" + name + "\"", {}, to_string(type), {}});
+  if (data.dtype() != type.dtype || data.shape() != type.shape)
+    throw UserError({"the data of a weight have another type",
+                     "weight \"" + name + "\"",
+                     to_string(TensorType{data.dtype(), data.shape()}),
+                     to_string(type),
+                     {}});
+  return data;
+}
+
+}  // namespace tilesim

@@ -1,0 +1,162 @@
+#include "tilesim/machine/machine.hpp"
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/machine/settings.hpp"
+
+namespace tilesim {
+
+namespace {
+
+/// The settings below `prefix`, split at the first dot: sections hold further objects.
+void read_section(Machine& machine, const Json& json, const std::string& prefix) {
+  std::vector<std::string> known;
+  for (const Setting& setting : machine_settings()) {
+    if (setting.path.compare(0, prefix.size(), prefix) != 0) continue;
+    const std::string rest = setting.path.substr(prefix.size());
+    const std::string key = rest.substr(0, rest.find('.'));
+    if (known.empty() || known.back() != key) known.push_back(key);
+  }
+  for (const auto& [key, value] : json.members()) {
+    const std::string path = prefix + key;
+    bool section = false;
+    const Setting* found = nullptr;
+    for (const Setting& setting : machine_settings()) {
+      if (setting.path == path) found = &setting;
+      section |= setting.path.compare(0, path.size() + 1, path + ".") == 0;
+    }
+    if (found) {
+      // {"value": ..., "source": "..."} says where the number comes from.
+      const bool sourced = value.is_object() && value.find("value");
+      if (sourced) {
+        ObjectReader reader(value);
+        found->set(machine, reader.required("value"));
+        machine.sources[path] = reader.string("source");
+        reader.finish();
+      } else {
+        found->set(machine, value);
+      }
+    } else if (section) {
+      read_section(machine, value, path + ".");
+    } else {
+      throw UserError({"unknown setting", value.place(), "'" + path + "'", join(known), nearest(key, known)});
+    }
+  }
+}
+
+void check_machine(const Machine& machine, const Json& json) {
+  if (machine.memory.bytes_per_second <= 0) json.fail("the setting memory.bandwidth is missing");
+  if (machine.core.array.count > 0 && machine.core.array.rates.empty()) json.fail("the setting core.array.rates is missing", "{\"f32\": 1.0, ...}");
+}
+
+}  // namespace
+
+Machine Machine::from_json(const Json& json) {
+  ObjectReader reader(json);
+  if (reader.string("schema") != "tilesim.machine") json.at("schema").fail("not a machine file", "\"tilesim.machine\"");
+  if (reader.integer("version", 1, 1000000) != 1) json.at("version").fail("written by a newer Tilesim", "version 1");
+  Machine machine;
+  machine.name = reader.string("name");
+  machine.description = reader.string_or("description", "");
+  for (const char* section : {"core", "network", "memory", "layout", "energy"})
+    if (const Json* body = reader.optional(section)) read_section(machine, *body, std::string(section) + ".");
+  if (const Json* lowering = reader.optional("lowering")) machine.lowering = *lowering;
+  if (const Json* sources = reader.optional("sources"))
+    for (const auto& [path, source] : sources->members()) {
+      bool known = false;
+      for (const Setting& setting : machine_settings()) known |= setting.path == path;
+      if (!known) source.fail("a source for a setting that does not exist: '" + path + "'");
+      machine.sources[path] = source.as_string();
+    }
+  reader.finish();
+  check_machine(machine, json);
+  return machine;
+}
+
+Machine Machine::read_file(const std::string& path) { return from_json(Json::read_file(path)); }
+
+namespace {
+
+void put(Json& object, const std::string& path, Json value) {
+  const std::size_t dot = path.find('.');
+  if (dot == std::string::npos) {
+    object.set(path, std::move(value));
+    return;
+  }
+  const std::string key = path.substr(0, dot);
+  Json inner = object.find(key) ? *object.find(key) : Json::object();
+  put(inner, path.substr(dot + 1), std::move(value));
+  object.set(key, std::move(inner));
+}
+
+}  // namespace
+
+Json Machine::to_json() const {
+  Json json = Json::object();
+  json.set("schema", "tilesim.machine");
+  json.set("version", 1);
+  json.set("name", name);
+  json.set("description", description);
+  for (const Setting& setting : machine_settings()) put(json, setting.path, setting.get(*this));
+  if (!lowering.is_null()) json.set("lowering", lowering);
+  Json origins = Json::object();
+  for (const auto& [path, source] : sources) origins.set(path, source);
+  json.set("sources", std::move(origins));
+  return json;
+}
+
+Machine Machine::replace(const std::map<std::string, Json>& changes) const {
+  Machine result = *this;
+  std::vector<std::string> known;
+  for (const Setting& setting : machine_settings()) known.push_back(setting.path);
+  for (const auto& [path, value] : changes) {
+    const Setting* found = nullptr;
+    for (const Setting& setting : machine_settings())
+      if (setting.path == path) found = &setting;
+    if (!found) throw UserError({"unknown setting", {}, "'" + path + "'", join(known), nearest(path, known)});
+    try {
+      found->set(result, value);
+    } catch (const UserError& error) {
+      throw UserError({error.parts().what, path, error.parts().value, error.parts().allowed, error.parts().suggestion});
+    }
+    result.sources[path] = "replaced by the user";
+  }
+  return result;
+}
+
+std::string Machine::hash() const {
+  Json json = to_json();
+  json.set("sources", Json());
+  json.set("description", "");
+  return hash_text(json.dump());
+}
+
+double Device::matrix_flops_per_second(DType dtype) const {
+  const auto found = matrix_rates.find(dtype);
+  return found == matrix_rates.end() ? 0 : found->second;
+}
+
+double Device::vector_flops_per_second(DType dtype) const {
+  const auto found = vector_rates.find(dtype);
+  return found == vector_rates.end() ? 0 : found->second;
+}
+
+Device Device::from_machine(const Machine& machine) {
+  Device device;
+  device.name = machine.name;
+  const double clock = static_cast<double>(machine.core.clock.hertz), cores = static_cast<double>(machine.core.count);
+  const ArraySpec& array = machine.core.array;
+  const double cells = static_cast<double>(array.count * array.rows * array.columns);
+  for (const auto& [dtype, rate] : array.rates) device.matrix_rates[dtype] = 2 * cells * rate * clock * cores;
+  const VectorSpec& vector = machine.core.vector;
+  for (int i = 0; i < dtype_count; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (!vector.dtypes.empty() && !vector.dtypes.count(dtype)) continue;
+    const double packed = vector.packs_narrow && bits(dtype) < 32 ? 32.0 / std::max(8, bits(dtype)) : bits(dtype) > 32 ? 0.5 : 1.0;
+    device.vector_rates[dtype] = static_cast<double>(vector.lanes * vector.sublanes * vector.issue) / vector.simple * packed * clock * cores;
+  }
+  device.memory_bytes_per_second = static_cast<double>(machine.memory.bytes_per_second);
+  device.kernel_seconds = static_cast<double>(machine.core.kernel_launch_cycles) / clock;
+  return device;
+}
+
+}  // namespace tilesim

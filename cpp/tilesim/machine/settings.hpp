@@ -1,0 +1,32 @@
+// Every setting of a machine, declared once: parser, schema, documentation and search space follow from this table.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tilesim/machine/machine.hpp"
+
+namespace tilesim {
+
+enum class SettingUnit : std::uint8_t { count, flag, ratio, text, frequency, bytes, bandwidth, duration, energy };
+
+struct Setting {
+  std::string path;          ///< "core.array.rows"
+  SettingUnit unit;
+  double low, high;          ///< in base units; text and flag: unused
+  std::string description;
+  std::vector<std::string> allowed;                        ///< of a text
+  std::function<Json(const Machine&)> get;                 ///< as written in a file
+  std::function<void(Machine&, const Json&)> set;          ///< parses and checks; UserError with the place
+};
+
+const std::vector<Setting>& machine_settings();
+/// Unit as users read it: "Hz", "bytes", ...
+std::string unit_name(SettingUnit unit);
+/// JSON schema of a machine file.
+Json machine_schema();
+/// Markdown table: setting, unit, range, default, description.
+std::string machine_documentation();
+
+}  // namespace tilesim

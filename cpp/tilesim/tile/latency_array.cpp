@@ -1,0 +1,86 @@
+// Closed forms of systolic arrays. Formulas of fill and drain: SCALE-Sim (weight, output and input stationary), arXiv 1811.02883.
+#include <algorithm>
+#include <cmath>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/tile/latency.hpp"
+
+namespace tilesim {
+
+namespace {
+
+/// Cycles that `rows` operand rows take to stream when the array needs 1/rate cycles per row.
+std::int64_t stretched(std::int64_t rows, double rate) {
+  if (rate == 1.0) return rows;
+  const auto milli = static_cast<std::int64_t>(std::llround(1000.0 / rate));
+  return ceil_div(rows * milli, 1000);
+}
+
+/// Weight stationary: each tile of the resident operand is loaded, then the moving rows stream through.
+TileLatency weight_stationary(const ArraySpec& array, const Descriptor& d, const History& history, double rate) {
+  const std::int64_t moving = d.stationary_a ? d.n : d.m, across = d.stationary_a ? d.m : d.n;
+  const std::int64_t tiles = d.batch * d.k_outer * ceil_div(d.k, array.rows) * ceil_div(across, array.columns);
+  const std::int64_t load = ceil_div(std::min(array.rows, round_up(d.k, array.weight_rows_per_cycle)), array.weight_rows_per_cycle);
+  const std::int64_t full_load = ceil_div(array.rows, array.weight_rows_per_cycle);
+  const std::int64_t stream = stretched(moving, rate);
+  const std::int64_t fill = array.rows + array.columns - 2;  // skew in and out of the array
+  TileLatency latency;
+  if (array.weight_double_buffer) {
+    // The next tile's weights load while the present rows stream; neither may be shorter than the other.
+    latency.busy = tiles * std::max(stream, full_load);
+    latency.limit = stream >= full_load ? "rows" : "weights";
+    const bool hidden = history.weights_resident || history.pipelined;
+    latency.done = latency.busy + fill + (hidden ? 0 : load);
+    latency.busy += hidden ? 0 : load;
+  } else {
+    // Load, stream and drain follow each other for every tile.
+    latency.busy = tiles * (full_load + stream + fill);
+    latency.done = latency.busy;
+    latency.limit = stream >= full_load ? "rows" : "weights";
+  }
+  latency.weights_consumed = std::max<std::int64_t>(0, latency.busy - stream);
+  latency.consumed = latency.busy;
+  latency.first = std::min(latency.done, load + fill + 1);
+  return latency;
+}
+
+/// Output stationary: sums stay in the cells while k streams; then they are shifted out.
+TileLatency output_stationary(const ArraySpec& array, const Descriptor& d, double rate) {
+  const std::int64_t tiles = d.batch * ceil_div(d.m, array.rows) * ceil_div(d.n, array.columns);
+  const std::int64_t stream = stretched(d.k * d.k_outer, rate);
+  const std::int64_t rows = std::min(d.m, array.rows);
+  TileLatency latency;
+  latency.busy = tiles * (stream + 2 * array.rows + array.columns - 2);
+  if (array.weight_double_buffer) latency.busy = tiles * std::max(stream, rows) + array.rows + array.columns - 2;
+  latency.done = latency.busy;
+  latency.weights_consumed = latency.consumed = std::max<std::int64_t>(0, latency.busy - rows);
+  latency.first = std::min(latency.done, stream + array.rows + array.columns - 2);
+  latency.limit = "k";
+  return latency;
+}
+
+}  // namespace
+
+TileLatency array_latency(const Machine& machine, const Descriptor& d, const History& history) {
+  const ArraySpec& array = machine.core.array;
+  const auto rate = array.rates.find(d.dtype);
+  if (rate == array.rates.end() || rate->second <= 0) {
+    std::vector<std::string> allowed;
+    for (const auto& [dtype, value] : array.rates)
+      if (value > 0) allowed.emplace_back(name(dtype));
+    throw Unsupported({"the arrays of " + machine.name + " do not multiply this type", {}, std::string(name(d.dtype)), join(allowed), "convert the operands first"});
+  }
+  if (d.m <= 0 || d.n <= 0 || d.batch <= 0) return {};
+  Descriptor work = d;
+  work.k = std::max<std::int64_t>(1, d.k);
+  work.k_outer = std::max<std::int64_t>(1, d.k_outer);
+  switch (array.dataflow) {
+    case Dataflow::weight_stationary: return weight_stationary(array, work, history, rate->second);
+    case Dataflow::output_stationary: return output_stationary(array, work, rate->second);
+    case Dataflow::input_stationary: work.stationary_a = !work.stationary_a; return weight_stationary(array, work, history, rate->second);
+  }
+  return {};
+}
+
+}  // namespace tilesim
