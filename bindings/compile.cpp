@@ -20,10 +20,10 @@ tilesim::program::Program compile_graph(const tilesim::Graph& graph, const tiles
     target.order = nest["order"].cast<std::vector<int>>();
     target.depths = nest["depths"].cast<std::vector<std::int64_t>>();
   }
-  SignalGuard guard;
-  options.cancel = &guard.token();
-  py::gil_scoped_release release;
-  return tilesim::compile(graph, machine, options);
+  return tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
+    options.cancel = &token;
+    return tilesim::compile(graph, machine, options);
+  });
 }
 
 }  // namespace

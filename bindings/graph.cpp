@@ -83,6 +83,47 @@ py::list operations(const Graph& graph, const std::string& name) {
   return result;
 }
 
+py::object axes_of(const Access& access) {
+  if (!access.affine) return py::none();
+  py::list axes;
+  for (const AxisAccess& axis : access.axes) {
+    std::vector<std::pair<int, std::int64_t>> terms;
+    for (const AxisAccess::Term& term : axis.terms) terms.emplace_back(term.dim, term.coefficient);
+    py::dict entry;
+    entry["terms"] = terms;
+    entry["constant"] = axis.constant;
+    entry["divisor"] = axis.divisor;
+    entry["may_leave"] = axis.may_leave;
+    axes.append(entry);
+  }
+  return axes;
+}
+
+py::dict domain_of(const Graph& graph, const std::string& operation, const std::string& name) {
+  const GraphFunction& function = function_of(graph, name);
+  const auto op = std::ranges::find(function.ops, operation, &Op::name);
+  if (op == function.ops.end()) {
+    std::vector<std::string> names;
+    for (const Op& other : function.ops) names.push_back(other.name);
+    throw UserError({"the operation does not exist",
+                     "function \"" + function.name + "\"",
+                     "'" + operation + "'",
+                     {},
+                     nearest(operation, names)});
+  }
+  const Domain nest = domain(function, *op);
+  py::list operands, results;
+  for (const Access& access : nest.operands) operands.append(axes_of(access));
+  for (const Access& access : nest.results) results.append(axes_of(access));
+  py::dict result;
+  result["names"] = nest.names;
+  result["extents"] = nest.extents;
+  result["reduction"] = nest.reduction;
+  result["operands"] = operands;
+  result["results"] = results;
+  return result;
+}
+
 std::string shown(const Graph& graph) {
   std::size_t count = 0;
   for (const GraphFunction& function : graph.functions) count += function.ops.size();
@@ -177,6 +218,10 @@ void bind_graph(py::module_& module) {
            "Operations of a function (main by default): name, kind, operands, results, attributes, functions, source, "
            "flops "
            "by unit, compulsory bytes.")
+      .def("domain", &domain_of, py::arg("operation"), py::arg("function") = "",
+           "Loop nest of one operation: names, extents and reduction of the dims, and per operand and result its axes "
+           "as "
+           "sums of (dim, coefficient) (None: not affine). Raises UserError for an unknown name.")
       .def(
           "weights",
           [](const Graph& graph) {
@@ -215,7 +260,9 @@ void bind_graph(py::module_& module) {
           py::arg("kinds") = std::vector<std::string>{},
           "Replaces composite operations (all, or those of `kinds`) by primitives; returns the number.")
       .def("inline_calls", &inline_calls, "Replaces calls by the callee's operations; returns the number of calls.")
-      .def("__eq__", [](const Graph& a, const Graph& b) { return a.to_json() == b.to_json(); })
+      .def(
+          "equals", [](const Graph& a, const Graph& b) { return a.to_json() == b.to_json(); }, py::arg("other"),
+          "Whether both have the same JSON form.")
       .def("__repr__", &shown);
 }
 

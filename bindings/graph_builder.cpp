@@ -219,6 +219,9 @@ void bindings::bind_builder(py::module_& module) {
       .def(
           "finish", [](PyBuilder& self) { self.builder.finish(); },
           "Makes this function the graph's entry and checks the graph.");
+  module.def(
+      "function_arity", [](const std::string& name) { return info(parse_function(name)).arity; }, py::arg("name"),
+      "Number of operands of an elementwise function. Raises UserError for an unknown one.");
   module.def("kinds", &kind_table,
              "The kinds of operations: operands, attributes with type and allowed values, results.");
 }

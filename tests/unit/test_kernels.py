@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import signal
+import time
 
 import hypothesis
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+
 from tilesim import _core
 
 
@@ -719,3 +722,22 @@ def test_complex_arithmetic_is_unsupported():
     assert np.array_equal(run("reverse", x, dims=[0]), x)
     with pytest.raises(_core.Unsupported, match="c64"):
         run("elementwise", x, x, function="add")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+def test_ctrl_c_stops_a_long_product():
+    a = np.ones((4096, 4096), np.float32)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    start = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run("contract", a, a, a_batch=[], b_batch=[], a_contract=[1], b_contract=[0], dtype="f32")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - start < 1.0
+
+
+def test_numerics_names_are_checked():
+    with pytest.raises(_core.UserError, match="multiply"):
+        run("softmax", np.zeros(3, np.float32), dim=0, numerics={"multipli": "bf16"})

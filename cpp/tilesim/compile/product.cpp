@@ -368,7 +368,7 @@ program::Scope ProductLowering::lower() {
   for (int op : kernel_.ops) operations += (operations.empty() ? "" : "+") + context_.function.ops[static_cast<std::size_t>(op)].name;
   scope_.operation = operations;
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
-  scope_.barrier = context_.machine.core.kernel_barrier;
+  scope_.barrier = true;
   keep_reduced_columns_whole();
   choose_split();
   for (int i = 0; i < 2; ++i) make_operand(i);

@@ -18,7 +18,10 @@ Builder::Builder(Graph& graph, const std::string& name) : graph_(graph), functio
     graph.functions.back().name = name;
   }
   for (const Value& value : body().values) used_[value.name] = 0;
-  for (const Op& op : body().ops) used_[op.name] = 0;
+  for (const Op& op : body().ops) {
+    used_[op.name] = 0;
+    if (op.kind == Kind::constant) weights_.emplace(op.attributes.text("reference"), op.results[0]);
+  }
 }
 
 std::string Builder::fresh(const std::string& stem) {
@@ -48,11 +51,10 @@ ValueId Builder::weight(const std::string& name, Weight weight) {
                      to_string(weight.type),
                      to_string(found->second.type),
                      {}});
-  for (const Op& op : body().ops)
-    if (op.kind == Kind::constant && op.attributes.text("reference") == name) return op.results[0];
+  if (const auto known = weights_.find(name); known != weights_.end()) return known->second;
   Attributes attributes;
   attributes.set("reference", name);
-  return op(Kind::constant, {}, std::move(attributes), name)[0];
+  return weights_[name] = op(Kind::constant, {}, std::move(attributes), name)[0];
 }
 
 ValueId Builder::scalar(double value, DType dtype) {

@@ -42,7 +42,8 @@ class Builder {
 
   Graph& graph_;
   std::int32_t function_;
-  std::map<std::string, int> used_;
+  std::map<std::string, int> used_;         ///< names, with the last number that made one unique
+  std::map<std::string, ValueId> weights_;  ///< values of the constant operations by weight
 };
 
 }  // namespace tilesim

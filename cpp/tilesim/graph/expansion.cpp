@@ -171,12 +171,16 @@ void adopt(GraphFunction& function, std::size_t first, const Op& op, const std::
 int expand(Graph& graph, const std::function<bool(const Op&)>& which) {
   int changed = 0;
   for (std::size_t f = 0; f < graph.functions.size(); ++f) {
-    Builder builder(graph, graph.functions[f].name);
     GraphFunction& function = graph.functions[f];
+    const auto chosen = [&](const Op& op) { return info(op.kind).composite && (!which || which(op)); };
+    if (std::ranges::none_of(function.ops, chosen)) continue;
+    // Constants first: the builder uses those that exist, wherever they are.
+    std::ranges::stable_partition(function.ops, [](const Op& op) { return op.kind == Kind::constant; });
+    Builder builder(graph, function.name);
     std::vector<Op> ops = std::move(function.ops);
     function.ops.clear();
     for (Op& op : ops) {
-      if (!info(op.kind).composite || (which && !which(op))) {
+      if (!chosen(op)) {
         function.ops.push_back(std::move(op));
         continue;
       }

@@ -7,8 +7,8 @@
 //                 "outputs": ["value"], "aliases": [{"output": 0, "input": 1}]}],
 //  "weights": {"name": {"dtype", "shape", "source": "random" | "data" | "file", ..}}}
 //
-// May be left out: name and version of nothing; main (the last function), operands, results and their types (inferred),
-// attributes, functions, source, aliases, weights. Results without a name are called as the operation, then name.1,
+// May be left out: name, main (the last function), inputs, operands, results or their types (inferred), attributes,
+// functions, source, aliases, weights. Results without a name are called as the operation, then name.1,
 // name.2.
 #pragma once
 

@@ -1,46 +1,60 @@
 // Kinds of operations, each declared once: operands, attributes, shape and cost rules, iteration domain with access
 // maps.
 //
-// Meaning of the kinds (x: first operand; "dims" are axes >= 0; [..] optional):
-//  contract(a, b, [bias])      a_batch, b_batch, a_contract, b_contract: integers; dtype: result type. Result dims:
-//  batch, free dims
-//                              of a, free dims of b, in that order. bias broadcasts numpy-like to the result.
-//  convolution(x, w, [bias])   x_labels "NCHW"/"NHWC"/"NCW"/"NCDHW".., w_labels "OIHW".., y_labels; strides, pads (low,
-//  high per spatial axis,
-//                              interleaved, may be negative), window_dilation, input_dilation (interior zeros), groups,
-//                              batch_groups; dtype. bias[O]. Spatial letters are matched by name between labels.
-//                              Cross-correlation (no kernel flip).
-//  elementwise(...)            function (name in functions.hpp). Operands broadcast numpy-like. Same dtype for all but
-//  select's condition (bool).
-//                              Result dtype: bool for predicates, else the operands'.
-//  convert(x)                  dtype, rounding "nearest_even"|"toward_zero", overflow "ieee"|"saturate".   bitcast(x)
-//  dtype (same bits). reduce(x)                   dims, combiner
-//  add|multiply|maximum|minimum|logical_and|logical_or|mean|argmax|argmin, keep_dims (false), dtype (result;
-//                              default x's, i64 for arg*). First index wins ties.
-//  cumulative(x)               dim, combiner add|multiply|maximum|minimum, reverse, exclusive.
-//  window_reduce(x)            window, strides, pads (2*rank interleaved), window_dilation: one entry per axis of x;
-//  combiner add|maximum|minimum|multiply.
-//                              Padding contributes the combiner's neutral element.
-//  gather(x, indices)          StableHLO: offset_dims, collapsed_slice_dims, start_index_map, index_vector_dim,
-//  slice_sizes; mode clip|fill|error. embedding(table, ids)       table[V, D], ids any integer shape -> ids.shape +
-//  [D]; padding_index (-1: none; that row reads as zero). dynamic_slice(x, s0, s1..)  sizes; one i32/i64 scalar per
-//  axis, clamped into range. dynamic_update(x, u, s0..)  result is x with u written at the (clamped) start; costs the
-//  written part. reshape(x) shape · transpose(x) permutation (result axis i is x's axis permutation[i]) · broadcast(x)
-//  shape, dims (x axis -> result axis) slice(x) start, limit, stride · reverse(x) dims · pad(x, [value]) low, high,
-//  interior; mode constant|edge|reflect; default value 0 concat(...) dim · copy(x) · iota() shape, dtype, dim ·
-//  constant() reference softmax(x) dim · log_softmax(x) dim     (any row is shifted by its maximum; computed in f32 or
-//  wider) normalize(x, [scale], [bias])  mode layer|rms|group|instance; dims (layer, rms: normalized axes, scale/bias
-//  have their shape);
-//                              groups (group: x is N, C, ...; scale/bias [C]); epsilon. Results y, [mean, rstd] (as
-//                              many as listed).
-//  batch_norm(x, scale, bias, mean, variance)  feature_dim, epsilon (inference).
-//  attention(q, k, v, [mask])  q[B, H, S, D], k[B, G, T, D], v[B, G, T, E], H a multiple of G; mask broadcastable to
-//  [B, H, S, T], bool (true: keep) or
-//                              float (added); scale (default 1/sqrt(D)), causal, causal_offset (key t visible to query
-//                              s iff t <= s + offset; default T - S), window (0: none; else t > s + offset - window),
-//                              soft_cap (0: none), masked_row "zero"|"nan".
-//  call(...) / fused(...)      functions[0] is the callee; operands are its inputs, results its outputs. fused: one
-//  kernel on the machine; attribute "role".
+// Meaning of the kinds. x is the first operand, [..] optional, "dims" are axes >= 0. A name and its values in quotes is
+// a text attribute.
+//
+// contract(a, b, [bias])
+//     a_batch, b_batch, a_contract, b_contract: axes, paired in order; default none. dtype of the result; default that
+//     of a, or i32 for integers narrower than 32 bits. Result axes: batch, free axes of a, free axes of b, in that
+//     order. bias broadcasts numpy-like to the result.
+// convolution(x, w, [bias])
+//     x_labels and y_labels "NCHW", "NHWC", "NCW", "NCDHW", ..; w_labels "OIHW", ..: spatial letters are matched by
+//     name. strides, pads (low, high per spatial axis, interleaved, may be negative), window_dilation, input_dilation
+//     (interior zeros), groups, batch_groups, dtype. bias[O]. Cross-correlation: the window is not flipped.
+// elementwise(..)
+//     function: a name of functions.hpp. Operands broadcast numpy-like and have one dtype (select: the condition is
+//     bool). Result dtype: bool for predicates, else the operands'.
+// convert(x)     dtype, rounding "nearest_even" | "toward_zero", overflow "ieee" | "saturate"
+// bitcast(x)     dtype of the same width
+// reduce(x)
+//     dims, combiner "add" | "multiply" | "maximum" | "minimum" | "logical_and" | "logical_or" | "mean" | "argmax" |
+//     "argmin", keep_dims (false), dtype of the result (default x's, i64 for arg*). The first index wins ties.
+// cumulative(x)  dim, combiner "add" | "multiply" | "maximum" | "minimum", reverse, exclusive
+// window_reduce(x)
+//     window, strides, window_dilation: one entry per axis of x; pads: two, not negative; combiner "add" | "maximum" |
+//     "minimum" | "multiply". Padding contributes the combiner's neutral element.
+// gather(x, indices)
+//     As StableHLO's: offset_dims, collapsed_slice_dims, start_index_map, index_vector_dim, slice_sizes; mode "clip" |
+//     "fill" | "error".
+// embedding(table[V, D], ids)
+//     ids of any integer shape -> ids.shape + [D]; padding_index (-1: none; that row reads as zero)
+// dynamic_slice(x, s0, s1, ..)      sizes; one integer scalar per axis, clamped into range
+// dynamic_update(x, u, s0, s1, ..)  x with u written at the clamped start; costs the written part
+// reshape(x)     shape
+// transpose(x)   permutation: result axis i is x's axis permutation[i]
+// broadcast(x)   shape, dims: result axis of each axis of x
+// slice(x)       start, limit, stride
+// reverse(x)     dims
+// pad(x, [value])  low, high, interior; mode "constant" | "edge" | "reflect"; value 0 by default
+// concat(..)     dim
+// copy(x)        layout: the copy is there to change the layout in memory, and never a no-op
+// iota()         shape, dtype, dim
+// constant()     reference: name of a weight
+// softmax(x), log_softmax(x)
+//     dim. Every row is shifted by its maximum; computed in f32 or wider. A row of -inf gives NaN.
+// normalize(x, [scale], [bias]) -> y, [mean, [rstd]]
+//     mode "layer" | "rms" | "group" | "instance"; epsilon. layer, rms: dims are normalized; scale and bias have their
+//     shape; mean and rstd have x's with 1 there. group: groups; x is [N, C, ..], scale and bias [C], mean and rstd
+//     [N, groups] ([N, C] for instance). mean and rstd are f32, or f64 for f64; the mean of rms is zero.
+// batch_norm(x, scale, bias, mean, variance)  feature_dim, epsilon (inference)
+// attention(q[B, H, S, D], k[B, G, T, D], v[B, G, T, E], [mask])
+//     H is a multiple of G. mask broadcasts to [B, H, S, T]; bool (true: keep) or float (added). scale (1 / sqrt(D)),
+//     causal, causal_offset (key t is visible to query s iff t <= s + offset; default T - S), window (0: none; else
+//     t > s + offset - window), soft_cap (0: none), masked_row "zero" | "nan".
+// call(..), fused(..)
+//     functions[0] is the callee; operands are its inputs, results its outputs. fused: one kernel on the machine. role:
+//     free text.
 #pragma once
 
 #include <array>

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/base/units.hpp"
 #include "tilesim/graph/rules.hpp"
 
 namespace tilesim::rules {
@@ -111,11 +112,10 @@ Domain reverse_domain(const Op& op, Types operands, Results results) {
   return domain;
 }
 
-constexpr std::int64_t any_pad = -(std::int64_t{1} << 40);
-
 std::vector<TensorType> infer_pad(const Op& op, Types operands, const Graph&) {
   const TensorType& x = *operands[0];
-  const Integers low = required_sized(op, "low", rank(x), any_pad), high = required_sized(op, "high", rank(x), any_pad);
+  const Integers low = required_sized(op, "low", rank(x), -largest_setting),
+                 high = required_sized(op, "high", rank(x), -largest_setting);
   const Integers interior = sized(op, "interior", rank(x), 0, 0);
   const bool constant = op.attributes.text("mode", "constant") == "constant";
   if (present(operands, 1)) {
@@ -129,7 +129,10 @@ std::vector<TensorType> infer_pad(const Op& op, Types operands, const Graph&) {
              "no interior and no negative padding");
     if (!constant && x.shape[i] == 0 && low[i] + high[i] > 0)
       refuse("modes edge and reflect have nothing to repeat on axis " + std::to_string(i), to_string(x));
-    result.shape[i] += low[i] + high[i] + std::max<std::int64_t>(0, x.shape[i] - 1) * interior[i];
+    const Int128 extent =
+        static_cast<Int128>(std::max<std::int64_t>(0, x.shape[i] - 1)) * interior[i] + x.shape[i] + low[i] + high[i];
+    if (extent > largest_extent) refuse("the padded axis is too long", to_string(x), "at most 2^62 elements");
+    result.shape[i] = static_cast<std::int64_t>(extent);
     if (result.shape[i] < 0) refuse("negative padding removes more than axis " + std::to_string(i), to_string(x));
   }
   element_count(result.shape);

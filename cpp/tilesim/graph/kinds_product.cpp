@@ -171,7 +171,7 @@ ConvolutionShape convolution_shape(const Op& op, Types operands) {
   result.w = label_axes(op, "w_labels", "OI", result.spatial, operands[1]);
   result.y = label_axes(op, "y_labels", "NC", result.spatial, nullptr);
   result.strides = sized(op, "strides", spatial, 1, 1);
-  result.pads = sized(op, "pads", 2 * spatial, 0, -(std::int64_t{1} << 40));
+  result.pads = sized(op, "pads", 2 * spatial, 0, -largest_setting);
   result.window_dilation = sized(op, "window_dilation", spatial, 1, 1);
   result.input_dilation = sized(op, "input_dilation", spatial, 1, 1);
   result.groups = op.attributes.integer("groups", 1);
@@ -185,7 +185,7 @@ void check_groups(const ConvolutionShape& conv, std::int64_t batch, std::int64_t
     refuse("groups and batch_groups must be positive",
            std::to_string(conv.groups) + " and " + std::to_string(conv.batch_groups), "at least 1");
   if (conv.groups > 1 && conv.batch_groups > 1) refuse("groups and batch_groups cannot both exceed 1");
-  if (channels != in_channels * conv.groups)
+  if (channels % conv.groups != 0 || channels / conv.groups != in_channels)
     refuse("the channels of x do not fit the weights", std::to_string(channels) + " channels",
            std::to_string(in_channels) + " channels per group times " + std::to_string(conv.groups) + " groups");
   if (out_channels % (conv.groups * conv.batch_groups) != 0)

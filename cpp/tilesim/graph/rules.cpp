@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/base/units.hpp"
 
 namespace tilesim::rules {
 
@@ -32,9 +33,9 @@ Integers check_sized(const char* name, const Integers& values, std::int64_t coun
     refuse("attribute '" + std::string(name) + "' has the wrong length", to_string(values),
            std::to_string(count) + " integers");
   for (const std::int64_t value : values)
-    if (value < low)
+    if (value < low || value > largest_setting)
       refuse("attribute '" + std::string(name) + "' is out of range", to_string(values),
-             "integers of at least " + std::to_string(low));
+             "integers from " + std::to_string(low) + " to " + std::to_string(largest_setting));
   return values;
 }
 
@@ -114,12 +115,15 @@ DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DTy
 
 std::int64_t window_extent(std::int64_t extent, std::int64_t window, std::int64_t stride, std::int64_t low,
                            std::int64_t high, std::int64_t dilation, std::int64_t hole) {
-  const std::int64_t holed = extent == 0 ? 0 : (extent - 1) * hole + 1;
-  const std::int64_t padded = holed + low + high, reach = (window - 1) * dilation + 1;
   if (window < 1) refuse("the window is empty", std::to_string(window), "at least 1");
+  const Int128 holed = extent == 0 ? 0 : static_cast<Int128>(extent - 1) * hole + 1;
+  const Int128 padded = holed + low + high, reach = static_cast<Int128>(window - 1) * dilation + 1;
+  if (padded > largest_extent || reach > largest_extent)
+    refuse("a padded or dilated axis is too long", {}, "at most 2^62 elements");
   if (padded < reach)
-    refuse("the window is larger than the padded operand", std::to_string(reach), "at most " + std::to_string(padded));
-  return (padded - reach) / stride + 1;
+    refuse("the window is larger than the padded operand", std::to_string(static_cast<std::int64_t>(reach)),
+           "at most " + std::to_string(static_cast<std::int64_t>(padded)));
+  return static_cast<std::int64_t>((padded - reach) / stride) + 1;
 }
 
 AxisAccess along(std::int64_t dim, std::int64_t coefficient) {

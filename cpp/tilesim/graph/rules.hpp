@@ -26,6 +26,10 @@ std::string place_of(const GraphFunction& function, const Op& op);
 /// Operand and result counts, presence of operands, names, types and allowed values of attributes.
 void check_form(const GraphFunction& function, const Op& op);
 
+/// Bounds of strides, pads and dilations, and of what they make of an axis: sums and products of them fit in 128 bits.
+inline constexpr std::int64_t largest_setting = std::int64_t{1} << 40;
+inline constexpr std::int64_t largest_extent = std::int64_t{1} << 62;
+
 // Attributes, checked against the shapes.
 std::int64_t axis(const Op& op, const char* name, std::int64_t rank);
 Integers axes(const Op& op, const char* name, std::int64_t rank);  ///< distinct; {} when absent

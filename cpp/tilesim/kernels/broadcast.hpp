@@ -54,9 +54,7 @@ class BroadcastReader {
   }
 
  private:
-  struct Loop {
-    std::int64_t extent, stride;
-  };
+  struct Loop { std::int64_t extent, stride; };
 
   std::int64_t row_offset(std::int64_t row) const {
     std::int64_t offset = 0;

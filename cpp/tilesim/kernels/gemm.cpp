@@ -1,5 +1,7 @@
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false in GCC 12's own AVX-512 headers (GCC bug 105593)
+// False alarms in GCC 12's own AVX-512 headers (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
 #include "tilesim/kernels/gemm.hpp"

@@ -62,9 +62,7 @@ Array permuted(const Array& x, const std::vector<std::int64_t>& permutation);
 Array broadcasted(const Array& x, const Shape& shape);
 
 /// A tensor seen as [outer, axis, inner].
-struct AxisView {
-  std::int64_t outer = 1, extent = 1, inner = 1;
-};
+struct AxisView { std::int64_t outer = 1, extent = 1, inner = 1; };
 AxisView axis_view(const Shape& shape, std::int64_t axis);
 
 Results contract(const Call& call);

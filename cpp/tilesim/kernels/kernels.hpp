@@ -14,19 +14,21 @@
 namespace tilesim {
 
 /// Results of one operation. `operands` follow op.operands (empty Array where absent). Products follow `numerics`;
-/// float results are rounded once to the result dtype. Throws Unsupported naming kind and dtype where no meaning exists.
-std::vector<Array> evaluate_op(const Graph& graph, const GraphFunction& function, const Op& op, const std::vector<Array>& operands,
-                               const Numerics& numerics = {});
+/// float results are rounded once to the result dtype. Throws Unsupported naming kind and dtype where no meaning
+/// exists.
+std::vector<Array> evaluate_op(const Graph& graph, const GraphFunction& function, const Op& op,
+                               const std::vector<Array>& operands, const Numerics& numerics = {});
 
 struct EvaluateOptions {
   Numerics numerics;
   CancelToken* cancel = nullptr;
-  /// Called after each operation of the entry function and of inlined calls with its results (for per-operation comparison).
+  /// Called after each operation of the entry function and of inlined calls with its results (for per-operation
+  /// comparison).
   std::function<void(const GraphFunction&, const Op&, const std::vector<Array>&)> observe;
 };
 
-/// Runs the entry function. `inputs` follow its inputs (UserError on a wrong count, dtype or shape); values are freed after
-/// their last use.
+/// Runs the entry function. `inputs` follow its inputs (UserError on a wrong count, dtype or shape); values are freed
+/// after their last use.
 std::vector<Array> evaluate(const Graph& graph, const std::vector<Array>& inputs, const EvaluateOptions& options = {});
 
 /// Whether a kernel exists for the kind (composites may be served by expansion).

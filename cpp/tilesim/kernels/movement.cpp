@@ -45,9 +45,7 @@ void fill(Array& array, const Array& scalar) {
 
 /// The part of one padded axis that comes from the operand: elements [first, first + count), the first one lands at
 /// `to`.
-struct PaddedAxis {
-  std::int64_t first = 0, count = 0, to = 0;
-};
+struct PaddedAxis { std::int64_t first = 0, count = 0, to = 0; };
 PaddedAxis padded_axis(std::int64_t extent, std::int64_t low, std::int64_t interior, std::int64_t result) {
   const std::int64_t step = interior + 1;
   const std::int64_t first = low < 0 ? ceil_div(-low, step) : 0;

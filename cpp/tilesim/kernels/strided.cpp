@@ -8,9 +8,7 @@
 namespace tilesim::kernels {
 namespace {
 
-struct Loop {
-  std::int64_t extent = 1, from = 0, to = 0;
-};
+struct Loop { std::int64_t extent = 1, from = 0, to = 0; };
 
 /// Loops without those of extent 1; neighbours that advance together become one.
 std::vector<Loop> collapsed(const Shape& extents, const Shape& from_strides, const Shape& to_strides) {

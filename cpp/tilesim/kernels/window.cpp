@@ -7,9 +7,7 @@
 namespace tilesim::kernels {
 namespace {
 
-struct WindowAxis {
-  std::int64_t size = 1, stride = 1, low = 0, dilation = 1, out = 0;
-};
+struct WindowAxis { std::int64_t size = 1, stride = 1, low = 0, dilation = 1, out = 0; };
 
 template <class W, class Step>
 void slide(const AxisView& view, const WindowAxis& axis, const W* x, W* y, W start, Step step) {

@@ -1,0 +1,75 @@
+// Programs: JSON in and out, checks, functional execution.
+#include "tilesim/program/program.hpp"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "arrays.hpp"
+#include "cancel.hpp"
+#include "tilesim/program/cursor.hpp"
+#include "tilesim/program/execute.hpp"
+
+namespace py = pybind11;
+using namespace tilesim;
+using program::Program;
+
+namespace {
+
+py::list tensors(const Program& program) {
+  static const char* const roles[] = {"input", "output", "weight", "temporary", "state"};
+  py::list rows;
+  const program::CompiledProgram compiled(program);
+  for (std::size_t i = 0; i < program.tensors.size(); ++i) {
+    const program::Tensor& tensor = program.tensors[i];
+    py::dict row;
+    row["name"] = tensor.name;
+    row["dtype"] = std::string(name(tensor.dtype));
+    row["shape"] = py::tuple(py::cast(compiled.tensors[i].shape));
+    row["role"] = roles[static_cast<std::size_t>(tensor.role)];
+    row["alias_of"] = tensor.alias_of;
+    row["weight"] = tensor.weight;
+    rows.append(row);
+  }
+  return rows;
+}
+
+py::dict run(const Program& program, const py::dict& inputs, const std::string& order, std::int64_t seed, bool find_races) {
+  program::ExecuteOptions options;
+  const std::map<std::string, program::Order> orders{{"text", program::Order::text}, {"early_loads", program::Order::early_loads}, {"random", program::Order::random}};
+  const auto found = orders.find(order);
+  if (found == orders.end()) throw UserError({"unknown order of execution", {}, "'" + order + "'", "text, early_loads, random", {}});
+  options.order = found->second;
+  options.seed = seed;
+  options.find_races = find_races;
+  std::map<std::string, Array> arrays;
+  for (const auto& [key, value] : inputs) arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
+  const auto results = bindings::cancellable([&](CancelToken& token) {
+    options.cancel = &token;
+    return program::execute(program, arrays, options);
+  });
+  py::dict outputs;
+  for (const auto& [key, array] : results) outputs[py::str(key)] = bindings::array_to_python(array);
+  return outputs;
+}
+
+}  // namespace
+
+void init_program(py::module_& module) {
+  py::class_<Program>(module, "Program", "A tile program.")
+      .def_static("from_json", [](const std::string& text, const std::string& source) { return Program::from_json(Json::parse(text, source)); }, py::arg("text"),
+                  py::arg("source") = "text", "Parses the JSON form; raises UserError with line and path.")
+      .def("to_json", [](const Program& program) { return program.to_json().dump(1); }, "The JSON form, schema \"tilesim.program\".")
+      .def("check", [](const Program& program) { program::check(program); }, "Checks structure, names and rings; raises UserError.")
+      .def("tensors", &tensors, "Name, dtype, shape, role of every tensor.")
+      .def_readonly("name", &Program::name)
+      .def_readonly("machine", &Program::machine)
+      .def_readonly("notes", &Program::notes)
+      .def_readonly("cores", &Program::cores);
+  module.def("execute", &run, py::arg("program"), py::arg("inputs"), py::arg("order") = "text", py::arg("seed") = 0, py::arg("find_races") = false,
+             "Runs a program on arrays by tensor name; returns outputs and final state.");
+  module.def("mutants", [](const Program& program) {
+        py::list list;
+        for (auto& mutant : program::mutants(program)) list.append(py::make_tuple(std::move(mutant.program), mutant.deleted));
+        return list;
+      }, py::arg("program"), "Programs with one wait, commit or release deleted, and what was deleted.");
+}

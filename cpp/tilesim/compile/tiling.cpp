@@ -1,0 +1,67 @@
+#include "tilesim/compile/tiling.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+std::int64_t needed(const TileChoice& choice) {
+  std::int64_t bytes = 0;
+  for (const TileChoice::Buffer& buffer : choice.buffers) {
+    std::int64_t elements = 1;
+    for (std::size_t axis = 0; axis < choice.space.size(); ++axis)
+      if (buffer.spans[axis] && __builtin_mul_overflow(elements, choice.tiles[axis], &elements)) return INT64_MAX / 2;
+    if (__builtin_mul_overflow(elements, buffer.bytes, &elements) || __builtin_add_overflow(bytes, elements + 2 * 64, &bytes)) return INT64_MAX / 2;
+  }
+  return bytes;
+}
+
+/// Halves the outermost axis that may still be cut; false if there is none.
+bool cut(TileChoice& choice, bool keep_inner) {
+  const std::size_t rank = choice.space.size();
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    if (choice.whole[axis] || choice.tiles[axis] <= 1) continue;
+    if (keep_inner && axis + 1 == rank) return false;
+    choice.tiles[axis] = (choice.tiles[axis] + 1) / 2;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool choose_tiles(TileChoice& choice, const Machine& machine) {
+  choice.tiles.clear();
+  for (std::int64_t extent : choice.space) choice.tiles.push_back(std::max<std::int64_t>(1, extent));
+  const std::int64_t capacity = machine.core.scratchpad.bytes;
+  while (needed(choice) > capacity)
+    if (!cut(choice, false)) return false;
+  // Several tiles, so that loads, computes and stores overlap; but none smaller than transfers are worth.
+  constexpr std::int64_t smallest = 128 << 10;
+  const std::int64_t whole = [&] {
+    TileChoice all = choice;
+    all.tiles = choice.space;
+    return needed(all);
+  }();
+  while (needed(choice) > std::max(smallest, whole / 8))
+    if (!cut(choice, true)) break;
+  for (std::size_t axis = 0; axis < choice.space.size(); ++axis) {  // equal pieces
+    const std::int64_t extent = std::max<std::int64_t>(1, choice.space[axis]);
+    choice.tiles[axis] = ceil_div(extent, ceil_div(extent, choice.tiles[axis]));
+  }
+  return true;
+}
+
+program::Scope named_scope(const Context& context, const Kernel& kernel) {
+  program::Scope scope;
+  scope.kernel = kernel.name;
+  for (int op : kernel.ops) scope.operation += (scope.operation.empty() ? "" : "+") + context.function.ops[static_cast<std::size_t>(op)].name;
+  scope.launch_cycles = context.machine.core.kernel_launch_cycles;
+  scope.barrier = true;
+  return scope;
+}
+
+}  // namespace tilesim::lower

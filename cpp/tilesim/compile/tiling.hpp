@@ -1,0 +1,31 @@
+// Tile sizes of vector and movement kernels, and parts that their lowerings share.
+#pragma once
+
+#include <vector>
+
+#include "tilesim/compile/plan.hpp"
+
+namespace tilesim::lower {
+
+struct TileChoice {
+  struct Buffer {
+    std::vector<bool> spans;    ///< axes that the buffer spans; it has extent 1 along the others
+    std::int64_t bytes;         ///< per element, all buffers of its ring together
+  };
+  Shape space;
+  std::vector<Buffer> buffers;
+  std::vector<bool> whole;      ///< axes that must not be cut
+  Shape tiles;                  ///< the answer
+};
+
+/// Cuts outer axes first, until all rings fit the scratchpad and the work falls into several tiles that can overlap.
+/// False when even single elements of the axes that may be cut do not fit.
+bool choose_tiles(TileChoice& choice, const Machine& machine);
+
+/// An empty scope with the kernel's name, operations, launch cost and barrier.
+program::Scope named_scope(const Context& context, const Kernel& kernel);
+
+program::Scope lower_cumulative(Context& context, const Kernel& kernel);
+program::Scope lower_window(Context& context, const Kernel& kernel);
+
+}  // namespace tilesim::lower

@@ -1,0 +1,165 @@
+"""BERT (Devlin et al., 2019; Hugging Face `BertModel` with pooler) and GPT-2 small (Radford et al., 2019)."""
+
+from __future__ import annotations
+
+from ..graph import Graph, GraphBuilder, Tensor
+from ._layers import Weight, check_sequence, create, declare, linear_weights, merge_heads, norm_weights, split_heads
+
+__all__ = ["bert_base", "bert_large", "gpt2"]
+
+_EMBEDDING = 0.035  # uniform with the standard deviation 0.02 of the published initializations
+
+
+def _bert_layer(
+    builder: GraphBuilder, batch: int, sequence: int, width: int, heads: int
+) -> tuple[GraphBuilder, list[Weight]]:
+    weights = [
+        *linear_weights("attention.self.query", width, width),
+        *linear_weights("attention.self.key", width, width),
+        *linear_weights("attention.self.value", width, width),
+        *linear_weights("attention.output.dense", width, width),
+        *norm_weights("attention.output.LayerNorm", width),
+        *linear_weights("intermediate.dense", width, 4 * width),
+        *linear_weights("output.dense", 4 * width, width),
+        *norm_weights("output.LayerNorm", width),
+    ]
+    layer = builder.function("layer")
+    x = layer.input("x", (batch, sequence, width))
+    w = declare(layer, weights)
+
+    def linear(value: Tensor, name: str) -> Tensor:
+        return layer.project(value, w[f"{name}.weight"], w[f"{name}.bias"], name=name)
+
+    def norm(value: Tensor, name: str) -> Tensor:
+        return layer.layer_norm(value, w[f"{name}.weight"], w[f"{name}.bias"], epsilon=1e-12, name=name)
+
+    q, k, v = (split_heads(linear(x, f"attention.self.{part}"), heads) for part in ("query", "key", "value"))
+    context = merge_heads(layer.attention(q, k, v, name="attention.self"))
+    x = norm(linear(context, "attention.output.dense") + x, "attention.output.LayerNorm")
+    hidden = layer.apply("gelu_erf", linear(x, "intermediate.dense"), name="intermediate.gelu")
+    x = norm(linear(hidden, "output.dense") + x, "output.LayerNorm")
+    layer.output(x, "y")
+    return layer, weights
+
+
+def _bert(name: str, layers: int, width: int, heads: int, batch: int, sequence: int, dtype: str) -> Graph:
+    check_sequence(name, sequence, 512)
+    b = GraphBuilder(name, dtype=dtype)
+    layer, weights = _bert_layer(b, batch, sequence, width, heads)
+    ids = b.input("input_ids", (batch, sequence), "i32")
+    types = b.input("token_type_ids", (batch, sequence), "i32")
+
+    def table(which: str, rows: int) -> Tensor:
+        return b.weight(f"embeddings.{which}_embeddings.weight", (rows, width), scale=_EMBEDDING)
+
+    words: Tensor = b.op("embedding", table("word", 30522), ids, name="embeddings.words")
+    kinds: Tensor = b.op("embedding", table("token_type", 2), types, name="embeddings.types")
+    x = words + kinds + table("position", 512)[:sequence]
+    scale, bias = create(b, "embeddings", norm_weights("LayerNorm", width))
+    x = b.layer_norm(x, scale, bias, epsilon=1e-12, name="embeddings.LayerNorm")
+    for i in range(layers):
+        prefix = f"encoder.layer.{i}"
+        x = b.call(layer, x, *create(b, prefix, weights), name=prefix)
+    b.output(x, "last_hidden_state")
+    pooled = b.linear(x[:, 0], width, name="pooler.dense")
+    b.output(b.apply("tanh", pooled, name="pooler.tanh"), "pooler_output")
+    return b.build()
+
+
+def bert_base(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
+    """BERT-base, 109,482,240 parameters; every token is attended to.
+
+    Args:
+        batch: number of sequences.
+        sequence: tokens per sequence, at most 512.
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with inputs input_ids and token_type_ids [batch, sequence], and outputs last_hidden_state
+        [batch, sequence, 768] and pooler_output [batch, 768].
+
+    Raises:
+        UserError: for a sequence that does not fit, or an unknown dtype.
+    """
+    return _bert("bert-base", 12, 768, 12, batch, sequence, dtype)
+
+
+def bert_large(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
+    """BERT-large, 335,141,888 parameters; every token is attended to.
+
+    Args:
+        batch: number of sequences.
+        sequence: tokens per sequence, at most 512.
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with inputs input_ids and token_type_ids [batch, sequence], and outputs last_hidden_state
+        [batch, sequence, 1024] and pooler_output [batch, 1024].
+
+    Raises:
+        UserError: for a sequence that does not fit, or an unknown dtype.
+    """
+    return _bert("bert-large", 24, 1024, 16, batch, sequence, dtype)
+
+
+def _gpt2_layer(
+    builder: GraphBuilder, batch: int, sequence: int, width: int, heads: int
+) -> tuple[GraphBuilder, list[Weight]]:
+    # The projections that add to the residual stream are scaled by 1 / sqrt(2 · layers), as GPT-2 initializes them.
+    gain = (2 * 12) ** -0.5
+    weights = [
+        *norm_weights("ln_1", width),
+        *linear_weights("attn.c_attn", width, 3 * width, transposed=True),
+        *linear_weights("attn.c_proj", width, width, transposed=True, gain=gain),
+        *norm_weights("ln_2", width),
+        *linear_weights("mlp.c_fc", width, 4 * width, transposed=True),
+        *linear_weights("mlp.c_proj", 4 * width, width, transposed=True, gain=gain),
+    ]
+    layer = builder.function("layer")
+    x = layer.input("x", (batch, sequence, width))
+    w = declare(layer, weights)
+
+    def linear(value: Tensor, name: str) -> Tensor:
+        return layer.matmul(value, w[f"{name}.weight"], w[f"{name}.bias"], name=name)
+
+    def norm(value: Tensor, name: str) -> Tensor:
+        return layer.layer_norm(value, w[f"{name}.weight"], w[f"{name}.bias"], name=name)
+
+    qkv = linear(norm(x, "ln_1"), "attn.c_attn")
+    q, k, v = (split_heads(qkv[..., part * width : (part + 1) * width], heads) for part in range(3))
+    x = x + linear(merge_heads(layer.attention(q, k, v, causal=True, name="attn")), "attn.c_proj")
+    hidden = layer.apply("gelu_tanh", linear(norm(x, "ln_2"), "mlp.c_fc"), name="mlp.gelu")
+    x = x + linear(hidden, "mlp.c_proj")
+    layer.output(x, "y")
+    return layer, weights
+
+
+def gpt2(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
+    """GPT-2 small over a whole sequence, 124,439,808 parameters; the head shares the token embeddings.
+
+    Args:
+        batch: number of sequences.
+        sequence: tokens per sequence, at most 1024.
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with input input_ids [batch, sequence] and output logits [batch, sequence, 50257].
+
+    Raises:
+        UserError: for a sequence that does not fit, or an unknown dtype.
+    """
+    width = 768
+    check_sequence("gpt2", sequence, 1024)
+    b = GraphBuilder("gpt2", dtype=dtype)
+    layer, weights = _gpt2_layer(b, batch, sequence, width, 12)
+    ids = b.input("input_ids", (batch, sequence), "i32")
+    tokens = b.weight("wte.weight", (50257, width), scale=_EMBEDDING)
+    positions = b.weight("wpe.weight", (1024, width), scale=_EMBEDDING)
+    words: Tensor = b.op("embedding", tokens, ids, name="wte")
+    x = words + positions[:sequence]
+    for i in range(12):
+        x = b.call(layer, x, *create(b, f"h.{i}", weights), name=f"h.{i}")
+    scale, bias = create(b, "ln_f", [Weight("weight", (width,), 0.1, 1.0), Weight("bias", (width,))])
+    x = b.layer_norm(x, scale, bias, name="ln_f")
+    b.output(b.project(x, tokens, name="lm_head"), "logits")
+    return b.build()

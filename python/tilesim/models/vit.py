@@ -1,0 +1,78 @@
+"""ViT-B/16: Dosovitskiy et al., "An image is worth 16×16 words" (ICLR 2021), as in torchvision."""
+
+from __future__ import annotations
+
+import math
+
+from ..graph import Graph, GraphBuilder, Tensor, user_error
+from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
+
+__all__ = ["vit_b_16"]
+
+
+def _layer(builder: GraphBuilder, batch: int, tokens: int, width: int, heads: int) -> tuple[GraphBuilder, list[Weight]]:
+    bound = math.sqrt(3 / width)
+    weights = [
+        *norm_weights("ln_1", width),
+        Weight("self_attention.in_proj_weight", (3 * width, width), bound),
+        Weight("self_attention.in_proj_bias", (3 * width,)),
+        *linear_weights("self_attention.out_proj", width, width, gain=0.5),
+        *norm_weights("ln_2", width),
+        *linear_weights("mlp.0", width, 4 * width),
+        *linear_weights("mlp.3", 4 * width, width, gain=0.5),
+    ]
+    layer = builder.function("encoder_layer")
+    x = layer.input("x", (batch, tokens, width))
+    w = declare(layer, weights)
+
+    def linear(value: Tensor, name: str, separator: str = ".") -> Tensor:
+        return layer.project(value, w[f"{name}{separator}weight"], w[f"{name}{separator}bias"], name=name)
+
+    def norm(value: Tensor, name: str) -> Tensor:
+        return layer.layer_norm(value, w[f"{name}.weight"], w[f"{name}.bias"], epsilon=1e-6, name=name)
+
+    qkv = linear(norm(x, "ln_1"), "self_attention.in_proj", "_")
+    q, k, v = (split_heads(qkv[..., part * width : (part + 1) * width], heads) for part in range(3))
+    context = merge_heads(layer.attention(q, k, v, name="self_attention"))
+    x = x + linear(context, "self_attention.out_proj")
+    hidden = layer.apply("gelu_erf", linear(norm(x, "ln_2"), "mlp.0"), name="mlp.gelu")
+    x = x + linear(hidden, "mlp.3")
+    layer.output(x, "y")
+    return layer, weights
+
+
+def vit_b_16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
+    """ViT-B/16, 86,567,656 parameters (with the position embeddings of 224×224 images).
+
+    Args:
+        batch: number of images.
+        image: height and width in elements, a multiple of 16.
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with input x [batch, 3, image, image] and output logits [batch, 1000].
+
+    Raises:
+        UserError: for an image that is no multiple of 16, or an unknown dtype.
+    """
+    if image < 16 or image % 16:
+        raise user_error(
+            "the image is cut into patches of 16", place="model 'vit-b-16'", value=str(image), allowed="multiples of 16"
+        )
+    width, patches = 768, (image // 16) ** 2
+    b = GraphBuilder("vit-b-16", dtype=dtype)
+    layer, weights = _layer(b, batch, patches + 1, width, 12)
+    x = b.input("x", (batch, 3, image, image))
+    w = b.weight("conv_proj.weight", (width, 3, 16, 16), scale=math.sqrt(3 / 768))
+    x = b.conv2d(x, w, b.weight("conv_proj.bias", (width,)), stride=16, name="conv_proj")
+    x = x.reshape(batch, width, patches).transpose(0, 2, 1)
+    token = b.broadcast(b.weight("class_token", (1, 1, width)), (batch, 1, width), name="class_token.repeated")
+    x = b.concat([token, x], axis=1, name="tokens")
+    x = x + b.weight("encoder.pos_embedding", (1, patches + 1, width), scale=0.035)
+    for i in range(12):
+        prefix = f"encoder.layers.encoder_layer_{i}"
+        x = b.call(layer, x, *create(b, prefix, weights), name=prefix)
+    scale, bias = create(b, "encoder.ln", [Weight("weight", (width,), 0.1, 1.0), Weight("bias", (width,))])
+    x = b.layer_norm(x, scale, bias, epsilon=1e-6, name="encoder.ln")
+    b.output(b.linear(x[:, 0], 1000, name="heads.head"), "logits")
+    return b.build()

@@ -1,0 +1,173 @@
+"""Single operations as graphs: what a kernel benchmark runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import _core
+from .graph import Graph, GraphBuilder
+
+__all__ = ["attention", "conv2d", "elementwise", "layer_norm", "matmul", "softmax"]
+
+
+def matmul(m: int, n: int, k: int, dtype: str = "f32", batch: int | None = None) -> Graph:
+    """A matrix product, [m, k] · [k, n].
+
+    Args:
+        m: rows of the result.
+        n: columns of the result.
+        k: contracted extent.
+        dtype: of operands and result.
+        batch: so many independent products; none: no batch axis.
+
+    Returns:
+        Graph with inputs a, b and output y.
+
+    Raises:
+        UserError: for a negative extent or an unknown dtype.
+    """
+    b = GraphBuilder("matmul", dtype=dtype)
+    lead = () if batch is None else (batch,)
+    b.output(b.matmul(b.input("a", (*lead, m, k)), b.input("b", (*lead, k, n)), name="matmul"), "y")
+    return b.build()
+
+
+def conv2d(
+    batch: int,
+    channels: int,
+    height: int,
+    width: int,
+    filters: int,
+    kernel: int | Sequence[int] = 3,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    dtype: str = "f32",
+) -> Graph:
+    """A convolution of [batch, channels, height, width].
+
+    Args:
+        batch: number of images.
+        channels: of the input.
+        height: of the input in elements.
+        width: of the input in elements.
+        filters: output channels.
+        kernel: height and width of the window in elements.
+        stride: step of the window in elements.
+        padding: zeros on both sides in elements.
+        dilation: distance of taps in elements.
+        groups: channels are split into so many independent convolutions.
+        dtype: of operands and result.
+
+    Returns:
+        Graph with inputs x, w and output y.
+
+    Raises:
+        UserError: for extents that do not fit, or an unknown dtype.
+    """
+    b = GraphBuilder("conv2d", dtype=dtype)
+    taps = (kernel, kernel) if isinstance(kernel, int) else tuple(kernel)
+    x = b.input("x", (batch, channels, height, width))
+    w = b.input("w", (filters, channels // max(1, groups), *taps))
+    y = b.conv2d(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, name="conv2d")
+    b.output(y, "y")
+    return b.build()
+
+
+def softmax(*shape: int, axis: int = -1, dtype: str = "f32") -> Graph:
+    """softmax along one axis.
+
+    Args:
+        shape: extents of the input.
+        axis: negative ones count from the end.
+        dtype: of input and result.
+
+    Returns:
+        Graph with input x and output y.
+
+    Raises:
+        UserError: for an axis that does not exist, or an unknown dtype.
+    """
+    b = GraphBuilder("softmax", dtype=dtype)
+    b.output(b.input("x", shape).softmax(axis), "y")
+    return b.build()
+
+
+def layer_norm(*shape: int, epsilon: float = 1e-5, dtype: str = "f32") -> Graph:
+    """Layer normalization over the last axis, with scale and bias.
+
+    Args:
+        shape: extents of the input.
+        epsilon: added to the variance.
+        dtype: of operands and result.
+
+    Returns:
+        Graph with inputs x, scale, bias and output y.
+
+    Raises:
+        UserError: for a shape without axes, or an unknown dtype.
+    """
+    b = GraphBuilder("layer_norm", dtype=dtype)
+    x = b.input("x", shape)
+    scale, bias = b.input("scale", shape[-1:]), b.input("bias", shape[-1:])
+    b.output(b.layer_norm(x, scale, bias, epsilon=epsilon, name="layer_norm"), "y")
+    return b.build()
+
+
+def attention(
+    batch: int,
+    heads: int,
+    queries: int,
+    depth: int,
+    *,
+    keys: int | None = None,
+    key_heads: int | None = None,
+    causal: bool = False,
+    dtype: str = "f32",
+) -> Graph:
+    """Scaled dot-product attention.
+
+    Args:
+        batch: number of sequences.
+        heads: of the queries.
+        queries: length of the query sequence.
+        depth: extent of one head.
+        keys: length of the key sequence; `queries` by default.
+        key_heads: `heads` by default; fewer share keys and values among several query heads.
+        causal: hide keys behind the query.
+        dtype: of operands and result.
+
+    Returns:
+        Graph with inputs q, k, v and output y.
+
+    Raises:
+        UserError: for extents that do not fit, or an unknown dtype.
+    """
+    b = GraphBuilder("attention", dtype=dtype)
+    shared = (batch, heads if key_heads is None else key_heads, queries if keys is None else keys, depth)
+    q, k, v = b.input("q", (batch, heads, queries, depth)), b.input("k", shared), b.input("v", shared)
+    b.output(b.attention(q, k, v, causal=causal, name="attention"), "y")
+    return b.build()
+
+
+def elementwise(function: str, *shape: int, dtype: str = "f32") -> Graph:
+    """One elementwise function.
+
+    Args:
+        function: as "add" or "gelu_erf".
+        shape: extents of the operands.
+        dtype: of the operands.
+
+    Returns:
+        Graph with inputs x0, x1, ..., as many as the function takes, and output y.
+
+    Raises:
+        UserError: for an unknown function or dtype.
+    """
+    b = GraphBuilder(function, dtype=dtype)
+    arity = _core.function_arity(function)
+    inputs = [b.input(f"x{i}", shape, "bool" if function == "select" and i == 0 else None) for i in range(arity)]
+    b.output(b.apply(function, *inputs, name=function), "y")
+    return b.build()
