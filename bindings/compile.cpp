@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include "cancel.hpp"
+#include "tilesim/compile/prepare.hpp"
 
 namespace py = pybind11;
 
@@ -33,6 +34,10 @@ void init_compile(py::module_& module) {
              py::arg("mappings") = std::map<std::string, py::dict>{},
              "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths}, tile sizes in elements.\n"
              "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
+  module.def(
+      "prepared",
+      [](const tilesim::Graph& graph, const tilesim::Machine& machine) { return tilesim::lower::prepare(graph, machine, {}).graph; },
+      py::arg("graph"), py::arg("machine"), "The graph that lowering works on: expanded and folded; its weights are the program's.");
   module.def(
       "has_lowering", [](const std::string& kind) { return tilesim::has_lowering(tilesim::parse_kind(kind)); }, py::arg("kind"),
       "Whether the kind can be compiled, directly or through its expansion.");

@@ -163,9 +163,10 @@ void set_weight(Graph& graph, const std::string& name, const py::object& array) 
   graph.weights[name] = std::move(weight);
 }
 
-void bind_graph(py::module_& module) {
-  py::class_<Graph>(module, "Graph", "Operations on single-assignment tensors, in functions, with weights by name.")
-      .def(py::init<>())
+using GraphClass = py::class_<Graph>;
+
+void bind_files(GraphClass& type) {
+  type.def(py::init<>())
       .def_static(
           "from_json",
           [](const std::string& text, const std::string& directory) {
@@ -183,7 +184,14 @@ void bind_graph(py::module_& module) {
           "check", [](const Graph& graph) { check(graph); }, "Raises UserError naming function and operation.")
       .def(
           "copy", [](const Graph& graph) { return Graph(graph); }, "An independent copy.")
-      .def_readwrite("name", &Graph::name)
+      .def(
+          "equals", [](const Graph& a, const Graph& b) { return a.to_json() == b.to_json(); }, py::arg("other"),
+          "Whether both have the same JSON form.")
+      .def("__repr__", &shown);
+}
+
+void bind_contents(GraphClass& type) {
+  type.def_readwrite("name", &Graph::name)
       .def_property_readonly(
           "main", [](const Graph& graph) { return graph.entry().name; }, "Name of the entry function.")
       .def_property_readonly(
@@ -194,19 +202,20 @@ void bind_graph(py::module_& module) {
             return names;
           },
           "Names of all functions.")
+      .def_property_readonly(
+          "inputs", [](const Graph& graph) { return values_of(graph.entry(), graph.entry().inputs); },
+          "Inputs of the entry function in order: name, dtype, shape.")
+      .def_property_readonly(
+          "outputs", [](const Graph& graph) { return values_of(graph.entry(), graph.entry().outputs); },
+          "Outputs of the entry function in order: name, dtype, shape.")
       .def(
-          "inputs",
-          [](const Graph& graph, const std::string& function) {
-            return values_of(function_of(graph, function), function_of(graph, function).inputs);
+          "signature",
+          [](const Graph& graph, const std::string& name) {
+            const GraphFunction& function = function_of(graph, name);
+            return py::make_tuple(values_of(function, function.inputs), values_of(function, function.outputs));
           },
-          py::arg("function") = "", "Inputs of a function (main by default): name, dtype, shape.")
-      .def(
-          "outputs",
-          [](const Graph& graph, const std::string& function) {
-            return values_of(function_of(graph, function), function_of(graph, function).outputs);
-          },
-          py::arg("function") = "", "Outputs of a function (main by default): name, dtype, shape.")
-      .def(
+          py::arg("function"), "Inputs and outputs of any function. Raises UserError for an unknown one.")
+      .def_property_readonly(
           "aliases",
           [](const Graph& graph) {
             std::vector<std::pair<int, int>> pairs;
@@ -244,8 +253,11 @@ void bind_graph(py::module_& module) {
           "Operations by unit: matrix (a multiply-add is 2), simple, multiply, divide, transcendental.")
       .def(
           "compulsory_bytes", [](const Graph& graph) { return compulsory_bytes(graph); },
-          "Bytes of inputs, weights and outputs that must cross the chip's border at least.")
-      .def("remove_dead_code", &remove_dead_code, "Removes what no output needs; returns the number of operations.")
+          "Bytes of inputs, weights and outputs that must cross the chip's border at least.");
+}
+
+void bind_passes(GraphClass& type) {
+  type.def("remove_dead_code", &remove_dead_code, "Removes what no output needs; returns the number of operations.")
       .def("remove_no_ops", &remove_no_ops, "Removes operations that change nothing; returns the number of operations.")
       .def("merge_common_subexpressions", &merge_common_subexpressions,
            "Computes equal operations once; returns the number removed.")
@@ -259,11 +271,14 @@ void bind_graph(py::module_& module) {
           },
           py::arg("kinds") = std::vector<std::string>{},
           "Replaces composite operations (all, or those of `kinds`) by primitives; returns the number.")
-      .def("inline_calls", &inline_calls, "Replaces calls by the callee's operations; returns the number of calls.")
-      .def(
-          "equals", [](const Graph& a, const Graph& b) { return a.to_json() == b.to_json(); }, py::arg("other"),
-          "Whether both have the same JSON form.")
-      .def("__repr__", &shown);
+      .def("inline_calls", &inline_calls, "Replaces calls by the callee's operations; returns the number of calls.");
+}
+
+void bind_graph(py::module_& module) {
+  GraphClass type(module, "Graph", "Operations on single-assignment tensors, in functions, with weights by name.");
+  bind_files(type);
+  bind_contents(type);
+  bind_passes(type);
 }
 
 }  // namespace

@@ -135,13 +135,10 @@ py::list kind_table() {
   return result;
 }
 
-}  // namespace
+using BuilderClass = py::class_<PyBuilder>;
 
-void bindings::bind_builder(py::module_& module) {
-  py::class_<PyBuilder>(
-      module, "Builder",
-      "Builds one function of a graph, operation by operation. Values are integers; -1 is an absent operand.")
-      .def(py::init<Graph&, const std::string&>(), py::arg("graph"), py::arg("name") = "main", py::keep_alive<1, 2>())
+void bind_values(BuilderClass& type) {
+  type.def(py::init<Graph&, const std::string&>(), py::arg("graph"), py::arg("name") = "main", py::keep_alive<1, 2>())
       .def(
           "input",
           [](PyBuilder& self, const std::string& name, const std::string& dtype, const Shape& shape) {
@@ -174,8 +171,11 @@ void bindings::bind_builder(py::module_& module) {
           },
           py::arg("kind"), py::arg("operands") = std::vector<ValueId>{}, py::arg("attributes") = py::dict(),
           py::arg("name") = "", py::arg("results") = 1, py::arg("functions") = std::vector<std::string>{},
-          "Any kind of operation; gives its results. Raises UserError naming operation, got and expected.")
-      .def(
+          "Any kind of operation; gives its results. Raises UserError naming operation, got and expected.");
+}
+
+void bind_operations(BuilderClass& type) {
+  type.def(
           "elementwise",
           [](PyBuilder& self, const std::string& function, std::vector<ValueId> operands, const std::string& name) {
             return self.builder.elementwise(parse_function(function), std::move(operands), name);
@@ -212,13 +212,23 @@ void bindings::bind_builder(py::module_& module) {
       .def(
           "type",
           [](const PyBuilder& self, ValueId value) {
-            const TensorType& type = self.builder.type(value);
-            return py::make_tuple(std::string(name(type.dtype)), to_tuple(type.shape));
+            const TensorType& found = self.builder.type(value);
+            return py::make_tuple(std::string(name(found.dtype)), to_tuple(found.shape));
           },
           py::arg("value"), "(dtype, shape) of a value.")
       .def(
           "finish", [](PyBuilder& self) { self.builder.finish(); },
           "Makes this function the graph's entry and checks the graph.");
+}
+
+}  // namespace
+
+void bindings::bind_builder(py::module_& module) {
+  BuilderClass type(
+      module, "Builder",
+      "Builds one function of a graph, operation by operation. Values are integers; -1 is an absent operand.");
+  bind_values(type);
+  bind_operations(type);
   module.def(
       "function_arity", [](const std::string& name) { return info(parse_function(name)).arity; }, py::arg("name"),
       "Number of operands of an elementwise function. Raises UserError for an unknown one.");

@@ -1,5 +1,33 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
+from . import models, workloads
 from ._core import __version__
+from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
+from .errors import Error, InternalError, Unsupported, UserError
+from .graph import Graph, GraphBuilder
+from .machine import Machine
+from .result import Result, compare
 
-__all__ = ["__version__"]
+__all__ = [
+    "Error",
+    "Graph",
+    "GraphBuilder",
+    "InternalError",
+    "Machine",
+    "Program",
+    "Result",
+    "Unsupported",
+    "UserError",
+    "__version__",
+    "compare",
+    "compile",
+    "estimate",
+    "execute",
+    "models",
+    "reference",
+    "run",
+    "simulate",
+    "sweep",
+    "verify",
+    "workloads",
+]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..graph import Graph, nearest, user_error
+from .._errors import nearest, user_error
+from ..graph import Graph
 from .mlp import mlp
 from .resnet import resnet18, resnet50
 from .transformer import bert_base, bert_large, gpt2

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..graph import GraphBuilder, Tensor, user_error
+from .._errors import user_error
+from ..graph import GraphBuilder, Tensor
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..graph import Graph, GraphBuilder, user_error
+from .._errors import user_error
+from ..graph import Graph, GraphBuilder
 
 __all__ = ["mlp"]
 

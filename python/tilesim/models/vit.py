@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ..graph import Graph, GraphBuilder, Tensor, user_error
+from .._errors import user_error
+from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
 
 __all__ = ["vit_b_16"]

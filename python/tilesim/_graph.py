@@ -1,0 +1,261 @@
+"""The graph as users see it: files, contents, costs, passes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _core
+
+
+class Graph:
+    """A workload: operations on single-assignment tensors, in functions, with weights by name.
+
+    Made by a `GraphBuilder`, by `tilesim.models` and `tilesim.workloads`, by a front end, or read from a file. Passes
+    change the graph in place and return how many operations they changed; `copy()` first to keep the original.
+    """
+
+    def __init__(self, core: _core.Graph | None = None) -> None:
+        """Wraps a graph of the core.
+
+        Args:
+            core: the compiled graph; none makes an empty one.
+        """
+        self.core = _core.Graph() if core is None else core
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Graph:
+        """Reads a graph file.
+
+        Args:
+            path: a file that ends in .json, or in .tsim (a JSON header, then the weights).
+
+        Returns:
+            The graph, checked.
+
+        Raises:
+            UserError: for a file that cannot be read or is no legal graph, with line and path.
+        """
+        return cls(_core.Graph.load(os.fspath(path)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a graph file that reads back equal.
+
+        Args:
+            path: a file that ends in .json, or in .tsim (better for large weights).
+
+        Raises:
+            UserError: when the file cannot be written.
+        """
+        self.core.save(os.fspath(path))
+
+    @classmethod
+    def from_json(cls, text: str, directory: str | os.PathLike[str] = ".") -> Graph:
+        """Reads the JSON form.
+
+        Args:
+            text: JSON of schema "tilesim.graph".
+            directory: where relative paths of weight files start.
+
+        Returns:
+            The graph, checked.
+
+        Raises:
+            UserError: for text that is no legal graph, with line and path.
+        """
+        return cls(_core.Graph.from_json(text, os.fspath(directory)))
+
+    def to_json(self) -> str:
+        """The JSON form, one operation per line.
+
+        Returns:
+            Text of schema "tilesim.graph".
+        """
+        return str(self.core.to_json())
+
+    def copy(self) -> Graph:
+        """An independent copy.
+
+        Returns:
+            A graph whose changes leave this one alone.
+        """
+        return Graph(self.core.copy())
+
+    def check(self) -> None:
+        """Checks structure, attributes, shapes and dtypes.
+
+        Raises:
+            UserError: naming function and operation, what was got and what was expected.
+        """
+        self.core.check()
+
+    @property
+    def name(self) -> str:
+        """Name of the graph."""
+        return str(self.core.name)
+
+    @name.setter
+    def name(self, value: str) -> None:
+        self.core.name = value
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        """Inputs in order, each with name, dtype and shape."""
+        return list(self.core.inputs)
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        """Outputs in order, each with name, dtype and shape."""
+        return list(self.core.outputs)
+
+    @property
+    def functions(self) -> list[str]:
+        """Names of all functions; operations of kind call name the one they run."""
+        return list(self.core.functions)
+
+    @property
+    def parameters(self) -> int:
+        """Number of elements of all trainable weights."""
+        return int(self.core.parameter_count())
+
+    def flops(self) -> dict[str, float]:
+        """Operations by the unit that they need.
+
+        Returns:
+            Number of operations per unit: matrix (a multiply-add is 2), simple, multiply, divide, transcendental.
+        """
+        return dict(self.core.flops())
+
+    def compulsory_bytes(self) -> int:
+        """What no schedule can avoid to move.
+
+        Returns:
+            Bytes of inputs, weights and outputs that cross the chip's border at least once.
+        """
+        return int(self.core.compulsory_bytes())
+
+    def operations(self, function: str = "") -> list[dict[str, Any]]:
+        """Operations of one function in order.
+
+        Args:
+            function: its name; the entry function by default.
+
+        Returns:
+            One dictionary per operation: name, kind, operands, results (name, dtype, shape), attributes, functions,
+            source, flops by unit, bytes (compulsory).
+
+        Raises:
+            UserError: for an unknown function.
+        """
+        return list(self.core.operations(function))
+
+    def weights(self) -> dict[str, dict[str, Any]]:
+        """Weights by name.
+
+        Returns:
+            dtype, shape, source ("data", "random" or "file") and trainable of each.
+        """
+        return dict(self.core.weights())
+
+    def weight(self, name: str) -> NDArray[Any]:
+        """Elements of one weight.
+
+        Args:
+            name: its name.
+
+        Returns:
+            An array of the weight's shape and dtype.
+
+        Raises:
+            UserError: for an unknown name, or a file that cannot be read.
+        """
+        return np.asarray(self.core.weight(name))
+
+    def set_weight(self, name: str, value: ArrayLike) -> None:
+        """Replaces the elements of one weight.
+
+        Args:
+            name: its name.
+            value: array of the weight's shape and dtype.
+
+        Raises:
+            UserError: for an unknown name, or an array of another shape or dtype.
+        """
+        self.core.set_weight(name, value)
+
+    def expand(self, kinds: Sequence[str] = ()) -> int:
+        """Replaces composite operations (softmax, attention, ...) by primitives.
+
+        Args:
+            kinds: only these; all composite kinds by default.
+
+        Returns:
+            Number of operations replaced.
+
+        Raises:
+            UserError: for an unknown kind.
+        """
+        return int(self.core.expand(list(kinds)))
+
+    def inline_calls(self) -> int:
+        """Replaces calls by the operations of the called function.
+
+        Returns:
+            Number of calls replaced.
+        """
+        return int(self.core.inline_calls())
+
+    def remove_dead_code(self) -> int:
+        """Removes operations, functions and weights that no output needs.
+
+        Returns:
+            Number of operations removed.
+        """
+        return int(self.core.remove_dead_code())
+
+    def remove_no_ops(self) -> int:
+        """Removes operations that change nothing: identity reshapes, conversions, x + 0, ...
+
+        Returns:
+            Number of operations removed.
+        """
+        return int(self.core.remove_no_ops())
+
+    def merge_common_subexpressions(self) -> int:
+        """Computes equal operations once.
+
+        Returns:
+            Number of operations removed.
+        """
+        return int(self.core.merge_common_subexpressions())
+
+    def fold_constants(self, max_elements: int = 1 << 20) -> int:
+        """Evaluates operations on weights alone.
+
+        Args:
+            max_elements: operations with larger operands or results stay.
+
+        Returns:
+            Number of operations replaced by a weight.
+        """
+        return int(_core.fold_constants(self.core, max_elements))
+
+    def fold_batch_norm(self) -> int:
+        """Folds batch_norm into the convolution or product before it; exact up to rounding.
+
+        Returns:
+            Number of operations folded.
+        """
+        return int(_core.fold_batch_norm(self.core))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and bool(self.core.equals(other.core))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.core)

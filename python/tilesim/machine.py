@@ -1,0 +1,130 @@
+"""Machines: chips as data."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from . import _core
+from ._paths import configs_dir
+from .graph import nearest, user_error
+
+__all__ = ["Machine"]
+
+
+class Machine:
+    """A chip: memory, network, cores with arrays, vector unit, scratchpad and DMA; every number with its source."""
+
+    def __init__(self, core: _core.Machine) -> None:
+        """Wraps a machine of the core; use `load`.
+
+        Args:
+            core: the compiled description.
+        """
+        self.core = core
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The shipped presets.
+
+        Returns:
+            Their names, sorted.
+        """
+        return sorted(path.stem for path in (configs_dir() / "machines").glob("*.json"))
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Machine) -> Machine:
+        """A machine from a preset's name, a file, or a dict.
+
+        Args:
+            source: preset name, path of a `.json` file, or the file's content as a dict.
+
+        Returns:
+            The machine, checked.
+
+        Raises:
+            UserError: for an unknown preset, key, unit or value, with its place and what is allowed.
+        """
+        if isinstance(source, Machine):
+            return source
+        if isinstance(source, Mapping):
+            return cls(_core.Machine.from_json(json.dumps(dict(source)), "dict"))
+        text = os.fspath(source)
+        if text.endswith(".json") or Path(text).is_file():
+            return cls(_core.Machine.read_file(text))
+        path = configs_dir() / "machines" / f"{text}.json"
+        if "/" in text or not path.is_file():
+            names = cls.names()
+            raise user_error(
+                "unknown machine", value=f"'{text}'", allowed=", ".join(names), suggestion=nearest(text, names)
+            )
+        return cls(_core.Machine.read_file(str(path)))
+
+    @property
+    def name(self) -> str:
+        """Name of the preset or file."""
+        return self.core.name
+
+    @property
+    def description(self) -> str:
+        """One line."""
+        return self.core.description
+
+    @property
+    def hertz(self) -> int:
+        """Core clock in Hz."""
+        return self.core.hertz
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Setting path to where its number comes from."""
+        return dict(self.core.sources)
+
+    def replace(self, changes: Mapping[str, Any]) -> Machine:
+        """A copy with settings changed.
+
+        Args:
+            changes: setting path ("core.array.count") to value as in a file ("1 GHz", 2).
+
+        Returns:
+            The changed machine.
+
+        Raises:
+            UserError: for an unknown path (with the nearest one) or a value out of range.
+        """
+        return Machine(self.core.replace({path: json.dumps(value) for path, value in changes.items()}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every setting.
+
+        Returns:
+            The resolved JSON form, which `load` reads back.
+        """
+        result: dict[str, Any] = json.loads(self.core.to_json())
+        return result
+
+    def get(self, path: str) -> Any:
+        """One setting.
+
+        Args:
+            path: "core.array.count".
+
+        Returns:
+            Its value as in a file.
+
+        Raises:
+            UserError: for an unknown path.
+        """
+        value: Any = self.to_dict()
+        for key in path.split("."):
+            if not isinstance(value, dict) or key not in value:
+                raise user_error("unknown setting", value=f"'{path}'")
+            value = value[key]
+        return value
+
+    def __repr__(self) -> str:
+        """Name and description."""
+        return f"<Machine {self.name}: {self.description}>"

@@ -1,0 +1,294 @@
+"""Results: what happened, as an object, a table, a file, a timeline."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from . import _core
+
+__all__ = ["Advice", "Result", "Table", "compare"]
+
+
+class Table:
+    """Rows of equal keys: prints as text, turns into pandas."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        """Holds rows.
+
+        Args:
+            rows: dicts with the same keys.
+        """
+        self.rows = rows
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas DataFrame.
+
+        Returns:
+            A DataFrame with one row per row.
+
+        Raises:
+            ImportError: without pandas (`pip install 'tilesim[notebook]'`).
+        """
+        import pandas
+
+        return pandas.DataFrame(self.rows)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        """Aligned columns."""
+        if not self.rows:
+            return "(empty)"
+        keys = list(self.rows[0])
+        cells = [[_text(row[key]) for key in keys] for row in self.rows]
+        widths = [max(len(key), *(len(line[i]) for line in cells)) for i, key in enumerate(keys)]
+        lines = ["  ".join(key.ljust(width) for key, width in zip(keys, widths, strict=True))]
+        lines += ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
+        return "\n".join(line.rstrip() for line in lines)
+
+    __repr__ = __str__
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+class Advice:
+    """One change that was simulated again."""
+
+    def __init__(self, change: dict[str, Any], cycles: int, before: int) -> None:
+        """Holds the outcome of one changed machine.
+
+        Args:
+            change: setting path to its new value.
+            cycles: of the changed machine.
+            before: of the original.
+        """
+        self.change, self.cycles, self.before = change, cycles, before
+
+    @property
+    def gain(self) -> float:
+        """Speed-up: time before divided by time after."""
+        return self.before / max(1, self.cycles)
+
+    def __repr__(self) -> str:
+        """The change and its measured gain."""
+        what = ", ".join(f"{key} = {value}" for key, value in self.change.items())
+        return f"{what}: {self.gain:.2f} times faster ({self.cycles:,} cycles)"
+
+
+class Result:
+    """Cycles, bytes, utilisation, energy and what bounds each operation; the same type from engine and closed form."""
+
+    def __init__(self, data: dict[str, Any], again: Callable[[dict[str, Any]], Result] | None = None) -> None:
+        """Wraps the JSON form; made by `simulate` and `estimate`.
+
+        Args:
+            data: JSON form, schema "tilesim.result".
+            again: simulates the same workload with settings changed (for `explain`).
+        """
+        self.data = data
+        self._again = again
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the core clock."""
+        return int(self.data["cycles"])
+
+    @property
+    def seconds(self) -> float:
+        """Seconds."""
+        return float(self.data["cycles"] / self.data["hertz"])
+
+    @property
+    def milliseconds(self) -> float:
+        """Milliseconds."""
+        return self.seconds * 1e3
+
+    @property
+    def bottleneck(self) -> str:
+        """What is busy longest: compute, vector, memory or launch; latency when nothing is busy half of the time."""
+        return str(self.data["bottleneck"])
+
+    @property
+    def approximations(self) -> list[str]:
+        """What was modelled how, and what was left out."""
+        return list(self.data["approximations"])
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes read from and written to off-chip memory, in whole bursts."""
+        return int(self.data["memory_read_bytes"] + self.data["memory_written_bytes"])
+
+    def table(self) -> Table:
+        """Per operation, longest first.
+
+        Returns:
+            Rows with operation, cycles attributed to it (they add up to the total), share, bound, bytes.
+        """
+        total = max(1, self.cycles)
+        rows = [
+            {
+                "operation": row["name"],
+                "count": row["count"],
+                "cycles": row["exclusive"],
+                "share": row["exclusive"] / total,
+                "bound": row["bound"],
+                "busy": row["bound_share"],
+                "bytes": row["load_bytes"] + row["store_bytes"],
+                "multiply_adds": row["multiply_adds"],
+            }
+            for row in self.data["operations"]
+        ]
+        return Table(sorted(rows, key=lambda row: -row["cycles"]))
+
+    def units(self) -> Table:
+        """Per unit: cycles in each state, which add up to the total.
+
+        Returns:
+            Rows with unit, states, operations, bytes.
+        """
+        return Table(
+            [
+                {"unit": row["unit"], **row["cycles"], "operations": row["operations"], "bytes": row["bytes"]}
+                for row in self.data["units"]
+            ]
+        )
+
+    def explain(self) -> list[Advice]:
+        """Changes to the machine that were simulated again, best first.
+
+        Returns:
+            Each change with the gain of its own run.
+
+        Raises:
+            ValueError: for a result read from a file, which cannot be simulated again.
+        """
+        if self._again is None:
+            raise ValueError("a result read from a file cannot be simulated again; simulate the program first")
+        configuration = self.data["configuration"]
+        array, vector, memory = configuration["core"]["array"], configuration["core"]["vector"], configuration["memory"]
+        number, unit = str(memory["bandwidth"]).split(" ")
+        changes: list[dict[str, Any]] = [
+            {"memory.bandwidth": f"{float(number) * 2:g} {unit}"},
+            {"core.array.count": array["count"] * 2},
+            {"core.vector.issue": vector["issue"] * 2},
+            {"core.kernel_launch_cycles": 0},
+            {"memory.latency": "0 ns"},
+        ]
+        advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
+        return sorted(advice, key=lambda item: item.cycles)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the JSON form.
+
+        Args:
+            path: file to write.
+        """
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.data, file, indent=1)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """Reads a saved result.
+
+        Args:
+            path: file written by `save`.
+
+        Returns:
+            The result.
+
+        Raises:
+            UserError: for a file that is no result, with line and path.
+        """
+        with open(path, encoding="utf-8") as file:
+            return cls(json.loads(_core.Result.from_json(file.read()).to_json()))
+
+    def timing_hash(self) -> str:
+        """Hash over everything that timing decides.
+
+        Returns:
+            16 hex digits, equal on every machine and build.
+        """
+        return _core.Result.from_json(json.dumps(self.data)).timing_hash()
+
+    def timeline(self, path: str | os.PathLike[str]) -> None:
+        """Writes a Perfetto trace (open it at ui.perfetto.dev).
+
+        Args:
+            path: file to write.
+
+        Raises:
+            ValueError: when the simulation recorded no timeline (`simulate(..., timeline=True)`).
+        """
+        from .perfetto import write_trace
+
+        write_trace(self.data, path)
+
+    def summary(self) -> str:
+        """The headline.
+
+        Returns:
+            Cycles, time, bottleneck and bytes in one line.
+        """
+        return (
+            f"{self.data['program']} on {self.data['machine']}: {self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
+            f"bound by {self.bottleneck} ({self.data['bottleneck_share']:.0%} busy), "
+            f"{self.memory_bytes / 1e6:,.1f} MB moved"
+        )
+
+    def __repr__(self) -> str:
+        """The headline."""
+        return f"<Result {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        rows = self.table().rows[:30]
+        head = "".join(f"<th>{key}</th>" for key in (rows[0] if rows else {}))
+        body = "".join("<tr>" + "".join(f"<td>{_text(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
+        return f"<p><b>{self.summary()}</b></p><table><tr>{head}</tr>{body}</table>"
+
+
+class Comparison:
+    """Two results side by side."""
+
+    def __init__(self, a: Result, b: Result) -> None:
+        """Holds both.
+
+        Args:
+            a: the first.
+            b: the second.
+        """
+        self.a, self.b = a, b
+
+    def table(self) -> Table:
+        """Totals of both and their ratio.
+
+        Returns:
+            One row per figure.
+        """
+        rows = []
+        for name in ("cycles", "seconds", "memory_bytes"):
+            x, y = getattr(self.a, name), getattr(self.b, name)
+            rows.append({"figure": name, "a": x, "b": y, "b/a": y / x if x else float("nan")})
+        rows.append({"figure": "bottleneck", "a": self.a.bottleneck, "b": self.b.bottleneck, "b/a": ""})
+        return Table(rows)
+
+
+def compare(a: Result, b: Result) -> Comparison:
+    """Two results side by side.
+
+    Args:
+        a: the first.
+        b: the second.
+
+    Returns:
+        Their comparison; `.table()` shows it.
+    """
+    return Comparison(a, b)
