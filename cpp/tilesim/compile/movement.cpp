@@ -66,7 +66,10 @@ class MovementLowering {
   };
 
   Region region(const Shape& space, DType dtype, int suffix) const {
-    TileChoice choice{space, {{std::vector<bool>(space.size(), true), 2 * host_bytes(dtype)}}, std::vector<bool>(space.size(), false), {}};
+    TileChoice choice{space, {{std::vector<bool>(space.size(), true), 2 * host_bytes(dtype)}}, std::vector<bool>(space.size(), false), {}, {}};
+    const program::Tensor* target = context_.program.find_tensor(placement(y_).tensor);
+    if (target && target->minor_to_major.size() == space.size() && placement(y_).identity)
+      for (auto axis = target->minor_to_major.rbegin(); axis != target->minor_to_major.rend(); ++axis) choice.order.push_back(at(*axis));
     if (!choose_tiles(choice, context_.machine)) unsupported("not even one element fits the scratchpad");
     Region r{space, choice.tiles, {}, {}, row_major_strides(choice.tiles)};
     for (std::size_t axis = 0; axis < space.size(); ++axis) {

@@ -174,6 +174,14 @@ std::vector<int> entry_order(const Shape& shape, const Shape& tile) {
   return order;
 }
 
+/// Per-row statistics keep their reduced axis with extent 1: as the minor axis it would be padded to a whole register of lanes.
+std::vector<int> unit_axes_major(const Shape& shape) {
+  std::vector<int> order;
+  for (int axis = static_cast<int>(shape.size()) - 1; axis >= 0; --axis) order.push_back(axis);
+  std::stable_partition(order.begin(), order.end(), [&](int axis) { return shape[static_cast<std::size_t>(axis)] != 1; });
+  return order;
+}
+
 }  // namespace
 
 void assign_layouts(const GraphFunction& function, const Machine& machine, program::Program& program) {
@@ -190,7 +198,8 @@ void assign_layouts(const GraphFunction& function, const Machine& machine, progr
     if (convolves && shape.size() == 4 && tensor.role == program::Role::weight) tensor.minor_to_major = {0, 1, 3, 2};  // [kh][kw][I][O]
     else if (convolves && shape.size() == 4 && !outside)  // [H][W][N][C], or columns over the sublanes for few images
       tensor.minor_to_major = shape[0] >= tile[0] ? std::vector<int>{1, 0, 3, 2} : std::vector<int>{1, 3, 0, 2};
-    else if (outside) tensor.minor_to_major = entry_order(shape, tile);
+    else if (outside || tensor.role == program::Role::output) tensor.minor_to_major = entry_order(shape, tile);
+    else if (shape.back() == 1) tensor.minor_to_major = unit_axes_major(shape);
   }
 }
 

@@ -321,9 +321,11 @@ void ProductLowering::choose_split() {
     split_chunk_ = round_up(ceil_div(tile(split_dim_), arrays_), columns);
     return;
   }
-  for (const auto* dims : {&problem_.m_dims, &problem_.n_dims, &problem_.batch_dims})
+  for (const auto* dims : {&problem_.m_dims, &problem_.batch_dims, &problem_.n_dims}) {
     for (int dim : *dims)
       if (tile(dim) > 1 && (split_dim_ < 0 || tile(dim) > tile(split_dim_))) split_dim_ = dim;
+    if (split_dim_ >= 0) break;
+  }
   if (split_dim_ < 0) arrays_ = 1;
   else split_chunk_ = ceil_div(tile(split_dim_), arrays_);
 }

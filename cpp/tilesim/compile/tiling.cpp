@@ -22,9 +22,10 @@ std::int64_t needed(const TileChoice& choice) {
 /// Halves the outermost axis that may still be cut; false if there is none.
 bool cut(TileChoice& choice, bool keep_inner) {
   const std::size_t rank = choice.space.size();
-  for (std::size_t axis = 0; axis < rank; ++axis) {
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::size_t axis = choice.order.empty() ? i : choice.order[i];
     if (choice.whole[axis] || choice.tiles[axis] <= 1) continue;
-    if (keep_inner && axis + 1 == rank) return false;
+    if (keep_inner && i + 1 == rank) return false;
     choice.tiles[axis] = (choice.tiles[axis] + 1) / 2;
     return true;
   }

@@ -16,6 +16,7 @@ struct TileChoice {
   std::vector<Buffer> buffers;
   std::vector<bool> whole;      ///< axes that must not be cut
   Shape tiles;                  ///< the answer
+  std::vector<std::size_t> order;  ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
 };
 
 /// Cuts outer axes first, until all rings fit the scratchpad and the work falls into several tiles that can overlap.

@@ -103,7 +103,7 @@ class VectorLowering {
 
   void make_tiles(bool rows_whole) {
     streamed_ = !rows_whole;
-    TileChoice choice{space_, {}, {}, {}};
+    TileChoice choice{space_, {}, {}, {}, {}};
     choice.whole = rows_whole ? reduced_ : std::vector<bool>(space_.size(), false);
     const auto add = [&](ValueId value, std::int64_t depth) {
       const bool placed = context_.placed(value);

@@ -132,7 +132,7 @@ program::Scope lower_cumulative(Context& context, const Kernel& kernel) {
   const Shape& shape = context.value(y).type.shape;
   const auto dim = static_cast<std::size_t>(op.attributes.integer("dim"));
   const DType dtype = context.placements[static_cast<std::size_t>(x)].dtype;
-  TileChoice choice{shape, {{std::vector<bool>(shape.size(), true), 4 * host_bytes(dtype)}}, std::vector<bool>(shape.size(), false), {}};
+  TileChoice choice{shape, {{std::vector<bool>(shape.size(), true), 4 * host_bytes(dtype)}}, std::vector<bool>(shape.size(), false), {}, {}};
   choice.whole[dim] = true;
   if (!choose_tiles(choice, context.machine))
     throw Unsupported({"a scan over an axis longer than the scratchpad has no lowering yet", op.name, std::to_string(shape[dim]) + " elements", {}, {}});

@@ -61,6 +61,15 @@ View view(const Json& json) {
   return result;
 }
 
+double number(const Json& json) {
+  if (!json.is_string()) return json.as_double();
+  const std::string& text = json.as_string();
+  if (text == "inf") return HUGE_VAL;
+  if (text == "-inf") return -HUGE_VAL;
+  if (text == "nan") return std::nan("");
+  json.fail("not a number", "a number, \"inf\", \"-inf\" or \"nan\"");
+}
+
 Transfer transfer(const Json& json) {
   ObjectReader reader(json);
   Transfer result;
@@ -82,18 +91,9 @@ Transfer transfer(const Json& json) {
   result.slot = reader.string("slot");
   result.back = reader.integer_or("back", 0, 0, 1 << 20);
   result.offset = expr_or(reader.optional("offset"), 0);
-  if (const Json* fill = reader.optional("fill")) result.fill = fill->as_double();
+  if (const Json* fill = reader.optional("fill")) result.fill = number(*fill);
   reader.finish();
   return result;
-}
-
-double number(const Json& json) {
-  if (!json.is_string()) return json.as_double();
-  const std::string& text = json.as_string();
-  if (text == "inf") return HUGE_VAL;
-  if (text == "-inf") return -HUGE_VAL;
-  if (text == "nan") return std::nan("");
-  json.fail("not a number", "a number, \"inf\", \"-inf\" or \"nan\"");
 }
 
 VectorNodeSpec node(const Json& json, std::size_t index) {

@@ -19,6 +19,12 @@ Json strings(const std::vector<std::string>& names) {
   return list(names, [](const std::string& name) { return Json(name); });
 }
 
+/// JSON has no infinities: they are written as strings.
+Json number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
 bool is_zero(const Expr& e) { return e == Expr(0); }
 
 Json view(const View& v) {
@@ -54,7 +60,7 @@ Json transfer(const Transfer& t) {
   json.set("slot", t.slot);
   if (t.back != 0) json.set("back", t.back);
   if (!is_zero(t.offset)) json.set("offset", expr(t.offset));
-  if (t.fill) json.set("fill", *t.fill);
+  if (t.fill) json.set("fill", number(*t.fill));
   return json;
 }
 
@@ -73,8 +79,7 @@ Json node(const VectorNodeSpec& spec) {
     case VectorNode::Op::input: json.set("index", n.index); break;
     case VectorNode::Op::iota: json.set("dim", n.index); break;
     case VectorNode::Op::constant:
-      if (std::isfinite(n.number)) json.set("value", n.number);
-      else json.set("value", std::isnan(n.number) ? "nan" : n.number > 0 ? "inf" : "-inf");
+      json.set("value", number(n.number));
       break;
     case VectorNode::Op::scalar: json.set("value", expr(spec.scalar)); break;
     case VectorNode::Op::function: json.set("function", std::string(info(n.function).name)), arguments(); break;

@@ -1,0 +1,173 @@
+"""Comparison with measured tables: one envelope for all of them."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+from . import models, workloads
+from ._core import UserError
+from .api import compile, simulate  # noqa: A004
+from .graph import Graph, GraphBuilder, user_error
+from .machine import Machine
+
+__all__ = ["encoder_block", "tpu_v3", "workload"]
+
+
+def encoder_block(width: int, heads: int, sequence: int = 512) -> Graph:
+    """One transformer encoder block: attention, two layer normalizations, a feed-forward part of 4 times the width, ReLU.
+
+    Args:
+        width: model width in elements.
+        heads: attention heads.
+        sequence: tokens.
+
+    Returns:
+        The graph.
+    """
+    b = GraphBuilder(f"encoder_{width}x{heads}")
+    x = b.input("x", [1, sequence, width])
+
+    def split(value: Any) -> Any:
+        return value.reshape(1, sequence, heads, width // heads).transpose(0, 2, 1, 3)
+
+    q, k, v = (split(b.linear(x, width, name=part)) for part in ("query", "key", "value"))
+    context = b.attention(q, k, v, name="attention").transpose(0, 2, 1, 3).reshape(1, sequence, width)
+    x = b.layer_norm(b.linear(context, width, name="output") + x, name="norm1")
+    hidden = b.apply("relu", b.linear(x, 4 * width, name="up"))
+    b.output(b.layer_norm(b.linear(hidden, width, name="down") + x, name="norm2"), "y")
+    return b.build()
+
+
+def _numbers(text: str, count: int) -> list[int]:
+    parts = text.split("x")
+    if len(parts) != count or not all(re.fullmatch(r"[0-9]{1,9}", part) and int(part) >= 0 for part in parts):
+        raise user_error("a shape needs that many numbers", value=f"'{text}'", allowed=f"{count} numbers joined by x")
+    return [int(part) for part in parts]
+
+
+def _conv(text: str) -> Graph:
+    batch, height, width, channels, filters, kernel, stride, padding = _numbers(text, 8)
+    return workloads.conv2d(batch, channels, height, width, filters, kernel, stride=stride, padding=padding)
+
+
+def _gemm(text: str) -> Graph:
+    m, k, n = _numbers(text, 3)
+    return workloads.matmul(m, n, k)
+
+
+def _attention(text: str) -> Graph:
+    heads, sequence, depth = _numbers(text, 3)
+    return workloads.attention(1, heads, sequence, depth)
+
+
+_BLOCKS = {"base": (768, 12), "large": (1024, 16), "xlarge": (2048, 32)}
+_FAMILIES: dict[str, Callable[[str], Graph]] = {
+    "gemm": _gemm,
+    "conv": _conv,
+    "layernorm": lambda text: workloads.layer_norm(*_numbers(text, 2)),
+    "softmax": lambda text: workloads.softmax(*_numbers(text, 2)),
+    "attention": _attention,
+}
+
+
+def workload(name: str) -> Graph:
+    """A workload by the name that the TPU v3 table gives it.
+
+    Args:
+        name: gemm_MxKxN, conv_BxHxWxCinxCoutxKxSxP, layernorm_RxC, softmax_RxC, attention_HxSxD (any sizes), bert_base,
+            bert_large, bert_xlarge (one encoder block, 512 tokens), resnet18, resnet50.
+
+    Returns:
+        Its graph.
+
+    Raises:
+        UserError: for any other name.
+    """
+    family, _, rest = name.partition("_")
+    if family in _FAMILIES:
+        return _FAMILIES[family](rest)
+    if family == "bert" and rest in _BLOCKS:
+        return encoder_block(*_BLOCKS[rest])
+    if name in ("resnet18", "resnet50"):
+        return models.build(name)
+    known = [*(f"{key}_..." for key in _FAMILIES), *(f"bert_{key}" for key in _BLOCKS), "resnet18", "resnet50"]
+    raise user_error("unknown workload", value=f"'{name}'", allowed=", ".join(known))
+
+
+def _statistics(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    errors = sorted(abs(row["error"]) if row["status"] == "ok" else 1.0 for row in rows)
+    n = len(errors)
+    middle = (errors[(n - 1) // 2] + errors[n // 2]) / 2 if n else 0.0
+    return {
+        "mean_abs_error": sum(errors) / n if n else 0.0,
+        "median_abs_error": middle,
+        "max_abs_error": errors[-1] if n else 0.0,
+        "n": n,
+        "n_unsupported": sum(row["status"] != "ok" for row in rows),
+    }
+
+
+def _predict(name: str, machine: Machine) -> int:
+    return simulate(compile(workload(name), machine)).cycles
+
+
+def tpu_v3(cases: str | os.PathLike[str], machine: str | Machine = "tpu-v3") -> dict[str, Any]:
+    """Simulates every row of a table of measured TPU v3 cycles.
+
+    Args:
+        cases: CSV with the columns workload and measured_cycles_at_940MHz (or measured_cycles).
+        machine: preset or machine to simulate.
+
+    Returns:
+        The validation file: one output row per input row, statistics per family and over all; rows that are not ok
+        count as error 1.
+
+    Raises:
+        UserError: for a file without these columns.
+    """
+    target = Machine.load(machine)
+    try:
+        with open(cases, encoding="utf-8", newline="") as file:
+            table = list(csv.DictReader(file))
+    except OSError as error:
+        raise user_error("the file cannot be read", place=os.fspath(cases), value=str(error)) from None
+    column = next((key for key in (table[0] if table else {}) if key.startswith("measured_cycles")), None)
+    if not table or column is None or "workload" not in table[0]:
+        raise user_error(
+            "the table lacks a column",
+            place=os.fspath(cases),
+            value=", ".join(map(str, table[0] if table else [])),
+            allowed="workload, measured_cycles_at_940MHz",
+        )
+    rows = []
+    for given in table:
+        row: dict[str, Any] = {**given, "status": "ok", "reason": "", "measured_cycles": None}
+        row.update(predicted_cycles=None, error=None, fitted=False)
+        try:
+            row["measured_cycles"] = float(given[column])
+            if not row["measured_cycles"] > 0:
+                raise ValueError("measured cycles must be positive")
+            row["predicted_cycles"] = _predict(given["workload"] or "", target)
+            row["error"] = row["predicted_cycles"] / row["measured_cycles"] - 1
+            row["fitted"] = given["workload"] in ("softmax_2048x2048", "layernorm_2048x768")
+        except UserError as error:
+            row.update(status="invalid" if "unknown workload" in str(error) else "unsupported", reason=str(error))
+        except (TypeError, ValueError) as error:
+            row.update(status="invalid", reason=str(error))
+        rows.append(row)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["workload"] or "").partition("_")[0], []).append(row)
+    return {
+        "schema": "tilesim.validation",
+        "version": 1,
+        "table": "tpu-v3",
+        "settings": {"machine": target.name, "machine_hash": target.core.hash()},
+        "rows": rows,
+        "groups": {key: _statistics(members) for key, members in groups.items()},
+        **_statistics(rows),
+    }
