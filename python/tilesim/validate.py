@@ -34,11 +34,15 @@ def encoder_block(width: int, heads: int, sequence: int = 512) -> Graph:
     def split(value: Any) -> Any:
         return value.reshape(1, sequence, heads, width // heads).transpose(0, 2, 1, 3)
 
+    def norm(value: Any, name: str) -> Any:
+        scale, bias = (b.weight(f"{name}.{part}", [width]) for part in ("weight", "bias"))
+        return b.layer_norm(value, scale, bias, name=name)
+
     q, k, v = (split(b.linear(x, width, name=part)) for part in ("query", "key", "value"))
     context = b.attention(q, k, v, name="attention").transpose(0, 2, 1, 3).reshape(1, sequence, width)
-    x = b.layer_norm(b.linear(context, width, name="output") + x, name="norm1")
+    x = norm(b.linear(context, width, name="output") + x, "norm1")
     hidden = b.apply("relu", b.linear(x, 4 * width, name="up"))
-    b.output(b.layer_norm(b.linear(hidden, width, name="down") + x, name="norm2"), "y")
+    b.output(norm(b.linear(hidden, width, name="down") + x, "norm2"), "y")
     return b.build()
 
 

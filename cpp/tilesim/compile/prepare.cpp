@@ -34,7 +34,8 @@ void split_affine(GraphFunction& function, std::set<std::string>& kept_apart) {
   std::vector<Op> ops;
   for (Op& op : function.ops) {
     const std::string mode = op.kind == Kind::normalize ? op.attributes.text("mode", "layer") : "";
-    if ((mode != "layer" && mode != "rms") || op.operands.size() < 2) {
+    const bool affine = std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return v != no_value && v != op.operands[0]; });
+    if ((mode != "layer" && mode != "rms") || !affine) {
       ops.push_back(std::move(op));
       continue;
     }

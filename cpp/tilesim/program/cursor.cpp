@@ -5,7 +5,8 @@
 
 namespace tilesim::program {
 
-Cursor::Cursor(const CompiledProgram& program, std::int64_t core, std::int64_t context, const CompiledExpr::TensorReader* reader)
+Cursor::Cursor(const CompiledProgram& program, std::int64_t core, std::int64_t context,
+               const CompiledExpr::TensorReader* reader)
     : program_(&program), reader_(reader) {
   const CompiledProgram::Code& code = *program.code_;
   environment_.assign(static_cast<std::size_t>(code.environment_size), 0);
@@ -30,7 +31,8 @@ const Instruction* Cursor::next() {
       case StepKind::leaf: {
         ++pc_;
         const Instruction& instruction = code.instructions[static_cast<std::size_t>(step.target)];
-        if (instruction.opcode == Opcode::acquire || instruction.opcode == Opcode::receive) ++acquired_[static_cast<std::size_t>(instruction.slot)];
+        if (instruction.opcode == Opcode::acquire || instruction.opcode == Opcode::receive)
+          ++acquired_[static_cast<std::size_t>(instruction.slot)];
         return &instruction;
       }
       case StepKind::scope_begin: {
@@ -58,11 +60,17 @@ const Instruction* Cursor::next() {
         break;
       }
       case StepKind::loop_end:
-        if (++environment_[static_cast<std::size_t>(step.slot)] < limits_[static_cast<std::size_t>(step.loop)]) pc_ = step.target;
-        else ++pc_;
+        if (++environment_[static_cast<std::size_t>(step.slot)] < limits_[static_cast<std::size_t>(step.loop)])
+          pc_ = step.target;
+        else
+          ++pc_;
         break;
-      case StepKind::branch: pc_ = value(step.expr) != 0 ? pc_ + 1 : step.target; break;
-      case StepKind::jump: pc_ = step.target; break;
+      case StepKind::branch:
+        pc_ = value(step.expr) != 0 ? pc_ + 1 : step.target;
+        break;
+      case StepKind::jump:
+        pc_ = step.target;
+        break;
       case StepKind::call: {
         const CallSite& site = code.calls[static_cast<std::size_t>(step.call)];
         for (const auto& [formal, actual] : site.tensors) bindings_[static_cast<std::size_t>(formal)] = tensor(actual);
@@ -75,20 +83,22 @@ const Instruction* Cursor::next() {
         pc_ = returns_.back();
         returns_.pop_back();
         break;
-      case StepKind::halt: return nullptr;
+      case StepKind::halt:
+        return nullptr;
     }
   }
 }
 
 std::string Cursor::where() const {
-  std::string text;
+  std::string text, function;
   const auto add = [&](int scope) {
     if (scope < 0) return;
     const CompiledScope& entry = program_->scopes[static_cast<std::size_t>(scope)];
-    if (entry.scope->kernel.empty()) return;
-    text += (text.empty() ? "" : "/") + entry.scope->kernel;
+    if (entry.function != function && !entry.function.empty()) text += (text.empty() ? "" : "/") + entry.function;
+    function = entry.function;
+    if (!entry.scope->kernel.empty()) text += (text.empty() ? "" : "/") + entry.scope->kernel;
   };
-  for (std::int32_t scope : scopes_) add(scope);
+  for (const std::int32_t scope : scopes_) add(scope);
   add(scope_);
   return text;
 }

@@ -79,17 +79,29 @@ class Cursor {
   /// Next leaf instruction in text order, or null at the end. Expressions evaluate in `environment()` until the next call.
   const Instruction* next();
   const std::int64_t* environment() const { return environment_.data(); }
-  std::int64_t value(const CompiledExpr& expr) const { return expr(environment_.data(), reader_); }
+  std::int64_t value(const CompiledExpr& expr) const {
+    const Bound bound(*this);
+    return expr(environment_.data(), reader_ ? &bound : nullptr);
+  }
   /// Actual tensor behind a possibly formal tensor id.
   int tensor(int id) const;
   /// Version index of a slot operand: acquires so far of the slot, minus 1, minus back.
   std::int64_t version(int slot, std::int64_t back) const { return acquired_[static_cast<std::size_t>(slot)] - 1 - back; }
-  /// Names of enclosing kernels and calls with indices, for messages: "layer[3]/attention".
+  /// Names of enclosing calls and kernels, for messages: "layer/attention".
   std::string where() const;
   int scope() const { return scope_; }          ///< innermost scope id, -1 at the top
   std::int64_t scope_instance() const { return scope_instance_; }  ///< counts scope entries: distinguishes repeated calls
 
  private:
+  /// read() of a formal tensor reads the actual one.
+  struct Bound final : CompiledExpr::TensorReader {
+    explicit Bound(const Cursor& of) : cursor(of) {}
+    std::int64_t read(int tensor, const std::int64_t* index, int rank) const override {
+      return cursor.reader_->read(cursor.tensor(tensor), index, rank);
+    }
+    const Cursor& cursor;
+  };
+
   const CompiledProgram* program_;
   const CompiledExpr::TensorReader* reader_;
   std::vector<std::int64_t> environment_;

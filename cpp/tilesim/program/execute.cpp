@@ -28,10 +28,14 @@ struct Buffer {
   std::vector<std::int64_t> known;   ///< per queue: pieces it has waited for
 };
 
-struct Ring { std::vector<Buffer> buffers; std::int64_t received = 0, sent = 0; };
+struct Ring {
+  std::vector<Buffer> buffers;
+  std::int64_t received = 0, sent = 0;
+};
 
 struct Core {
-  Core(const CompiledProgram& program, std::int64_t id, std::int64_t context, const CompiledExpr::TensorReader* reader) : cursor(program, id, context, reader), core(id) {}
+  Core(const CompiledProgram& program, std::int64_t id, std::int64_t context, const CompiledExpr::TensorReader* reader)
+      : cursor(program, id, context, reader), core(id) {}
   Cursor cursor;
   std::int64_t core;
   std::vector<Ring> rings;
@@ -42,13 +46,16 @@ struct Core {
 
 class Executor final : public CompiledExpr::TensorReader {
  public:
-  Executor(const Program& program, const std::map<std::string, Array>& inputs, const ExecuteOptions& options) : compiled_(program), options_(options) {
+  Executor(const Program& program, const std::map<std::string, Array>& inputs, const ExecuteOptions& options)
+      : compiled_(program), options_(options) {
     bind_tensors(inputs);
-    for (const auto& [name, size] : compiled_.counters) counters_.emplace_back(static_cast<std::size_t>(size * program.cores), 0);
+    for (const auto& [name, size] : compiled_.counters)
+      counters_.emplace_back(static_cast<std::size_t>(size * program.cores), 0);
     for (std::int64_t core = 0; core < program.cores; ++core)
       for (std::int64_t context = 0; context < program.contexts; ++context) {
         auto state = std::make_unique<Core>(compiled_, core, context, this);
-        for (const CompiledSlot& slot : compiled_.slots) state->rings.push_back({std::vector<Buffer>(static_cast<std::size_t>(slot.depth)), 0, 0});
+        for (const CompiledSlot& slot : compiled_.slots)
+          state->rings.push_back({std::vector<Buffer>(static_cast<std::size_t>(slot.depth)), 0, 0});
         state->counters_known.resize(compiled_.queues.size());
         cores_.push_back(std::move(state));
       }
@@ -59,7 +66,8 @@ class Executor final : public CompiledExpr::TensorReader {
     std::int64_t offset = 0;
     for (int i = 0; i < rank; ++i) offset += index[i] * t.strides[static_cast<std::size_t>(i)];
     const Array& array = arrays_[static_cast<std::size_t>(t.storage)];
-    if (offset < 0 || offset >= array.size()) throw UserError({"an expression reads outside a tensor", t.name, std::to_string(offset), {}, {}});
+    if (offset < 0 || offset >= array.size())
+      throw UserError({"an expression reads outside a tensor", t.name, std::to_string(offset), {}, {}});
     return array.int_at(offset);
   }
 
@@ -98,20 +106,27 @@ class Executor final : public CompiledExpr::TensorReader {
       const CompiledTensor& t = compiled_.tensors[i];
       known.push_back(t.name);
       if (t.storage != static_cast<int>(i)) continue;
-      const bool given = t.tensor->role == Role::input || t.tensor->role == Role::weight || t.tensor->role == Role::state;
+      const bool given =
+          t.tensor->role == Role::input || t.tensor->role == Role::weight || t.tensor->role == Role::state;
       if (!given) {
         arrays_[i] = Array(t.dtype, t.shape);
         if (options_.poison) poison(arrays_[i].bytes(), t.dtype, arrays_[i].size());
         continue;
       }
       const auto found = inputs.find(t.name);
-      if (found == inputs.end()) throw UserError({"an input is missing", t.name, {}, std::string(name(t.dtype)) + to_string(t.shape), {}});
+      if (found == inputs.end())
+        throw UserError({"an input is missing", t.name, {}, std::string(name(t.dtype)) + to_string(t.shape), {}});
       if (found->second.dtype() != t.dtype || found->second.shape() != t.shape)
-        throw UserError({"an input has the wrong type", t.name, std::string(name(found->second.dtype())) + to_string(found->second.shape()), std::string(name(t.dtype)) + to_string(t.shape), {}});
+        throw UserError({"an input has the wrong type",
+                         t.name,
+                         std::string(name(found->second.dtype())) + to_string(found->second.shape()),
+                         std::string(name(t.dtype)) + to_string(t.shape),
+                         {}});
       arrays_[i] = t.tensor->role == Role::state ? found->second.clone() : found->second;
     }
     for (const auto& [key, array] : inputs)
-      if (std::find(known.begin(), known.end(), key) == known.end()) throw UserError({"the program has no such input", {}, "'" + key + "'", join(known), nearest(key, known)});
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        throw UserError({"the program has no such input", {}, "'" + key + "'", join(known), nearest(key, known)});
   }
 
   static void poison(std::byte* data, DType dtype, std::int64_t count) {
@@ -123,8 +138,10 @@ class Executor final : public CompiledExpr::TensorReader {
     const int size = host_bytes(dtype);
     const double value = is_float(dtype) ? std::numeric_limits<double>::quiet_NaN() : 0;
     const std::int64_t extreme = -0x5A5A5A5A5A5A5A5BLL;
-    if (is_float(dtype)) convert(&value, DType::f64, data, dtype, 1);
-    else convert(&extreme, DType::i64, data, dtype, 1);
+    if (is_float(dtype))
+      convert(&value, DType::f64, data, dtype, 1);
+    else
+      convert(&extreme, DType::i64, data, dtype, 1);
     for (std::int64_t i = 1; i < count; ++i) std::memcpy(data + i * size, data, static_cast<std::size_t>(size));
   }
 
@@ -135,12 +152,16 @@ class Executor final : public CompiledExpr::TensorReader {
     return text;
   }
 
-  [[noreturn]] void race(const Core& core, const Instruction& i, const std::string& what) const { throw RaceError({what, describe(core, i), {}, {}, {}}); }
+  [[noreturn]] void race(const Core& core, const Instruction& i, const std::string& what) const {
+    throw RaceError({what, describe(core, i), {}, {}, {}});
+  }
 
   [[noreturn]] void stuck(const Core& core) const {
     const Instruction& i = *core.held;
     std::string what = "waits for something that never happens";
-    if (i.slot >= 0) what += ": slot " + compiled_.slots[static_cast<std::size_t>(i.slot)].name + " version " + std::to_string(core.cursor.version(i.slot, i.back));
+    if (i.slot >= 0)
+      what += ": slot " + compiled_.slots[static_cast<std::size_t>(i.slot)].name + " version " +
+              std::to_string(core.cursor.version(i.slot, i.back));
     if (i.counter >= 0) what += ": counter " + compiled_.counters[static_cast<std::size_t>(i.counter)].first;
     if (i.opcode == Opcode::acquire) what += " is never released by every consumer";
     race(core, i, what);
@@ -181,10 +202,12 @@ class Executor final : public CompiledExpr::TensorReader {
     const auto q = static_cast<std::size_t>(std::max(0, i.queue));
     switch (i.opcode) {
       case Opcode::scope_begin:
-        if (const Scope& scope = *compiled_.scopes[static_cast<std::size_t>(i.scope)].scope; scope.barrier && cores_.size() == 1)
+        if (const Scope& scope = *compiled_.scopes[static_cast<std::size_t>(i.scope)].scope;
+            scope.barrier && cores_.size() == 1)
           for (auto& needs : required_) needs.clear();  // everything before has completed
         return true;
-      case Opcode::scope_end: return true;
+      case Opcode::scope_end:
+        return true;
       case Opcode::acquire: {
         const std::int64_t version = core.cursor.version(i.slot, 0);
         Buffer& b = buffer(core, i.slot, version);
@@ -192,7 +215,9 @@ class Executor final : public CompiledExpr::TensorReader {
         reset(b, i.slot, version);
         return true;
       }
-      case Opcode::receive: ++core.rings[static_cast<std::size_t>(i.slot)].received; return true;
+      case Opcode::receive:
+        ++core.rings[static_cast<std::size_t>(i.slot)].received;
+        return true;
       case Opcode::commit: {
         Buffer& b = live(core, i, i.slot, i.back);
         b.pieces += i.pieces;
@@ -205,22 +230,35 @@ class Executor final : public CompiledExpr::TensorReader {
         b.free = b.released == compiled_.slots[static_cast<std::size_t>(i.slot)].consumers;
         return true;
       }
-      case Opcode::wait: return wait(core, i, q);
+      case Opcode::wait:
+        return wait(core, i, q);
       case Opcode::signal: {
         const auto& [name, size] = compiled_.counters[static_cast<std::size_t>(i.counter)];
         count(i, core.cursor.value(i.core) * size + core.cursor.value(i.index)) += core.cursor.value(i.count);
         return true;
       }
-      case Opcode::load: load(core, i); return true;
-      case Opcode::store: store(core, i); return true;
-      case Opcode::send: return send(core, i);
-      default: compute(core, i); return true;
+      case Opcode::load:
+        load(core, i);
+        return true;
+      case Opcode::store:
+        store(core, i);
+        return true;
+      case Opcode::send:
+        return send(core, i);
+      default:
+        compute(core, i);
+        return true;
     }
   }
 
   std::int64_t& count(const Instruction& i, std::int64_t at) {
     auto& values = counters_[static_cast<std::size_t>(i.counter)];
-    if (at < 0 || at >= static_cast<std::int64_t>(values.size())) throw UserError({"a counter's index is out of range", compiled_.counters[static_cast<std::size_t>(i.counter)].first, std::to_string(at), {}, {}});
+    if (at < 0 || at >= static_cast<std::int64_t>(values.size()))
+      throw UserError({"a counter's index is out of range",
+                       compiled_.counters[static_cast<std::size_t>(i.counter)].first,
+                       std::to_string(at),
+                       {},
+                       {}});
     return values[static_cast<std::size_t>(at)];
   }
 
@@ -243,9 +281,13 @@ class Executor final : public CompiledExpr::TensorReader {
 
   Buffer& live(Core& core, const Instruction& i, int slot, std::int64_t back) {
     const std::int64_t version = core.cursor.version(slot, back);
-    if (version < 0) race(core, i, "uses slot " + compiled_.slots[static_cast<std::size_t>(slot)].name + " before its first acquire");
+    if (version < 0)
+      race(core, i, "uses slot " + compiled_.slots[static_cast<std::size_t>(slot)].name + " before its first acquire");
     Buffer& b = buffer(core, slot, version);
-    if (b.version != version || b.free) race(core, i, "uses version " + std::to_string(version) + " of slot " + compiled_.slots[static_cast<std::size_t>(slot)].name + ", which is not live");
+    if (b.version != version || b.free)
+      race(core, i,
+           "uses version " + std::to_string(version) + " of slot " +
+               compiled_.slots[static_cast<std::size_t>(slot)].name + ", which is not live");
     return b;
   }
 
@@ -256,14 +298,21 @@ class Executor final : public CompiledExpr::TensorReader {
     for (std::size_t other = 0; other < b.needed.size(); ++other) {
       if (b.needed[other] == 0 || (other == q && update)) continue;
       if (b.known[q] < b.needed[other])
-        race(core, i, "uses slot " + compiled_.slots[static_cast<std::size_t>(slot)].name + " version " + std::to_string(b.version) + " before it waited for what queue " + compiled_.queues[other] + " wrote");
+        race(core, i,
+             "uses slot " + compiled_.slots[static_cast<std::size_t>(slot)].name + " version " +
+                 std::to_string(b.version) + " before it waited for what queue " + compiled_.queues[other] + " wrote");
     }
-    if (!update && !(compiled_.slots[static_cast<std::size_t>(slot)].consumers >> i.queue & 1) ) {
-      // A queue that reads must release, or the buffer could be refilled under it; the writer's own queue is ordered by its acquire.
+    if (!update && !(compiled_.slots[static_cast<std::size_t>(slot)].consumers >> i.queue & 1)) {
+      // A queue that reads must release, or the buffer could be refilled under it; the writer's own queue is ordered by
+      // its acquire.
       bool writes = b.needed[q] != 0;
-      if (!writes) race(core, i, "reads slot " + compiled_.slots[static_cast<std::size_t>(slot)].name + " without being one of its consumers");
+      if (!writes)
+        race(core, i,
+             "reads slot " + compiled_.slots[static_cast<std::size_t>(slot)].name +
+                 " without being one of its consumers");
     }
-    if (b.released >> i.queue & 1) race(core, i, "uses slot " + compiled_.slots[static_cast<std::size_t>(slot)].name + " after releasing it");
+    if (b.released >> i.queue & 1)
+      race(core, i, "uses slot " + compiled_.slots[static_cast<std::size_t>(slot)].name + " after releasing it");
   }
 
   TileView reading(Core& core, const Instruction& i, const CompiledView& v, bool update = false) {
@@ -283,7 +332,9 @@ class Executor final : public CompiledExpr::TensorReader {
       const auto q = static_cast<std::size_t>(i.queue);
       for (std::size_t other = 0; other < b.needed.size(); ++other)
         if (other != q && b.needed[other] != 0 && b.known[q] < b.needed[other])
-          race(core, i, "writes slot " + compiled_.slots[static_cast<std::size_t>(slot)].name + " before it waited for what queue " + compiled_.queues[other] + " wrote");
+          race(core, i,
+               "writes slot " + compiled_.slots[static_cast<std::size_t>(slot)].name +
+                   " before it waited for what queue " + compiled_.queues[other] + " wrote");
       b.needed[q] = never;
     }
   }
@@ -300,7 +351,12 @@ class Executor final : public CompiledExpr::TensorReader {
       empty |= e <= 0;
       (st >= 0 ? high : low) += st * (std::max<std::int64_t>(1, e) - 1);
     }
-    if (!empty && (low < 0 || high >= s.elements)) throw UserError({"a view leaves its slot", describe(core, i), s.name + " elements " + std::to_string(low) + " to " + std::to_string(high), "0 to " + std::to_string(s.elements - 1), {}});
+    if (!empty && (low < 0 || high >= s.elements))
+      throw UserError({"a view leaves its slot",
+                       describe(core, i),
+                       s.name + " elements " + std::to_string(low) + " to " + std::to_string(high),
+                       "0 to " + std::to_string(s.elements - 1),
+                       {}});
     view.data += empty ? 0 : offset * host_bytes(s.dtype);
     return view;
   }
@@ -314,12 +370,14 @@ class Executor final : public CompiledExpr::TensorReader {
     r.strides = tensor.strides;
     for (const CompiledExpr& at : t.at) r.at.push_back(core.cursor.value(at));
     for (const CompiledTransferDim& d : t.dims) {
-      ResolvedTransfer::Dim dim{core.cursor.value(d.extent), d.axis, core.cursor.value(d.step), core.cursor.value(d.stride), {}};
+      ResolvedTransfer::Dim dim{
+          core.cursor.value(d.extent), d.axis, core.cursor.value(d.step), core.cursor.value(d.stride), {}};
       if (d.through >= 0) {
         const auto ids = static_cast<std::size_t>(core.cursor.tensor(d.through));
         const CompiledTensor& index = compiled_.tensors[ids];
         std::int64_t offset = 0;
-        for (std::size_t a = 0; a < d.through_at.size(); ++a) offset += core.cursor.value(d.through_at[a]) * index.strides[a];
+        for (std::size_t a = 0; a < d.through_at.size(); ++a)
+          offset += core.cursor.value(d.through_at[a]) * index.strides[a];
         const Array values = view_of(ids);
         for (std::int64_t k = 0; k < dim.extent; ++k) dim.rows.push_back(values.int_at(offset + k * dim.step));
       }
@@ -332,7 +390,12 @@ class Executor final : public CompiledExpr::TensorReader {
     r.has_fill = t.has_fill;
     r.fill = t.fill;
     r.place = describe(core, i) + ", tensor " + tensor.name;
-    if (slot.dtype != tensor.dtype) throw UserError({"a transfer cannot change the dtype", r.place, std::string(name(tensor.dtype)) + " and " + std::string(name(slot.dtype)), "equal types", {}});
+    if (slot.dtype != tensor.dtype)
+      throw UserError({"a transfer cannot change the dtype",
+                       r.place,
+                       std::string(name(tensor.dtype)) + " and " + std::string(name(slot.dtype)),
+                       "equal types",
+                       {}});
     return r;
   }
 
@@ -344,7 +407,8 @@ class Executor final : public CompiledExpr::TensorReader {
   void load(Core& core, const Instruction& i) {
     if (options_.find_races)
       for (const auto& [counter, value] : required(core, i))
-        if (counter.first < 0 || core.counters_known[static_cast<std::size_t>(i.queue)][counter] < value) race(core, i, "loads a tensor that an earlier store writes, without waiting for it");
+        if (counter.first < 0 || core.counters_known[static_cast<std::size_t>(i.queue)][counter] < value)
+          race(core, i, "loads a tensor that an earlier store writes, without waiting for it");
     Buffer& b = live(core, i, i.transfer.slot, i.transfer.back);
     written(core, i, b, i.transfer.slot);
     load_block(resolve(core, i), b.bytes.data());
@@ -389,18 +453,31 @@ class Executor final : public CompiledExpr::TensorReader {
     if (i.opcode == Opcode::mma) {
       const auto& op = std::get<MmaOp>(action);
       const bool accumulate = core.cursor.value(i.count) != 0;
-      Mma mma{op.batch_dims, op.m_dims, op.n_dims, op.k_dims, reading(core, i, i.views[0]), reading(core, i, i.views[1]), {}, accumulate, op.numerics};
+      Mma mma{op.batch_dims,
+              op.m_dims,
+              op.n_dims,
+              op.k_dims,
+              reading(core, i, i.views[0]),
+              reading(core, i, i.views[1]),
+              {},
+              accumulate,
+              op.numerics};
       mma.c = writing(core, i, i.views[2]);
       return tilesim::execute(mma);
     }
     if (i.opcode == Opcode::vector) return vector(core, i, std::get<VectorOp>(action));
-    if (i.opcode == Opcode::permute) return tilesim::execute(Permute{reading(core, i, i.views[0]), writing(core, i, i.views[1])});
+    if (i.opcode == Opcode::permute)
+      return tilesim::execute(Permute{reading(core, i, i.views[0]), writing(core, i, i.views[1])});
     if (i.opcode == Opcode::indexed) {
       const auto& op = std::get<IndexedOp>(action);
-      return tilesim::execute(Indexed{reading(core, i, i.views[0]), reading(core, i, i.views[1]), writing(core, i, i.views[2]), op.scatter, op.combiner});
+      return tilesim::execute(Indexed{reading(core, i, i.views[0]), reading(core, i, i.views[1]),
+                                      writing(core, i, i.views[2]), op.scatter, op.combiner});
     }
-    if (i.opcode == Opcode::sort) return tilesim::execute(Sort{reading(core, i, i.views[0]), writing(core, i, i.views[1]), writing(core, i, i.views[2]), std::get<SortOp>(action).descending});
-    throw Unsupported({"an opaque operation has no meaning here", describe(core, i), std::get<OpaqueOp>(action).target, {}, {}});
+    if (i.opcode == Opcode::sort)
+      return tilesim::execute(Sort{reading(core, i, i.views[0]), writing(core, i, i.views[1]),
+                                   writing(core, i, i.views[2]), std::get<SortOp>(action).descending});
+    throw Unsupported(
+        {"an opaque operation has no meaning here", describe(core, i), std::get<OpaqueOp>(action).target, {}, {}});
   }
 
   void vector(Core& core, const Instruction& i, const VectorOp& op) {
@@ -409,15 +486,18 @@ class Executor final : public CompiledExpr::TensorReader {
     // Reading a version that the same compute rewrites in place is an update, ordered within the queue.
     std::set<int> outputs;
     for (std::size_t o = 0; o < op.outputs.size(); ++o) outputs.insert(i.views[op.inputs.size() + o].slot);
-    for (std::size_t k = 0; k < op.inputs.size(); ++k) compute.inputs.push_back(reading(core, i, i.views[k], outputs.count(i.views[k].slot) > 0));
+    for (std::size_t k = 0; k < op.inputs.size(); ++k)
+      compute.inputs.push_back(reading(core, i, i.views[k], outputs.count(i.views[k].slot) > 0));
     std::size_t scalar = 0;
     for (const VectorNodeSpec& spec : op.nodes) {
       compute.nodes.push_back(spec.node);
-      if (spec.node.op == VectorNode::Op::scalar) compute.nodes.back().number = static_cast<double>(core.cursor.value(i.scalars[scalar++]));
+      if (spec.node.op == VectorNode::Op::scalar)
+        compute.nodes.back().number = static_cast<double>(core.cursor.value(i.scalars[scalar++]));
     }
     for (std::size_t o = 0; o < op.outputs.size(); ++o) {
       const VectorOutputSpec& spec = op.outputs[o];
-      compute.outputs.push_back({spec.node, writing(core, i, i.views[op.inputs.size() + o]), spec.reduce, spec.combiner, core.cursor.value(i.accumulates[o]) != 0});
+      compute.outputs.push_back({spec.node, writing(core, i, i.views[op.inputs.size() + o]), spec.reduce, spec.combiner,
+                                 core.cursor.value(i.accumulates[o]) != 0});
     }
     tilesim::execute(compute);
   }
@@ -427,13 +507,19 @@ class Executor final : public CompiledExpr::TensorReader {
     for (const auto& core : cores_)
       for (std::size_t s = 0; s < core->rings.size(); ++s)
         for (const Buffer& b : core->rings[s].buffers)
-          if (!b.free) throw RaceError({"a version is never released by every consumer", compiled_.slots[s].name, "version " + std::to_string(b.version), {}, {}});
+          if (!b.free)
+            throw RaceError({"a version is never released by every consumer",
+                             compiled_.slots[s].name,
+                             "version " + std::to_string(b.version),
+                             {},
+                             {}});
   }
 
   CompiledProgram compiled_;
   ExecuteOptions options_;
   std::vector<Array> arrays_;
-  std::vector<std::map<std::pair<int, std::int64_t>, std::int64_t>> required_;  ///< per tensor: counters a reader must have waited for
+  std::vector<std::map<std::pair<int, std::int64_t>, std::int64_t>>
+      required_;  ///< per tensor: counters a reader must have waited for
   std::vector<std::vector<std::int64_t>> counters_;
   std::vector<std::unique_ptr<Core>> cores_;
   std::int64_t steps_ = 0;
@@ -441,8 +527,10 @@ class Executor final : public CompiledExpr::TensorReader {
 
 }  // namespace
 
-std::map<std::string, Array> execute(const Program& program, const std::map<std::string, Array>& inputs, const ExecuteOptions& options) {
-  if (options.order != Order::text) throw Unsupported({"only text order can be executed so far", "order", {}, "text", {}});
+std::map<std::string, Array> execute(const Program& program, const std::map<std::string, Array>& inputs,
+                                     const ExecuteOptions& options) {
+  if (options.order != Order::text)
+    throw Unsupported({"only text order can be executed so far", "order", {}, "text", {}});
   return Executor(program, inputs, options).run();
 }
 

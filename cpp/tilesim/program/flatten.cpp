@@ -79,11 +79,15 @@ void Flattener::emit(const Statement&, const Call& a) {
   }
   for (const std::string& formal : found->tensors) {
     if (!a.tensors.count(formal)) {
-      throw UserError({"A call leaves a tensor unbound.", place_ + ", function " + a.function, "'" + formal + "'", {}, {}});
+      throw UserError(
+          {"A call leaves a tensor unbound.", place_ + ", function " + a.function, "'" + formal + "'", {}, {}});
     }
   }
-  PendingCall pending{step(StepKind::call), static_cast<std::size_t>(found - program_.functions.begin()),
-                      static_cast<std::int32_t>(code_.calls.size()), {}, {}};
+  PendingCall pending{step(StepKind::call),
+                      static_cast<std::size_t>(found - program_.functions.begin()),
+                      static_cast<std::int32_t>(code_.calls.size()),
+                      {},
+                      {}};
   at(pending.at).call = pending.site;
   code_.calls.emplace_back();
   for (const auto& [formal, actual] : a.tensors) pending.tensors.emplace_back(formal, tensor(actual));

@@ -41,8 +41,11 @@ void Flattener::emit(const Statement& s, const Release& a) {
   i.slot = target.slot;
   i.back = target.back;
   if (!(compiled_.slots[static_cast<std::size_t>(i.slot)].consumers >> i.queue & 1)) {
-    throw UserError({"A queue releases a slot that does not list it as a consumer.", place_,
-                     s.queue + " releases " + a.slot, {}, {}});
+    throw UserError({"A queue releases a slot that does not list it as a consumer.",
+                     place_,
+                     s.queue + " releases " + a.slot,
+                     {},
+                     {}});
   }
 }
 

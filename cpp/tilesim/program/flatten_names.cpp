@@ -79,8 +79,11 @@ int Flattener::any_counter(const std::string& name) const {
 int Flattener::counter(const std::string& name, bool semaphore) const {
   const int id = any_counter(name);
   if (program_.counters[static_cast<std::size_t>(id)].semaphore != semaphore) {
-    throw UserError({semaphore ? "A 'signal' needs a semaphore." : "A store signals a counter, not a semaphore.", place_,
-                     "'" + name + "'", {}, {}});
+    throw UserError({semaphore ? "A 'signal' needs a semaphore." : "A store signals a counter, not a semaphore.",
+                     place_,
+                     "'" + name + "'",
+                     {},
+                     {}});
   }
   return id;
 }
@@ -112,13 +115,16 @@ void Flattener::declare_tensor(const Tensor& t) {
   if (!t.alias_of.empty()) {
     const auto base = tensor_ids_.find(t.alias_of);
     if (base == tensor_ids_.end() || t.alias_of == t.name) {
-      throw UserError({"An alias names no earlier tensor.", t.name, "'" + t.alias_of + "'", join(keys(tensor_ids_)), {}});
+      throw UserError(
+          {"An alias names no earlier tensor.", t.name, "'" + t.alias_of + "'", join(keys(tensor_ids_)), {}});
     }
     const CompiledTensor& owner = compiled_.tensors[static_cast<std::size_t>(base->second)];
     if (packed_bytes(owner.dtype, element_count(owner.shape)) != packed_bytes(t.dtype, element_count(compiled.shape))) {
-      throw UserError({"An alias has another size than its tensor.", t.name,
+      throw UserError({"An alias has another size than its tensor.",
+                       t.name,
                        std::string(name(t.dtype)) + to_string(compiled.shape),
-                       std::string(name(owner.dtype)) + to_string(owner.shape), {}});
+                       std::string(name(owner.dtype)) + to_string(owner.shape),
+                       {}});
     }
     compiled.storage = owner.storage;
   }
@@ -129,8 +135,9 @@ void Flattener::add_slot(const Slot& s, int scope) {
   if (s.elements < 1 || s.depth < 1 || s.address < 0) {
     throw UserError({"A slot needs elements >= 1, depth >= 1 and an address >= 0.", s.name, {}, {}, {}});
   }
-  CompiledSlot compiled{s.name, s.dtype, s.elements, round_up(packed_bytes(s.dtype, s.elements), 64), s.depth, s.address,
-                        s.accumulator, 0, 0, scope};
+  CompiledSlot compiled{s.name,  s.dtype,   s.elements,    round_up(packed_bytes(s.dtype, s.elements), 64),
+                        s.depth, s.address, s.accumulator, 0,
+                        0,       scope};
   place_ = "slot " + s.name;
   for (const std::string& consumer : s.consumers) compiled.consumers |= 1U << queue(consumer);
   compiled.consumer_count = std::popcount(compiled.consumers);
@@ -156,9 +163,11 @@ std::vector<CompiledExpr> Flattener::compile(const std::vector<Expr>& list) cons
 CompiledView Flattener::view(const View& v) const {
   CompiledView result{slot(v.slot), static_cast<std::int32_t>(v.back), compile(v.offset), {}};
   if (v.back < 0 || v.back >= compiled_.slots[static_cast<std::size_t>(result.slot)].depth) {
-    throw UserError({"A view reaches further back than its slot's ring.", place_ + ", slot " + v.slot,
+    throw UserError({"A view reaches further back than its slot's ring.",
+                     place_ + ", slot " + v.slot,
                      "back " + std::to_string(v.back),
-                     "0 to " + std::to_string(compiled_.slots[static_cast<std::size_t>(result.slot)].depth - 1), {}});
+                     "0 to " + std::to_string(compiled_.slots[static_cast<std::size_t>(result.slot)].depth - 1),
+                     {}});
   }
   for (const Dim& d : v.dims) result.dims.emplace_back(compile(d.extent), compile(d.stride));
   return result;
@@ -171,14 +180,20 @@ CompiledTransfer Flattener::transfer(const Transfer& t) const {
   if (result.tensor < static_cast<int>(compiled_.tensors.size())) {
     const std::size_t rank = compiled_.tensors[static_cast<std::size_t>(result.tensor)].shape.size();
     if (rank != t.at.size()) {
-      throw UserError({"A transfer names the wrong number of axes.", place_ + ", tensor " + t.tensor,
-                       std::to_string(t.at.size()), std::to_string(rank), {}});
+      throw UserError({"A transfer names the wrong number of axes.",
+                       place_ + ", tensor " + t.tensor,
+                       std::to_string(t.at.size()),
+                       std::to_string(rank),
+                       {}});
     }
   }
   for (const TransferDim& d : t.dims) {
     if (d.axis >= static_cast<int>(t.at.size())) {
-      throw UserError({"A transfer's dim names an axis that the tensor does not have.", place_ + ", tensor " + t.tensor,
-                       std::to_string(d.axis), "below " + std::to_string(t.at.size()), {}});
+      throw UserError({"A transfer's dim names an axis that the tensor does not have.",
+                       place_ + ", tensor " + t.tensor,
+                       std::to_string(d.axis),
+                       "below " + std::to_string(t.at.size()),
+                       {}});
     }
     CompiledTransferDim dim{compile(d.extent), compile(d.step), compile(d.stride), d.axis, -1, {}};
     if (!d.through.empty()) {

@@ -9,12 +9,14 @@ namespace tilesim::program {
 namespace {
 
 /// Runs `read` and gives errors of base parsers the place of `json`.
-template <class Read> auto at_place(const Json& json, Read read) {
+template <class Read>
+auto at_place(const Json& json, Read read) {
   try {
     return read();
   } catch (const UserError& error) {
     if (!error.parts().place.empty()) throw;
-    throw UserError({error.parts().what, json.place(), error.parts().value, error.parts().allowed, error.parts().suggestion});
+    throw UserError(
+        {error.parts().what, json.place(), error.parts().value, error.parts().allowed, error.parts().suggestion});
   }
 }
 
@@ -85,7 +87,8 @@ Transfer transfer(const Json& json) {
     dim.through = fields.string_or("through", "");
     if (const Json* at = fields.optional("through_at")) dim.through_at = exprs(*at);
     fields.finish();
-    if (dim.axis >= static_cast<int>(result.at.size())) item.fail("a dim names an axis that 'at' lacks", "below " + std::to_string(result.at.size()));
+    if (dim.axis >= static_cast<int>(result.at.size()))
+      item.fail("a dim names an axis that 'at' lacks", "below " + std::to_string(result.at.size()));
     result.dims.push_back(std::move(dim));
   }
   result.slot = reader.string("slot");
@@ -114,17 +117,24 @@ VectorNodeSpec node(const Json& json, std::size_t index) {
   if (const Json* which = reader.optional("index")) n.index = static_cast<int>(which->as_int(0, 1 << 20));
   if (const Json* dim = reader.optional("dim")) n.index = static_cast<int>(dim->as_int(0, 63));
   if (const Json* value = reader.optional("value")) {
-    if (n.op == VectorNode::Op::scalar) spec.scalar = expr(*value);
-    else n.number = number(*value);
+    if (n.op == VectorNode::Op::scalar)
+      spec.scalar = expr(*value);
+    else
+      n.number = number(*value);
   }
-  if (const Json* function = reader.optional("function")) n.function = at_place(*function, [&] { return parse_function(function->as_string()); });
-  if (const Json* combiner = reader.optional("combiner")) n.combiner = at_place(*combiner, [&] { return parse_combiner(combiner->as_string()); });
+  if (const Json* function = reader.optional("function"))
+    n.function = at_place(*function, [&] { return parse_function(function->as_string()); });
+  if (const Json* combiner = reader.optional("combiner"))
+    n.combiner = at_place(*combiner, [&] { return parse_combiner(combiner->as_string()); });
   n.reverse = reader.boolean_or("reverse", false);
   n.exclusive = reader.boolean_or("exclusive", false);
   reader.finish();
-  const int arity = n.op == VectorNode::Op::function ? info(n.function).arity : n.op == VectorNode::Op::convert || n.op == VectorNode::Op::scan ? 1 : 0;
+  const int arity = n.op == VectorNode::Op::function                                  ? info(n.function).arity
+                    : n.op == VectorNode::Op::convert || n.op == VectorNode::Op::scan ? 1
+                                                                                      : 0;
   for (int i = 0; i < 3; ++i)
-    if ((n.arguments[static_cast<std::size_t>(i)] >= 0) != (i < arity)) json.fail("wrong number of arguments", std::to_string(arity));
+    if ((n.arguments[static_cast<std::size_t>(i)] >= 0) != (i < arity))
+      json.fail("wrong number of arguments", std::to_string(arity));
   return spec;
 }
 
@@ -165,7 +175,8 @@ MmaOp mma(const Json& json) {
   op.stationary_a = reader.boolean_or("stationary_a", false);
   reader.finish();
   const auto ranks = [&](const View& v, int wanted, const char* which) {
-    if (static_cast<int>(v.dims.size()) != wanted) json.fail(std::string("operand ") + which + " has the wrong number of dims", std::to_string(wanted));
+    if (static_cast<int>(v.dims.size()) != wanted)
+      json.fail(std::string("operand ") + which + " has the wrong number of dims", std::to_string(wanted));
   };
   ranks(op.a, op.batch_dims + op.m_dims + op.k_dims, "a");
   ranks(op.b, op.batch_dims + op.k_dims + op.n_dims, "b");
@@ -182,8 +193,11 @@ VectorOp vector(const Json& json) {
   for (std::size_t i = 0; i < nodes.items().size(); ++i) {
     op.nodes.push_back(node(nodes.items()[i], i));
     const VectorNode& n = op.nodes.back().node;
-    if (n.op == VectorNode::Op::input && n.index >= static_cast<int>(op.inputs.size())) nodes.items()[i].fail("a node reads an input that is not there");
-    if ((n.op == VectorNode::Op::iota || n.op == VectorNode::Op::scan) && n.index >= static_cast<int>(op.extents.size())) nodes.items()[i].fail("a node names a dim that is not there");
+    if (n.op == VectorNode::Op::input && n.index >= static_cast<int>(op.inputs.size()))
+      nodes.items()[i].fail("a node reads an input that is not there");
+    if ((n.op == VectorNode::Op::iota || n.op == VectorNode::Op::scan) &&
+        n.index >= static_cast<int>(op.extents.size()))
+      nodes.items()[i].fail("a node names a dim that is not there");
   }
   for (const Json& item : reader.required("outputs").items()) {
     ObjectReader fields(item);
@@ -191,8 +205,10 @@ VectorOp vector(const Json& json) {
     output.node = static_cast<int>(fields.integer("node", 0, static_cast<std::int64_t>(op.nodes.size()) - 1));
     output.view = view(fields.required("view"));
     if (const Json* reduce = fields.optional("reduce"))
-      for (const Json& dim : reduce->items()) output.reduce.push_back(static_cast<int>(dim.as_int(0, static_cast<std::int64_t>(op.extents.size()) - 1)));
-    if (const Json* combiner = fields.optional("combiner")) output.combiner = at_place(*combiner, [&] { return parse_combiner(combiner->as_string()); });
+      for (const Json& dim : reduce->items())
+        output.reduce.push_back(static_cast<int>(dim.as_int(0, static_cast<std::int64_t>(op.extents.size()) - 1)));
+    if (const Json* combiner = fields.optional("combiner"))
+      output.combiner = at_place(*combiner, [&] { return parse_combiner(combiner->as_string()); });
     output.accumulate = expr_or(fields.optional("accumulate"), 0);
     fields.finish();
     op.outputs.push_back(std::move(output));
@@ -200,9 +216,11 @@ VectorOp vector(const Json& json) {
   op.lane_dim = static_cast<int>(reader.integer_or("lane_dim", -1, -1, 63));
   reader.finish();
   for (const View& input : op.inputs)
-    if (input.dims.size() != op.extents.size()) json.fail("an input has the wrong number of dims", std::to_string(op.extents.size()));
+    if (input.dims.size() != op.extents.size())
+      json.fail("an input has the wrong number of dims", std::to_string(op.extents.size()));
   for (const VectorOutputSpec& output : op.outputs)
-    if (output.view.dims.size() != op.extents.size()) json.fail("an output has the wrong number of dims", std::to_string(op.extents.size()));
+    if (output.view.dims.size() != op.extents.size())
+      json.fail("an output has the wrong number of dims", std::to_string(op.extents.size()));
   return op;
 }
 
@@ -263,8 +281,13 @@ Action synchronization(const std::string& which, ObjectReader& reader) {
   if (which == "release") return Release{reader.string("release"), back()};
   if (which == "wait") return Wait{reader.string("wait"), back(), {}, 0, expr_or(reader.optional("pieces"), 1)};
   if (which == "wait_counter")
-    return Wait{{}, 0, reader.string("wait_counter"), expr_or(reader.optional("index"), 0), expr_or(reader.optional("pieces"), 1)};
-  return Signal{reader.string("signal"), expr(reader.required("core")), expr_or(reader.optional("index"), 0), expr_or(reader.optional("count"), 1)};
+    return Wait{{},
+                0,
+                reader.string("wait_counter"),
+                expr_or(reader.optional("index"), 0),
+                expr_or(reader.optional("pieces"), 1)};
+  return Signal{reader.string("signal"), expr(reader.required("core")), expr_or(reader.optional("index"), 0),
+                expr_or(reader.optional("count"), 1)};
 }
 
 Action work(const std::string& which, ObjectReader& reader) {
@@ -283,11 +306,17 @@ Action work(const std::string& which, ObjectReader& reader) {
   if (which == "permute") {
     result = PermuteOp{view(fields.required("in")), view(fields.required("out"))};
   } else if (which == "indexed") {
-    IndexedOp op{view(fields.required("in")), view(fields.required("index")), view(fields.required("out")), fields.boolean_or("scatter", false), {}};
-    if (const Json* combiner = fields.optional("combiner")) op.combiner = at_place(*combiner, [&] { return parse_combiner(combiner->as_string()); });
+    IndexedOp op{view(fields.required("in")),
+                 view(fields.required("index")),
+                 view(fields.required("out")),
+                 fields.boolean_or("scatter", false),
+                 {}};
+    if (const Json* combiner = fields.optional("combiner"))
+      op.combiner = at_place(*combiner, [&] { return parse_combiner(combiner->as_string()); });
     result = op;
   } else if (which == "sort") {
-    result = SortOp{view(fields.required("in")), view(fields.required("keys")), view(fields.required("positions")), fields.boolean_or("descending", false)};
+    result = SortOp{view(fields.required("in")), view(fields.required("keys")), view(fields.required("positions")),
+                    fields.boolean_or("descending", false)};
   } else {
     OpaqueOp op{fields.string("target"), expr(fields.required("cycles")), {}, {}};
     for (const Json& item : fields.required("reads").items()) op.reads.push_back(view(item));
@@ -300,8 +329,10 @@ Action work(const std::string& which, ObjectReader& reader) {
 
 Statement statement(const Json& json) {
   static const std::vector<std::string> structures{"for", "if", "call", "scope"};
-  static const std::vector<std::string> syncs{"acquire", "receive", "commit", "release", "wait", "wait_counter", "signal"};
-  static const std::vector<std::string> works{"load", "store", "mma", "vector", "permute", "indexed", "sort", "opaque", "send"};
+  static const std::vector<std::string> syncs{"acquire", "receive",      "commit", "release",
+                                              "wait",    "wait_counter", "signal"};
+  static const std::vector<std::string> works{"load",    "store", "mma",    "vector", "permute",
+                                              "indexed", "sort",  "opaque", "send"};
   ObjectReader reader(json);
   Statement result;
   result.queue = reader.string_or("queue", "");
@@ -317,8 +348,12 @@ Statement statement(const Json& json) {
     const std::string first = json.members().empty() ? "" : json.members()[0].first;
     json.fail("unknown kind of statement", join(all), nearest(first, all));
   }
-  const auto in = [&](const std::vector<std::string>& group) { return std::find(group.begin(), group.end(), which) != group.end(); };
-  result.action = in(structures) ? structure(which, reader) : in(syncs) ? synchronization(which, reader) : work(which, reader);
+  const auto in = [&](const std::vector<std::string>& group) {
+    return std::find(group.begin(), group.end(), which) != group.end();
+  };
+  result.action = in(structures) ? structure(which, reader)
+                  : in(syncs)    ? synchronization(which, reader)
+                                 : work(which, reader);
   reader.finish();
   const bool needs_queue = !in(structures) && which != "acquire" && which != "receive";
   if (needs_queue && result.queue.empty()) json.fail("a '" + which + "' needs a queue");
@@ -345,7 +380,8 @@ Tensor tensor(const Json& json) {
   t.alias_of = reader.string_or("alias_of", "");
   t.weight = reader.string_or("weight", "");
   if (const Json* order = reader.optional("minor_to_major"))
-    for (const Json& axis : order->items()) t.minor_to_major.push_back(static_cast<int>(axis.as_int(0, static_cast<std::int64_t>(t.shape.size()) - 1)));
+    for (const Json& axis : order->items())
+      t.minor_to_major.push_back(static_cast<int>(axis.as_int(0, static_cast<std::int64_t>(t.shape.size()) - 1)));
   if (const Json* tile = reader.optional("tile"))
     for (const Json& extent : tile->items()) t.tile.push_back(extent.as_int(1, 1 << 20));
   reader.finish();

@@ -9,7 +9,8 @@ namespace {
 
 Json expr(const Expr& e) { return e.is_constant() ? Json(e.value()) : Json(e.text()); }
 
-template <class Range, class Write> Json list(const Range& range, Write write) {
+template <class Range, class Write>
+Json list(const Range& range, Write write) {
   Json json = Json::array();
   for (const auto& item : range) json.push(write(item));
   return json;
@@ -76,14 +77,24 @@ Json node(const VectorNodeSpec& spec) {
     json.set("arguments", std::move(args));
   };
   switch (n.op) {
-    case VectorNode::Op::input: json.set("index", n.index); break;
-    case VectorNode::Op::iota: json.set("dim", n.index); break;
+    case VectorNode::Op::input:
+      json.set("index", n.index);
+      break;
+    case VectorNode::Op::iota:
+      json.set("dim", n.index);
+      break;
     case VectorNode::Op::constant:
       json.set("value", number(n.number));
       break;
-    case VectorNode::Op::scalar: json.set("value", expr(spec.scalar)); break;
-    case VectorNode::Op::function: json.set("function", std::string(info(n.function).name)), arguments(); break;
-    case VectorNode::Op::convert: arguments(); break;
+    case VectorNode::Op::scalar:
+      json.set("value", expr(spec.scalar));
+      break;
+    case VectorNode::Op::function:
+      json.set("function", std::string(info(n.function).name)), arguments();
+      break;
+    case VectorNode::Op::convert:
+      arguments();
+      break;
     case VectorNode::Op::scan:
       arguments();
       json.set("dim", n.index);
@@ -281,7 +292,8 @@ Json tensor(const Tensor& t) {
   json.set("shape", list(t.shape, expr));
   json.set("role", roles[static_cast<std::size_t>(t.role)]);
   if (!t.alias_of.empty()) json.set("alias_of", t.alias_of);
-  if (!t.minor_to_major.empty()) json.set("minor_to_major", list(t.minor_to_major, [](int axis) { return Json(axis); }));
+  if (!t.minor_to_major.empty())
+    json.set("minor_to_major", list(t.minor_to_major, [](int axis) { return Json(axis); }));
   if (!t.tile.empty()) json.set("tile", list(t.tile, [](std::int64_t v) { return Json(v); }));
   if (!t.weight.empty()) json.set("weight", t.weight);
   return json;

@@ -10,11 +10,15 @@ namespace tilesim::program {
 namespace {
 
 [[noreturn]] void outside(const ResolvedTransfer& t, std::size_t axis, std::int64_t index) {
-  throw UserError({"a transfer leaves its tensor", t.place, "index " + std::to_string(index) + " of axis " + std::to_string(axis), "0 to " + std::to_string(t.tensor.shape()[axis] - 1), "give a fill value if that is meant"});
+  throw UserError({"a transfer leaves its tensor", t.place,
+                   "index " + std::to_string(index) + " of axis " + std::to_string(axis),
+                   "0 to " + std::to_string(t.tensor.shape()[axis] - 1), "give a fill value if that is meant"});
 }
 
-/// Walks the block; the innermost dim is handled as a run: `run(tensor offset, tensor stride, slot offset, slot stride, count, inside)`.
-template <class Run> class Walker {
+/// Walks the block; the innermost dim is handled as a run: `run(tensor offset, tensor stride, slot offset, slot stride,
+/// count, inside)`.
+template <class Run>
+class Walker {
  public:
   Walker(const ResolvedTransfer& t, Run run) : t_(t), run_(run), index_(t.at) {
     for (const auto& dim : t.dims) empty_ |= dim.extent <= 0;
@@ -30,7 +34,9 @@ template <class Run> class Walker {
     if (depth + 1 == t_.dims.size() && dim.rows.empty()) return innermost(dim, slot);
     const std::int64_t before = dim.axis >= 0 ? index_[static_cast<std::size_t>(dim.axis)] : 0;
     for (std::int64_t i = 0; i < dim.extent; ++i) {
-      if (dim.axis >= 0) index_[static_cast<std::size_t>(dim.axis)] = before + (dim.rows.empty() ? i * dim.step : dim.rows[static_cast<std::size_t>(i)]);
+      if (dim.axis >= 0)
+        index_[static_cast<std::size_t>(dim.axis)] =
+            before + (dim.rows.empty() ? i * dim.step : dim.rows[static_cast<std::size_t>(i)]);
       level(depth + 1, slot + i * dim.stride);
     }
     if (dim.axis >= 0) index_[static_cast<std::size_t>(dim.axis)] = before;
@@ -50,7 +56,11 @@ template <class Run> class Walker {
 
   void check_slot(std::int64_t first, std::int64_t last) const {
     if (std::min(first, last) < 0 || std::max(first, last) >= t_.slot_elements)
-      throw UserError({"a transfer leaves its slot", t_.place, "element " + std::to_string(first) + " to " + std::to_string(last), "0 to " + std::to_string(t_.slot_elements - 1), {}});
+      throw UserError({"a transfer leaves its slot",
+                       t_.place,
+                       "element " + std::to_string(first) + " to " + std::to_string(last),
+                       "0 to " + std::to_string(t_.slot_elements - 1),
+                       {}});
   }
 
   void point(std::int64_t slot) {
@@ -95,7 +105,8 @@ template <class Run> class Walker {
   bool empty_ = false;
 };
 
-void copy_run(const std::byte* from, std::int64_t from_stride, std::byte* to, std::int64_t to_stride, std::int64_t count, int size) {
+void copy_run(const std::byte* from, std::int64_t from_stride, std::byte* to, std::int64_t to_stride,
+              std::int64_t count, int size) {
   if (from_stride == 1 && to_stride == 1) {
     std::memcpy(to, from, static_cast<std::size_t>(count * size));
     return;
@@ -105,10 +116,14 @@ void copy_run(const std::byte* from, std::int64_t from_stride, std::byte* to, st
     U* target = reinterpret_cast<U*>(to);
     for (std::int64_t i = 0; i < count; ++i) target[i * to_stride] = source[i * from_stride];
   };
-  if (size == 4) copy(std::uint32_t{});
-  else if (size == 2) copy(std::uint16_t{});
-  else if (size == 1) copy(std::uint8_t{});
-  else copy(std::uint64_t{});
+  if (size == 4)
+    copy(std::uint32_t{});
+  else if (size == 2)
+    copy(std::uint16_t{});
+  else if (size == 1)
+    copy(std::uint8_t{});
+  else
+    copy(std::uint64_t{});
 }
 
 }  // namespace
@@ -119,9 +134,12 @@ void load_block(const ResolvedTransfer& t, std::byte* slot) {
   convert(&t.fill, DType::f64, fill, t.slot_dtype, 1, Rounding::nearest_even, Overflow::saturate);
   if (is_float(t.slot_dtype)) convert(&t.fill, DType::f64, fill, t.slot_dtype, 1);
   const std::byte* tensor = t.tensor.bytes();
-  const auto run = [&](std::int64_t offset, std::int64_t stride, std::int64_t at, std::int64_t slot_stride, std::int64_t count, bool inside) {
-    if (inside) copy_run(tensor + offset * size, stride, slot + at * size, slot_stride, count, size);
-    else copy_run(fill, 0, slot + at * size, slot_stride, count, size);
+  const auto run = [&](std::int64_t offset, std::int64_t stride, std::int64_t at, std::int64_t slot_stride,
+                       std::int64_t count, bool inside) {
+    if (inside)
+      copy_run(tensor + offset * size, stride, slot + at * size, slot_stride, count, size);
+    else
+      copy_run(fill, 0, slot + at * size, slot_stride, count, size);
   };
   Walker(t, run).walk();
 }
@@ -129,7 +147,8 @@ void load_block(const ResolvedTransfer& t, std::byte* slot) {
 void store_block(const ResolvedTransfer& t, const std::byte* slot) {
   const int size = host_bytes(t.slot_dtype);
   std::byte* tensor = const_cast<std::byte*>(t.tensor.bytes());
-  const auto run = [&](std::int64_t offset, std::int64_t stride, std::int64_t at, std::int64_t slot_stride, std::int64_t count, bool inside) {
+  const auto run = [&](std::int64_t offset, std::int64_t stride, std::int64_t at, std::int64_t slot_stride,
+                       std::int64_t count, bool inside) {
     if (inside) copy_run(slot + at * size, slot_stride, tensor + offset * size, stride, count, size);
   };
   Walker(t, run).walk();

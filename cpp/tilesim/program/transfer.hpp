@@ -9,7 +9,12 @@
 namespace tilesim::program {
 
 struct ResolvedTransfer {
-  struct Dim { std::int64_t extent; int axis; std::int64_t step, stride; std::vector<std::int64_t> rows; };
+  struct Dim {
+    std::int64_t extent;
+    int axis;
+    std::int64_t step, stride;
+    std::vector<std::int64_t> rows;
+  };
   Array tensor;
   Shape strides;
   std::vector<std::int64_t> at;
