@@ -190,8 +190,12 @@ void assign_layouts(const GraphFunction& function, const Machine& machine, progr
   if (tile.empty()) return;
   const bool convolves =
       std::any_of(function.ops.begin(), function.ops.end(), [](const Op& op) { return op.kind == Kind::convolution; });
+  // A tensor that is also seen under another shape has one order of bytes for both: it is taken as dense.
+  std::set<std::string> reshaped;
+  for (const program::Tensor& tensor : program.tensors)
+    if (!tensor.alias_of.empty()) reshaped.insert({tensor.name, tensor.alias_of});
   for (program::Tensor& tensor : program.tensors) {
-    if (!tensor.tile.empty() || tensor.shape.size() < 2) continue;
+    if (!tensor.tile.empty() || tensor.shape.size() < 2 || reshaped.count(tensor.name)) continue;
     Shape shape;
     for (const Expr& extent : tensor.shape) shape.push_back(extent.value());
     tensor.tile = tile;

@@ -78,10 +78,12 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
     if (input == op.operands[0] || input == op.operands[1]) continue;
     const TensorType& type = context.value(input).type;
     if (static_cast<std::size_t>(element_count(type.shape)) == elements) extra += 2 * host_bytes(type.dtype);
+    else problem.extra_bytes += 2 * std::min(round_up(element_count(type.shape) * host_bytes(type.dtype), 64), context.machine.core.scratchpad.bytes / 32);
   }
   const bool converts = kernel.ops.size() > 1 || result.dtype != problem.dtypes[2] || op.operands.size() > 2;
   for (ValueId output : kernel.outputs) extra += converts ? 2 * host_bytes(context.value(output).type.dtype) : 0;
   problem.extra_bytes_per_result_element = extra;
+  problem.extra_bytes += 64 * static_cast<std::int64_t>(2 * kernel.outputs.size() + 2);  // slots start at multiples of 64
   return problem;
 }
 

@@ -102,7 +102,7 @@ Demand demand(const Problem& problem, const Nest& nest, const Machine& machine) 
       const auto d = static_cast<std::size_t>(term.dim);
       window *= std::min(nest.tiles[d], problem.domain.extents[d]);
     }
-  need.scratchpad += round_up(problem.extra_bytes_per_result_element * window, 64);
+  need.scratchpad += round_up(problem.extra_bytes_per_result_element * window, 64) + problem.extra_bytes;
   return need;
 }
 

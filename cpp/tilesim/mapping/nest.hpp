@@ -29,6 +29,7 @@ struct Problem {
   std::vector<Shape> shapes;              ///< of the tensors; operands then result
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
+  std::int64_t extra_bytes = 0;           ///< further scratchpad: operands that broadcast
   std::int64_t extra_bytes_per_result_element = 0;  ///< scratchpad for epilogue operands and the converted result
 };
 
