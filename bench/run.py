@@ -84,7 +84,14 @@ def tile_operations(rows: list[dict[str, Any]], count: int) -> None:
     import engine
 
     seconds, operations, megabytes = engine.measure(count)
-    show(rows, f"engine {operations:.0e} tile operations", seconds, ">= 4 M/s, < 200 MB", operations_per_second=operations / seconds, peak_megabytes=megabytes)
+    show(
+        rows,
+        f"engine {operations:.0e} tile operations",
+        seconds,
+        ">= 4 M/s, < 200 MB",
+        operations_per_second=operations / seconds,
+        peak_megabytes=megabytes,
+    )
 
 
 def main() -> None:

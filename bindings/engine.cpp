@@ -14,11 +14,13 @@ namespace {
 
 std::map<std::string, Array> arrays_of(const py::dict& tensors) {
   std::map<std::string, Array> arrays;
-  for (const auto& [key, value] : tensors) arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
+  for (const auto& [key, value] : tensors)
+    arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
   return arrays;
 }
 
-Result simulate_program(const program::Program& program, const Machine& machine, const std::optional<std::string>& memory, bool timeline, const py::dict& tensors,
+Result simulate_program(const program::Program& program, const Machine& machine,
+                        const std::optional<std::string>& memory, bool timeline, const py::dict& tensors,
                         std::uint64_t shuffle_seed, bool extra_statistic) {
   SimulateOptions options;
   options.memory = memory;
@@ -35,25 +37,33 @@ Result simulate_program(const program::Program& program, const Machine& machine,
 }  // namespace
 
 void init_engine(py::module_& module) {
-  module.def("simulate", &simulate_program, py::arg("program"), py::arg("machine"), py::arg("memory") = py::none(), py::arg("timeline") = false,
-             py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0, py::arg("extra_statistic") = false, "Runs a program in simulated time.");
+  module.def("simulate", &simulate_program, py::arg("program"), py::arg("machine"), py::arg("memory") = py::none(),
+             py::arg("timeline") = false, py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0,
+             py::arg("extra_statistic") = false, "Runs a program in simulated time.");
   py::class_<Session>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory) {
              SimulateOptions options;
              options.memory = memory;
              return std::make_unique<Session>(machine, options);
-           }), py::arg("machine"), py::arg("memory") = py::none())
-      .def("submit", [](Session& session, const program::Program& program, std::vector<std::int64_t> cores, std::int64_t arrival, std::int64_t priority, const py::dict& tensors) {
-             Job job;
-             job.program = std::make_shared<const program::CompiledProgram>(program);
-             job.cores = std::move(cores);
-             job.arrival_cycles = arrival;
-             job.priority = priority;
-             job.tensors = arrays_of(tensors);
-             return session.submit(std::move(job));
-           }, py::arg("program"), py::arg("cores") = std::vector<std::int64_t>{}, py::arg("arrival") = 0, py::arg("priority") = 0, py::arg("tensors") = py::dict(),
-           "Queues a program on physical cores, from core cycle `arrival` on; returns the job's id.")
-      .def("run_until", &Session::run_until, py::arg("cycles"), "Processes events up to a core cycle; False when nothing is left.")
+           }),
+           py::arg("machine"), py::arg("memory") = py::none())
+      .def(
+          "submit",
+          [](Session& session, const program::Program& program, std::vector<std::int64_t> cores, std::int64_t arrival,
+             std::int64_t priority, const py::dict& tensors) {
+            Job job;
+            job.program = std::make_shared<const program::CompiledProgram>(program);
+            job.cores = std::move(cores);
+            job.arrival_cycles = arrival;
+            job.priority = priority;
+            job.tensors = arrays_of(tensors);
+            return session.submit(std::move(job));
+          },
+          py::arg("program"), py::arg("cores") = std::vector<std::int64_t>{}, py::arg("arrival") = 0,
+          py::arg("priority") = 0, py::arg("tensors") = py::dict(),
+          "Queues a program on physical cores, from core cycle `arrival` on; returns the job's id.")
+      .def("run_until", &Session::run_until, py::arg("cycles"),
+           "Processes events up to a core cycle; False when nothing is left.")
       .def("run", &Session::run, "Runs to the end.")
       .def_property_readonly("now", &Session::now, "Core cycles.")
       .def("finished", &Session::finished, py::arg("job"), "Core cycle of completion, or None.")

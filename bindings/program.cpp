@@ -33,16 +33,20 @@ py::list tensors(const Program& program) {
   return rows;
 }
 
-py::dict run(const Program& program, const py::dict& inputs, const std::string& order, std::int64_t seed, bool find_races) {
+py::dict run(const Program& program, const py::dict& inputs, const std::string& order, std::int64_t seed,
+             bool find_races) {
   program::ExecuteOptions options;
-  const std::map<std::string, program::Order> orders{{"text", program::Order::text}, {"early_loads", program::Order::early_loads}, {"random", program::Order::random}};
+  const std::map<std::string, program::Order> orders{
+      {"text", program::Order::text}, {"early_loads", program::Order::early_loads}, {"random", program::Order::random}};
   const auto found = orders.find(order);
-  if (found == orders.end()) throw UserError({"unknown order of execution", {}, "'" + order + "'", "text, early_loads, random", {}});
+  if (found == orders.end())
+    throw UserError({"unknown order of execution", {}, "'" + order + "'", "text, early_loads, random", {}});
   options.order = found->second;
   options.seed = seed;
   options.find_races = find_races;
   std::map<std::string, Array> arrays;
-  for (const auto& [key, value] : inputs) arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
+  for (const auto& [key, value] : inputs)
+    arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
   const auto results = bindings::cancellable([&](CancelToken& token) {
     options.cancel = &token;
     return program::execute(program, arrays, options);
@@ -56,20 +60,33 @@ py::dict run(const Program& program, const py::dict& inputs, const std::string& 
 
 void init_program(py::module_& module) {
   py::class_<Program>(module, "Program", "A tile program.")
-      .def_static("from_json", [](const std::string& text, const std::string& source) { return Program::from_json(Json::parse(text, source)); }, py::arg("text"),
-                  py::arg("source") = "text", "Parses the JSON form; raises UserError with line and path.")
-      .def("to_json", [](const Program& program) { return program.to_json().dump(1); }, "The JSON form, schema \"tilesim.program\".")
-      .def("check", [](const Program& program) { program::check(program); }, "Checks structure, names and rings; raises UserError.")
+      .def_static(
+          "from_json",
+          [](const std::string& text, const std::string& source) {
+            return Program::from_json(Json::parse(text, source));
+          },
+          py::arg("text"), py::arg("source") = "text", "Parses the JSON form; raises UserError with line and path.")
+      .def(
+          "to_json", [](const Program& program) { return program.to_json().dump(1); },
+          "The JSON form, schema \"tilesim.program\".")
+      .def(
+          "check", [](const Program& program) { program::check(program); },
+          "Checks structure, names and rings; raises UserError.")
       .def("tensors", &tensors, "Name, dtype, shape, role of every tensor.")
       .def_readonly("name", &Program::name)
       .def_readonly("machine", &Program::machine)
       .def_readonly("notes", &Program::notes)
       .def_readonly("cores", &Program::cores);
-  module.def("execute", &run, py::arg("program"), py::arg("inputs"), py::arg("order") = "text", py::arg("seed") = 0, py::arg("find_races") = false,
+  module.def("execute", &run, py::arg("program"), py::arg("inputs"), py::arg("order") = "text", py::arg("seed") = 0,
+             py::arg("find_races") = false,
              "Runs a program on arrays by tensor name; returns outputs and final state.");
-  module.def("mutants", [](const Program& program) {
+  module.def(
+      "mutants",
+      [](const Program& program) {
         py::list list;
-        for (auto& mutant : program::mutants(program)) list.append(py::make_tuple(std::move(mutant.program), mutant.deleted));
+        for (auto& mutant : program::mutants(program))
+          list.append(py::make_tuple(std::move(mutant.program), mutant.deleted));
         return list;
-      }, py::arg("program"), "Programs with one wait, commit or release deleted, and what was deleted.");
+      },
+      py::arg("program"), "Programs with one wait, commit or release deleted, and what was deleted.");
 }

@@ -12,7 +12,7 @@ import typer
 from . import __version__, models
 from . import validate as validation
 from ._core import Error
-from .api import Program, compile, simulate, verify  # noqa: A004
+from .api import Program, compile, simulate, verify
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result
@@ -153,7 +153,9 @@ def model_show(name: str, batch: int = 1) -> None:
 def validate_tpu_v3(
     cases: Annotated[str, typer.Option(help="CSV: workload, measured_cycles_at_940MHz.")],
     machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
-    json_: Annotated[str | None, typer.Option("--json", help="Write the validation file; - for standard output.")] = None,
+    json_: Annotated[
+        str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
+    ] = None,
 ) -> None:
     """Compare with measured cycles of one TPU v3 core."""
     report = validation.tpu_v3(cases, machine)

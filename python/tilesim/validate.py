@@ -10,7 +10,7 @@ from typing import Any
 
 from . import models, workloads
 from ._core import UserError
-from .api import compile, simulate  # noqa: A004
+from .api import compile, simulate
 from .graph import Graph, GraphBuilder, user_error
 from .machine import Machine
 

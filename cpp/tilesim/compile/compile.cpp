@@ -17,8 +17,11 @@ using lower::Kernel;
 class Compiler {
  public:
   Compiler(const Graph& graph, const Machine& machine, const CompileOptions& options)
-      : machine_(machine), options_(options), rules_(lower::FusionRules::of(machine, options)),
-        prepared_(lower::prepare(graph, machine, options)), original_(graph) {}
+      : machine_(machine),
+        options_(options),
+        rules_(lower::FusionRules::of(machine, options)),
+        prepared_(lower::prepare(graph, machine, options)),
+        original_(graph) {}
 
   program::Program run() {
     const Graph& graph = prepared_.graph;
@@ -26,7 +29,8 @@ class Compiler {
     program_.machine = machine_.name;
     std::map<ValueId, std::string> boundary = declare_boundary(graph.entry());
     for (std::size_t i = 0; i < graph.functions.size(); ++i)
-      if (static_cast<std::int32_t>(i) != graph.main && is_called(static_cast<std::int32_t>(i))) add_function(graph.functions[i]);
+      if (static_cast<std::int32_t>(i) != graph.main && is_called(static_cast<std::int32_t>(i)))
+        add_function(graph.functions[i]);
     program_.body = lower_function(graph.entry(), "", boundary, true);
     return std::move(program_);
   }
@@ -35,7 +39,8 @@ class Compiler {
   bool is_called(std::int32_t index) const {
     for (const GraphFunction& function : prepared_.graph.functions)
       for (const Op& op : function.ops)
-        if (op.kind == Kind::call && std::find(op.functions.begin(), op.functions.end(), index) != op.functions.end()) return true;
+        if (op.kind == Kind::call && std::find(op.functions.begin(), op.functions.end(), index) != op.functions.end())
+          return true;
     return false;
   }
 
@@ -85,11 +90,13 @@ class Compiler {
     program_.functions.push_back(std::move(callee));
   }
 
-  program::Block lower_function(const GraphFunction& function, const std::string& prefix, const std::map<ValueId, std::string>& boundary,
-                                bool is_main) {
-    Context context{prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
+  program::Block lower_function(const GraphFunction& function, const std::string& prefix,
+                                const std::map<ValueId, std::string>& boundary, bool is_main) {
+    Context context{
+        prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
     for (ValueId output : function.outputs) context.scalars.erase(output);
-    const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, prepared_.kept_apart, is_main);
+    const std::vector<Kernel> kernels =
+        lower::plan_function(context, rules_, prefix, boundary, prepared_.kept_apart, is_main);
     lower::assign_layouts(function, machine_, program_);
     program::Block block;
     for (const Kernel& kernel : kernels) {
@@ -101,10 +108,14 @@ class Compiler {
 
   program::Statement lower_kernel(Context& context, const Kernel& kernel) {
     switch (kernel.family) {
-      case lower::Family::product: return lower::on("", lower::lower_product(context, kernel));
-      case lower::Family::vector: return lower::on("", lower::lower_vector(context, kernel));
-      case lower::Family::movement: return lower::on("", lower::lower_movement(context, kernel));
-      case lower::Family::call: break;
+      case lower::Family::product:
+        return lower::on("", lower::lower_product(context, kernel));
+      case lower::Family::vector:
+        return lower::on("", lower::lower_vector(context, kernel));
+      case lower::Family::movement:
+        return lower::on("", lower::lower_movement(context, kernel));
+      case lower::Family::call:
+        break;
     }
     return lower::on("", call(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]));
   }
@@ -122,7 +133,8 @@ class Compiler {
     };
     for (std::size_t i = 0; i < op.operands.size(); ++i)
       bind(callee.name + "." + callee.value(callee.inputs[i]).name, op.operands[i]);
-    for (std::size_t i = 0; i < op.results.size(); ++i) bind(callee.name + ".result" + std::to_string(i), op.results[i]);
+    for (std::size_t i = 0; i < op.results.size(); ++i)
+      bind(callee.name + ".result" + std::to_string(i), op.results[i]);
     return statement;
   }
 

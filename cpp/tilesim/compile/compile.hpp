@@ -1,7 +1,7 @@
 // From a Graph and a Machine to a Program.
 //
-// Steps: graph passes (expansion as the machine wants it) -> placements (which values get bytes, which are views) -> kernels (fusion
-// groups) -> lowering of each kernel by its family -> scratchpad addresses -> check.
+// Steps: graph passes (expansion as the machine wants it) -> placements (which values get bytes, which are views) ->
+// kernels (fusion groups) -> lowering of each kernel by its family -> scratchpad addresses -> check.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@
 namespace tilesim {
 
 struct CompileOptions {
-  std::string fuse = "all";        ///< all | none
-  mapping::Table mappings;         ///< tile sizes by operation name; others by heuristic
+  std::string fuse = "all";  ///< all | none
+  mapping::Table mappings;   ///< tile sizes by operation name; others by heuristic
   CancelToken* cancel = nullptr;
 };
 

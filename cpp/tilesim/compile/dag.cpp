@@ -10,7 +10,8 @@ int append(std::vector<program::VectorNodeSpec>& nodes, VectorNode node, Expr sc
   return static_cast<int>(nodes.size()) - 1;
 }
 
-/// Types that a vector compute holds exactly while computing; others are rounded after every operation, as the reference does.
+/// Types that a vector compute holds exactly while computing; others are rounded after every operation, as the
+/// reference does.
 bool computes_exactly(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i64 || dtype == DType::boolean;
 }
@@ -18,7 +19,8 @@ bool computes_exactly(DType dtype) {
 }  // namespace
 
 void DagBuilder::bind_input(ValueId value, int input) {
-  known_[value] = append(nodes_, {.op = VectorNode::Op::input, .index = input, .dtype = context_.value(value).type.dtype});
+  known_[value] =
+      append(nodes_, {.op = VectorNode::Op::input, .index = input, .dtype = context_.value(value).type.dtype});
 }
 
 void DagBuilder::bind_node(ValueId value, int node) { known_[value] = node; }
@@ -27,33 +29,46 @@ int DagBuilder::node_of(ValueId value, const std::set<int>& ops) {
   if (const auto found = known_.find(value); found != known_.end()) return found->second;
   const TensorType& type = context_.value(value).type;
   if (const auto scalar = context_.scalars.find(value); scalar != context_.scalars.end())
-    return known_[value] = append(nodes_, {.op = VectorNode::Op::constant, .number = scalar->second, .dtype = type.dtype});
+    return known_[value] =
+               append(nodes_, {.op = VectorNode::Op::constant, .number = scalar->second, .dtype = type.dtype});
   const Op* op = nullptr;
   for (int index : ops)
-    if (context_.function.ops[static_cast<std::size_t>(index)].results[0] == value) op = &context_.function.ops[static_cast<std::size_t>(index)];
+    if (context_.function.ops[static_cast<std::size_t>(index)].results[0] == value)
+      op = &context_.function.ops[static_cast<std::size_t>(index)];
   require(op != nullptr, "a value of a vector compute is neither an input nor computed in the kernel");
   int node = -1;
   if (op->kind == Kind::iota) {
-    const std::size_t axis = static_cast<std::size_t>(op->attributes.integer("dim")) + axis_dim.size() - type.shape.size();
+    const std::size_t axis =
+        static_cast<std::size_t>(op->attributes.integer("dim")) + axis_dim.size() - type.shape.size();
     node = append(nodes_, {.op = VectorNode::Op::iota, .index = axis_dim[axis], .dtype = DType::i64});
     if (!(axis_start[axis] == Expr(0))) {
       const int start = append(nodes_, {.op = VectorNode::Op::scalar, .dtype = DType::i64}, axis_start[axis]);
-      node = append(nodes_, {.op = VectorNode::Op::function, .function = Function::add, .arguments = {node, start, -1}, .dtype = DType::i64});
+      node = append(nodes_, {.op = VectorNode::Op::function,
+                             .function = Function::add,
+                             .arguments = {node, start, -1},
+                             .dtype = DType::i64});
     }
-    if (type.dtype != DType::i64) node = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = type.dtype});
+    if (type.dtype != DType::i64)
+      node = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = type.dtype});
     return known_[value] = node;
   }
   if (op->kind == Kind::convert) {
-    if (op->attributes.text("rounding", "nearest_even") != "nearest_even" || op->attributes.text("overflow", "ieee") != "ieee")
-      throw Unsupported({"the vector unit converts with nearest-even rounding and without saturation only", op->name, {}, {}, {}});
+    if (op->attributes.text("rounding", "nearest_even") != "nearest_even" ||
+        op->attributes.text("overflow", "ieee") != "ieee")
+      throw Unsupported(
+          {"the vector unit converts with nearest-even rounding and without saturation only", op->name, {}, {}, {}});
     const int from = node_of(op->operands[0], ops);
-    return known_[value] = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {from, -1, -1}, .dtype = type.dtype});
+    return known_[value] =
+               append(nodes_, {.op = VectorNode::Op::convert, .arguments = {from, -1, -1}, .dtype = type.dtype});
   }
-  require(op->kind == Kind::elementwise, "only elementwise operations, conversions and indices form a vector compute's DAG");
-  VectorNode function{.op = VectorNode::Op::function, .function = parse_function(op->attributes.text("function")), .dtype = type.dtype};
+  require(op->kind == Kind::elementwise,
+          "only elementwise operations, conversions and indices form a vector compute's DAG");
+  VectorNode function{
+      .op = VectorNode::Op::function, .function = parse_function(op->attributes.text("function")), .dtype = type.dtype};
   for (std::size_t i = 0; i < op->operands.size(); ++i) function.arguments[i] = node_of(op->operands[i], ops);
   node = append(nodes_, function);
-  if (!computes_exactly(type.dtype)) node = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = type.dtype});
+  if (!computes_exactly(type.dtype))
+    node = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = type.dtype});
   return known_[value] = node;
 }
 

@@ -12,8 +12,9 @@ program::Statement loop(const std::string& index, Expr extent, program::Block bo
   return {program::For{index, std::move(extent), std::move(body)}, {}, {}};
 }
 
-program::Transfer region_transfer(const Placement& placement, const std::vector<Expr>& start, const std::vector<Expr>& extents,
-                                  const std::vector<std::int64_t>& slot_strides, const std::string& slot) {
+program::Transfer region_transfer(const Placement& placement, const std::vector<Expr>& start,
+                                  const std::vector<Expr>& extents, const std::vector<std::int64_t>& slot_strides,
+                                  const std::string& slot) {
   program::Transfer transfer;
   transfer.tensor = placement.tensor;
   transfer.slot = slot;
@@ -50,8 +51,11 @@ void assign_addresses(program::Scope& scope, const Machine& machine, std::int64_
   }
   const ScratchpadSpec& memory = machine.core.scratchpad;
   const auto complain = [&](const char* what, std::int64_t need, std::int64_t have) {
-    throw UserError({std::string("the tiles of this operation do not fit the ") + what, scope.operation, std::to_string(need) + " bytes",
-                     "at most " + std::to_string(have) + " bytes", {}});
+    throw UserError({std::string("the tiles of this operation do not fit the ") + what,
+                     scope.operation,
+                     std::to_string(need) + " bytes",
+                     "at most " + std::to_string(have) + " bytes",
+                     {}});
   };
   if (next[0] > memory.bytes) complain("scratchpad", next[0], memory.bytes);
   if (next[1] > memory.accumulator_bytes) complain("accumulator", next[1], memory.accumulator_bytes);

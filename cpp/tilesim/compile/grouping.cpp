@@ -28,7 +28,9 @@ FusionRules FusionRules::of(const Machine& machine, const CompileOptions& option
 }
 
 Uses::Uses(const GraphFunction& function)
-    : producer(function.values.size(), -1), consumers(function.values.size()), is_output(function.values.size(), false) {
+    : producer(function.values.size(), -1),
+      consumers(function.values.size()),
+      is_output(function.values.size(), false) {
   for (int i = 0; i < static_cast<int>(function.ops.size()); ++i) {
     const Op& op = function.ops[static_cast<std::size_t>(i)];
     for (ValueId value : op.results)
@@ -54,8 +56,14 @@ bool is_product(Kind kind) { return kind == Kind::contract || kind == Kind::conv
 
 class Grouping {
  public:
-  Grouping(Context& context, const FusionRules& rules, const std::set<std::string>& kept_apart, const Uses& uses, const Views& views)
-      : context_(context), function_(context.function), rules_(rules), kept_apart_(kept_apart), uses_(uses), views_(views),
+  Grouping(Context& context, const FusionRules& rules, const std::set<std::string>& kept_apart, const Uses& uses,
+           const Views& views)
+      : context_(context),
+        function_(context.function),
+        rules_(rules),
+        kept_apart_(kept_apart),
+        uses_(uses),
+        views_(views),
         owner_(function_.ops.size(), -1) {}
 
   std::vector<Kernel> run() {
@@ -64,7 +72,8 @@ class Grouping {
     for (int i = 0; i < count(); ++i)
       if (owner_[index(i)] < 0 && is_vector_kind(op(i).kind)) place_vector(i);
     for (int i = 0; i < count(); ++i)
-      if (owner_[index(i)] < 0 && needs_movement(i)) add_kernel(op(i).kind == Kind::call ? Family::call : Family::movement, i);
+      if (owner_[index(i)] < 0 && needs_movement(i))
+        add_kernel(op(i).kind == Kind::call ? Family::call : Family::movement, i);
     make_passes();
     for (Kernel& kernel : kernels_) finish(kernel);
     return ordered();
@@ -124,7 +133,8 @@ class Grouping {
       const std::string combiner = candidate.attributes.text("combiner");
       const std::vector<std::int64_t>& dims = candidate.attributes.integers("dims");
       if (dims.size() != 1 || dims[0] + 1 != static_cast<std::int64_t>(result.size())) continue;
-      if (combiner != "maximum" && combiner != "minimum") continue;  // sums of products would change the order of rounding
+      if (combiner != "maximum" && combiner != "minimum")
+        continue;  // sums of products would change the order of rounding
       if (result.back() * 8 * 4 * 8 > context_.machine.core.scratchpad.bytes) continue;
       own(reader, kernel);
       return;
@@ -180,7 +190,8 @@ class Grouping {
       reduces = true;
       const std::string combiner = other.attributes.text("combiner");
       if (combiner == "argmax" || combiner == "argmin" || !other.attributes.flag("keep_dims")) return false;
-      if (op(i).kind == Kind::reduce && op(i).attributes.integers("dims") != other.attributes.integers("dims")) return false;
+      if (op(i).kind == Kind::reduce && op(i).attributes.integers("dims") != other.attributes.integers("dims"))
+        return false;
     }
     if (op(i).kind == Kind::reduce) {
       const std::string combiner = op(i).attributes.text("combiner");
@@ -201,7 +212,9 @@ class Grouping {
       const int producer = uses_.producer[index(operand)];
       if (producer < 0) continue;
       const int kernel = owner_[index(producer)];
-      if (kernel < 0 || kernels_[index(kernel)].family != Family::vector || kept_apart_.count(context_.value(operand).name)) continue;
+      if (kernel < 0 || kernels_[index(kernel)].family != Family::vector ||
+          kept_apart_.count(context_.value(operand).name))
+        continue;
       if (!compatible(kernels_[index(kernel)], i)) continue;
       bool cycle = false;
       for (ValueId other : op(i).operands) {
@@ -237,7 +250,7 @@ class Grouping {
     }
     for (Kernel& kernel : kernels_) {
       if (kernel.family != Family::vector && kernel.family != Family::product) continue;
-            std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
+      std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
       std::function<void(ValueId)> pull = [&](ValueId value) {
         const int producer = value == no_value || scalar(value) ? -1 : uses_.producer[index(value)];
         if (producer < 0 || owner_[index(producer)] >= 0 || !is_recomputable(op(producer).kind)) return;
@@ -256,7 +269,8 @@ class Grouping {
     for (int reader : uses_.consumers[index(value)]) {
       const Op& consumer = op(reader);
       if (is_product(consumer.kind)) {
-        const bool only = uses_.consumers[index(value)].size() == 1 && consumer.kind == Kind::contract && consumer.operands[0] == value;
+        const bool only = uses_.consumers[index(value)].size() == 1 && consumer.kind == Kind::contract &&
+                          consumer.operands[0] == value;
         if (!rules_.product_prologue || !only) return true;
       } else if (!is_recomputable(consumer.kind) && consumer.kind != Kind::reduce) {
         return true;  // movement, views, calls, windows read bytes
@@ -281,7 +295,8 @@ class Grouping {
       for (ValueId result : op(member).results) {
         if (result == no_value) continue;
         bool outside = uses_.is_output[index(result)];
-        for (int reader : uses_.consumers[index(result)]) outside |= !members.count(reader) && reads_stored(reader, member);
+        for (int reader : uses_.consumers[index(result)])
+          outside |= !members.count(reader) && reads_stored(reader, member);
         if (outside && owner_[index(member)] >= 0 && owned_by(member, kernel)) kernel.outputs.push_back(result);
       }
     }
@@ -333,8 +348,8 @@ class Grouping {
 }  // namespace
 
 std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, const std::string& prefix,
-                                  const std::map<ValueId, std::string>& boundary, const std::set<std::string>& kept_apart,
-                                  bool is_main) {
+                                  const std::map<ValueId, std::string>& boundary,
+                                  const std::set<std::string>& kept_apart, bool is_main) {
   const Uses uses(context.function);
   const Views views = find_views(context.function, uses, is_main);
   std::vector<Kernel> kernels = Grouping(context, rules, kept_apart, uses, views).run();

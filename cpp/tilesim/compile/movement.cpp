@@ -36,7 +36,8 @@ Placement through(const Placement& placement, const std::vector<AxisAccess>& acc
     composed.constant = axis.constant;
     for (const auto& outer : axis.terms) {
       composed.constant += outer.coefficient * access[at(outer.dim)].constant;
-      for (const auto& inner : access[at(outer.dim)].terms) composed.terms.push_back({inner.dim, inner.coefficient * outer.coefficient});
+      for (const auto& inner : access[at(outer.dim)].terms)
+        composed.terms.push_back({inner.dim, inner.coefficient * outer.coefficient});
     }
     axis = std::move(composed);
   }
@@ -46,7 +47,11 @@ Placement through(const Placement& placement, const std::vector<AxisAccess>& acc
 class MovementLowering {
  public:
   MovementLowering(Context& context, const Kernel& kernel)
-      : context_(context), kernel_(kernel), op_(context.function.ops[at(kernel.ops[0])]), y_(op_.results[0]), shape_(context.value(y_).type.shape) {}
+      : context_(context),
+        kernel_(kernel),
+        op_(context.function.ops[at(kernel.ops[0])]),
+        y_(op_.results[0]),
+        shape_(context.value(y_).type.shape) {}
 
   program::Scope lower() {
     scope_ = named_scope(context_, kernel_);
@@ -57,7 +62,9 @@ class MovementLowering {
  private:
   const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
   const Placement& placement(ValueId value) const { return context_.placements[at(value)]; }
-  [[noreturn]] void unsupported(const std::string& why) const { throw Unsupported({std::string(info(op_.kind).name) + ": " + why, op_.name, {}, {}, {}}); }
+  [[noreturn]] void unsupported(const std::string& why) const {
+    throw Unsupported({std::string(info(op_.kind).name) + ": " + why, op_.name, {}, {}, {}});
+  }
 
   struct Region {
     Shape space, tiles;
@@ -66,24 +73,33 @@ class MovementLowering {
   };
 
   Region region(const Shape& space, DType dtype, int suffix) const {
-    TileChoice choice{space, {{std::vector<bool>(space.size(), true), 2 * host_bytes(dtype)}}, std::vector<bool>(space.size(), false), {}, {}};
+    TileChoice choice{space,
+                      {{std::vector<bool>(space.size(), true), 2 * host_bytes(dtype)}},
+                      std::vector<bool>(space.size(), false),
+                      {},
+                      {}};
     const program::Tensor* target = context_.program.find_tensor(placement(y_).tensor);
     if (target && target->minor_to_major.size() == space.size() && placement(y_).identity)
-      for (auto axis = target->minor_to_major.rbegin(); axis != target->minor_to_major.rend(); ++axis) choice.order.push_back(at(*axis));
+      for (auto axis = target->minor_to_major.rbegin(); axis != target->minor_to_major.rend(); ++axis)
+        choice.order.push_back(at(*axis));
     if (!choose_tiles(choice, context_.machine)) unsupported("not even one element fits the scratchpad");
     Region r{space, choice.tiles, {}, {}, row_major_strides(choice.tiles)};
     for (std::size_t axis = 0; axis < space.size(); ++axis) {
       const std::int64_t whole = space[axis], tile = r.tiles[axis];
       const Expr start = tile >= whole ? Expr(0) : Expr::symbol(index(axis, suffix)) * Expr(tile);
       r.start.push_back(start);
-      r.extent.push_back(tile >= whole || whole % tile == 0 ? Expr(std::min(tile, whole)) : min(Expr(tile), Expr(whole) - start));
+      r.extent.push_back(tile >= whole || whole % tile == 0 ? Expr(std::min(tile, whole))
+                                                            : min(Expr(tile), Expr(whole) - start));
     }
     return r;
   }
 
-  static std::string index(std::size_t axis, int suffix) { return "i" + std::to_string(suffix) + "_" + std::to_string(axis); }
+  static std::string index(std::size_t axis, int suffix) {
+    return "i" + std::to_string(suffix) + "_" + std::to_string(axis);
+  }
 
-  void add_slot(program::Scope& scope, const std::string& name, DType dtype, const Shape& tiles, const std::string& consumer) const {
+  void add_slot(program::Scope& scope, const std::string& name, DType dtype, const Shape& tiles,
+                const std::string& consumer) const {
     program::Slot slot;
     slot.name = name;
     slot.dtype = dtype;
@@ -109,7 +125,8 @@ class MovementLowering {
   }
 
   /// For every point of `space`: y at `to` = x at `from`; the tile is loaded and stored by strided transfers.
-  void copy(const Shape& space, ValueId x, const std::vector<AxisAccess>& from, const std::vector<AxisAccess>& to, std::optional<double> fill = {}) {
+  void copy(const Shape& space, ValueId x, const std::vector<AxisAccess>& from, const std::vector<AxisAccess>& to,
+            std::optional<double> fill = {}) {
     if (element_count(space) == 0) return;
     const int suffix = steps_++;
     const DType dtype = placement(x).dtype;
@@ -150,7 +167,9 @@ class MovementLowering {
 
   void store(const Region& r, const std::string& slot, const std::vector<AxisAccess>& to, Block& body) const {
     body.push_back(on("store0", program::Wait{slot, 0, {}, 0, 1}));
-    body.push_back(on("store0", program::Store{region_transfer(through(placement(y_), to), r.start, r.extent, r.strides, slot), {}, 0}));
+    body.push_back(
+        on("store0",
+           program::Store{region_transfer(through(placement(y_), to), r.start, r.extent, r.strides, slot), {}, 0}));
     body.push_back(on("store0", program::Release{slot, 0}));
   }
 
@@ -164,7 +183,8 @@ class MovementLowering {
     program::VectorOp compute;
     compute.extents = r.extent;
     compute.lane_dim = static_cast<int>(r.extent.size()) - 1;
-    compute.nodes.push_back({{.op = VectorNode::Op::constant, .number = value, .dtype = context_.value(y_).type.dtype}, 0});
+    compute.nodes.push_back(
+        {{.op = VectorNode::Op::constant, .number = value, .dtype = context_.value(y_).type.dtype}, 0});
     program::View out{"y", 0, 0, {}};
     for (std::size_t axis = 0; axis < r.extent.size(); ++axis) out.dims.push_back({r.extent[axis], r.strides[axis]});
     compute.outputs.push_back({0, out, {}, Combiner::add, 0});
@@ -180,25 +200,35 @@ class MovementLowering {
     const ValueId x = op_.operands.empty() ? no_value : op_.operands[0];
     switch (op_.kind) {
       case Kind::copy:
-      case Kind::bitcast: return copy(shape_, x, plain(shape_.size()), plain(shape_.size()));
+      case Kind::bitcast:
+        return copy(shape_, x, plain(shape_.size()), plain(shape_.size()));
       case Kind::transpose:
       case Kind::slice:
       case Kind::broadcast:
-      case Kind::reverse: return copy(shape_, x, domain(context_.function, op_).operands[0].axes, plain(shape_.size()));
-      case Kind::reshape: return reshape(x);
-      case Kind::pad: return pad(x);
-      case Kind::concat: return concat();
-      case Kind::embedding: return embedding();
-      case Kind::dynamic_slice: return copy(shape_, x, plain(shape_.size()), plain(shape_.size())), shift_starts(1, true);
-      case Kind::dynamic_update: return dynamic_update();
-      default: unsupported("no lowering yet");
+      case Kind::reverse:
+        return copy(shape_, x, domain(context_.function, op_).operands[0].axes, plain(shape_.size()));
+      case Kind::reshape:
+        return reshape(x);
+      case Kind::pad:
+        return pad(x);
+      case Kind::concat:
+        return concat();
+      case Kind::embedding:
+        return embedding();
+      case Kind::dynamic_slice:
+        return copy(shape_, x, plain(shape_.size()), plain(shape_.size())), shift_starts(1, true);
+      case Kind::dynamic_update:
+        return dynamic_update();
+      default:
+        unsupported("no lowering yet");
     }
   }
 
   void reshape(ValueId x) {
     if (const auto split = split_access(shape(x), shape_)) return copy(shape_, x, *split, plain(shape_.size()));
     if (const auto merge = split_access(shape_, shape(x))) return copy(shape(x), x, plain(shape(x).size()), *merge);
-    unsupported("from " + to_string(shape(x)) + " to " + to_string(shape_) + " is neither a split nor a merge of axes of a view");
+    unsupported("from " + to_string(shape(x)) + " to " + to_string(shape_) +
+                " is neither a split nor a merge of axes of a view");
   }
 
   double pad_value() const {
@@ -211,7 +241,8 @@ class MovementLowering {
   void pad(ValueId x) {
     const std::string mode = op_.attributes.text("mode", "constant");
     const std::vector<std::int64_t>& low = op_.attributes.integers("low");
-    const std::vector<std::int64_t> interior = op_.attributes.integers("interior", std::vector<std::int64_t>(low.size(), 0));
+    const std::vector<std::int64_t> interior =
+        op_.attributes.integers("interior", std::vector<std::int64_t>(low.size(), 0));
     if (mode != "constant") unsupported("mode " + mode + " has no lowering yet");
     const bool dilated = std::any_of(interior.begin(), interior.end(), [](std::int64_t v) { return v > 0; });
     if (!dilated) {
@@ -219,7 +250,8 @@ class MovementLowering {
       for (std::size_t axis = 0; axis < low.size(); ++axis) from.push_back(term(axis, 1, -low[axis]));
       return copy(shape_, x, from, plain(shape_.size()), pad_value());
     }
-    if (std::any_of(low.begin(), low.end(), [](std::int64_t v) { return v < 0; })) unsupported("interior padding with negative edges has no lowering yet");
+    if (std::any_of(low.begin(), low.end(), [](std::int64_t v) { return v < 0; }))
+      unsupported("interior padding with negative edges has no lowering yet");
     fill(pad_value());
     std::vector<AxisAccess> to;
     for (std::size_t axis = 0; axis < low.size(); ++axis) to.push_back(term(axis, interior[axis] + 1, low[axis]));
@@ -263,8 +295,10 @@ class MovementLowering {
       offset = offset + Expr::symbol("j" + std::to_string(axis)) * Expr(r.strides[axis]);
     }
     load.offset = offset;
-    if (rank >= 2) load.dims.push_back({r.extent[rank - 2], 0, 1, Expr(r.strides[rank - 2]), placement(ids).tensor, through_at});
-    else unsupported("ids are a scalar");
+    if (rank >= 2)
+      load.dims.push_back({r.extent[rank - 2], 0, 1, Expr(r.strides[rank - 2]), placement(ids).tensor, through_at});
+    else
+      unsupported("ids are a scalar");
     load.dims.push_back({r.extent[rank - 1], 1, 1, Expr(r.strides[rank - 1]), {}, {}});
     inner.push_back(on("load0", program::Load{std::move(load)}));
     for (std::size_t axis = rank - 2; axis-- > 0;) {
@@ -287,7 +321,8 @@ class MovementLowering {
       return std::clamp<std::int64_t>(static_cast<std::int64_t>(known->second), 0, whole - part);
     if (whole == part) return 0;
     if (!placement(start).identity) unsupported("a start index is a view");
-    return max(Expr(0), min(Expr(whole - part), Expr::read(placement(start).tensor, std::vector<Expr>(shape(start).size(), Expr(0)))));
+    return max(Expr(0), min(Expr(whole - part),
+                            Expr::read(placement(start).tensor, std::vector<Expr>(shape(start).size(), Expr(0)))));
   }
 
   /// Moves the last step's loads (or stores) by the dynamic starts.
@@ -296,7 +331,8 @@ class MovementLowering {
     const Shape& whole = shape(op_.operands[0]);
     const Shape& part = loads ? shape_ : shape(op_.operands[1]);
     std::vector<Expr> starts;
-    for (std::size_t axis = 0; axis < whole.size(); ++axis) starts.push_back(clamped_start(first, axis, whole[axis], part[axis]));
+    for (std::size_t axis = 0; axis < whole.size(); ++axis)
+      starts.push_back(clamped_start(first, axis, whole[axis], part[axis]));
     const Placement& moved = placement(loads ? op_.operands[0] : y_);
     const std::function<void(Block&)> visit = [&](Block& block) {
       for (program::Statement& statement : block) {
@@ -307,7 +343,8 @@ class MovementLowering {
         if (auto* store = std::get_if<program::Store>(&statement.action); store && !loads) transfer = &store->transfer;
         if (!transfer) continue;
         for (std::size_t axis = 0; axis < moved.axes.size(); ++axis)
-          for (const auto& t : moved.axes[axis].terms) transfer->at[axis] = transfer->at[axis] + starts[at(t.dim)] * Expr(t.coefficient);
+          for (const auto& t : moved.axes[axis].terms)
+            transfer->at[axis] = transfer->at[axis] + starts[at(t.dim)] * Expr(t.coefficient);
       }
     };
     auto& last = std::get<program::Scope>(scope_.body.back().action);
@@ -333,6 +370,8 @@ class MovementLowering {
 
 }  // namespace
 
-program::Scope lower_movement(Context& context, const Kernel& kernel) { return MovementLowering(context, kernel).lower(); }
+program::Scope lower_movement(Context& context, const Kernel& kernel) {
+  return MovementLowering(context, kernel).lower();
+}
 
 }  // namespace tilesim::lower

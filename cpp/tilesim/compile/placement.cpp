@@ -48,14 +48,17 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
     const ValueId x = op.operands[0], y = op.results[0];
     const bool output = uses.is_output[index(y)];
     const int producer = uses.producer[index(x)];
-    const bool computed = producer >= 0 && !views.view[index(producer)] && function.ops[index(producer)].kind != Kind::constant &&
+    const bool computed = producer >= 0 && !views.view[index(producer)] &&
+                          function.ops[index(producer)].kind != Kind::constant &&
                           function.ops[index(producer)].kind != Kind::call;
     const Shape& from = function.value(x).type.shape;
     const Shape& to = function.value(y).type.shape;
     switch (op.kind) {
       case Kind::reshape:
-        if (views.identity[index(x)] && !formal(x) && (!output || is_main)) views.view[i] = true;
-        else if (!output && split_access(from, to)) views.view[i] = true, views.identity[index(y)] = false;
+        if (views.identity[index(x)] && !formal(x) && (!output || is_main))
+          views.view[i] = true;
+        else if (!output && split_access(from, to))
+          views.view[i] = true, views.identity[index(y)] = false;
         break;
       case Kind::bitcast:
         views.view[i] = views.identity[index(x)] && !formal(x) && (!output || is_main) && from == to;
@@ -98,10 +101,12 @@ std::vector<AxisAccess> view_access(const GraphFunction& function, const Op& op)
   if (op.kind == Kind::reshape) return *split_access(from, to);
   if (op.kind == Kind::transpose) {
     const auto& permutation = op.attributes.integers("permutation");
-    for (std::size_t i = 0; i < permutation.size(); ++i) axes[index(permutation[i])] = single(static_cast<std::int64_t>(i), 1);
+    for (std::size_t i = 0; i < permutation.size(); ++i)
+      axes[index(permutation[i])] = single(static_cast<std::int64_t>(i), 1);
   } else if (op.kind == Kind::slice) {
     const auto& start = op.attributes.integers("start");
-    const std::vector<std::int64_t> stride = op.attributes.integers("stride", std::vector<std::int64_t>(from.size(), 1));
+    const std::vector<std::int64_t> stride =
+        op.attributes.integers("stride", std::vector<std::int64_t>(from.size(), 1));
     for (std::size_t i = 0; i < from.size(); ++i) {
       axes[i] = single(static_cast<std::int64_t>(i), stride[i]);
       axes[i].constant = start[i];
@@ -126,7 +131,8 @@ Placement compose(const Placement& operand, const std::vector<AxisAccess>& acces
     for (const AxisAccess::Term& term : axis.terms) {
       const AxisAccess& inner = access[index(term.dim)];
       composed.constant += term.coefficient * inner.constant;
-      for (const AxisAccess::Term& part : inner.terms) composed.terms.push_back({part.dim, term.coefficient * part.coefficient});
+      for (const AxisAccess::Term& part : inner.terms)
+        composed.terms.push_back({part.dim, term.coefficient * part.coefficient});
     }
     axis = std::move(composed);
   }
@@ -137,7 +143,13 @@ class Placer {
  public:
   Placer(Context& context, const FusionRules& rules, const Uses& uses, const Views& views, const std::string& prefix,
          const std::map<ValueId, std::string>& boundary)
-      : context_(context), function_(context.function), rules_(rules), uses_(uses), views_(views), prefix_(prefix), boundary_(boundary) {
+      : context_(context),
+        function_(context.function),
+        rules_(rules),
+        uses_(uses),
+        views_(views),
+        prefix_(prefix),
+        boundary_(boundary) {
     context_.placements.assign(function_.values.size(), {});
   }
 
@@ -227,7 +239,8 @@ class Placer {
       at(value) = at(transpose.results[0]);
       at(value).identity = false;
       const auto& permutation = transpose.attributes.integers("permutation");
-      for (std::size_t i = 0; i < permutation.size(); ++i) at(value).axes[i].terms[0].dim = static_cast<int>(permutation[i]);
+      for (std::size_t i = 0; i < permutation.size(); ++i)
+        at(value).axes[i].terms[0].dim = static_cast<int>(permutation[i]);
       return;
     }
     if (!context_.placed(value)) place_identity(value, dtype);
@@ -266,8 +279,8 @@ class Placer {
 
 }  // namespace
 
-void place_values(Context& context, const FusionRules& rules, const std::vector<Kernel>& kernels, const Uses& uses, const Views& views,
-                  const std::string& prefix, const std::map<ValueId, std::string>& boundary) {
+void place_values(Context& context, const FusionRules& rules, const std::vector<Kernel>& kernels, const Uses& uses,
+                  const Views& views, const std::string& prefix, const std::map<ValueId, std::string>& boundary) {
   Placer(context, rules, uses, views, prefix, boundary).run(kernels);
 }
 

@@ -18,9 +18,9 @@ namespace tilesim::lower {
 struct Placement {
   std::string tensor;
   Shape tensor_shape;
-  DType dtype = DType::f32;          ///< as stored (may be narrower than the value's type where only products read it)
+  DType dtype = DType::f32;  ///< as stored (may be narrower than the value's type where only products read it)
   std::vector<AxisAccess> axes;
-  bool identity = true;              ///< tensor has the value's own shape and axes
+  bool identity = true;  ///< tensor has the value's own shape and axes
 };
 
 enum class Family : std::uint8_t { product, vector, movement, call };
@@ -28,11 +28,12 @@ enum class Family : std::uint8_t { product, vector, movement, call };
 /// One kernel: operations of the function in order, what it reads and what it must store.
 struct Kernel {
   Family family = Family::vector;
-  std::string name;                  ///< unique in the function
-  std::vector<int> ops;              ///< indices into function.ops, in order; `call` and `movement` have one
-  int anchor = -1;                   ///< product: index into function.ops of the contract or convolution
-  std::vector<ValueId> inputs;       ///< read from off-chip memory (constants of one element may be folded into the DAG instead)
-  std::vector<ValueId> outputs;      ///< stored to off-chip memory
+  std::string name;      ///< unique in the function
+  std::vector<int> ops;  ///< indices into function.ops, in order; `call` and `movement` have one
+  int anchor = -1;       ///< product: index into function.ops of the contract or convolution
+  std::vector<ValueId>
+      inputs;  ///< read from off-chip memory (constants of one element may be folded into the DAG instead)
+  std::vector<ValueId> outputs;  ///< stored to off-chip memory
 };
 
 /// Shared by all lowerings of one function.
@@ -41,9 +42,9 @@ struct Context {
   const GraphFunction& function;
   const Machine& machine;
   const CompileOptions& options;
-  program::Program& program;         ///< notes, counters may be added
-  std::vector<Placement> placements; ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
-  std::map<ValueId, double> scalars; ///< values known to be a constant of one element
+  program::Program& program;          ///< notes, counters may be added
+  std::vector<Placement> placements;  ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
+  std::map<ValueId, double> scalars;  ///< values known to be a constant of one element
 
   const Value& value(ValueId id) const { return function.value(id); }
   bool placed(ValueId id) const { return !placements[static_cast<std::size_t>(id)].tensor.empty(); }
@@ -53,13 +54,15 @@ struct Context {
 program::Statement on(const std::string& queue, program::Action action);
 program::Statement loop(const std::string& index, Expr extent, program::Block body);
 
-/// A rectangular region of a value: start (expressions) and extents per axis of the value. Gives the transfer between the value's placement
-/// and a dense row-major slot region with `slot_strides` per value axis. A negative stride entry is not allowed; extent may be ragged.
-program::Transfer region_transfer(const Placement& placement, const std::vector<Expr>& start, const std::vector<Expr>& extents,
-                                  const std::vector<std::int64_t>& slot_strides, const std::string& slot);
+/// A rectangular region of a value: start (expressions) and extents per axis of the value. Gives the transfer between
+/// the value's placement and a dense row-major slot region with `slot_strides` per value axis. A negative stride entry
+/// is not allowed; extent may be ragged.
+program::Transfer region_transfer(const Placement& placement, const std::vector<Expr>& start,
+                                  const std::vector<Expr>& extents, const std::vector<std::int64_t>& slot_strides,
+                                  const std::string& slot);
 
-/// Assigns addresses to the slots of a kernel scope one after the other from `base`, 64-byte aligned; throws UserError naming the
-/// operation and the bytes when they exceed the machine's scratchpad or accumulator memory.
+/// Assigns addresses to the slots of a kernel scope one after the other from `base`, 64-byte aligned; throws UserError
+/// naming the operation and the bytes when they exceed the machine's scratchpad or accumulator memory.
 void assign_addresses(program::Scope& scope, const Machine& machine, std::int64_t base = 0);
 
 /// Families. Each returns the kernel as one named Scope (launch cost and barrier as the machine says).
@@ -67,7 +70,8 @@ program::Scope lower_product(Context& context, const Kernel& kernel);
 program::Scope lower_vector(Context& context, const Kernel& kernel);
 program::Scope lower_movement(Context& context, const Kernel& kernel);
 
-/// Whether lower_vector can keep all reduced dims of these operations resident in the scratchpad (one pass over memory).
+/// Whether lower_vector can keep all reduced dims of these operations resident in the scratchpad (one pass over
+/// memory).
 bool fits_resident(const Context& context, const std::vector<int>& ops);
 
 /// Builds the DAG of elementwise, convert, iota and scalar-constant operations for one vector compute.
@@ -78,13 +82,13 @@ class DagBuilder {
   void bind_input(ValueId value, int input);
   /// Declares that `value` is already node `node` (scan results, masks).
   void bind_node(ValueId value, int node);
-  /// Node of `value`, adding the nodes of the operations that produce it (recomputing them); `ops`: operations that may be
-  /// recomputed here. Iota operations and index comparisons use `axis_dim`: dim of the compute for each axis of the result space,
-  /// and `axis_start`: the tile's start along it.
+  /// Node of `value`, adding the nodes of the operations that produce it (recomputing them); `ops`: operations that may
+  /// be recomputed here. Iota operations and index comparisons use `axis_dim`: dim of the compute for each axis of the
+  /// result space, and `axis_start`: the tile's start along it.
   int node_of(ValueId value, const std::set<int>& ops);
   std::vector<program::VectorNodeSpec>& nodes() { return nodes_; }
-  std::vector<int> axis_dim;         ///< space axis -> dim of the compute (numpy alignment: trailing axes match)
-  std::vector<Expr> axis_start;      ///< start of the tile along each space axis
+  std::vector<int> axis_dim;     ///< space axis -> dim of the compute (numpy alignment: trailing axes match)
+  std::vector<Expr> axis_start;  ///< start of the tile along each space axis
 
  private:
   const Context& context_;

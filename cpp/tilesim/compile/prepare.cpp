@@ -16,7 +16,8 @@ constexpr std::int64_t fold_limit = 1 << 16;  ///< elements: per-channel vectors
 ValueId add_value(GraphFunction& function, const std::string& stem, TensorType type) {
   std::string name = stem;
   const auto taken = [&] {
-    return std::any_of(function.values.begin(), function.values.end(), [&](const Value& value) { return value.name == name; });
+    return std::any_of(function.values.begin(), function.values.end(),
+                       [&](const Value& value) { return value.name == name; });
   };
   for (int i = 1; taken(); ++i) name = stem + "." + std::to_string(i);
   function.values.push_back({name, std::move(type)});
@@ -29,12 +30,14 @@ bool flag(const Machine& machine, const char* key) {
   return found && found->as_bool();
 }
 
-/// y = normalize(x, scale, bias) -> n = normalize(x); y = n * scale + bias, with n stored (a view lies between them on that chip).
+/// y = normalize(x, scale, bias) -> n = normalize(x); y = n * scale + bias, with n stored (a view lies between them on
+/// that chip).
 void split_affine(GraphFunction& function, std::set<std::string>& kept_apart) {
   std::vector<Op> ops;
   for (Op& op : function.ops) {
     const std::string mode = op.kind == Kind::normalize ? op.attributes.text("mode", "layer") : "";
-    const bool affine = std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return v != no_value && v != op.operands[0]; });
+    const bool affine = std::any_of(op.operands.begin(), op.operands.end(),
+                                    [&](ValueId v) { return v != no_value && v != op.operands[0]; });
     if ((mode != "layer" && mode != "rms") || !affine) {
       ops.push_back(std::move(op));
       continue;
@@ -107,8 +110,8 @@ void materialize_input_dilation(GraphFunction& function) {
 void copy_images(GraphFunction& function) {
   std::vector<Op> ops;
   for (Op& op : function.ops) {
-    const bool entry = op.kind == Kind::convolution &&
-                       std::find(function.inputs.begin(), function.inputs.end(), op.operands[0]) != function.inputs.end();
+    const bool entry = op.kind == Kind::convolution && std::find(function.inputs.begin(), function.inputs.end(),
+                                                                 op.operands[0]) != function.inputs.end();
     if (entry && function.value(op.operands[0]).type.shape[op.attributes.text("x_labels").find('N')] < 8) {
       Op copy;
       copy.kind = Kind::copy;
@@ -167,7 +170,9 @@ std::vector<int> entry_order(const Shape& shape, const Shape& tile) {
   std::vector<int> order;
   for (int axis = rank - 1; axis >= 0; --axis) order.push_back(axis);
   if (rank < 2) return order;
-  const auto size = [&](int axis) { return static_cast<double>(std::max<std::int64_t>(1, shape[static_cast<std::size_t>(axis)])); };
+  const auto size = [&](int axis) {
+    return static_cast<double>(std::max<std::int64_t>(1, shape[static_cast<std::size_t>(axis)]));
+  };
   const double padded = static_cast<double>(round_up(static_cast<std::int64_t>(size(order[0])), tile[1])) *
                         static_cast<double>(round_up(static_cast<std::int64_t>(size(order[1])), tile[0]));
   if (padded < 1.25 * size(order[0]) * size(order[1])) return order;
@@ -175,11 +180,13 @@ std::vector<int> entry_order(const Shape& shape, const Shape& tile) {
   return order;
 }
 
-/// Per-row statistics keep their reduced axis with extent 1: as the minor axis it would be padded to a whole register of lanes.
+/// Per-row statistics keep their reduced axis with extent 1: as the minor axis it would be padded to a whole register
+/// of lanes.
 std::vector<int> unit_axes_major(const Shape& shape) {
   std::vector<int> order;
   for (int axis = static_cast<int>(shape.size()) - 1; axis >= 0; --axis) order.push_back(axis);
-  std::stable_partition(order.begin(), order.end(), [&](int axis) { return shape[static_cast<std::size_t>(axis)] != 1; });
+  std::stable_partition(order.begin(), order.end(),
+                        [&](int axis) { return shape[static_cast<std::size_t>(axis)] != 1; });
   return order;
 }
 
@@ -200,11 +207,14 @@ void assign_layouts(const GraphFunction& function, const Machine& machine, progr
     for (const Expr& extent : tensor.shape) shape.push_back(extent.value());
     tensor.tile = tile;
     const bool outside = tensor.role == program::Role::input || tensor.role == program::Role::weight;
-    if (convolves && shape.size() == 4 && tensor.role == program::Role::weight) tensor.minor_to_major = {0, 1, 3, 2};  // [kh][kw][I][O]
+    if (convolves && shape.size() == 4 && tensor.role == program::Role::weight)
+      tensor.minor_to_major = {0, 1, 3, 2};               // [kh][kw][I][O]
     else if (convolves && shape.size() == 4 && !outside)  // [H][W][N][C], or columns over the sublanes for few images
       tensor.minor_to_major = shape[0] >= tile[0] ? std::vector<int>{1, 0, 3, 2} : std::vector<int>{1, 3, 0, 2};
-    else if (outside || tensor.role == program::Role::output) tensor.minor_to_major = entry_order(shape, tile);
-    else if (shape.back() == 1) tensor.minor_to_major = unit_axes_major(shape);
+    else if (outside || tensor.role == program::Role::output)
+      tensor.minor_to_major = entry_order(shape, tile);
+    else if (shape.back() == 1)
+      tensor.minor_to_major = unit_axes_major(shape);
   }
 }
 

@@ -13,13 +13,15 @@ struct Prepared {
   std::set<std::string> kept_apart;  ///< values that end a kernel although their reader could join it
 };
 
-/// Composites become primitives, small constants are folded, no-ops go; what the machine's profile asks for is inserted.
+/// Composites become primitives, small constants are folded, no-ops go; what the machine's profile asks for is
+/// inserted.
 Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions& options);
 
 /// Values of a function that are known constants of one element.
 std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction& function);
 
-/// Memory layouts for chips that pad the two minor dimensions: entry rule for inputs and weights, channel-minor around convolutions.
+/// Memory layouts for chips that pad the two minor dimensions: entry rule for inputs and weights, channel-minor around
+/// convolutions.
 void assign_layouts(const GraphFunction& function, const Machine& machine, program::Program& program);
 
 }  // namespace tilesim::lower

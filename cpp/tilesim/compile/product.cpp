@@ -24,14 +24,19 @@ void classify(mapping::Problem& problem) {
   };
   for (int dim = 0; dim < static_cast<int>(problem.domain.extents.size()); ++dim) {
     const bool a = uses(problem.domain.operands[0], dim), b = uses(problem.domain.operands[1], dim);
-    if (problem.domain.reduction[static_cast<std::size_t>(dim)]) problem.k_dims.push_back(dim);
-    else if (a && b) problem.batch_dims.push_back(dim);
-    else if (b) problem.n_dims.push_back(dim);
-    else problem.m_dims.push_back(dim);
+    if (problem.domain.reduction[static_cast<std::size_t>(dim)])
+      problem.k_dims.push_back(dim);
+    else if (a && b)
+      problem.batch_dims.push_back(dim);
+    else if (b)
+      problem.n_dims.push_back(dim);
+    else
+      problem.m_dims.push_back(dim);
   }
 }
 
-/// The contraction dim that lies innermost in the array: the one with unit coefficient alone on an axis (channels), last.
+/// The contraction dim that lies innermost in the array: the one with unit coefficient alone on an axis (channels),
+/// last.
 void order_contraction(mapping::Problem& problem) {
   const auto alone = [&](int dim) {
     for (const AxisAccess& axis : problem.domain.operands[0].axes)
@@ -77,13 +82,17 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
   for (ValueId input : kernel.inputs) {
     if (input == op.operands[0] || input == op.operands[1]) continue;
     const TensorType& type = context.value(input).type;
-    if (static_cast<std::size_t>(element_count(type.shape)) == elements) extra += 2 * host_bytes(type.dtype);
-    else problem.extra_bytes += 2 * std::min(round_up(element_count(type.shape) * host_bytes(type.dtype), 64), context.machine.core.scratchpad.bytes / 32);
+    if (static_cast<std::size_t>(element_count(type.shape)) == elements)
+      extra += 2 * host_bytes(type.dtype);
+    else
+      problem.extra_bytes += 2 * std::min(round_up(element_count(type.shape) * host_bytes(type.dtype), 64),
+                                          context.machine.core.scratchpad.bytes / 32);
   }
   const bool converts = kernel.ops.size() > 1 || result.dtype != problem.dtypes[2] || op.operands.size() > 2;
   for (ValueId output : kernel.outputs) extra += converts ? 2 * host_bytes(context.value(output).type.dtype) : 0;
   problem.extra_bytes_per_result_element = extra;
-  problem.extra_bytes += 64 * static_cast<std::int64_t>(2 * kernel.outputs.size() + 2);  // slots start at multiples of 64
+  problem.extra_bytes +=
+      64 * static_cast<std::int64_t>(2 * kernel.outputs.size() + 2);  // slots start at multiples of 64
   return problem;
 }
 
@@ -91,7 +100,8 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, const m
   const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
   if (const auto given = context.options.mappings.find(op.name); given != context.options.mappings.end()) {
     const mapping::Legality verdict = mapping::legal(problem, given->second, context.machine);
-    if (!verdict.legal) throw UserError({"the mapping given for this operation is not legal: " + verdict.reason, op.name, {}, {}, {}});
+    if (!verdict.legal)
+      throw UserError({"the mapping given for this operation is not legal: " + verdict.reason, op.name, {}, {}, {}});
     return given->second;
   }
   if (auto nest = profile_nest(context.machine, problem, op.kind == Kind::convolution)) return *nest;
@@ -99,12 +109,17 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, const m
 }
 
 ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
-    : context_(context), kernel_(kernel), anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
-      problem_(product_problem(context, kernel)), nest_(product_nest(context, kernel, problem_)), domain_(problem_.domain),
+    : context_(context),
+      kernel_(kernel),
+      anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
+      problem_(product_problem(context, kernel)),
+      nest_(product_nest(context, kernel, problem_)),
+      domain_(problem_.domain),
       arrays_(context.machine.core.array.count) {
   for (int index : kernel.ops)
     if (index != kernel.anchor) fused_ops_.insert(index);
-  for (const AxisAccess& axis : domain_.results[0].axes) result_dim_.push_back(axis.terms.empty() ? -1 : axis.terms.back().dim);
+  for (const AxisAccess& axis : domain_.results[0].axes)
+    result_dim_.push_back(axis.terms.empty() ? -1 : axis.terms.back().dim);
 }
 
 bool ProductLowering::loops(int dim) const { return trips(dim) > 1; }
@@ -116,7 +131,8 @@ std::int64_t ProductLowering::trips(int dim) const {
 
 Expr ProductLowering::start(int dim) const {
   if (!loops(dim)) return 0;
-  return Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]) * Expr(nest_.tiles[static_cast<std::size_t>(dim)]);
+  return Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]) *
+         Expr(nest_.tiles[static_cast<std::size_t>(dim)]);
 }
 
 Expr ProductLowering::extent(int dim) const {
@@ -137,7 +153,8 @@ Expr ProductLowering::axis_start(const AxisAccess& axis) const {
 
 Expr ProductLowering::axis_extent(const AxisAccess& axis) const {
   Expr sum(1);
-  for (const AxisAccess::Term& term : axis.terms) sum = sum + (extent(term.dim) - Expr(1)) * Expr(std::abs(term.coefficient));
+  for (const AxisAccess::Term& term : axis.terms)
+    sum = sum + (extent(term.dim) - Expr(1)) * Expr(std::abs(term.coefficient));
   return sum;
 }
 
@@ -150,8 +167,8 @@ std::size_t ProductLowering::operand_level(const Access& access) const {
   return level;
 }
 
-void ProductLowering::add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator,
-                               std::vector<std::string> consumers) {
+void ProductLowering::add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth,
+                               bool accumulator, std::vector<std::string> consumers) {
   program::Slot slot;
   slot.name = name;
   slot.dtype = dtype;
@@ -181,7 +198,8 @@ void ProductLowering::make_operand(int index) {
   add_slot(operand.slot, problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents),
            nest_.depths[static_cast<std::size_t>(index)], false, mma_queues());
   if (!operand.prologue) return;
-  for (ValueId value : leaves_of({operand.value})) make_leaf(value, prologue_leaves_[index], operand.slot + "_in", access);
+  for (ValueId value : leaves_of({operand.value}))
+    make_leaf(value, prologue_leaves_[index], operand.slot + "_in", access);
 }
 
 std::set<ValueId> ProductLowering::leaves_of(std::vector<ValueId> pending) const {
@@ -189,7 +207,8 @@ std::set<ValueId> ProductLowering::leaves_of(std::vector<ValueId> pending) const
   while (!pending.empty()) {
     const ValueId value = pending.back();
     pending.pop_back();
-    if (value == no_value || value == anchor_.results[0] || context_.scalars.count(value) || !seen.insert(value).second) continue;
+    if (value == no_value || value == anchor_.results[0] || context_.scalars.count(value) || !seen.insert(value).second)
+      continue;
     const auto producer = std::find_if(kernel_.ops.begin(), kernel_.ops.end(), [&](int op) {
       const Op& candidate = context_.function.ops[static_cast<std::size_t>(op)];
       return op != kernel_.anchor && candidate.results[0] == value;
@@ -198,19 +217,22 @@ std::set<ValueId> ProductLowering::leaves_of(std::vector<ValueId> pending) const
       leaves.insert(value);
       continue;
     }
-    for (ValueId operand : context_.function.ops[static_cast<std::size_t>(*producer)].operands) pending.push_back(operand);
+    for (ValueId operand : context_.function.ops[static_cast<std::size_t>(*producer)].operands)
+      pending.push_back(operand);
   }
   return leaves;
 }
 
-void ProductLowering::make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access, std::vector<int> axis_of) {
+void ProductLowering::make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access,
+                                std::vector<int> axis_of) {
   Leaf leaf;
   leaf.value = value;
   leaf.slot = stem + std::to_string(leaves.size());
   leaf.axis_of = std::move(axis_of);
   const Shape& shape = context_.value(value).type.shape;
   if (leaf.axis_of.empty())  // numpy alignment: trailing axes match
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) leaf.axis_of.push_back(static_cast<int>(axis + access.axes.size() - shape.size()));
+    for (std::size_t axis = 0; axis < shape.size(); ++axis)
+      leaf.axis_of.push_back(static_cast<int>(axis + access.axes.size() - shape.size()));
   std::vector<std::int64_t> extents;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     std::int64_t extent = 1;
@@ -233,9 +255,12 @@ void ProductLowering::make_accumulator() {
   for (std::size_t i = 0; i < nest_.order.size(); ++i) {
     const int dim = nest_.order[i];
     if (!loops(dim)) continue;
-    if (domain_.reduction[static_cast<std::size_t>(dim)]) inside = true;
-    else if (inside) whole_.push_back(dim);
-    else accumulator_level_ = i + 1;
+    if (domain_.reduction[static_cast<std::size_t>(dim)])
+      inside = true;
+    else if (inside)
+      whole_.push_back(dim);
+    else
+      accumulator_level_ = i + 1;
   }
   std::vector<std::int64_t> extents;
   for (const AxisAccess& axis : domain_.results[0].axes) {
@@ -249,9 +274,10 @@ void ProductLowering::make_accumulator() {
   }
   accumulator_strides_ = row_major_strides(extents);
   const DType stored = context_.placements[static_cast<std::size_t>(kernel_.outputs[0])].dtype;
-  direct_ = kernel_.outputs.size() == 1 && kernel_.outputs[0] == anchor_.results[0] && anchor_.operands.size() < 3 && stored == problem_.dtypes[2];
-  add_slot("c", problem_.dtypes[2], element_count(extents), nest_.depths[2], context_.machine.core.scratchpad.accumulator_bytes > 0,
-           {direct_ ? "store0" : "vector"});
+  direct_ = kernel_.outputs.size() == 1 && kernel_.outputs[0] == anchor_.results[0] && anchor_.operands.size() < 3 &&
+            stored == problem_.dtypes[2];
+  add_slot("c", problem_.dtypes[2], element_count(extents), nest_.depths[2],
+           context_.machine.core.scratchpad.accumulator_bytes > 0, {direct_ ? "store0" : "vector"});
 }
 
 void ProductLowering::make_epilogue() {
@@ -259,7 +285,8 @@ void ProductLowering::make_epilogue() {
   const Access& result = domain_.results[0];
   if (anchor_.operands.size() > 2 && anchor_.operands[2] != no_value) {
     std::vector<int> axis_of;
-    if (anchor_.kind == Kind::convolution) axis_of.push_back(static_cast<int>(anchor_.attributes.text("y_labels").find('C')));
+    if (anchor_.kind == Kind::convolution)
+      axis_of.push_back(static_cast<int>(anchor_.attributes.text("y_labels").find('C')));
     bias_leaf_ = static_cast<int>(epilogue_leaves_.size());
     make_leaf(anchor_.operands[2], epilogue_leaves_, "e", result, axis_of);
   }
@@ -280,7 +307,8 @@ void ProductLowering::make_outputs() {
     }
     std::vector<std::int64_t> extents;
     for (std::size_t axis = 0; axis < result_dim_.size(); ++axis) {
-      const bool reduced = std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) != output.reduce.end();
+      const bool reduced =
+          std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) != output.reduce.end();
       std::int64_t extent = 1;
       for (const AxisAccess::Term& term : domain_.results[0].axes[axis].terms) {
         const auto d = static_cast<std::size_t>(term.dim);
@@ -290,7 +318,8 @@ void ProductLowering::make_outputs() {
     }
     output.slot_strides = row_major_strides(extents);
     for (int axis : output.reduce) output.slot_strides[static_cast<std::size_t>(axis)] = 0;
-    add_slot(output.slot, context_.placements[static_cast<std::size_t>(value)].dtype, element_count(extents), 2, false, {"store0"});
+    add_slot(output.slot, context_.placements[static_cast<std::size_t>(value)].dtype, element_count(extents), 2, false,
+             {"store0"});
     outputs_.push_back(std::move(output));
   }
 }
@@ -315,7 +344,9 @@ void ProductLowering::keep_reduced_columns_whole() {
 /// Arrays share the columns when there are enough of them, otherwise the rows.
 void ProductLowering::choose_split() {
   if (arrays_ < 2) return;
-  const auto tile = [&](int dim) { return std::min(nest_.tiles[static_cast<std::size_t>(dim)], domain_.extents[static_cast<std::size_t>(dim)]); };
+  const auto tile = [&](int dim) {
+    return std::min(nest_.tiles[static_cast<std::size_t>(dim)], domain_.extents[static_cast<std::size_t>(dim)]);
+  };
   const std::int64_t columns = context_.machine.core.array.columns;
   for (int dim : problem_.n_dims)
     if (tile(dim) > columns * (arrays_ - 1)) split_dim_ = dim;
@@ -328,16 +359,20 @@ void ProductLowering::choose_split() {
       if (tile(dim) > 1 && (split_dim_ < 0 || tile(dim) > tile(split_dim_))) split_dim_ = dim;
     if (split_dim_ >= 0) break;
   }
-  if (split_dim_ < 0) arrays_ = 1;
-  else split_chunk_ = ceil_div(tile(split_dim_), arrays_);
+  if (split_dim_ < 0)
+    arrays_ = 1;
+  else
+    split_chunk_ = ceil_div(tile(split_dim_), arrays_);
 }
 
 program::Block ProductLowering::level(std::size_t depth) {
   program::Block block;
   for (int i = 0; i < 2; ++i)
     if (operand_level(domain_.operands[static_cast<std::size_t>(i)]) == depth) {
-      if (operands_[i].prologue) emit_prologue(i, block);
-      else emit_load(i, block);
+      if (operands_[i].prologue)
+        emit_prologue(i, block);
+      else
+        emit_load(i, block);
     }
   if (accumulator_level_ == depth) block.push_back(on("", program::Acquire{"c", mma_queues()}));
   if (depth == nest_.order.size()) {
@@ -346,7 +381,8 @@ program::Block ProductLowering::level(std::size_t depth) {
       Expr last = 1;  // this window's sum is complete once every reduction loop is in its last trip
       for (int dim : nest_.order)
         if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
-          last = min(last, equal(Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(trips(dim) - 1)));
+          last =
+              min(last, equal(Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(trips(dim) - 1)));
       program::If done{last, {}, {}};
       emit_finish(done.then);
       block.push_back(on("", std::move(done)));
@@ -354,8 +390,10 @@ program::Block ProductLowering::level(std::size_t depth) {
   } else {
     const int dim = nest_.order[depth];
     program::Block inner = level(depth + 1);
-    if (loops(dim)) block.push_back(loop("i_" + domain_.names[static_cast<std::size_t>(dim)], Expr(trips(dim)), std::move(inner)));
-    else std::move(inner.begin(), inner.end(), std::back_inserter(block));
+    if (loops(dim))
+      block.push_back(loop("i_" + domain_.names[static_cast<std::size_t>(dim)], Expr(trips(dim)), std::move(inner)));
+    else
+      std::move(inner.begin(), inner.end(), std::back_inserter(block));
   }
   if (accumulator_level_ == depth) {
     if (whole_.empty()) emit_finish(block);
@@ -369,7 +407,8 @@ program::Block ProductLowering::level(std::size_t depth) {
 program::Scope ProductLowering::lower() {
   scope_.kernel = kernel_.name;
   std::string operations;
-  for (int op : kernel_.ops) operations += (operations.empty() ? "" : "+") + context_.function.ops[static_cast<std::size_t>(op)].name;
+  for (int op : kernel_.ops)
+    operations += (operations.empty() ? "" : "+") + context_.function.ops[static_cast<std::size_t>(op)].name;
   scope_.operation = operations;
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
@@ -384,6 +423,8 @@ program::Scope ProductLowering::lower() {
   return std::move(scope_);
 }
 
-program::Scope lower_product(Context& context, const Kernel& kernel) { return ProductLowering(context, kernel).lower(); }
+program::Scope lower_product(Context& context, const Kernel& kernel) {
+  return ProductLowering(context, kernel).lower();
+}
 
 }  // namespace tilesim::lower

@@ -35,7 +35,7 @@ class ProductLowering {
     ValueId value = no_value;
     std::string slot;
     std::vector<std::int64_t> slot_strides;
-    std::vector<int> axis_of;                ///< result (or operand) axis of each of its axes
+    std::vector<int> axis_of;  ///< result (or operand) axis of each of its axes
   };
   /// A value that the epilogue stores.
   struct Output {
@@ -48,7 +48,8 @@ class ProductLowering {
 
   // product.cpp
   void make_operand(int index);
-  void make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access, std::vector<int> axis_of = {});
+  void make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access,
+                 std::vector<int> axis_of = {});
   /// Stored values that computing `pending` from the kernel's operations reads.
   std::set<ValueId> leaves_of(std::vector<ValueId> pending) const;
   void make_accumulator();
@@ -56,7 +57,8 @@ class ProductLowering {
   void make_outputs();
   void choose_split();
   void keep_reduced_columns_whole();
-  void add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator, std::vector<std::string> consumers);
+  void add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator,
+                std::vector<std::string> consumers);
   program::Block level(std::size_t depth);
   bool loops(int dim) const;
   std::int64_t trips(int dim) const;
@@ -74,7 +76,8 @@ class ProductLowering {
   void emit_one_mma(std::int64_t array, program::Block& block);
   void emit_finish(program::Block& block);
   void emit_epilogue(program::Block& block);
-  void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent, program::Block& block);
+  void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
+                  program::Block& block);
   program::View leaf_view(const Leaf& leaf, const std::vector<Expr>& extent) const;
   program::View product_view(const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides,
                              const std::vector<int>& dims, std::int64_t array) const;
@@ -103,9 +106,9 @@ class ProductLowering {
   std::vector<int> whole_;                         ///< result dims whose loops run inside a reduction loop
   std::size_t accumulator_level_ = 0;              ///< number of loops outside the accumulator's acquire
   std::int64_t arrays_ = 1;
-  int split_dim_ = -1;                             ///< dim divided over the arrays
+  int split_dim_ = -1;  ///< dim divided over the arrays
   std::int64_t split_chunk_ = 0;
-  bool direct_ = false;                            ///< stored straight from the accumulator
+  bool direct_ = false;  ///< stored straight from the accumulator
 };
 
 }  // namespace tilesim::lower

@@ -32,8 +32,8 @@ void ProductLowering::emit_load(int index, Block& block) {
   }
   const std::string queue = load_queue(index);
   block.push_back(on("", program::Acquire{operand.slot, {queue}}));
-  program::Transfer transfer =
-      region_transfer(context_.placements[static_cast<std::size_t>(operand.value)], start, extent, operand.slot_strides, operand.slot);
+  program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(operand.value)], start,
+                                               extent, operand.slot_strides, operand.slot);
   if (leaves_tensor) transfer.fill = 0.0;
   block.push_back(on(queue, program::Load{std::move(transfer)}));
   block.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
@@ -44,7 +44,8 @@ void ProductLowering::emit_release(int index, Block& block) {
   for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Release{operands_[index].slot, 0}));
 }
 
-void ProductLowering::fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent, Block& block) {
+void ProductLowering::fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
+                                 Block& block) {
   const Shape& shape = context_.value(leaf.value).type.shape;
   std::vector<Expr> from, size;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
@@ -54,8 +55,8 @@ void ProductLowering::fetch_leaf(const Leaf& leaf, const std::vector<Expr>& star
   }
   const std::string queue = load_queue(1);
   block.push_back(on("", program::Acquire{leaf.slot, {queue}}));
-  block.push_back(on(queue, program::Load{region_transfer(context_.placements[static_cast<std::size_t>(leaf.value)], from, size,
-                                                          leaf.slot_strides, leaf.slot)}));
+  block.push_back(on(queue, program::Load{region_transfer(context_.placements[static_cast<std::size_t>(leaf.value)],
+                                                          from, size, leaf.slot_strides, leaf.slot)}));
   block.push_back(on(queue, program::Commit{leaf.slot, 0, 1}));
   block.push_back(on("vector", program::Wait{leaf.slot, 0, {}, 0, 1}));
 }
@@ -92,7 +93,8 @@ void ProductLowering::emit_prologue(int index, Block& block) {
   const int node = dag.node_of(operand.value, fused_ops_);
   compute.nodes = dag.nodes();
   View target{operand.slot, 0, 0, {}};
-  for (std::size_t axis = 0; axis < extent.size(); ++axis) target.dims.push_back({extent[axis], operand.slot_strides[axis]});
+  for (std::size_t axis = 0; axis < extent.size(); ++axis)
+    target.dims.push_back({extent[axis], operand.slot_strides[axis]});
   compute.outputs.push_back({node, target, {}, Combiner::add, 0});
   block.push_back(on("", program::Acquire{operand.slot, {"vector"}}));
   block.push_back(on("vector", std::move(compute)));
@@ -106,8 +108,9 @@ Expr ProductLowering::split_extent(std::int64_t array) const {
   return max(Expr(0), min(Expr(split_chunk_), rest));
 }
 
-View ProductLowering::product_view(const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides,
-                                   const std::vector<int>& dims, std::int64_t array) const {
+View ProductLowering::product_view(const std::string& slot, const Access& access,
+                                   const std::vector<std::int64_t>& strides, const std::vector<int>& dims,
+                                   std::int64_t array) const {
   View view{slot, 0, 0, {}};
   for (int dim : dims) {
     std::int64_t stride = 0;
@@ -148,10 +151,12 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
   mma.m_dims = static_cast<int>(rows.size());
   mma.n_dims = static_cast<int>(problem_.n_dims.size());
   mma.k_dims = static_cast<int>(problem_.k_dims.size());
-  mma.a = product_view("a", domain_.operands[0], operands_[0].slot_strides, join_dims({&problem_.batch_dims, &rows, &problem_.k_dims}), array);
+  mma.a = product_view("a", domain_.operands[0], operands_[0].slot_strides,
+                       join_dims({&problem_.batch_dims, &rows, &problem_.k_dims}), array);
   mma.b = product_view("b", domain_.operands[1], operands_[1].slot_strides,
                        join_dims({&problem_.batch_dims, &problem_.k_dims, &problem_.n_dims}), array);
-  mma.c = product_view("c", domain_.results[0], accumulator_strides_, join_dims({&problem_.batch_dims, &rows, &problem_.n_dims}), array);
+  mma.c = product_view("c", domain_.results[0], accumulator_strides_,
+                       join_dims({&problem_.batch_dims, &rows, &problem_.n_dims}), array);
   mma.c.offset = mma.c.offset + window_offset();
   mma.numerics = context_.machine.core.array.numerics;
   Expr before = 0;  // positive once an earlier reduction step has written the sum
@@ -190,7 +195,8 @@ std::vector<Expr> ProductLowering::result_extent() const {
   return values;
 }
 
-/// Commits that must show before the current window is complete: one per array and window, in the order of the window loops.
+/// Commits that must show before the current window is complete: one per array and window, in the order of the window
+/// loops.
 Expr ProductLowering::window_pieces() const {
   Expr window = 0;
   for (int dim : nest_.order)
@@ -206,8 +212,8 @@ void ProductLowering::emit_finish(Block& block) {
     emit_epilogue(block);
     return;
   }
-  program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(kernel_.outputs[0])], result_start(),
-                                               result_extent(), accumulator_strides_, "c");
+  program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(kernel_.outputs[0])],
+                                               result_start(), result_extent(), accumulator_strides_, "c");
   transfer.offset = window_offset();
   block.push_back(on("store0", program::Store{std::move(transfer), {}, 0}));
 }
@@ -217,10 +223,12 @@ void ProductLowering::emit_epilogue(Block& block) {
   program::VectorOp compute;
   compute.extents = extent;
   for (std::size_t axis = 0; axis < result_dim_.size(); ++axis)
-    if (!problem_.n_dims.empty() && result_dim_[axis] == problem_.n_dims.back()) compute.lane_dim = static_cast<int>(axis);
+    if (!problem_.n_dims.empty() && result_dim_[axis] == problem_.n_dims.back())
+      compute.lane_dim = static_cast<int>(axis);
   if (compute.lane_dim < 0) compute.lane_dim = static_cast<int>(extent.size()) - 1;
   View sums{"c", 0, window_offset(), {}};
-  for (std::size_t axis = 0; axis < extent.size(); ++axis) sums.dims.push_back({extent[axis], accumulator_strides_[axis]});
+  for (std::size_t axis = 0; axis < extent.size(); ++axis)
+    sums.dims.push_back({extent[axis], accumulator_strides_[axis]});
   compute.inputs.push_back(sums);
   DagBuilder dag(context_);
   for (std::size_t axis = 0; axis < extent.size(); ++axis) dag.axis_dim.push_back(static_cast<int>(axis));
@@ -242,12 +250,14 @@ void ProductLowering::emit_epilogue(Block& block) {
     result = add_node({.op = VectorNode::Op::function, .function = Function::add, .arguments = {result, bias, -1}});
   }
   const DType dtype = context_.value(anchor_.results[0]).type.dtype;
-  if (dtype != problem_.dtypes[2]) result = add_node({.op = VectorNode::Op::convert, .arguments = {result, -1, -1}, .dtype = dtype});
+  if (dtype != problem_.dtypes[2])
+    result = add_node({.op = VectorNode::Op::convert, .arguments = {result, -1, -1}, .dtype = dtype});
   dag.bind_node(anchor_.results[0], result);
   for (const Output& output : outputs_) {
     program::VectorOutputSpec spec;
     View view{output.slot, 0, 0, {}};
-    for (std::size_t axis = 0; axis < extent.size(); ++axis) view.dims.push_back({extent[axis], output.slot_strides[axis]});
+    for (std::size_t axis = 0; axis < extent.size(); ++axis)
+      view.dims.push_back({extent[axis], output.slot_strides[axis]});
     spec.view = view;
     spec.reduce = output.reduce;
     const Op* reduce = output.op < 0 ? nullptr : &context_.function.ops[static_cast<std::size_t>(output.op)];
@@ -267,7 +277,8 @@ void ProductLowering::emit_epilogue(Block& block) {
     std::vector<std::int64_t> strides;
     const bool keeps = context_.value(output.value).type.shape.size() == extent.size();
     for (std::size_t axis = 0; axis < extent.size(); ++axis) {
-      const bool reduced = std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) != output.reduce.end();
+      const bool reduced =
+          std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) != output.reduce.end();
       if (reduced && !keeps) continue;
       from.push_back(reduced ? Expr(0) : start[axis]);
       size.push_back(reduced ? Expr(1) : extent[axis]);

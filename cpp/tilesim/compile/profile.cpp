@@ -14,7 +14,8 @@ std::int64_t number(const Json& rules, const char* key, std::int64_t fallback) {
 }
 
 /// Bytes of a region in the chip's padded layout: minor axis to `tile[1]`, second minor to `tile[0]`.
-std::int64_t padded_bytes(const Machine& machine, const mapping::Problem& problem, const mapping::Nest& nest, std::size_t operand) {
+std::int64_t padded_bytes(const Machine& machine, const mapping::Problem& problem, const mapping::Nest& nest,
+                          std::size_t operand) {
   const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
   const std::vector<int>& order = problem.minor_to_major[operand];
   std::int64_t bytes = bits(problem.memory_dtypes[operand]) / 8;
@@ -45,12 +46,15 @@ std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> grou
   return all;
 }
 
-/// Products: the left operand is a stationary panel (loaded whole, not overlapped), the right one streams in windows of columns.
+/// Products: the left operand is a stationary panel (loaded whole, not overlapped), the right one streams in windows of
+/// columns.
 mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
   const std::int64_t panel = number(rules, "panel_bytes", 8 << 20);
   const std::int64_t columns = number(rules, "window_columns", 256);
   const std::int64_t split_rows_above = number(rules, "split_rows_above", 512);
-  mapping::Nest nest{problem.domain.extents, concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}), {1, 2, 2}};
+  mapping::Nest nest{problem.domain.extents,
+                     concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
+                     {1, 2, 2}};
   for (int dim : problem.batch_dims) {
     nest.depths[0] = problem.domain.extents[static_cast<std::size_t>(dim)] > 1 ? 2 : nest.depths[0];
     tile(nest, dim) = 1;
@@ -75,22 +79,27 @@ mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem
   return nest;
 }
 
-/// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise load, compute and
-/// store take turns, and the plane is cut into rows where even one does not fit.
+/// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise
+/// load, compute and store take turns, and the plane is cut into rows where even one does not fit.
 mapping::Nest plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
   const std::int64_t images = number(rules, "images", 8);
-  mapping::Nest nest{problem.domain.extents, concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}), {2, 1, 2}};
+  mapping::Nest nest{problem.domain.extents,
+                     concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
+                     {2, 1, 2}};
   int image_dim = -1, row_dim = -1;
   for (int dim : problem.m_dims)
     for (const AxisAccess& axis : problem.domain.operands[0].axes)
       if (!axis.terms.empty() && axis.terms[0].dim == dim) {
-        if (axis.terms.size() == 1) image_dim = dim;
-        else if (row_dim < 0) row_dim = dim;
+        if (axis.terms.size() == 1)
+          image_dim = dim;
+        else if (row_dim < 0)
+          row_dim = dim;
       }
   for (int dim : problem.batch_dims) tile(nest, dim) = 1;
   if (image_dim >= 0) tile(nest, image_dim) = std::min(images, tile(nest, image_dim));
   const auto bytes = [&](std::size_t operand) { return padded_bytes(machine, problem, nest, operand); };
-  const bool groups = image_dim >= 0 && problem.domain.extents[static_cast<std::size_t>(image_dim)] > tile(nest, image_dim);
+  const bool groups =
+      image_dim >= 0 && problem.domain.extents[static_cast<std::size_t>(image_dim)] > tile(nest, image_dim);
   const std::int64_t capacity = machine.core.scratchpad.bytes;
   if (groups && 2 * (bytes(0) + bytes(2)) + bytes(1) <= capacity) return nest;
   nest.depths = {1, 1, 1};
@@ -100,8 +109,10 @@ mapping::Nest plane_nest(const Machine& machine, const mapping::Problem& problem
     const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(row_dim)];
     rows = ceil_div(extent, ceil_div(extent, rows));  // equal pieces
   }
-  const bool whole = !groups && (row_dim < 0 || tile(nest, row_dim) == problem.domain.extents[static_cast<std::size_t>(row_dim)]);
-  if ((whole || bytes(0) + bytes(1) + bytes(2) > capacity) && !problem.n_dims.empty()) {  // weights stream while the array computes
+  const bool whole =
+      !groups && (row_dim < 0 || tile(nest, row_dim) == problem.domain.extents[static_cast<std::size_t>(row_dim)]);
+  if ((whole || bytes(0) + bytes(1) + bytes(2) > capacity) &&
+      !problem.n_dims.empty()) {  // weights stream while the array computes
     std::int64_t& columns = tile(nest, problem.n_dims.back());
     columns = std::min(columns, machine.core.array.columns * machine.core.array.count);
     nest.depths[1] = 2;

@@ -14,7 +14,9 @@ std::int64_t needed(const TileChoice& choice) {
     std::int64_t elements = 1;
     for (std::size_t axis = 0; axis < choice.space.size(); ++axis)
       if (buffer.spans[axis] && __builtin_mul_overflow(elements, choice.tiles[axis], &elements)) return INT64_MAX / 2;
-    if (__builtin_mul_overflow(elements, buffer.bytes, &elements) || __builtin_add_overflow(bytes, elements + 2 * 64, &bytes)) return INT64_MAX / 2;
+    if (__builtin_mul_overflow(elements, buffer.bytes, &elements) ||
+        __builtin_add_overflow(bytes, elements + 2 * 64, &bytes))
+      return INT64_MAX / 2;
   }
   return bytes;
 }
@@ -59,7 +61,8 @@ bool choose_tiles(TileChoice& choice, const Machine& machine) {
 program::Scope named_scope(const Context& context, const Kernel& kernel) {
   program::Scope scope;
   scope.kernel = kernel.name;
-  for (int op : kernel.ops) scope.operation += (scope.operation.empty() ? "" : "+") + context.function.ops[static_cast<std::size_t>(op)].name;
+  for (int op : kernel.ops)
+    scope.operation += (scope.operation.empty() ? "" : "+") + context.function.ops[static_cast<std::size_t>(op)].name;
   scope.launch_cycles = context.machine.core.kernel_launch_cycles;
   scope.barrier = true;
   return scope;

@@ -9,14 +9,15 @@ namespace tilesim::lower {
 
 struct TileChoice {
   struct Buffer {
-    std::vector<bool> spans;    ///< axes that the buffer spans; it has extent 1 along the others
-    std::int64_t bytes;         ///< per element, all buffers of its ring together
+    std::vector<bool> spans;  ///< axes that the buffer spans; it has extent 1 along the others
+    std::int64_t bytes;       ///< per element, all buffers of its ring together
   };
   Shape space;
   std::vector<Buffer> buffers;
-  std::vector<bool> whole;      ///< axes that must not be cut
-  Shape tiles;                  ///< the answer
-  std::vector<std::size_t> order;  ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
+  std::vector<bool> whole;  ///< axes that must not be cut
+  Shape tiles;              ///< the answer
+  std::vector<std::size_t>
+      order;  ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
 };
 
 /// Cuts outer axes first, until all rings fit the scratchpad and the work falls into several tiles that can overlap.

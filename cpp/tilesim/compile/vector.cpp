@@ -18,13 +18,16 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 struct Held {
   ValueId value = no_value;
   std::string slot;
-  std::vector<bool> spans;              ///< per space axis
-  std::vector<std::int64_t> strides;    ///< per space axis, 0 where it does not span
+  std::vector<bool> spans;            ///< per space axis
+  std::vector<std::int64_t> strides;  ///< per space axis, 0 where it does not span
 };
 
 class VectorLowering {
  public:
-  VectorLowering(Context& context, const Kernel& kernel) : context_(context), kernel_(kernel), ops_(kernel.ops.begin(), kernel.ops.end()) { find_space(); }
+  VectorLowering(Context& context, const Kernel& kernel)
+      : context_(context), kernel_(kernel), ops_(kernel.ops.begin(), kernel.ops.end()) {
+    find_space();
+  }
 
   bool fits() {
     make_tiles(true);
@@ -35,8 +38,11 @@ class VectorLowering {
     make_tiles(true);
     if (!tiles_fit_ && streamable()) make_tiles(false);
     if (!tiles_fit_)
-      throw Unsupported({"a row of this operation does not fit the scratchpad", context_.function.ops[at(kernel_.ops.back())].name,
-                         std::to_string(context_.machine.core.scratchpad.bytes) + " bytes of scratchpad", {}, {}});
+      throw Unsupported({"a row of this operation does not fit the scratchpad",
+                         context_.function.ops[at(kernel_.ops.back())].name,
+                         std::to_string(context_.machine.core.scratchpad.bytes) + " bytes of scratchpad",
+                         {},
+                         {}});
     scope_ = named_scope(context_, kernel_);
     for (int op : kernel_.ops)
       if (is_reduce(op)) reduces_.push_back(op);
@@ -57,7 +63,8 @@ class VectorLowering {
   void find_space() {
     for (int i : kernel_.ops) {
       const Shape& own = is_reduce(i) ? shape(op(i).operands[0]) : shape(op(i).results[0]);
-      if (own.size() > space_.size() || (own.size() == space_.size() && element_count(own) > element_count(space_))) space_ = own;
+      if (own.size() > space_.size() || (own.size() == space_.size() && element_count(own) > element_count(space_)))
+        space_ = own;
     }
     reduced_.assign(space_.size(), false);
     for (int i : kernel_.ops)
@@ -73,12 +80,14 @@ class VectorLowering {
       for (std::size_t axis = 0; axis < space_.size(); ++axis) result[axis] = !reduced_[axis];
       return result;
     }
-    for (std::size_t i = 0; i < own.size(); ++i) result[i + space_.size() - own.size()] = own[i] > 1 || space_[i + space_.size() - own.size()] == 1;
+    for (std::size_t i = 0; i < own.size(); ++i)
+      result[i + space_.size() - own.size()] = own[i] > 1 || space_[i + space_.size() - own.size()] == 1;
     return result;
   }
 
   bool dropped(ValueId value) const {
-    return std::any_of(kernel_.ops.begin(), kernel_.ops.end(), [&](int i) { return is_reduce(i) && op(i).results[0] == value && !keeps(i); });
+    return std::any_of(kernel_.ops.begin(), kernel_.ops.end(),
+                       [&](int i) { return is_reduce(i) && op(i).results[0] == value && !keeps(i); });
   }
 
   /// Reductions whose results nothing in the kernel uses on the whole space can stream their rows.
@@ -95,7 +104,8 @@ class VectorLowering {
     }
     if (!any) return false;
     for (ValueId output : kernel_.outputs) {
-      const auto maker = std::find_if(kernel_.ops.begin(), kernel_.ops.end(), [&](int i) { return op(i).results[0] == output; });
+      const auto maker =
+          std::find_if(kernel_.ops.begin(), kernel_.ops.end(), [&](int i) { return op(i).results[0] == output; });
       if (!is_reduce(*maker)) return false;
     }
     return true;
@@ -107,7 +117,8 @@ class VectorLowering {
     choice.whole = rows_whole ? reduced_ : std::vector<bool>(space_.size(), false);
     const auto add = [&](ValueId value, std::int64_t depth) {
       const bool placed = context_.placed(value);
-      const DType dtype = placed ? context_.placements[static_cast<std::size_t>(value)].dtype : context_.value(value).type.dtype;
+      const DType dtype =
+          placed ? context_.placements[static_cast<std::size_t>(value)].dtype : context_.value(value).type.dtype;
       choice.buffers.push_back({spans(value), depth * std::max(1, bits(dtype) / 8)});
     };
     for (ValueId input : kernel_.inputs) add(input, 2);
@@ -118,23 +129,29 @@ class VectorLowering {
     tiles_ = choice.tiles;
   }
 
-  Expr start(std::size_t axis) const { return tiles_[axis] >= space_[axis] ? Expr(0) : Expr::symbol("i" + std::to_string(axis)) * Expr(tiles_[axis]); }
+  Expr start(std::size_t axis) const {
+    return tiles_[axis] >= space_[axis] ? Expr(0) : Expr::symbol("i" + std::to_string(axis)) * Expr(tiles_[axis]);
+  }
   Expr extent(std::size_t axis) const {
     if (tiles_[axis] >= space_[axis]) return space_[axis];
-    return space_[axis] % tiles_[axis] == 0 ? Expr(tiles_[axis]) : min(Expr(tiles_[axis]), Expr(space_[axis]) - start(axis));
+    return space_[axis] % tiles_[axis] == 0 ? Expr(tiles_[axis])
+                                            : min(Expr(tiles_[axis]), Expr(space_[axis]) - start(axis));
   }
 
   void wrap_loop(std::size_t axis) {
     if (tiles_[axis] >= space_[axis]) return;
     Block body = std::move(scope_.body);
     scope_.body.clear();
-    scope_.body.push_back(loop("i" + std::to_string(axis), Expr(ceil_div(space_[axis], tiles_[axis])), std::move(body)));
+    scope_.body.push_back(
+        loop("i" + std::to_string(axis), Expr(ceil_div(space_[axis], tiles_[axis])), std::move(body)));
   }
 
-  Held hold(ValueId value, const std::string& slot, DType dtype, std::vector<std::string> consumers, std::int64_t depth = 2) {
+  Held hold(ValueId value, const std::string& slot, DType dtype, std::vector<std::string> consumers,
+            std::int64_t depth = 2) {
     Held held{value, slot, spans(value), {}};
     Shape extents;
-    for (std::size_t axis = 0; axis < space_.size(); ++axis) extents.push_back(held.spans[axis] ? std::min(tiles_[axis], space_[axis]) : 1);
+    for (std::size_t axis = 0; axis < space_.size(); ++axis)
+      extents.push_back(held.spans[axis] ? std::min(tiles_[axis], space_[axis]) : 1);
     held.strides = row_major_strides(extents);
     for (std::size_t axis = 0; axis < space_.size(); ++axis)
       if (!held.spans[axis]) held.strides[axis] = 0;
@@ -148,18 +165,23 @@ class VectorLowering {
     return held;
   }
 
-  static DType sum_dtype(DType dtype) { return is_float(dtype) ? (dtype == DType::f64 ? DType::f64 : DType::f32) : DType::i64; }
+  static DType sum_dtype(DType dtype) {
+    return is_float(dtype) ? (dtype == DType::f64 ? DType::f64 : DType::f32) : DType::i64;
+  }
 
   void make_slots() {
     for (std::size_t i = 0; i < kernel_.inputs.size(); ++i) {
       const ValueId value = kernel_.inputs[i];
-      inputs_.push_back(hold(value, "x" + std::to_string(i), context_.placements[static_cast<std::size_t>(value)].dtype, {"vector"}));
+      inputs_.push_back(
+          hold(value, "x" + std::to_string(i), context_.placements[static_cast<std::size_t>(value)].dtype, {"vector"}));
     }
     for (int i : reduces_)
-      sums_.push_back(hold(op(i).results[0], "r" + std::to_string(sums_.size()), sum_dtype(context_.value(op(i).operands[0]).type.dtype), {"vector"}));
+      sums_.push_back(hold(op(i).results[0], "r" + std::to_string(sums_.size()),
+                           sum_dtype(context_.value(op(i).operands[0]).type.dtype), {"vector"}));
     for (std::size_t i = 0; i < kernel_.outputs.size(); ++i) {
       const ValueId value = kernel_.outputs[i];
-      outputs_.push_back(hold(value, "y" + std::to_string(i), context_.placements[static_cast<std::size_t>(value)].dtype, {"store0"}));
+      outputs_.push_back(
+          hold(value, "y" + std::to_string(i), context_.placements[static_cast<std::size_t>(value)].dtype, {"store0"}));
     }
   }
 
@@ -188,7 +210,9 @@ class VectorLowering {
     return region_transfer(context_.placements[static_cast<std::size_t>(held.value)], from, size, strides, held.slot);
   }
 
-  std::string load_queue(std::size_t i) const { return "load" + std::to_string(static_cast<std::int64_t>(i) % context_.machine.core.dma.load_queues); }
+  std::string load_queue(std::size_t i) const {
+    return "load" + std::to_string(static_cast<std::int64_t>(i) % context_.machine.core.dma.load_queues);
+  }
 
   void load_inputs(Block& block) const {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
@@ -317,20 +341,29 @@ class VectorLowering {
     const int x = second.dag.node_of(reduce.operands[0], ops_);
     second.op.inputs.push_back(view(sums_[index]));
     const DType dtype = context_.value(reduce.operands[0]).type.dtype;
-    const int best = add(nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(second.op.inputs.size()) - 1, .dtype = dtype});
-    const int same = add(nodes, {.op = VectorNode::Op::function, .function = Function::equal, .arguments = {x, best, -1}, .dtype = DType::boolean});
+    const int best = add(
+        nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(second.op.inputs.size()) - 1, .dtype = dtype});
+    const int same = add(nodes, {.op = VectorNode::Op::function,
+                                 .function = Function::equal,
+                                 .arguments = {x, best, -1},
+                                 .dtype = DType::boolean});
     const int dim = reduced_dims()[0];
     const int here = add(nodes, {.op = VectorNode::Op::iota, .index = dim, .dtype = DType::i64});
-    const int beyond = add(nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(space_[at(dim)]), .dtype = DType::i64});
+    const int beyond = add(
+        nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(space_[at(dim)]), .dtype = DType::i64});
     program::VectorOutputSpec output;
-    output.node = add(nodes, {.op = VectorNode::Op::function, .function = Function::select, .arguments = {same, here, beyond}, .dtype = DType::i64});
+    output.node = add(nodes, {.op = VectorNode::Op::function,
+                              .function = Function::select,
+                              .arguments = {same, here, beyond},
+                              .dtype = DType::i64});
     output.reduce = reduced_dims();
     output.combiner = Combiner::minimum;
     emit_outputs(second, {reduce.results[0]}, block, &output);
   }
 
   /// Stores of finished values: acquires, one compute, commits, stores.
-  void emit_outputs(Compute& compute, const std::vector<ValueId>& values, Block& block, program::VectorOutputSpec* given = nullptr) const {
+  void emit_outputs(Compute& compute, const std::vector<ValueId>& values, Block& block,
+                    program::VectorOutputSpec* given = nullptr) const {
     std::vector<const Held*> targets;
     for (ValueId value : values)
       for (const Held& held : outputs_)
@@ -338,8 +371,10 @@ class VectorLowering {
     if (targets.empty()) return;
     for (const Held* held : targets) {
       program::VectorOutputSpec output;
-      if (given) output = *given;
-      else output.node = compute.dag.node_of(held->value, ops_);
+      if (given)
+        output = *given;
+      else
+        output.node = compute.dag.node_of(held->value, ops_);
       output.view = view(*held);
       for (std::size_t axis = 0; axis < space_.size(); ++axis) output.view.dims[axis].extent = compute.op.extents[axis];
       compute.op.outputs.push_back(std::move(output));
@@ -359,15 +394,23 @@ class VectorLowering {
   void bind_result(Compute& compute, std::size_t index) const {
     const Op& reduce = op(reduces_[index]);
     auto& nodes = compute.dag.nodes();
-    const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype), wanted = context_.value(reduce.results[0]).type.dtype;
-    int node = add(nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(compute.op.inputs.size()), .dtype = held});
+    const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype),
+                wanted = context_.value(reduce.results[0]).type.dtype;
+    int node =
+        add(nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(compute.op.inputs.size()), .dtype = held});
     compute.op.inputs.push_back(view(sums_[index]));
-    for (std::size_t axis = 0; axis < space_.size(); ++axis) compute.op.inputs.back().dims[axis].extent = compute.op.extents[axis];
+    for (std::size_t axis = 0; axis < space_.size(); ++axis)
+      compute.op.inputs.back().dims[axis].extent = compute.op.extents[axis];
     if (reduce.attributes.text("combiner") == "mean") {
-      const int count = add(nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(row_count()), .dtype = held});
-      node = add(nodes, {.op = VectorNode::Op::function, .function = Function::divide, .arguments = {node, count, -1}, .dtype = held});
+      const int count =
+          add(nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(row_count()), .dtype = held});
+      node = add(nodes, {.op = VectorNode::Op::function,
+                         .function = Function::divide,
+                         .arguments = {node, count, -1},
+                         .dtype = held});
     }
-    if (wanted != held) node = add(nodes, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = wanted});
+    if (wanted != held)
+      node = add(nodes, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = wanted});
     compute.dag.bind_node(reduce.results[0], node);
   }
 
@@ -413,7 +456,8 @@ class VectorLowering {
     for (const Held& held : outputs_) {
       bool arg = false, spans_reduced = false;
       for (std::size_t i = 0; i < reduces_.size(); ++i) arg |= is_arg(i) && op(reduces_[i]).results[0] == held.value;
-      for (std::size_t axis = 0; axis < space_.size(); ++axis) spans_reduced |= reduced_[axis] && held.spans[axis] && space_[axis] > 1;
+      for (std::size_t axis = 0; axis < space_.size(); ++axis)
+        spans_reduced |= reduced_[axis] && held.spans[axis] && space_[axis] > 1;
       if (!arg) (spans_reduced || reduces_.empty() ? full : points).push_back(held.value);
     }
     for (const auto* group : {&points, &full}) {

@@ -32,8 +32,9 @@ Tiled tiled(const Shape& space, const Shape& tiles) {
   for (std::size_t axis = 0; axis < space.size(); ++axis) {
     const bool whole = tiles[axis] >= space[axis];
     result.start.push_back(whole ? Expr(0) : Expr::symbol(index(axis)) * Expr(tiles[axis]));
-    result.extent.push_back(whole || space[axis] % tiles[axis] == 0 ? Expr(std::min(space[axis], tiles[axis]))
-                                                                    : min(Expr(tiles[axis]), Expr(space[axis]) - result.start.back()));
+    result.extent.push_back(whole || space[axis] % tiles[axis] == 0
+                                ? Expr(std::min(space[axis], tiles[axis]))
+                                : min(Expr(tiles[axis]), Expr(space[axis]) - result.start.back()));
   }
   return result;
 }
@@ -73,26 +74,36 @@ program::Scope lower_window(Context& context, const Kernel& kernel) {
   const Shape& out = context.value(y).type.shape;
   const std::size_t rank = out.size();
   const auto window = op.attributes.integers("window");
-  const auto strides = op.attributes.integers("strides", Shape(rank, 1)), dilation = op.attributes.integers("window_dilation", Shape(rank, 1));
+  const auto strides = op.attributes.integers("strides", Shape(rank, 1)),
+             dilation = op.attributes.integers("window_dilation", Shape(rank, 1));
   const auto pads = op.attributes.integers("pads", Shape(2 * rank, 0));
-  const DType in_dtype = context.placements[static_cast<std::size_t>(x)].dtype, out_dtype = context.placements[static_cast<std::size_t>(y)].dtype;
-  const auto reach = [&](std::size_t axis, std::int64_t tile) { return (tile - 1) * strides[axis] + (window[axis] - 1) * dilation[axis] + 1; };
+  const DType in_dtype = context.placements[static_cast<std::size_t>(x)].dtype,
+              out_dtype = context.placements[static_cast<std::size_t>(y)].dtype;
+  const auto reach = [&](std::size_t axis, std::int64_t tile) {
+    return (tile - 1) * strides[axis] + (window[axis] - 1) * dilation[axis] + 1;
+  };
   Shape tiles = out, region(rank);
   for (std::int64_t& tile : tiles) tile = std::max<std::int64_t>(1, tile);
   const auto bytes = [&] {
     std::int64_t in = 1, result = 1;
-    for (std::size_t axis = 0; axis < rank; ++axis) in *= region[axis] = reach(axis, tiles[axis]), result *= tiles[axis];
+    for (std::size_t axis = 0; axis < rank; ++axis)
+      in *= region[axis] = reach(axis, tiles[axis]), result *= tiles[axis];
     return 2 * (in * host_bytes(in_dtype) + result * host_bytes(out_dtype)) + 256;
   };
-  const std::int64_t budget = std::max<std::int64_t>(std::min<std::int64_t>(context.machine.core.scratchpad.bytes, 4 << 20), 1);
+  const std::int64_t budget =
+      std::max<std::int64_t>(std::min<std::int64_t>(context.machine.core.scratchpad.bytes, 4 << 20), 1);
   for (std::size_t axis = 0; axis < rank && bytes() > budget;) {
-    if (tiles[axis] > 1) tiles[axis] = (tiles[axis] + 1) / 2;
-    else ++axis;
+    if (tiles[axis] > 1)
+      tiles[axis] = (tiles[axis] + 1) / 2;
+    else
+      ++axis;
   }
-  if (bytes() > context.machine.core.scratchpad.bytes) throw Unsupported({"one window does not fit the scratchpad", op.name, std::to_string(bytes()) + " bytes", {}, {}});
+  if (bytes() > context.machine.core.scratchpad.bytes)
+    throw Unsupported({"one window does not fit the scratchpad", op.name, std::to_string(bytes()) + " bytes", {}, {}});
   const Tiled t = tiled(out, tiles);
   program::Scope scope = named_scope(context, kernel);
-  scope.slots = {make_slot("x", in_dtype, element_count(region), "vector"), make_slot("y", out_dtype, element_count(tiles), "store0")};
+  scope.slots = {make_slot("x", in_dtype, element_count(region), "vector"),
+                 make_slot("y", out_dtype, element_count(tiles), "store0")};
   const Shape in_strides = row_major_strides(region), out_strides = row_major_strides(tiles);
   std::vector<Expr> start, extent;
   program::VectorOp compute;
@@ -119,9 +130,12 @@ program::Scope lower_window(Context& context, const Kernel& kernel) {
   output.view = result;
   output.combiner = combiner;
   compute.outputs.push_back(output);
-  program::Transfer load = region_transfer(context.placements[static_cast<std::size_t>(x)], start, extent, in_strides, "x");
+  program::Transfer load =
+      region_transfer(context.placements[static_cast<std::size_t>(x)], start, extent, in_strides, "x");
   load.fill = identity_element(combiner, in_dtype);
-  wrap(scope, t, pipeline(std::move(load), std::move(compute), region_transfer(context.placements[static_cast<std::size_t>(y)], t.start, t.extent, out_strides, "y")));
+  wrap(scope, t,
+       pipeline(std::move(load), std::move(compute),
+                region_transfer(context.placements[static_cast<std::size_t>(y)], t.start, t.extent, out_strides, "y")));
   assign_addresses(scope, context.machine);
   return scope;
 }
@@ -132,14 +146,24 @@ program::Scope lower_cumulative(Context& context, const Kernel& kernel) {
   const Shape& shape = context.value(y).type.shape;
   const auto dim = static_cast<std::size_t>(op.attributes.integer("dim"));
   const DType dtype = context.placements[static_cast<std::size_t>(x)].dtype;
-  TileChoice choice{shape, {{std::vector<bool>(shape.size(), true), 4 * host_bytes(dtype)}}, std::vector<bool>(shape.size(), false), {}, {}};
+  TileChoice choice{shape,
+                    {{std::vector<bool>(shape.size(), true), 4 * host_bytes(dtype)}},
+                    std::vector<bool>(shape.size(), false),
+                    {},
+                    {}};
   choice.whole[dim] = true;
   if (!choose_tiles(choice, context.machine))
-    throw Unsupported({"a scan over an axis longer than the scratchpad has no lowering yet", op.name, std::to_string(shape[dim]) + " elements", {}, {}});
+    throw Unsupported({"a scan over an axis longer than the scratchpad has no lowering yet",
+                       op.name,
+                       std::to_string(shape[dim]) + " elements",
+                       {},
+                       {}});
   const Tiled t = tiled(shape, choice.tiles);
   const Shape strides = row_major_strides(choice.tiles);
   program::Scope scope = named_scope(context, kernel);
-  scope.slots = {make_slot("x", dtype, element_count(choice.tiles), "vector"), make_slot("y", context.placements[static_cast<std::size_t>(y)].dtype, element_count(choice.tiles), "store0")};
+  scope.slots = {
+      make_slot("x", dtype, element_count(choice.tiles), "vector"),
+      make_slot("y", context.placements[static_cast<std::size_t>(y)].dtype, element_count(choice.tiles), "store0")};
   program::VectorOp compute;
   compute.extents = t.extent;
   compute.lane_dim = static_cast<int>(shape.size()) - 1;
@@ -150,11 +174,19 @@ program::Scope lower_cumulative(Context& context, const Kernel& kernel) {
   }
   compute.inputs.push_back(in);
   compute.nodes.push_back({{.op = VectorNode::Op::input, .dtype = dtype}, 0});
-  compute.nodes.push_back({{.op = VectorNode::Op::scan, .index = static_cast<int>(dim), .arguments = {0, -1, -1}, .dtype = dtype,
-                            .combiner = parse_combiner(op.attributes.text("combiner")), .reverse = op.attributes.flag("reverse"), .exclusive = op.attributes.flag("exclusive")}, 0});
+  compute.nodes.push_back({{.op = VectorNode::Op::scan,
+                            .index = static_cast<int>(dim),
+                            .arguments = {0, -1, -1},
+                            .dtype = dtype,
+                            .combiner = parse_combiner(op.attributes.text("combiner")),
+                            .reverse = op.attributes.flag("reverse"),
+                            .exclusive = op.attributes.flag("exclusive")},
+                           0});
   compute.outputs.push_back({1, out, {}, Combiner::add, 0});
-  wrap(scope, t, pipeline(region_transfer(context.placements[static_cast<std::size_t>(x)], t.start, t.extent, strides, "x"), std::move(compute),
-                          region_transfer(context.placements[static_cast<std::size_t>(y)], t.start, t.extent, strides, "y")));
+  wrap(scope, t,
+       pipeline(region_transfer(context.placements[static_cast<std::size_t>(x)], t.start, t.extent, strides, "x"),
+                std::move(compute),
+                region_transfer(context.placements[static_cast<std::size_t>(y)], t.start, t.extent, strides, "y")));
   assign_addresses(scope, context.machine);
   return scope;
 }

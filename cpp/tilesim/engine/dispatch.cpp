@@ -16,8 +16,10 @@ void Simulator::dispatch(int id) {
     const program::Instruction* instruction = stream.held ? stream.held : stream.cursor.next();
     if (!instruction) {
       if (stream.entries_in_queues > 0) return;
-      if (now_ < stream.done_until) push(EventKind::stream, stream.done_until, id, 0);
-      else finish_stream(id);
+      if (now_ < stream.done_until)
+        push(EventKind::stream, stream.done_until, id, 0);
+      else
+        finish_stream(id);
       return;
     }
     stream.held = instruction;
@@ -30,7 +32,8 @@ void Simulator::dispatch(int id) {
 bool Simulator::begin_scope(int id, const program::Instruction& instruction) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   const program::Scope& scope = *stream.program->scopes[static_cast<std::size_t>(instruction.scope)].scope;
-  // Slots of a scope may lie on bytes of earlier ones: without a barrier of its own the scope still waits until those are free.
+  // Slots of a scope may lie on bytes of earlier ones: without a barrier of its own the scope still waits until those
+  // are free.
   const bool drains = scope.barrier || !scope.slots.empty();
   if (drains && (stream.entries_in_queues > 0 || now_ < stream.done_until)) {
     if (stream.entries_in_queues == 0) push(EventKind::stream, stream.done_until, id, 0);
@@ -43,8 +46,10 @@ bool Simulator::begin_scope(int id, const program::Instruction& instruction) {
   if (outermost) {
     KernelCounters& kernel = job.kernels[static_cast<std::size_t>(instruction.scope)];
     if (stream.virtual_core == 0) {
-      if (job.open_kernel >= 0) job.kernels[static_cast<std::size_t>(job.open_kernel)].exclusive += now_ - job.last_mark;
-      else kernel.exclusive += now_ - job.last_mark;
+      if (job.open_kernel >= 0)
+        job.kernels[static_cast<std::size_t>(job.open_kernel)].exclusive += now_ - job.last_mark;
+      else
+        kernel.exclusive += now_ - job.last_mark;
       job.last_mark = now_;
       if (job.open_kernel >= 0) {
         KernelCounters& before = job.kernels[static_cast<std::size_t>(job.open_kernel)];
@@ -75,7 +80,8 @@ KernelCounters* Simulator::kernel_of(const Stream& stream, const Entry& entry) {
 bool Simulator::dispatch_one(int id, const program::Instruction& instruction) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   switch (instruction.opcode) {
-    case Opcode::scope_begin: return begin_scope(id, instruction);
+    case Opcode::scope_begin:
+      return begin_scope(id, instruction);
     case Opcode::scope_end:
       if (!stream.kernels.empty() && stream.kernels.back() == instruction.scope) stream.kernels.pop_back();
       return true;
@@ -87,15 +93,19 @@ bool Simulator::dispatch_one(int id, const program::Instruction& instruction) {
       for (std::size_t other = 0; other < streams_.size(); ++other)
         if (slot.remote_waiting >> (other & 63) & 1)
           for (std::size_t q = 0; q < streams_[other]->queues.size(); ++q)
-            if (!streams_[other]->queues[q].entries.empty() && streams_[other]->queues[q].entries.front().opcode == Opcode::send) wake(static_cast<int>(other), static_cast<int>(q), now_);
+            if (!streams_[other]->queues[q].entries.empty() &&
+                streams_[other]->queues[q].entries.front().opcode == Opcode::send)
+              wake(static_cast<int>(other), static_cast<int>(q), now_);
       slot.remote_waiting = 0;
       return true;
     }
-    default: break;
+    default:
+      break;
   }
   const bool several = instruction.opcode == Opcode::acquire;
   const std::int32_t single[1] = {instruction.queue};
-  const std::span<const std::int32_t> queues = several ? std::span<const std::int32_t>(instruction.queues) : std::span<const std::int32_t>(single);
+  const std::span<const std::int32_t> queues =
+      several ? std::span<const std::int32_t>(instruction.queues) : std::span<const std::int32_t>(single);
   for (std::int32_t queue : queues)
     if (stream.queues[static_cast<std::size_t>(queue)].entries.full()) return false;
   for (std::int32_t queue : queues) {
@@ -132,11 +142,15 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
       entry.sequence = slot.dispatched[static_cast<std::size_t>(entry.version) % slot.dispatched.size()]++;
       break;
     }
-    case Opcode::release: entry.version = cursor.version(instruction.slot, instruction.back); break;
+    case Opcode::release:
+      entry.version = cursor.version(instruction.slot, instruction.back);
+      break;
     case Opcode::wait:
       entry.pieces = cursor.value(instruction.count);
-      if (instruction.counter >= 0) entry.index = cursor.value(instruction.index);
-      else entry.version = cursor.version(instruction.slot, instruction.back);
+      if (instruction.counter >= 0)
+        entry.index = cursor.value(instruction.index);
+      else
+        entry.version = cursor.version(instruction.slot, instruction.back);
       break;
     case Opcode::signal:
       entry.pieces = cursor.value(instruction.count);
@@ -146,23 +160,30 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
     case Opcode::load:
     case Opcode::store: {
       const JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
-      const Moved moved = moved_bytes(*stream.program, *job.map, cursor, instruction.transfer, machine_.memory.burst_bytes);
+      const Moved moved =
+          moved_bytes(*stream.program, *job.map, cursor, instruction.transfer, machine_.memory.burst_bytes);
       entry.address = moved.address;
       entry.bytes = moved.bytes;
       entry.elements = moved.elements;
       if (instruction.counter >= 0) entry.index = cursor.value(instruction.index);
       break;
     }
-    case Opcode::mma: resolve_mma(stream, instruction, entry); break;
+    case Opcode::mma:
+      resolve_mma(stream, instruction, entry);
+      break;
     case Opcode::send: {
       std::int64_t elements = 1;
-      for (const auto& [extent, stride] : instruction.views[0].dims) elements *= std::max<std::int64_t>(0, cursor.value(extent));
-      entry.bytes = packed_bytes(stream.program->slots[static_cast<std::size_t>(instruction.views[0].slot)].dtype, elements);
+      for (const auto& [extent, stride] : instruction.views[0].dims)
+        elements *= std::max<std::int64_t>(0, cursor.value(extent));
+      entry.bytes =
+          packed_bytes(stream.program->slots[static_cast<std::size_t>(instruction.views[0].slot)].dtype, elements);
       entry.pieces = instruction.pieces;
       for (const CompiledExpr& core : instruction.cores) entry.core |= std::int64_t{1} << cursor.value(core);
       break;
     }
-    default: resolve_vector(stream, instruction, entry); break;
+    default:
+      resolve_vector(stream, instruction, entry);
+      break;
   }
 }
 
@@ -191,14 +212,18 @@ void Simulator::resolve_mma(Stream& stream, const program::Instruction& instruct
   }
   for (int i = 0; i < op.k_dims; ++i) {
     const std::int64_t extent = take(a, index++);
-    if (i + 1 == op.k_dims) d.k = extent;
-    else d.k_outer *= extent;
+    if (i + 1 == op.k_dims)
+      d.k = extent;
+    else
+      d.k_outer *= extent;
   }
   for (int i = 0; i < op.n_dims; ++i) d.n *= take(b, op.batch_dims + op.k_dims + i);
   entry.work = work;
   const program::CompiledView& kept = op.stationary_a ? a : b;
-  const bool one_tile = d.batch == 1 && d.k_outer == 1 && d.k <= machine_.core.array.rows && (op.stationary_a ? d.m : d.n) <= machine_.core.array.columns;
-  if (one_tile) entry.weights = (cursor.version(kept.slot, kept.back) << 24 | kept.slot) ^ cursor.value(kept.offset) << 40;
+  const bool one_tile = d.batch == 1 && d.k_outer == 1 && d.k <= machine_.core.array.rows &&
+                        (op.stationary_a ? d.m : d.n) <= machine_.core.array.columns;
+  if (one_tile)
+    entry.weights = (cursor.version(kept.slot, kept.back) << 24 | kept.slot) ^ cursor.value(kept.offset) << 40;
 }
 
 void Simulator::resolve_vector(Stream& stream, const program::Instruction& instruction, Entry& entry) {
@@ -209,13 +234,16 @@ void Simulator::resolve_vector(Stream& stream, const program::Instruction& instr
     for (const auto& [extent, stride] : view.dims) count *= std::max<std::int64_t>(0, cursor.value(extent));
     return count;
   };
-  const auto dtype_of = [&](std::size_t view) { return stream.program->slots[static_cast<std::size_t>(instruction.views[view].slot)].dtype; };
+  const auto dtype_of = [&](std::size_t view) {
+    return stream.program->slots[static_cast<std::size_t>(instruction.views[view].slot)].dtype;
+  };
   if (!instruction.views.empty()) d.dtype = dtype_of(0);
   switch (instruction.opcode) {
     case Opcode::vector: {
       const auto& op = std::get<program::VectorOp>(instruction.statement->action);
       const JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
-      const StaticCost& cost = job.costs[static_cast<std::size_t>(&instruction - stream.program->instructions().data())];
+      const StaticCost& cost =
+          job.costs[static_cast<std::size_t>(&instruction - stream.program->instructions().data())];
       d.kind = ComputeKind::vector;
       d.elements = 1;
       for (std::size_t i = 0; i < instruction.extents.size(); ++i) {
@@ -232,7 +260,9 @@ void Simulator::resolve_vector(Stream& stream, const program::Instruction& instr
     case Opcode::permute:
     case Opcode::indexed:
     case Opcode::sort:
-      d.kind = instruction.opcode == Opcode::permute ? ComputeKind::permute : instruction.opcode == Opcode::indexed ? ComputeKind::indexed : ComputeKind::sort;
+      d.kind = instruction.opcode == Opcode::permute   ? ComputeKind::permute
+               : instruction.opcode == Opcode::indexed ? ComputeKind::indexed
+                                                       : ComputeKind::sort;
       d.elements = elements_of(instruction.views[0]);
       if (!instruction.views[0].dims.empty()) d.lane_extent = cursor.value(instruction.views[0].dims.back().first);
       break;

@@ -16,11 +16,11 @@
 namespace tilesim {
 
 struct SimulateOptions {
-  std::optional<std::string> memory;      ///< fidelity instead of the machine's: "ideal" | "simple"
-  bool timeline = false;                  ///< record intervals
+  std::optional<std::string> memory;  ///< fidelity instead of the machine's: "ideal" | "simple"
+  bool timeline = false;              ///< record intervals
   std::int64_t max_intervals = 1000000;
-  std::uint64_t shuffle_seed = 0;         ///< tests: insert equal-time events in another order; cycles must not change
-  bool extra_statistic = false;           ///< tests: a statistic that does nothing
+  std::uint64_t shuffle_seed = 0;  ///< tests: insert equal-time events in another order; cycles must not change
+  bool extra_statistic = false;    ///< tests: a statistic that does nothing
   /// Values of integer tensors that expressions read (counts, offsets, page tables); inputs by name.
   std::map<std::string, Array> tensors;
   CancelToken* cancel = nullptr;
@@ -29,23 +29,23 @@ struct SimulateOptions {
 /// Program + bindings + arrival, queue, priority.
 struct Job {
   std::shared_ptr<const program::CompiledProgram> program;
-  std::vector<std::int64_t> cores;        ///< physical core of each virtual one
-  std::int64_t arrival_cycles = 0;        ///< core clock
-  std::int64_t priority = 0;              ///< smaller first among jobs waiting for the same cores
+  std::vector<std::int64_t> cores;  ///< physical core of each virtual one
+  std::int64_t arrival_cycles = 0;  ///< core clock
+  std::int64_t priority = 0;        ///< smaller first among jobs waiting for the same cores
   std::map<std::string, Array> tensors;
 };
 
-/// A simulation in progress. Jobs on disjoint cores run together and share network and memory; jobs on the same core run one
-/// after the other in order of (arrival, priority, submission).
+/// A simulation in progress. Jobs on disjoint cores run together and share network and memory; jobs on the same core
+/// run one after the other in order of (arrival, priority, submission).
 class Session {
  public:
   explicit Session(const Machine& machine, SimulateOptions options = {});
   ~Session();
-  int submit(Job job);                                  ///< returns the job's id
+  int submit(Job job);  ///< returns the job's id
   /// Processes all events up to and including `core_cycles`; returns false when nothing is left to do.
   bool run_until(std::int64_t core_cycles);
-  void run();                                           ///< to the end; InternalError with who waits for what on a deadlock
-  std::int64_t now() const;                             ///< core cycles
+  void run();                ///< to the end; InternalError with who waits for what on a deadlock
+  std::int64_t now() const;  ///< core cycles
   std::optional<std::int64_t> finished(int job) const;  ///< core cycle of completion
   Result result() const;
 

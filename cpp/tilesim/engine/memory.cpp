@@ -13,9 +13,13 @@ namespace {
 class SimpleMemory final : public MemorySystem {
  public:
   explicit SimpleMemory(const Machine& machine)
-      : core_(machine.core.clock), network_(machine.network), memory_(machine.memory), ports_(static_cast<std::size_t>(machine.core.count), 0),
+      : core_(machine.core.clock),
+        network_(machine.network),
+        memory_(machine.memory),
+        ports_(static_cast<std::size_t>(machine.core.count), 0),
         channels_(static_cast<std::size_t>(machine.memory.channels)) {
-    const double achieved = static_cast<double>(memory_.bytes_per_second) * memory_.efficiency / static_cast<double>(memory_.channels);
+    const double achieved =
+        static_cast<double>(memory_.bytes_per_second) * memory_.efficiency / static_cast<double>(memory_.channels);
     bytes_.hertz = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(achieved)));
     const Int128 latency = static_cast<Int128>(memory_.latency_ps) * core_.hertz;
     constexpr std::int64_t picoseconds = 1000000000000;
@@ -53,7 +57,8 @@ class SimpleMemory final : public MemorySystem {
   std::vector<Channel> channels() const override {
     std::vector<Channel> result;
     for (const Channel_& channel : channels_)
-      result.push_back({static_cast<std::int64_t>(static_cast<Int128>(channel.bytes) * core_.hertz / bytes_.hertz), channel.bytes});
+      result.push_back(
+          {static_cast<std::int64_t>(static_cast<Int128>(channel.bytes) * core_.hertz / bytes_.hertz), channel.bytes});
     return result;
   }
 
@@ -61,7 +66,8 @@ class SimpleMemory final : public MemorySystem {
   struct Channel_ { std::int64_t free = 0, bytes = 0; };
 
   /// Consecutive `interleave` bytes lie on one channel; a long request spreads over all of them.
-  template <class Visit> void for_channels(const Request& request, Visit visit) {
+  template <class Visit>
+  void for_channels(const Request& request, Visit visit) {
     const std::int64_t unit = memory_.interleave_bytes, count = memory_.channels;
     const std::int64_t first = request.address / unit;
     const std::int64_t units = ceil_div(request.address % unit + request.bytes, unit);

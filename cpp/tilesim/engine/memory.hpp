@@ -22,8 +22,9 @@ struct Request {
 class MemorySystem {
  public:
   virtual ~MemorySystem() = default;
-  /// Offers a request at `now`. Returns the core cycle at which it is complete (data at the core; a write at the ordering point), or
-  /// nothing when queues are full: then `retry` is the first cycle at which another try can succeed.
+  /// Offers a request at `now`. Returns the core cycle at which it is complete (data at the core; a write at the
+  /// ordering point), or nothing when queues are full: then `retry` is the first cycle at which another try can
+  /// succeed.
   virtual std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) = 0;
   /// Busy cycles (core clock, rounded down) and bytes of each channel so far.
   struct Channel { std::int64_t busy = 0, bytes = 0; };

@@ -20,8 +20,10 @@ void Simulator::block(int id, int queue, UnitState reason) {
 void Simulator::unblock(int id, int queue) {
   Queue& q = streams_[static_cast<std::size_t>(id)]->queues[static_cast<std::size_t>(queue)];
   if (q.blocked_since < 0) return;
-  const std::int64_t begin = std::max({q.blocked_since, q.busy_end, unit_states_[static_cast<std::size_t>(q.unit)].busy_until});
-  if (now_ > begin && machine_.core.contexts == 1) units_[static_cast<std::size_t>(q.unit)].cycles[static_cast<std::size_t>(q.blocked_on)] += now_ - begin;
+  const std::int64_t begin =
+      std::max({q.blocked_since, q.busy_end, unit_states_[static_cast<std::size_t>(q.unit)].busy_until});
+  if (now_ > begin && machine_.core.contexts == 1)
+    units_[static_cast<std::size_t>(q.unit)].cycles[static_cast<std::size_t>(q.blocked_on)] += now_ - begin;
   q.blocked_since = -1;
 }
 
@@ -39,7 +41,9 @@ void Simulator::busy(int id, int queue, std::int64_t begin, std::int64_t end, co
     }
     if (options_.timeline) {
       if (static_cast<std::int64_t>(intervals_.size()) < options_.max_intervals) {
-        const std::string label = entry.scope >= 0 ? stream.program->scopes[static_cast<std::size_t>(entry.scope)].scope->kernel : std::string("-");
+        const std::string label = entry.scope >= 0
+                                      ? stream.program->scopes[static_cast<std::size_t>(entry.scope)].scope->kernel
+                                      : std::string("-");
         const auto found = std::find(labels_.begin(), labels_.end(), label);
         const auto index = static_cast<std::int32_t>(found - labels_.begin());
         if (found == labels_.end()) labels_.push_back(label);
@@ -79,20 +83,31 @@ bool Simulator::try_head(int id, int queue, Entry& entry) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   Queue& q = stream.queues[static_cast<std::size_t>(queue)];
   switch (entry.opcode) {
-    case Opcode::wait: return try_wait(id, queue, entry);
-    case Opcode::acquire: return try_acquire(id, queue, entry);
-    case Opcode::commit: push(EventKind::commit, std::max(now_, q.done_until), id, entry.slot, entry.version, entry.sequence, entry.pieces); return true;
-    case Opcode::release: push(EventKind::release, std::max(now_, q.consumed_until), id, entry.slot, entry.version, queue); return true;
+    case Opcode::wait:
+      return try_wait(id, queue, entry);
+    case Opcode::acquire:
+      return try_acquire(id, queue, entry);
+    case Opcode::commit:
+      push(EventKind::commit, std::max(now_, q.done_until), id, entry.slot, entry.version, entry.sequence,
+           entry.pieces);
+      return true;
+    case Opcode::release:
+      push(EventKind::release, std::max(now_, q.consumed_until), id, entry.slot, entry.version, queue);
+      return true;
     case Opcode::signal: {
       const std::int64_t size = stream.program->counters[static_cast<std::size_t>(entry.counter)].second;
-      push(EventKind::count, std::max(now_, q.done_until), id, entry.counter, entry.core * size + entry.index, entry.pieces);
+      push(EventKind::count, std::max(now_, q.done_until), id, entry.counter, entry.core * size + entry.index,
+           entry.pieces);
       stream.done_until = std::max(stream.done_until, q.done_until);
       return true;
     }
     case Opcode::load:
-    case Opcode::store: return try_transfer(id, queue, entry);
-    case Opcode::send: return try_send(id, queue, entry);
-    default: return try_compute(id, queue, entry);
+    case Opcode::store:
+      return try_transfer(id, queue, entry);
+    case Opcode::send:
+      return try_send(id, queue, entry);
+    default:
+      return try_compute(id, queue, entry);
   }
 }
 
@@ -102,19 +117,24 @@ bool Simulator::try_wait(int id, int queue, const Entry& entry) {
     JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
     const program::Counter& counter = stream.program->program().counters[static_cast<std::size_t>(entry.counter)];
     const std::int64_t at = (counter.semaphore ? stream.virtual_core * counter.size : 0) + entry.index;
-    if (job.counters[static_cast<std::size_t>(entry.counter)][static_cast<std::size_t>(at)] >= entry.pieces) return true;
+    if (job.counters[static_cast<std::size_t>(entry.counter)][static_cast<std::size_t>(at)] >= entry.pieces)
+      return true;
     job.counter_waiters.emplace_back(id, queue);
     block(id, queue, UnitState::wait_dependency);
     return false;
   }
   SlotState& slot = stream.slots[static_cast<std::size_t>(entry.slot)];
   const BufferState& buffer = slot.buffers[static_cast<std::size_t>(entry.version) % slot.buffers.size()];
-  if (buffer.version > entry.version) throw InternalError("a wait names a version that was overwritten: slot " + stream.program->slots[static_cast<std::size_t>(entry.slot)].name);
+  if (buffer.version > entry.version)
+    throw InternalError("a wait names a version that was overwritten: slot " +
+                        stream.program->slots[static_cast<std::size_t>(entry.slot)].name);
   if (buffer.version == entry.version && buffer.pieces >= entry.pieces) return true;
   slot.waiting |= 1U << queue;
   const Queue& q = stream.queues[static_cast<std::size_t>(queue)];
   const std::string& kind = units_[static_cast<std::size_t>(q.unit)].kind;
-  block(id, queue, kind == "array" || kind == "vector" || kind == "cross_lane" ? UnitState::wait_load : UnitState::wait_dependency);
+  block(
+      id, queue,
+      kind == "array" || kind == "vector" || kind == "cross_lane" ? UnitState::wait_load : UnitState::wait_dependency);
   return false;
 }
 
@@ -169,7 +189,8 @@ bool Simulator::try_transfer(int id, int queue, Entry& entry) {
   if (entry.bytes == 0) {  // nothing inside the tensor: only the fill, which costs the issue
     q.issue_ready = now_ + machine_.core.dma.issue_cycles;
     q.done_until = q.consumed_until = std::max(q.done_until, q.issue_ready);
-    if (entry.opcode == Opcode::store && entry.counter >= 0) push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);
+    if (entry.opcode == Opcode::store && entry.counter >= 0)
+      push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);
     stream.done_until = std::max(stream.done_until, q.done_until);
     return true;
   }
@@ -178,8 +199,10 @@ bool Simulator::try_transfer(int id, int queue, Entry& entry) {
   q.left = entry.bytes;
   q.next_address = entry.address;
   q.finish = q.started = now_;
-  if (machine_.core.dma.issue_cycles > 0) push(EventKind::chunk, now_ + machine_.core.dma.issue_cycles, id, queue);
-  else chunk(id, queue);
+  if (machine_.core.dma.issue_cycles > 0)
+    push(EventKind::chunk, now_ + machine_.core.dma.issue_cycles, id, queue);
+  else
+    chunk(id, queue);
   return false;  // end_transfer pops the entry
 }
 
@@ -195,7 +218,8 @@ void Simulator::chunk(int id, int queue) {
         return;
       }
     }
-    const Request request{stream.physical_core, q.next_address, std::min(q.left, chunk_bytes_), entry.opcode == Opcode::store};
+    const Request request{stream.physical_core, q.next_address, std::min(q.left, chunk_bytes_),
+                          entry.opcode == Opcode::store};
     std::int64_t retry = now_ + 1;
     const auto complete = memory_->submit(request, now_, retry);
     if (!complete) {
@@ -208,7 +232,8 @@ void Simulator::chunk(int id, int queue) {
     q.next_address += request.bytes;
     (request.write ? written_bytes_ : read_bytes_) += request.bytes;
     network_bytes_ += request.bytes;
-    const std::int64_t next = now_ + (machine_.memory.kind == "ideal" ? 0 : ceil_div(request.bytes, machine_.core.dma.bytes_per_cycle));
+    const std::int64_t next =
+        now_ + (machine_.memory.kind == "ideal" ? 0 : ceil_div(request.bytes, machine_.core.dma.bytes_per_cycle));
     if (q.left == 0) {
       q.issue_ready = next;
       end_transfer(id, queue, q.finish + machine_.core.dma.latency_cycles);
@@ -234,7 +259,8 @@ void Simulator::end_transfer(int id, int queue, std::int64_t done) {
     (entry.opcode == Opcode::load ? kernel->load_bytes : kernel->store_bytes) += entry.bytes;
     kernel->finish = std::max(kernel->finish, q.done_until);
   }
-  if (entry.opcode == Opcode::store && entry.counter >= 0) push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);
+  if (entry.opcode == Opcode::store && entry.counter >= 0)
+    push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);
   popped(id, queue);
   wake(id, queue, now_);
 }
@@ -260,7 +286,8 @@ bool Simulator::try_send(int id, int queue, const Entry& entry) {
   const NetworkSpec& network = machine_.network;
   const std::int64_t cycles = ceil_div(entry.bytes, network.port_bytes_per_cycle);
   const std::int64_t through = cycles_at_or_after({cycles, network.clock.hertz}, machine_.core.clock);
-  const std::int64_t arrival = now_ + cycles_at_or_after({cycles + network.latency_cycles, network.clock.hertz}, machine_.core.clock);
+  const std::int64_t arrival =
+      now_ + cycles_at_or_after({cycles + network.latency_cycles, network.clock.hertz}, machine_.core.clock);
   for (const auto& [other, version] : targets) {
     SlotState& slot = streams_[static_cast<std::size_t>(other)]->slots[static_cast<std::size_t>(entry.slot)];
     BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
@@ -313,7 +340,9 @@ void Simulator::release(int id, int slot_id, std::int64_t version, int queue) {
   for (std::size_t other = 0; other < streams_.size() && slot.remote_waiting != 0; ++other)
     if (slot.remote_waiting >> (other & 63) & 1)
       for (std::size_t q = 0; q < streams_[other]->queues.size(); ++q)
-        if (!streams_[other]->queues[q].entries.empty() && streams_[other]->queues[q].entries.front().opcode == Opcode::send) wake(static_cast<int>(other), static_cast<int>(q), now_);
+        if (!streams_[other]->queues[q].entries.empty() &&
+            streams_[other]->queues[q].entries.front().opcode == Opcode::send)
+          wake(static_cast<int>(other), static_cast<int>(q), now_);
   slot.remote_waiting = 0;
 }
 

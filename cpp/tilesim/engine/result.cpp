@@ -9,7 +9,10 @@ namespace tilesim::engine {
 
 namespace {
 
-struct Share { const char* name; double value; };
+struct Share {
+  const char* name;
+  double value;
+};
 
 /// The part with the largest share; "latency" when nothing is busy half of the time.
 Share largest(std::initializer_list<Share> shares) {
@@ -19,7 +22,9 @@ Share largest(std::initializer_list<Share> shares) {
   return best.value < 0.5 ? Share{"latency", best.value} : best;
 }
 
-double ratio(std::int64_t part, std::int64_t whole) { return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0; }
+double ratio(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
 
 OperationUse operation(const KernelCounters& k, const program::Scope& scope, double bytes_per_cycle) {
   OperationUse use;
@@ -37,10 +42,15 @@ OperationUse operation(const KernelCounters& k, const program::Scope& scope, dou
   use.array_busy = k.array_busy;
   use.vector_busy = k.vector_busy;
   use.launch = k.launch;
-  use.memory_busy = bytes_per_cycle > 0 ? static_cast<std::int64_t>(std::ceil(static_cast<double>(k.load_bytes + k.store_bytes) / bytes_per_cycle)) : 0;
+  use.memory_busy =
+      bytes_per_cycle > 0
+          ? static_cast<std::int64_t>(std::ceil(static_cast<double>(k.load_bytes + k.store_bytes) / bytes_per_cycle))
+          : 0;
   const std::int64_t whole = std::max<std::int64_t>(1, k.cycles);
-  const Share bound = largest({{"compute", ratio(use.array_busy, whole)}, {"vector", ratio(use.vector_busy, whole)},
-                               {"memory", ratio(use.memory_busy, whole)}, {"launch", ratio(use.launch, whole)}});
+  const Share bound = largest({{"compute", ratio(use.array_busy, whole)},
+                               {"vector", ratio(use.vector_busy, whole)},
+                               {"memory", ratio(use.memory_busy, whole)},
+                               {"launch", ratio(use.launch, whole)}});
   use.bound = bound.name;
   use.bound_share = std::min(1.0, bound.value);
   return use;
@@ -61,7 +71,9 @@ void add_energy(Result& result, const Machine& machine) {
   add("memory bytes", static_cast<double>(result.memory_read_bytes + result.memory_written_bytes), table.memory_byte);
   add("network bytes", static_cast<double>(result.network_bytes), table.network_byte);
   const double picoseconds = result.seconds() * 1e12;
-  result.energy.push_back({"static (ps)", static_cast<std::int64_t>(picoseconds), static_cast<std::int64_t>(picoseconds * static_cast<double>(table.static_microwatts) * 1e-3), table.static_microwatts != 0});
+  result.energy.push_back({"static (ps)", static_cast<std::int64_t>(picoseconds),
+                           static_cast<std::int64_t>(picoseconds * static_cast<double>(table.static_microwatts) * 1e-3),
+                           table.static_microwatts != 0});
 }
 
 }  // namespace
@@ -77,7 +89,8 @@ Result Simulator::result() const {
   result.memory_read_bytes = read_bytes_;
   result.memory_written_bytes = written_bytes_;
   result.network_bytes = network_bytes_;
-  const double achieved = static_cast<double>(machine_.memory.bytes_per_second) * machine_.memory.efficiency / static_cast<double>(result.hertz);
+  const double achieved = static_cast<double>(machine_.memory.bytes_per_second) * machine_.memory.efficiency /
+                          static_cast<double>(result.hertz);
   const bool ideal = machine_.memory.kind == "ideal";
   std::int64_t array_busy = 0, vector_busy = 0, launch = 0;
   for (const UnitCounters& unit : units_) {
@@ -88,7 +101,8 @@ Result Simulator::result() const {
     std::int64_t counted = 0;
     for (std::size_t i = 0; i < unit.cycles.size(); ++i) counted += use.cycles[i] = unit.cycles[i];
     use.cycles[static_cast<std::size_t>(UnitState::idle)] += finish_ - counted;
-    require(use.cycles[static_cast<std::size_t>(UnitState::idle)] >= 0 || machine_.core.contexts > 1, "the states of a unit exceed the total time");
+    require(use.cycles[static_cast<std::size_t>(UnitState::idle)] >= 0 || machine_.core.contexts > 1,
+            "the states of a unit exceed the total time");
     use.operations = unit.operations;
     use.bytes = unit.bytes;
     use.work = unit.work;
@@ -97,7 +111,8 @@ Result Simulator::result() const {
     if (unit.kind == "vector") result.vector_operations += unit.work, vector_busy = std::max(vector_busy, own);
     result.units.push_back(use);
   }
-  std::sort(result.units.begin(), result.units.end(), [](const UnitUse& a, const UnitUse& b) { return a.unit < b.unit; });
+  std::sort(result.units.begin(), result.units.end(),
+            [](const UnitUse& a, const UnitUse& b) { return a.unit < b.unit; });
   std::int64_t memory_busy = 0;
   const auto channels = memory_->channels();
   for (std::size_t i = 0; i < channels.size(); ++i) {
@@ -119,19 +134,28 @@ Result Simulator::result() const {
     }
     for (const std::string& note : program.program().notes) result.approximations.push_back(note);
   }
-  const Share bound = largest({{"compute", ratio(array_busy, finish_)}, {"vector", ratio(vector_busy, finish_)}, {"memory", ratio(memory_busy, finish_)}, {"launch", ratio(launch, finish_)}});
+  const Share bound = largest({{"compute", ratio(array_busy, finish_)},
+                               {"vector", ratio(vector_busy, finish_)},
+                               {"memory", ratio(memory_busy, finish_)},
+                               {"launch", ratio(launch, finish_)}});
   result.bottleneck = bound.name;
   result.bottleneck_share = std::min(1.0, bound.value);
   add_energy(result, machine_);
-  result.fidelity = {{"memory", machine_.memory.kind}, {"network", ideal ? "none" : "simple"}, {"tile latency", std::string(latencies_.name())}};
+  result.fidelity = {{"memory", machine_.memory.kind},
+                     {"network", ideal ? "none" : "simple"},
+                     {"tile latency", std::string(latencies_.name())}};
   if (ideal) {
     result.approximations.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
   } else {
-    result.approximations.emplace_back("memory: latency plus bandwidth per channel, first come first served; banks, rows and refresh are an efficiency factor of " +
-                                       std::to_string(machine_.memory.efficiency));
-    result.approximations.emplace_back("network: latency and bandwidth per core port; no routers, requests are not counted");
+    result.approximations.emplace_back(
+        "memory: latency plus bandwidth per channel, first come first served; banks, rows and refresh are an "
+        "efficiency factor of " +
+        std::to_string(machine_.memory.efficiency));
+    result.approximations.emplace_back(
+        "network: latency and bandwidth per core port; no routers, requests are not counted");
   }
-  result.approximations.emplace_back("tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
+  result.approximations.emplace_back(
+      "tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
   result.approximations.emplace_back("handing statements to queues takes no time");
   if (!jobs_.empty()) result.hashes["program"] = hash_text(jobs_[0]->job.program->program().to_json().dump());
   result.hashes["machine"] = machine_.hash();

@@ -8,7 +8,8 @@ struct Session::State {
   engine::Simulator simulator;
 };
 
-Session::Session(const Machine& machine, SimulateOptions options) : state_(std::make_unique<State>(machine, std::move(options))) {}
+Session::Session(const Machine& machine, SimulateOptions options)
+    : state_(std::make_unique<State>(machine, std::move(options))) {}
 Session::~Session() = default;
 int Session::submit(Job job) { return state_->simulator.submit(std::move(job)); }
 bool Session::run_until(std::int64_t core_cycles) { return state_->simulator.run_until(core_cycles); }

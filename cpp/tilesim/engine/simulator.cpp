@@ -11,25 +11,35 @@ namespace {
 bool later(const Event& x, const Event& y) { return x.time != y.time ? x.time > y.time : x.order > y.order; }
 
 std::uint64_t order_of(EventKind kind, int stream, int port) {
-  const bool delivery = kind == EventKind::commit || kind == EventKind::release || kind == EventKind::count || kind == EventKind::arrive;
-  return (delivery ? 0ULL : 1ULL) << 62 | static_cast<std::uint64_t>(stream) << 32 | static_cast<std::uint64_t>(port) << 8 | static_cast<std::uint64_t>(kind);
+  const bool delivery =
+      kind == EventKind::commit || kind == EventKind::release || kind == EventKind::count || kind == EventKind::arrive;
+  return (delivery ? 0ULL : 1ULL) << 62 | static_cast<std::uint64_t>(stream) << 32 |
+         static_cast<std::uint64_t>(port) << 8 | static_cast<std::uint64_t>(kind);
 }
 
 /// Serves read() of expressions from arrays given with the job.
 class ArrayReader final : public CompiledExpr::TensorReader {
  public:
-  ArrayReader(const program::CompiledProgram& program, const std::map<std::string, Array>& tensors) : program_(program), arrays_(program.tensors.size()) {
+  ArrayReader(const program::CompiledProgram& program, const std::map<std::string, Array>& tensors)
+      : program_(program), arrays_(program.tensors.size()) {
     for (std::size_t i = 0; i < arrays_.size(); ++i)
-      if (const auto found = tensors.find(program.tensors[i].name); found != tensors.end()) arrays_[i] = found->second.to(DType::i64);
+      if (const auto found = tensors.find(program.tensors[i].name); found != tensors.end())
+        arrays_[i] = found->second.to(DType::i64);
   }
   std::int64_t read(int tensor, const std::int64_t* index, int rank) const override {
     const auto id = static_cast<std::size_t>(tensor);
     require(id < arrays_.size(), "an expression reads a formal tensor");
     if (arrays_[id].empty())
-      throw UserError({"timing depends on the values of a tensor that were not given", program_.tensors[id].name, {}, {}, "pass it in `tensors`"});
+      throw UserError({"timing depends on the values of a tensor that were not given",
+                       program_.tensors[id].name,
+                       {},
+                       {},
+                       "pass it in `tensors`"});
     std::int64_t offset = 0;
     for (int i = 0; i < rank; ++i) offset += index[i] * program_.tensors[id].strides[static_cast<std::size_t>(i)];
-    if (offset < 0 || offset >= arrays_[id].size()) throw UserError({"an expression reads outside a tensor", program_.tensors[id].name, std::to_string(offset), {}, {}});
+    if (offset < 0 || offset >= arrays_[id].size())
+      throw UserError(
+          {"an expression reads outside a tensor", program_.tensors[id].name, std::to_string(offset), {}, {}});
     return arrays_[id].as<std::int64_t>()[offset];
   }
 
@@ -59,7 +69,10 @@ Event EventQueue::pop() {
 }
 
 Simulator::Simulator(const Machine& machine, SimulateOptions options)
-    : machine_(machine), options_(std::move(options)), closed_form_(machine_), latencies_(closed_form_),
+    : machine_(machine),
+      options_(std::move(options)),
+      closed_form_(machine_),
+      latencies_(closed_form_),
       core_user_(static_cast<std::size_t>(machine.core.count), -1) {
   const std::string kind = options_.memory.value_or(machine_.memory.kind);
   if (kind != "ideal" && kind != "simple") {
@@ -80,12 +93,24 @@ int Simulator::submit(Job job) {
   if (job.cores.empty())
     for (std::int64_t i = 0; i < wanted; ++i) job.cores.push_back(i);
   if (static_cast<std::int64_t>(job.cores.size()) != wanted)
-    throw UserError({"a job names the wrong number of cores", job.program->program().name, std::to_string(job.cores.size()), std::to_string(wanted), {}});
+    throw UserError({"a job names the wrong number of cores",
+                     job.program->program().name,
+                     std::to_string(job.cores.size()),
+                     std::to_string(wanted),
+                     {}});
   for (std::int64_t core : job.cores)
     if (core < 0 || core >= machine_.core.count)
-      throw UserError({"the program needs a core that the machine lacks", job.program->program().name, std::to_string(core), "0 to " + std::to_string(machine_.core.count - 1), {}});
+      throw UserError({"the program needs a core that the machine lacks",
+                       job.program->program().name,
+                       std::to_string(core),
+                       "0 to " + std::to_string(machine_.core.count - 1),
+                       {}});
   if (job.program->program().contexts > machine_.core.contexts)
-    throw UserError({"the program needs more contexts than a core has", job.program->program().name, std::to_string(job.program->program().contexts), "at most " + std::to_string(machine_.core.contexts), {}});
+    throw UserError({"the program needs more contexts than a core has",
+                     job.program->program().name,
+                     std::to_string(job.program->program().contexts),
+                     "at most " + std::to_string(machine_.core.contexts),
+                     {}});
   auto state = std::make_unique<JobState>();
   state->job = std::move(job);
   jobs_.push_back(std::move(state));
@@ -96,7 +121,8 @@ int Simulator::submit(Job job) {
 void Simulator::start_jobs() {
   std::vector<int> waiting;
   for (int i = 0; i < static_cast<int>(jobs_.size()); ++i)
-    if (!jobs_[static_cast<std::size_t>(i)]->started && jobs_[static_cast<std::size_t>(i)]->job.arrival_cycles <= now_) waiting.push_back(i);
+    if (!jobs_[static_cast<std::size_t>(i)]->started && jobs_[static_cast<std::size_t>(i)]->job.arrival_cycles <= now_)
+      waiting.push_back(i);
   std::stable_sort(waiting.begin(), waiting.end(), [&](int x, int y) {
     const Job &a = jobs_[static_cast<std::size_t>(x)]->job, &b = jobs_[static_cast<std::size_t>(y)]->job;
     return a.arrival_cycles != b.arrival_cycles ? a.arrival_cycles < b.arrival_cycles : a.priority < b.priority;
@@ -105,7 +131,8 @@ void Simulator::start_jobs() {
   for (int id : waiting) {
     JobState& job = *jobs_[static_cast<std::size_t>(id)];
     bool free = true;
-    for (std::int64_t core : job.job.cores) free &= core_user_[static_cast<std::size_t>(core)] < 0 && !wanted[static_cast<std::size_t>(core)];
+    for (std::int64_t core : job.job.cores)
+      free &= core_user_[static_cast<std::size_t>(core)] < 0 && !wanted[static_cast<std::size_t>(core)];
     for (std::int64_t core : job.job.cores) wanted[static_cast<std::size_t>(core)] = true;
     if (free) start(job, id);
   }
@@ -118,7 +145,8 @@ void Simulator::start(JobState& job, int id) {
   job.map = std::make_unique<MemoryMap>(program, next_base_);
   next_base_ = job.map->end;
   job.reader = std::make_unique<ArrayReader>(program, job.job.tensors);
-  for (const auto& [name, size] : program.counters) job.counters.emplace_back(static_cast<std::size_t>(size * program.program().cores), 0);
+  for (const auto& [name, size] : program.counters)
+    job.counters.emplace_back(static_cast<std::size_t>(size * program.program().cores), 0);
   job.kernels.resize(program.scopes.size());
   job.costs.resize(program.instructions().size());
   for (std::size_t i = 0; i < job.costs.size(); ++i) {
@@ -129,7 +157,9 @@ void Simulator::start(JobState& job, int id) {
     for (const program::VectorNodeSpec& spec : op.nodes) {
       FlopClass kind = FlopClass::move;
       if (spec.node.op == VectorNode::Op::function) kind = info(spec.node.function).flop_class;
-      if (spec.node.op == VectorNode::Op::convert || spec.node.op == VectorNode::Op::scan || spec.node.op == VectorNode::Op::iota) kind = FlopClass::simple;
+      if (spec.node.op == VectorNode::Op::convert || spec.node.op == VectorNode::Op::scan ||
+          spec.node.op == VectorNode::Op::iota)
+        kind = FlopClass::simple;
       if (kind != FlopClass::move) ++cost.functions[static_cast<std::size_t>(kind) - 1];
     }
     for (const program::VectorOutputSpec& output : op.outputs) {
@@ -163,15 +193,24 @@ void Simulator::start(JobState& job, int id) {
 int Simulator::unit_of(const Stream& stream, const std::string& queue) {
   const auto numbered = [&](const char* stem) { return queue.compare(0, std::string(stem).size(), stem) == 0; };
   std::string kind = "other", unit = queue;
-  if (numbered("load")) kind = "load";
-  else if (numbered("store")) kind = "store";
-  else if (numbered("mma")) kind = "array", unit = "array" + queue.substr(3);
-  else if (queue == "vector" || queue == "cross_lane" || queue == "send") kind = queue;
+  if (numbered("load"))
+    kind = "load";
+  else if (numbered("store"))
+    kind = "store";
+  else if (numbered("mma"))
+    kind = "array", unit = "array" + queue.substr(3);
+  else if (queue == "vector" || queue == "cross_lane" || queue == "send")
+    kind = queue;
   const auto limited = [&](const char* stem, std::int64_t count) {
     const std::string digits = queue.substr(std::string(stem).size());
-    const bool number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos && digits.size() < 6;
+    const bool number =
+        !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos && digits.size() < 6;
     if (!number || std::stoll(digits) >= count)
-      throw UserError({"the program uses a queue that the machine lacks", stream.program->program().name, "'" + queue + "'", std::string(stem) + "0 to " + stem + std::to_string(count - 1), {}});
+      throw UserError({"the program uses a queue that the machine lacks",
+                       stream.program->program().name,
+                       "'" + queue + "'",
+                       std::string(stem) + "0 to " + stem + std::to_string(count - 1),
+                       {}});
   };
   if (kind == "load") limited("load", machine_.core.dma.load_queues);
   if (kind == "store") limited("store", machine_.core.dma.store_queues);
@@ -184,7 +223,8 @@ int Simulator::unit_of(const Stream& stream, const std::string& queue) {
   return static_cast<int>(units_.size()) - 1;
 }
 
-void Simulator::push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t a, std::int64_t b, std::int64_t c) {
+void Simulator::push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t a, std::int64_t b,
+                     std::int64_t c) {
   events_.push({time, order_of(kind, stream, port), stream, port, kind, a, b, c});
 }
 
@@ -208,9 +248,15 @@ void Simulator::wake_mask(int stream, std::uint32_t& mask) {
 
 void Simulator::process(const Event& event) {
   switch (event.kind) {
-    case EventKind::commit: commit(event.stream, event.port, event.a, event.b, event.c); break;
-    case EventKind::release: release(event.stream, event.port, event.a, static_cast<int>(event.b)); break;
-    case EventKind::arrive: arrive(event.stream, event.port, event.a, event.b); break;
+    case EventKind::commit:
+      commit(event.stream, event.port, event.a, event.b, event.c);
+      break;
+    case EventKind::release:
+      release(event.stream, event.port, event.a, static_cast<int>(event.b));
+      break;
+    case EventKind::arrive:
+      arrive(event.stream, event.port, event.a, event.b);
+      break;
     case EventKind::count: {
       JobState& job = *jobs_[static_cast<std::size_t>(streams_[static_cast<std::size_t>(event.stream)]->job)];
       job.counters[static_cast<std::size_t>(event.port)][static_cast<std::size_t>(event.a)] += event.b;
@@ -219,14 +265,19 @@ void Simulator::process(const Event& event) {
       for (const auto& [stream, queue] : waiters) wake(stream, queue, now_);
       break;
     }
-    case EventKind::chunk: chunk(event.stream, event.port); break;
+    case EventKind::chunk:
+      chunk(event.stream, event.port);
+      break;
     case EventKind::queue:
-      if (event.a == 0) streams_[static_cast<std::size_t>(event.stream)]->queues[static_cast<std::size_t>(event.port)].woken = false;
+      if (event.a == 0)
+        streams_[static_cast<std::size_t>(event.stream)]->queues[static_cast<std::size_t>(event.port)].woken = false;
       advance(event.stream, event.port);
       break;
     case EventKind::stream:
-      if (event.a == -1) start_jobs();
-      else dispatch(event.stream);
+      if (event.a == -1)
+        start_jobs();
+      else
+        dispatch(event.stream);
       break;
   }
 }
@@ -250,7 +301,8 @@ bool Simulator::run_until(std::int64_t cycles) {
 void Simulator::run() { run_until(INT64_MAX); }
 
 std::optional<std::int64_t> Simulator::finished(int job) const {
-  if (job < 0 || job >= static_cast<int>(jobs_.size())) throw UserError({"no such job", {}, std::to_string(job), {}, {}});
+  if (job < 0 || job >= static_cast<int>(jobs_.size()))
+    throw UserError({"no such job", {}, std::to_string(job), {}, {}});
   const JobState& state = *jobs_[static_cast<std::size_t>(job)];
   return state.finished ? std::optional(state.finish) : std::nullopt;
 }
@@ -283,8 +335,11 @@ void Simulator::deadlock() const {
       if (queue.entries.empty()) continue;
       const Entry& head = queue.entries.front();
       text += " core " + std::to_string(stream->physical_core) + " queue " + stream->program->queues[q] + " waits";
-      if (head.slot >= 0) text += " for slot " + stream->program->slots[static_cast<std::size_t>(head.slot)].name + " version " + std::to_string(head.version);
-      if (head.counter >= 0) text += " for counter " + stream->program->counters[static_cast<std::size_t>(head.counter)].first;
+      if (head.slot >= 0)
+        text += " for slot " + stream->program->slots[static_cast<std::size_t>(head.slot)].name + " version " +
+                std::to_string(head.version);
+      if (head.counter >= 0)
+        text += " for counter " + stream->program->counters[static_cast<std::size_t>(head.counter)].first;
       text += ";";
     }
   }

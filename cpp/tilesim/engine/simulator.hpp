@@ -20,7 +20,7 @@ enum class EventKind : std::uint8_t { commit, release, count, chunk, queue, stre
 
 struct Event {
   std::int64_t time = 0;
-  std::uint64_t order = 0;    ///< phase, component (stream), port (queue or slot), kind: never the order of insertion
+  std::uint64_t order = 0;  ///< phase, component (stream), port (queue or slot), kind: never the order of insertion
   std::int32_t stream = 0, port = 0;
   EventKind kind = EventKind::queue;
   std::int64_t a = 0, b = 0, c = 0;
@@ -47,14 +47,14 @@ struct Entry {
   std::int32_t counter = -1;
   std::int32_t scope = -1;
   std::int64_t version = 0;
-  std::int64_t pieces = 0;          ///< wait: wanted; commit, send: added; signal: count
-  std::int64_t index = 0;           ///< counter index
-  std::int64_t core = 0;            ///< signal: target
-  std::int32_t sequence = 0;        ///< commit: its place among the version's commits
+  std::int64_t pieces = 0;    ///< wait: wanted; commit, send: added; signal: count
+  std::int64_t index = 0;     ///< counter index
+  std::int64_t core = 0;      ///< signal: target
+  std::int32_t sequence = 0;  ///< commit: its place among the version's commits
   std::int64_t address = 0, bytes = 0, elements = 0;
-  Descriptor descriptor;            ///< computes
-  std::int64_t weights = -1;        ///< mma: identifies the stationary operand
-  double work = 0;                  ///< multiply-adds or element operations
+  Descriptor descriptor;      ///< computes
+  std::int64_t weights = -1;  ///< mma: identifies the stationary operand
+  double work = 0;            ///< multiply-adds or element operations
   const program::Instruction* instruction = nullptr;
 };
 
@@ -91,14 +91,14 @@ struct Queue {
   std::int64_t consumed_until = 0;  ///< all operands so far are consumed
   std::int64_t blocked_since = -1;
   UnitState blocked_on = UnitState::idle;
-  bool woken = false;               ///< a wake event is scheduled
+  bool woken = false;  ///< a wake event is scheduled
   // Transfer in progress.
   std::int64_t left = 0, next_address = 0, finish = 0, started = 0;
   bool transferring = false;
   std::array<std::int64_t, 64> in_flight{};  ///< completion of the last chunks, a ring
   std::int64_t chunks = 0;
-  std::int64_t issue_ready = 0;     ///< DMA: the next transfer may be issued
-  std::int64_t last_weights = -1;   ///< mma: stationary operand used last
+  std::int64_t issue_ready = 0;    ///< DMA: the next transfer may be issued
+  std::int64_t last_weights = -1;  ///< mma: stationary operand used last
 };
 
 struct BufferState {
@@ -107,16 +107,16 @@ struct BufferState {
   std::int32_t next_sequence = 0;
   std::uint32_t released = 0;
   bool free = true;
-  std::uint64_t done_mask = 0;                   ///< commits beyond next_sequence that have completed
+  std::uint64_t done_mask = 0;  ///< commits beyond next_sequence that have completed
   std::array<std::int32_t, 64> pending{};
 };
 
 struct SlotState {
   std::vector<BufferState> buffers;
-  std::vector<std::int32_t> dispatched;          ///< per version modulo its size: commits handed out so far
-  std::int64_t received = 0, sent = 0;           ///< receives dispatched here; sends that arrived
-  std::uint32_t waiting = 0;                     ///< queues to wake when anything changes
-  std::uint64_t remote_waiting = 0;              ///< streams with a send waiting for this slot
+  std::vector<std::int32_t> dispatched;  ///< per version modulo its size: commits handed out so far
+  std::int64_t received = 0, sent = 0;   ///< receives dispatched here; sends that arrived
+  std::uint32_t waiting = 0;             ///< queues to wake when anything changes
+  std::uint64_t remote_waiting = 0;      ///< streams with a send waiting for this slot
 };
 
 struct UnitCounters {
@@ -136,19 +136,20 @@ struct KernelCounters {
 
 /// One instruction stream of a job on a core.
 struct Stream {
-  Stream(const program::CompiledProgram& p, std::int64_t core, std::int64_t context, const CompiledExpr::TensorReader* reader)
+  Stream(const program::CompiledProgram& p, std::int64_t core, std::int64_t context,
+         const CompiledExpr::TensorReader* reader)
       : program(&p), cursor(p, core, context, reader), virtual_core(core) {}
   const program::CompiledProgram* program;
   program::Cursor cursor;
   std::int64_t virtual_core, physical_core = 0;
   int job = 0;
-  const program::Instruction* held = nullptr;    ///< resolved next statement that found its queue full
-  std::int64_t stalled_until = 0;                ///< launch, barrier
+  const program::Instruction* held = nullptr;  ///< resolved next statement that found its queue full
+  std::int64_t stalled_until = 0;              ///< launch, barrier
   bool waiting_for_drain = false, finished = false, started = false;
   std::vector<Queue> queues;
   std::vector<SlotState> slots;
   std::int64_t done_until = 0;
-  std::vector<std::int32_t> kernels;             ///< enclosing named scopes
+  std::vector<std::int32_t> kernels;  ///< enclosing named scopes
   std::int64_t entries_in_queues = 0;
 };
 
@@ -160,9 +161,7 @@ struct StaticCost {
 };
 
 /// A unit that several queues (contexts) may share.
-struct UnitState_ {
-  std::int64_t busy_until = 0;
-};
+struct UnitState_ { std::int64_t busy_until = 0; };
 
 struct JobState {
   Job job;
@@ -171,11 +170,11 @@ struct JobState {
   int streams_left = 0;
   std::unique_ptr<MemoryMap> map;
   std::unique_ptr<CompiledExpr::TensorReader> reader;
-  std::vector<StaticCost> costs;                     ///< per instruction
-  std::vector<std::vector<std::int64_t>> counters;   ///< per counter: core * size + index
+  std::vector<StaticCost> costs;                                       ///< per instruction
+  std::vector<std::vector<std::int64_t>> counters;                     ///< per counter: core * size + index
   std::vector<std::pair<std::int32_t, std::int32_t>> counter_waiters;  ///< (stream, queue)
-  std::vector<KernelCounters> kernels;               ///< per scope id
-  std::vector<std::int32_t> outermost;               ///< scope id -> id of the outermost named scope
+  std::vector<KernelCounters> kernels;                                 ///< per scope id
+  std::vector<std::int32_t> outermost;                                 ///< scope id -> id of the outermost named scope
   std::int32_t open_kernel = -1;
   std::int64_t last_mark = 0;
   std::vector<int> streams;
@@ -198,7 +197,8 @@ class Simulator {
   void process(const Event& event);
   void step_poll();
   [[noreturn]] void deadlock() const;
-  void push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t a = 0, std::int64_t b = 0, std::int64_t c = 0);
+  void push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t a = 0, std::int64_t b = 0,
+            std::int64_t c = 0);
   void wake(int stream, int queue, std::int64_t time);
   void wake_mask(int stream, std::uint32_t& mask);
   void finish_stream(int stream);
@@ -240,14 +240,14 @@ class Simulator {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<UnitCounters> units_;
   std::vector<UnitState_> unit_states_;
-  std::vector<int> core_user_;                       ///< job on each core, -1: free
+  std::vector<int> core_user_;  ///< job on each core, -1: free
   std::int64_t chunk_bytes_ = 16384, window_ = 1;
   std::int64_t next_base_ = 0;
-  std::int64_t tile_operations_ = 0, event_count_ = 0, read_bytes_ = 0, written_bytes_ = 0, network_bytes_ = 0, finish_ = 0;
+  std::int64_t tile_operations_ = 0, event_count_ = 0, read_bytes_ = 0, written_bytes_ = 0, network_bytes_ = 0,
+               finish_ = 0;
   std::vector<Interval> intervals_;
   std::vector<std::string> labels_;
   std::int64_t dropped_ = 0;
 };
 
 }  // namespace tilesim::engine
-

@@ -52,8 +52,8 @@ namespace {
 struct Range { std::int64_t low, high; };
 
 /// Region of each axis inside the tensor, by interval; empty if high < low.
-bool axis_ranges(const program::CompiledTensor& tensor, const program::Cursor& cursor, const program::CompiledTransfer& t,
-                 std::array<Range, max_dims>& ranges) {
+bool axis_ranges(const program::CompiledTensor& tensor, const program::Cursor& cursor,
+                 const program::CompiledTransfer& t, std::array<Range, max_dims>& ranges) {
   const std::size_t rank = t.at.size();
   for (std::size_t axis = 0; axis < rank; ++axis) {
     const std::int64_t at = cursor.value(t.at[axis]);
@@ -64,7 +64,8 @@ bool axis_ranges(const program::CompiledTensor& tensor, const program::Cursor& c
     if (extent <= 0) return false;
     if (dim.axis < 0 || dim.through >= 0) continue;
     const std::int64_t reach = cursor.value(dim.step) * (extent - 1);
-    (reach >= 0 ? ranges[static_cast<std::size_t>(dim.axis)].high : ranges[static_cast<std::size_t>(dim.axis)].low) += reach;
+    (reach >= 0 ? ranges[static_cast<std::size_t>(dim.axis)].high : ranges[static_cast<std::size_t>(dim.axis)].low) +=
+        reach;
   }
   for (std::size_t axis = 0; axis < rank; ++axis) {
     ranges[axis].low = std::max<std::int64_t>(ranges[axis].low, 0);
@@ -99,8 +100,8 @@ Moved tiled(const MemoryMap::Entry& entry, const std::array<Range, max_dims>& ra
 struct Walk { std::int64_t stride, extent; };
 
 /// Dense layouts: contiguous runs, each in whole bursts.
-Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor, const program::Cursor& cursor, const program::CompiledTransfer& t,
-            const std::array<Range, max_dims>& ranges, std::int64_t burst) {
+Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor, const program::Cursor& cursor,
+            const program::CompiledTransfer& t, const std::array<Range, max_dims>& ranges, std::int64_t burst) {
   std::array<Walk, max_dims> walks;
   std::array<int, max_dims> dims_on_axis{};
   for (const auto& dim : t.dims)
@@ -121,7 +122,8 @@ Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor
     if (dims_on_axis[axis] == 1) extent = (ranges[axis].high - ranges[axis].low) / step + 1;  // clipped to the tensor
     if (extent > 1 && count < max_dims) walks[count++] = {step * entry.strides[axis], extent};
   }
-  std::sort(walks.begin(), walks.begin() + static_cast<std::ptrdiff_t>(count), [](const Walk& a, const Walk& b) { return a.stride < b.stride; });
+  std::sort(walks.begin(), walks.begin() + static_cast<std::ptrdiff_t>(count),
+            [](const Walk& a, const Walk& b) { return a.stride < b.stride; });
   std::int64_t run = 1;
   std::size_t next = 0;
   for (; next < count && walks[next].stride == run; ++next) run *= walks[next].extent;
@@ -135,7 +137,8 @@ Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor
   moved.elements = run * runs;
   moved.address = entry.base + offset * entry.element_bits / 8;
   const std::int64_t bytes = (run * entry.element_bits + 7) / 8;
-  const std::int64_t skew = aligned || runs == 1 ? moved.address % burst : (burst - 1) / 2;  // unequal alignments: their mean
+  const std::int64_t skew =
+      aligned || runs == 1 ? moved.address % burst : (burst - 1) / 2;  // unequal alignments: their mean
   moved.bytes = runs * round_up(skew + bytes, burst);
   (void)tensor;
   return moved;
@@ -148,10 +151,12 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
   const auto id = static_cast<std::size_t>(cursor.tensor(transfer.tensor));
   const program::CompiledTensor& tensor = program.tensors[id];
   const MemoryMap::Entry& entry = map.entries[id];
-  require(transfer.at.size() <= max_dims && transfer.at.size() == tensor.shape.size(), "a transfer has too many axes or not those of its tensor");
+  require(transfer.at.size() <= max_dims && transfer.at.size() == tensor.shape.size(),
+          "a transfer has too many axes or not those of its tensor");
   std::array<Range, max_dims> ranges;
   if (!axis_ranges(tensor, cursor, transfer, ranges)) return {};
-  const bool indirect = std::any_of(transfer.dims.begin(), transfer.dims.end(), [](const auto& dim) { return dim.through >= 0; });
+  const bool indirect =
+      std::any_of(transfer.dims.begin(), transfer.dims.end(), [](const auto& dim) { return dim.through >= 0; });
   if (entry.tile.size() == 2 && !indirect) return tiled(entry, ranges, transfer.at.size());
   return dense(entry, tensor, cursor, transfer, ranges, burst_bytes);
 }

@@ -19,7 +19,7 @@ struct MemoryMap {
     Shape tile;                         ///< empty: dense
     Shape padded;                       ///< extents with padding
   };
-  std::vector<Entry> entries;           ///< per tensor of the program
+  std::vector<Entry> entries;  ///< per tensor of the program
   MemoryMap(const program::CompiledProgram& program, std::int64_t base);
   std::int64_t end = 0;
 };

@@ -45,7 +45,8 @@ void read_section(Machine& machine, const Json& json, const std::string& prefix)
 
 void check_machine(const Machine& machine, const Json& json) {
   if (machine.memory.bytes_per_second <= 0) json.fail("the setting memory.bandwidth is missing");
-  if (machine.core.array.count > 0 && machine.core.array.rates.empty()) json.fail("the setting core.array.rates is missing", "{\"f32\": 1.0, ...}");
+  if (machine.core.array.count > 0 && machine.core.array.rates.empty())
+    json.fail("the setting core.array.rates is missing", "{\"f32\": 1.0, ...}");
 }
 
 }  // namespace
@@ -151,8 +152,11 @@ Device Device::from_machine(const Machine& machine) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
     if (!vector.dtypes.empty() && !vector.dtypes.count(dtype)) continue;
-    const double packed = vector.packs_narrow && bits(dtype) < 32 ? 32.0 / std::max(8, bits(dtype)) : bits(dtype) > 32 ? 0.5 : 1.0;
-    device.vector_rates[dtype] = static_cast<double>(vector.lanes * vector.sublanes * vector.issue) / vector.simple * packed * clock * cores;
+    const double packed = vector.packs_narrow && bits(dtype) < 32 ? 32.0 / std::max(8, bits(dtype))
+                          : bits(dtype) > 32                      ? 0.5
+                                                                  : 1.0;
+    device.vector_rates[dtype] =
+        static_cast<double>(vector.lanes * vector.sublanes * vector.issue) / vector.simple * packed * clock * cores;
   }
   device.memory_bytes_per_second = static_cast<double>(machine.memory.bytes_per_second);
   device.kernel_seconds = static_cast<double>(machine.core.kernel_launch_cycles) / clock;

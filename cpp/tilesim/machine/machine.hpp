@@ -1,8 +1,8 @@
 // The typed description of a chip, and its closed-form view.
 //
-// Every setting is declared once (settings.hpp): path, unit, range, default, description. That declaration gives the parser, the JSON
-// schema and the documentation table. Numbers in a machine file carry a source: {"value": "940 MHz", "source": "..."} or a plain value
-// when the file's "sources" object names the path.
+// Every setting is declared once (settings.hpp): path, unit, range, default, description. That declaration gives the
+// parser, the JSON schema and the documentation table. Numbers in a machine file carry a source: {"value": "940 MHz",
+// "source": "..."} or a plain value when the file's "sources" object names the path.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,30 @@ namespace tilesim {
 enum class Dataflow : std::uint8_t { weight_stationary, output_stationary, input_stationary };
 
 struct ArraySpec {
-  std::int64_t count = 1;    ///< arrays per core
-  std::int64_t rows = 128;   ///< rows: the contracted dimension in weight stationary
+  std::int64_t count = 1;   ///< arrays per core
+  std::int64_t rows = 128;  ///< rows: the contracted dimension in weight stationary
   std::int64_t columns = 128;
   Dataflow dataflow = Dataflow::weight_stationary;
-  /// Dtypes that the array multiplies, with products per cell and cycle (1, or 0.5 when two passes are needed, 2 when packed).
+  /// Dtypes that the array multiplies, with products per cell and cycle (1, or 0.5 when two passes are needed, 2 when
+  /// packed).
   std::map<DType, double> rates;
-  Numerics numerics;                      ///< rounding of float operands, accumulator
-  std::int64_t weight_rows_per_cycle = 1; ///< weight-stationary: rows of the weight tile loaded per cycle
-  bool weight_double_buffer = true;       ///< next weights load while the current ones are used
-  bool separate_accumulator = false;      ///< partial sums live in the accumulator memory, not in the scratchpad
+  Numerics numerics;                       ///< rounding of float operands, accumulator
+  std::int64_t weight_rows_per_cycle = 1;  ///< weight-stationary: rows of the weight tile loaded per cycle
+  bool weight_double_buffer = true;        ///< next weights load while the current ones are used
+  bool separate_accumulator = false;       ///< partial sums live in the accumulator memory, not in the scratchpad
 };
 
 struct VectorSpec {
   std::int64_t lanes = 128;
-  std::int64_t sublanes = 8;   ///< 32-bit elements per lane and operation
-  std::int64_t issue = 1;      ///< operations of a register (lanes x sublanes) issued per cycle
-  std::int64_t latency = 4;    ///< cycles from operands to result of a simple operation
-  double simple = 1, multiply = 1, divide = 8, transcendental = 4;  ///< cycles per register and operation on 32-bit elements
-  bool packs_narrow = false;   ///< 16- and 8-bit elements run 2 and 4 to a 32-bit element
+  std::int64_t sublanes = 8;  ///< 32-bit elements per lane and operation
+  std::int64_t issue = 1;     ///< operations of a register (lanes x sublanes) issued per cycle
+  std::int64_t latency = 4;   ///< cycles from operands to result of a simple operation
+  double simple = 1, multiply = 1, divide = 8,
+         transcendental = 4;         ///< cycles per register and operation on 32-bit elements
+  bool packs_narrow = false;         ///< 16- and 8-bit elements run 2 and 4 to a 32-bit element
   std::int64_t reduce_latency = 16;  ///< extra cycles of a reduction across lanes
-  std::map<DType, bool> dtypes;      ///< what it computes on; others are converted (an operation of class simple) or refused
+  std::map<DType, bool>
+      dtypes;  ///< what it computes on; others are converted (an operation of class simple) or refused
 };
 
 struct CrossLaneSpec {
@@ -50,7 +53,7 @@ struct CrossLaneSpec {
 
 struct ScratchpadSpec {
   std::int64_t bytes = 16 << 20;
-  std::int64_t accumulator_bytes = 0;   ///< 0: partial sums live in the scratchpad
+  std::int64_t accumulator_bytes = 0;  ///< 0: partial sums live in the scratchpad
 };
 
 struct DmaSpec {
@@ -72,8 +75,8 @@ struct CoreSpec {
   CrossLaneSpec cross_lane;
   ScratchpadSpec scratchpad;
   DmaSpec dma;
-  std::int64_t kernel_launch_cycles = 0;   ///< fixed cost of starting a kernel
-  bool kernel_barrier = false;             ///< a kernel starts only when all operations of the previous one are complete
+  std::int64_t kernel_launch_cycles = 0;  ///< fixed cost of starting a kernel
+  bool kernel_barrier = false;            ///< a kernel starts only when all operations of the previous one are complete
 };
 
 struct NetworkSpec {
@@ -84,23 +87,23 @@ struct NetworkSpec {
 };
 
 struct MemorySpec {
-  std::string kind = "simple";               ///< fidelity: ideal | simple
+  std::string kind = "simple";  ///< fidelity: ideal | simple
   std::int64_t channels = 16;
-  std::int64_t bytes_per_second = 0;         ///< all channels together, peak
-  double efficiency = 1.0;                   ///< achieved share of the peak (refresh, turn-round, row misses), in (0, 1]
+  std::int64_t bytes_per_second = 0;  ///< all channels together, peak
+  double efficiency = 1.0;            ///< achieved share of the peak (refresh, turn-round, row misses), in (0, 1]
   std::int64_t latency_ps = 100000;
   std::int64_t burst_bytes = 32;
-  std::int64_t interleave_bytes = 256;       ///< consecutive bytes on one channel
+  std::int64_t interleave_bytes = 256;  ///< consecutive bytes on one channel
   std::int64_t capacity_bytes = 0;
-  std::int64_t buffer_bytes = 1 << 16;       ///< requests waiting per channel; full pushes back
+  std::int64_t buffer_bytes = 1 << 16;  ///< requests waiting per channel; full pushes back
 };
 
 /// How tensors lie in off-chip memory: the two minor dimensions padded to `tile` (empty: dense).
 struct LayoutSpec {
-  Shape tile;                                ///< {8, 128} on TPUs
+  Shape tile;  ///< {8, 128} on TPUs
 };
 
-struct EnergySpec {                          ///< femtojoules per event; 0: not known (reported as such)
+struct EnergySpec {  ///< femtojoules per event; 0: not known (reported as such)
   std::int64_t mac = 0, vector_op = 0, scratchpad_byte = 0, memory_byte = 0, network_byte = 0;
   std::int64_t static_microwatts = 0;
 };
@@ -113,12 +116,12 @@ struct Machine {
   MemorySpec memory;
   LayoutSpec layout;
   EnergySpec energy;
-  Json lowering;                             ///< the lowering profile: data for `mapping` and `compile`; null: generic rules
+  Json lowering;  ///< the lowering profile: data for `mapping` and `compile`; null: generic rules
   std::map<std::string, std::string> sources;  ///< setting path -> where the number comes from
 
   static Machine from_json(const Json& json);
   static Machine read_file(const std::string& path);
-  Json to_json() const;                      ///< resolved: every setting, reads back to an equal machine
+  Json to_json() const;  ///< resolved: every setting, reads back to an equal machine
   /// A copy with settings replaced: path ("core.array.count") -> value as in a file.
   Machine replace(const std::map<std::string, Json>& changes) const;
   std::string hash() const;

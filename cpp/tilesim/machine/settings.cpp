@@ -14,43 +14,66 @@ constexpr double big = 1e15;
 
 std::string format_with(std::int64_t value, SettingUnit unit) {
   switch (unit) {
-    case U::frequency: return format_frequency(value);
-    case U::bytes: return format_bytes(value);
+    case U::frequency:
+      return format_frequency(value);
+    case U::bytes:
+      return format_bytes(value);
     case U::bandwidth:
       if (value % 1000000000 == 0) return std::to_string(value / 1000000000) + " GB/s";
       return value % 1000000 == 0 ? std::to_string(value / 1000000) + " MB/s" : std::to_string(value) + " B/s";
-    case U::duration: return value % 1000 == 0 ? std::to_string(value / 1000) + " ns" : std::to_string(value) + " ps";
-    case U::energy: return value % 1000 == 0 ? std::to_string(value / 1000) + " pJ" : std::to_string(value) + " fJ";
-    default: return std::to_string(value);
+    case U::duration:
+      return value % 1000 == 0 ? std::to_string(value / 1000) + " ns" : std::to_string(value) + " ps";
+    case U::energy:
+      return value % 1000 == 0 ? std::to_string(value / 1000) + " pJ" : std::to_string(value) + " fJ";
+    default:
+      return std::to_string(value);
   }
 }
 
 std::int64_t parse_with(const Json& json, SettingUnit unit) {
   try {
     switch (unit) {
-      case U::frequency: return parse_frequency(json.as_string());
-      case U::bytes: return parse_bytes(json.as_string());
-      case U::bandwidth: return parse_bandwidth(json.as_string());
-      case U::duration: return parse_duration(json.as_string());
-      case U::energy: return parse_energy(json.as_string());
-      default: return json.as_int();
+      case U::frequency:
+        return parse_frequency(json.as_string());
+      case U::bytes:
+        return parse_bytes(json.as_string());
+      case U::bandwidth:
+        return parse_bandwidth(json.as_string());
+      case U::duration:
+        return parse_duration(json.as_string());
+      case U::energy:
+        return parse_energy(json.as_string());
+      default:
+        return json.as_int();
     }
   } catch (const UserError& error) {
     if (!error.parts().place.empty()) throw;
-    throw UserError({error.parts().what, json.place(), error.parts().value, error.parts().allowed, error.parts().suggestion});
+    throw UserError(
+        {error.parts().what, json.place(), error.parts().value, error.parts().allowed, error.parts().suggestion});
   }
 }
 
-std::string plain(double value) { return value == std::floor(value) && std::abs(value) < 1e15 ? std::to_string(static_cast<std::int64_t>(value)) : std::to_string(value); }
+std::string plain(double value) {
+  return value == std::floor(value) && std::abs(value) < 1e15 ? std::to_string(static_cast<std::int64_t>(value))
+                                                              : std::to_string(value);
+}
 
 void check_range(const Json& json, double value, double low, double high, SettingUnit unit) {
   if (value >= low && value <= high) return;
-  const auto text = [&](double v) { return unit == U::ratio ? plain(v) : format_with(static_cast<std::int64_t>(v), unit); };
+  const auto text = [&](double v) {
+    return unit == U::ratio ? plain(v) : format_with(static_cast<std::int64_t>(v), unit);
+  };
   json.fail("out of range", text(low) + " to " + text(high));
 }
 
-template <class Access> Setting whole(std::string path, U unit, double low, double high, std::string description, Access access) {
-  return {std::move(path), unit, low, high, std::move(description), {},
+template <class Access>
+Setting whole(std::string path, U unit, double low, double high, std::string description, Access access) {
+  return {std::move(path),
+          unit,
+          low,
+          high,
+          std::move(description),
+          {},
           [access, unit](const Machine& m) {
             const std::int64_t value = access(const_cast<Machine&>(m));
             return unit == U::count ? Json(value) : Json(format_with(value, unit));
@@ -62,8 +85,14 @@ template <class Access> Setting whole(std::string path, U unit, double low, doub
           }};
 }
 
-template <class Access> Setting ratio(std::string path, double low, double high, std::string description, Access access) {
-  return {std::move(path), U::ratio, low, high, std::move(description), {},
+template <class Access>
+Setting ratio(std::string path, double low, double high, std::string description, Access access) {
+  return {std::move(path),
+          U::ratio,
+          low,
+          high,
+          std::move(description),
+          {},
           [access](const Machine& m) { return Json(access(const_cast<Machine&>(m))); },
           [access, low, high](Machine& m, const Json& json) {
             check_range(json, json.as_double(), low, high, U::ratio);
@@ -71,13 +100,27 @@ template <class Access> Setting ratio(std::string path, double low, double high,
           }};
 }
 
-template <class Access> Setting flag(std::string path, std::string description, Access access) {
-  return {std::move(path), U::flag, 0, 1, std::move(description), {}, [access](const Machine& m) { return Json(access(const_cast<Machine&>(m))); },
+template <class Access>
+Setting flag(std::string path, std::string description, Access access) {
+  return {std::move(path),
+          U::flag,
+          0,
+          1,
+          std::move(description),
+          {},
+          [access](const Machine& m) { return Json(access(const_cast<Machine&>(m))); },
           [access](Machine& m, const Json& json) { access(m) = json.as_bool(); }};
 }
 
-template <class Get, class Set> Setting choice(std::string path, std::vector<std::string> allowed, std::string description, Get get, Set set) {
-  return {std::move(path), U::text, 0, 0, std::move(description), allowed, [get](const Machine& m) { return Json(get(m)); },
+template <class Get, class Set>
+Setting choice(std::string path, std::vector<std::string> allowed, std::string description, Get get, Set set) {
+  return {std::move(path),
+          U::text,
+          0,
+          0,
+          std::move(description),
+          allowed,
+          [get](const Machine& m) { return Json(get(m)); },
           [set, allowed](Machine& m, const Json& json) {
             const std::string& text = json.as_string();
             for (std::size_t i = 0; i < allowed.size(); ++i)
@@ -92,12 +135,18 @@ DType dtype_at(const Json& json, const std::string& text) {
   try {
     return parse_dtype(text);
   } catch (const UserError& error) {
-    throw UserError({error.parts().what, json.place(), error.parts().value, error.parts().allowed, error.parts().suggestion});
+    throw UserError(
+        {error.parts().what, json.place(), error.parts().value, error.parts().allowed, error.parts().suggestion});
   }
 }
 
 Setting rates() {
-  return {"core.array.rates", U::text, 0, 0, "dtypes that the arrays multiply, with products per cell and cycle", {},
+  return {"core.array.rates",
+          U::text,
+          0,
+          0,
+          "dtypes that the arrays multiply, with products per cell and cycle",
+          {},
           [](const Machine& m) {
             Json object = Json::object();
             for (const auto& [dtype, rate] : m.core.array.rates) object.set(std::string(name(dtype)), rate);
@@ -113,7 +162,12 @@ Setting rates() {
 }
 
 Setting vector_dtypes() {
-  return {"core.vector.dtypes", U::text, 0, 0, "dtypes that the vector unit computes on; empty: all", {},
+  return {"core.vector.dtypes",
+          U::text,
+          0,
+          0,
+          "dtypes that the vector unit computes on; empty: all",
+          {},
           [](const Machine& m) {
             Json list = Json::array();
             for (const auto& [dtype, has] : m.core.vector.dtypes)
@@ -127,8 +181,16 @@ Setting vector_dtypes() {
 }
 
 Setting multiply_type() {
-  return {"core.array.multiply", U::text, 0, 0, "float operands wider than this are rounded to it before the product; 'as stored': never", {},
-          [](const Machine& m) { return m.core.array.numerics.multiply ? Json(std::string(name(*m.core.array.numerics.multiply))) : Json("as stored"); },
+  return {"core.array.multiply",
+          U::text,
+          0,
+          0,
+          "float operands wider than this are rounded to it before the product; 'as stored': never",
+          {},
+          [](const Machine& m) {
+            return m.core.array.numerics.multiply ? Json(std::string(name(*m.core.array.numerics.multiply)))
+                                                  : Json("as stored");
+          },
           [](Machine& m, const Json& json) {
             m.core.array.numerics.multiply.reset();
             if (json.as_string() != "as stored") m.core.array.numerics.multiply = dtype_at(json, json.as_string());
@@ -136,19 +198,31 @@ Setting multiply_type() {
 }
 
 Setting accumulate_type() {
-  return {"core.array.accumulate", U::text, 0, 0, "type of partial sums of float products", {}, [](const Machine& m) { return Json(std::string(name(m.core.array.numerics.accumulate))); },
+  return {"core.array.accumulate",
+          U::text,
+          0,
+          0,
+          "type of partial sums of float products",
+          {},
+          [](const Machine& m) { return Json(std::string(name(m.core.array.numerics.accumulate))); },
           [](Machine& m, const Json& json) { m.core.array.numerics.accumulate = dtype_at(json, json.as_string()); }};
 }
 
 Setting layout_tile() {
-  return {"layout.tile", U::text, 0, 0, "padding of the second minor and the minor dimension of tensors in memory; empty: dense", {},
+  return {"layout.tile",
+          U::text,
+          0,
+          0,
+          "padding of the second minor and the minor dimension of tensors in memory; empty: dense",
+          {},
           [](const Machine& m) {
             Json list = Json::array();
             for (std::int64_t extent : m.layout.tile) list.push(extent);
             return list;
           },
           [](Machine& m, const Json& json) {
-            if (json.items().size() != 0 && json.items().size() != 2) json.fail("a tile has two extents", "[second minor, minor] or []");
+            if (json.items().size() != 0 && json.items().size() != 2)
+              json.fail("a tile has two extents", "[second minor, minor] or []");
             m.layout.tile.clear();
             for (const Json& item : json.items()) m.layout.tile.push_back(item.as_int(1, 4096));
           }};
@@ -158,58 +232,87 @@ Setting layout_tile() {
 
 void array_settings(std::vector<Setting>& all) {
   all.push_back(whole("core.array.count", U::count, 0, 64, "arrays per core", AT(core.array.count)));
-  all.push_back(whole("core.array.rows", U::count, 1, 65536, "rows of cells: the contracted dimension in weight stationary", AT(core.array.rows)));
+  all.push_back(whole("core.array.rows", U::count, 1, 65536,
+                      "rows of cells: the contracted dimension in weight stationary", AT(core.array.rows)));
   all.push_back(whole("core.array.columns", U::count, 1, 65536, "columns of cells", AT(core.array.columns)));
-  all.push_back(choice("core.array.dataflow", {dataflows.begin(), dataflows.end()}, "which operand stays in the cells",
-                       [](const Machine& m) { return std::string(dataflows[static_cast<std::size_t>(m.core.array.dataflow)]); },
-                       [](Machine& m, std::size_t i) { m.core.array.dataflow = static_cast<Dataflow>(i); }));
+  all.push_back(choice(
+      "core.array.dataflow", {dataflows.begin(), dataflows.end()}, "which operand stays in the cells",
+      [](const Machine& m) { return std::string(dataflows[static_cast<std::size_t>(m.core.array.dataflow)]); },
+      [](Machine& m, std::size_t i) { m.core.array.dataflow = static_cast<Dataflow>(i); }));
   all.push_back(rates());
   all.push_back(multiply_type());
   all.push_back(accumulate_type());
-  all.push_back(whole("core.array.weight_rows_per_cycle", U::count, 1, 65536, "rows of the stationary tile loaded per cycle", AT(core.array.weight_rows_per_cycle)));
-  all.push_back(flag("core.array.weight_double_buffer", "the next stationary tile loads while the present one is used", AT(core.array.weight_double_buffer)));
+  all.push_back(whole("core.array.weight_rows_per_cycle", U::count, 1, 65536,
+                      "rows of the stationary tile loaded per cycle", AT(core.array.weight_rows_per_cycle)));
+  all.push_back(flag("core.array.weight_double_buffer", "the next stationary tile loads while the present one is used",
+                     AT(core.array.weight_double_buffer)));
 }
 
 void vector_settings(std::vector<Setting>& all) {
   all.push_back(whole("core.vector.lanes", U::count, 1, 65536, "lanes", AT(core.vector.lanes)));
-  all.push_back(whole("core.vector.sublanes", U::count, 1, 1024, "32-bit elements per lane and register", AT(core.vector.sublanes)));
+  all.push_back(whole("core.vector.sublanes", U::count, 1, 1024, "32-bit elements per lane and register",
+                      AT(core.vector.sublanes)));
   all.push_back(whole("core.vector.issue", U::count, 1, 64, "register operations per cycle", AT(core.vector.issue)));
-  all.push_back(whole("core.vector.latency", U::count, 0, 100000, "cycles from operands to result", AT(core.vector.latency)));
-  all.push_back(ratio("core.vector.simple", 0.001, 10000, "cycles per register: add, compare, select", AT(core.vector.simple)));
+  all.push_back(
+      whole("core.vector.latency", U::count, 0, 100000, "cycles from operands to result", AT(core.vector.latency)));
+  all.push_back(
+      ratio("core.vector.simple", 0.001, 10000, "cycles per register: add, compare, select", AT(core.vector.simple)));
   all.push_back(ratio("core.vector.multiply", 0.001, 10000, "cycles per register: multiply", AT(core.vector.multiply)));
-  all.push_back(ratio("core.vector.divide", 0.001, 10000, "cycles per register: division, square root", AT(core.vector.divide)));
-  all.push_back(ratio("core.vector.transcendental", 0.001, 10000, "cycles per register: exp, tanh, erf, ...", AT(core.vector.transcendental)));
-  all.push_back(flag("core.vector.packs_narrow", "16- and 8-bit elements run 2 and 4 to a 32-bit element", AT(core.vector.packs_narrow)));
-  all.push_back(whole("core.vector.reduce_latency", U::count, 0, 100000, "further cycles of a reduction across lanes", AT(core.vector.reduce_latency)));
+  all.push_back(
+      ratio("core.vector.divide", 0.001, 10000, "cycles per register: division, square root", AT(core.vector.divide)));
+  all.push_back(ratio("core.vector.transcendental", 0.001, 10000, "cycles per register: exp, tanh, erf, ...",
+                      AT(core.vector.transcendental)));
+  all.push_back(flag("core.vector.packs_narrow", "16- and 8-bit elements run 2 and 4 to a 32-bit element",
+                     AT(core.vector.packs_narrow)));
+  all.push_back(whole("core.vector.reduce_latency", U::count, 0, 100000, "further cycles of a reduction across lanes",
+                      AT(core.vector.reduce_latency)));
   all.push_back(vector_dtypes());
-  all.push_back(whole("core.cross_lane.bytes_per_cycle", U::count, 1, 1 << 20, "bytes the cross-lane unit moves per cycle", AT(core.cross_lane.bytes_per_cycle)));
-  all.push_back(whole("core.cross_lane.latency", U::count, 0, 100000, "cycles through the cross-lane unit", AT(core.cross_lane.latency)));
+  all.push_back(whole("core.cross_lane.bytes_per_cycle", U::count, 1, 1 << 20,
+                      "bytes the cross-lane unit moves per cycle", AT(core.cross_lane.bytes_per_cycle)));
+  all.push_back(whole("core.cross_lane.latency", U::count, 0, 100000, "cycles through the cross-lane unit",
+                      AT(core.cross_lane.latency)));
 }
 
 void memory_settings(std::vector<Setting>& all) {
   all.push_back(whole("core.scratchpad.bytes", U::bytes, 1, big, "scratchpad per core", AT(core.scratchpad.bytes)));
-  all.push_back(whole("core.scratchpad.accumulator_bytes", U::bytes, 0, big, "separate memory for partial sums; 0 B: they live in the scratchpad", AT(core.scratchpad.accumulator_bytes)));
+  all.push_back(whole("core.scratchpad.accumulator_bytes", U::bytes, 0, big,
+                      "separate memory for partial sums; 0 B: they live in the scratchpad",
+                      AT(core.scratchpad.accumulator_bytes)));
   all.push_back(whole("core.dma.load_queues", U::count, 1, 8, "queues of loads", AT(core.dma.load_queues)));
   all.push_back(whole("core.dma.store_queues", U::count, 1, 8, "queues of stores", AT(core.dma.store_queues)));
-  all.push_back(whole("core.dma.bytes_per_cycle", U::count, 1, 1 << 20, "bytes per core cycle through the core's port", AT(core.dma.bytes_per_cycle)));
-  all.push_back(whole("core.dma.issue_cycles", U::count, 0, 1000000, "cycles to issue a transfer", AT(core.dma.issue_cycles)));
-  all.push_back(whole("core.dma.latency_cycles", U::count, 0, 1000000, "latency of a transfer beyond network and memory", AT(core.dma.latency_cycles)));
-  all.push_back(whole("core.dma.outstanding_bytes", U::bytes, 64, big, "bytes in flight per queue; more waits", AT(core.dma.outstanding_bytes)));
-  all.push_back(whole("core.dma.queue_entries", U::count, 1, 1 << 20, "tile operations that a queue holds", AT(core.dma.queue_entries)));
+  all.push_back(whole("core.dma.bytes_per_cycle", U::count, 1, 1 << 20, "bytes per core cycle through the core's port",
+                      AT(core.dma.bytes_per_cycle)));
+  all.push_back(
+      whole("core.dma.issue_cycles", U::count, 0, 1000000, "cycles to issue a transfer", AT(core.dma.issue_cycles)));
+  all.push_back(whole("core.dma.latency_cycles", U::count, 0, 1000000,
+                      "latency of a transfer beyond network and memory", AT(core.dma.latency_cycles)));
+  all.push_back(whole("core.dma.outstanding_bytes", U::bytes, 64, big, "bytes in flight per queue; more waits",
+                      AT(core.dma.outstanding_bytes)));
+  all.push_back(whole("core.dma.queue_entries", U::count, 1, 1 << 20, "tile operations that a queue holds",
+                      AT(core.dma.queue_entries)));
   all.push_back(whole("network.clock", U::frequency, 1, big, "clock of the network", AT(network.clock.hertz)));
-  all.push_back(whole("network.latency_cycles", U::count, 0, 1000000, "one way, network cycles", AT(network.latency_cycles)));
-  all.push_back(whole("network.port_bytes_per_cycle", U::count, 1, 1 << 20, "bytes per network cycle and core port", AT(network.port_bytes_per_cycle)));
-  all.push_back(whole("network.buffer_bytes", U::bytes, 64, big, "per port; full pushes back", AT(network.buffer_bytes)));
+  all.push_back(
+      whole("network.latency_cycles", U::count, 0, 1000000, "one way, network cycles", AT(network.latency_cycles)));
+  all.push_back(whole("network.port_bytes_per_cycle", U::count, 1, 1 << 20, "bytes per network cycle and core port",
+                      AT(network.port_bytes_per_cycle)));
+  all.push_back(
+      whole("network.buffer_bytes", U::bytes, 64, big, "per port; full pushes back", AT(network.buffer_bytes)));
   static const std::vector<std::string> kinds{"ideal", "simple"};
-  all.push_back(choice("memory.kind", kinds, "fidelity", [](const Machine& m) { return m.memory.kind; }, [](Machine& m, std::size_t i) { m.memory.kind = kinds[i]; }));
+  all.push_back(choice(
+      "memory.kind", kinds, "fidelity", [](const Machine& m) { return m.memory.kind; },
+      [](Machine& m, std::size_t i) { m.memory.kind = kinds[i]; }));
   all.push_back(whole("memory.channels", U::count, 1, 1024, "channels", AT(memory.channels)));
-  all.push_back(whole("memory.bandwidth", U::bandwidth, 1, big, "all channels together, peak", AT(memory.bytes_per_second)));
-  all.push_back(ratio("memory.efficiency", 0.001, 1, "achieved share of the peak: refresh, turn-round, row misses", AT(memory.efficiency)));
+  all.push_back(
+      whole("memory.bandwidth", U::bandwidth, 1, big, "all channels together, peak", AT(memory.bytes_per_second)));
+  all.push_back(ratio("memory.efficiency", 0.001, 1, "achieved share of the peak: refresh, turn-round, row misses",
+                      AT(memory.efficiency)));
   all.push_back(whole("memory.latency", U::duration, 0, 1e12, "unloaded, beyond the network", AT(memory.latency_ps)));
   all.push_back(whole("memory.burst_bytes", U::bytes, 1, 1 << 20, "smallest transfer", AT(memory.burst_bytes)));
-  all.push_back(whole("memory.interleave_bytes", U::bytes, 1, 1 << 30, "consecutive bytes on one channel", AT(memory.interleave_bytes)));
+  all.push_back(whole("memory.interleave_bytes", U::bytes, 1, 1 << 30, "consecutive bytes on one channel",
+                      AT(memory.interleave_bytes)));
   all.push_back(whole("memory.capacity", U::bytes, 1, big, "all channels together", AT(memory.capacity_bytes)));
-  all.push_back(whole("memory.buffer_bytes", U::bytes, 64, big, "requests waiting per channel; full pushes back", AT(memory.buffer_bytes)));
+  all.push_back(whole("memory.buffer_bytes", U::bytes, 64, big, "requests waiting per channel; full pushes back",
+                      AT(memory.buffer_bytes)));
   all.push_back(layout_tile());
 }
 
@@ -218,17 +321,22 @@ std::vector<Setting> make_settings() {
   all.push_back(whole("core.count", U::count, 1, 4096, "cores", AT(core.count)));
   all.push_back(whole("core.clock", U::frequency, 1000, 1e12, "clock of the cores", AT(core.clock.hertz)));
   all.push_back(whole("core.contexts", U::count, 1, 16, "instruction streams per core", AT(core.contexts)));
-  all.push_back(whole("core.kernel_launch_cycles", U::count, 0, 1e9, "fixed cost of starting a kernel", AT(core.kernel_launch_cycles)));
-  all.push_back(flag("core.kernel_barrier", "a kernel starts only when the previous one is complete", AT(core.kernel_barrier)));
+  all.push_back(whole("core.kernel_launch_cycles", U::count, 0, 1e9, "fixed cost of starting a kernel",
+                      AT(core.kernel_launch_cycles)));
+  all.push_back(
+      flag("core.kernel_barrier", "a kernel starts only when the previous one is complete", AT(core.kernel_barrier)));
   array_settings(all);
   vector_settings(all);
   memory_settings(all);
   all.push_back(whole("energy.mac", U::energy, 0, 1e12, "per multiply-add; 0 pJ: not known", AT(energy.mac)));
-  all.push_back(whole("energy.vector_op", U::energy, 0, 1e12, "per element operation; 0 pJ: not known", AT(energy.vector_op)));
-  all.push_back(whole("energy.scratchpad_byte", U::energy, 0, 1e12, "per byte; 0 pJ: not known", AT(energy.scratchpad_byte)));
+  all.push_back(
+      whole("energy.vector_op", U::energy, 0, 1e12, "per element operation; 0 pJ: not known", AT(energy.vector_op)));
+  all.push_back(
+      whole("energy.scratchpad_byte", U::energy, 0, 1e12, "per byte; 0 pJ: not known", AT(energy.scratchpad_byte)));
   all.push_back(whole("energy.memory_byte", U::energy, 0, 1e12, "per byte; 0 pJ: not known", AT(energy.memory_byte)));
   all.push_back(whole("energy.network_byte", U::energy, 0, 1e12, "per byte; 0 pJ: not known", AT(energy.network_byte)));
-  all.push_back(whole("energy.static_microwatts", U::count, 0, 1e15, "power that flows all the time; 0: not known", AT(energy.static_microwatts)));
+  all.push_back(whole("energy.static_microwatts", U::count, 0, 1e15, "power that flows all the time; 0: not known",
+                      AT(energy.static_microwatts)));
   return all;
 }
 
@@ -242,7 +350,9 @@ const std::vector<Setting>& machine_settings() {
 }
 
 std::string unit_name(SettingUnit unit) {
-  static constexpr std::array<const char*, 9> names{"count", "true or false", "ratio", "value", "frequency (Hz)", "size (B)", "bandwidth (B/s)", "time (s)", "energy (J)"};
+  static constexpr std::array<const char*, 9> names{"count",           "true or false",  "ratio",
+                                                    "value",           "frequency (Hz)", "size (B)",
+                                                    "bandwidth (B/s)", "time (s)",       "energy (J)"};
   return names[static_cast<std::size_t>(unit)];
 }
 
@@ -266,9 +376,12 @@ std::string machine_documentation() {
   const Machine fresh;
   for (const Setting& s : machine_settings()) {
     const bool ranged = s.unit != U::text && s.unit != U::flag;
-    const auto shown = [&](double v) { return s.unit == U::ratio ? plain(v) : format_with(static_cast<std::int64_t>(v), s.unit); };
+    const auto shown = [&](double v) {
+      return s.unit == U::ratio ? plain(v) : format_with(static_cast<std::int64_t>(v), s.unit);
+    };
     const std::string range = ranged ? shown(s.low) + " to " + shown(s.high) : join(s.allowed);
-    text += "| `" + s.path + "` | " + unit_name(s.unit) + " | " + range + " | `" + s.get(fresh).dump() + "` | " + s.description + " |\n";
+    text += "| `" + s.path + "` | " + unit_name(s.unit) + " | " + range + " | `" + s.get(fresh).dump() + "` | " +
+            s.description + " |\n";
   }
   return text;
 }

@@ -12,13 +12,13 @@ namespace tilesim {
 enum class SettingUnit : std::uint8_t { count, flag, ratio, text, frequency, bytes, bandwidth, duration, energy };
 
 struct Setting {
-  std::string path;          ///< "core.array.rows"
+  std::string path;  ///< "core.array.rows"
   SettingUnit unit;
-  double low, high;          ///< in base units; text and flag: unused
+  double low, high;  ///< in base units; text and flag: unused
   std::string description;
-  std::vector<std::string> allowed;                        ///< of a text
-  std::function<Json(const Machine&)> get;                 ///< as written in a file
-  std::function<void(Machine&, const Json&)> set;          ///< parses and checks; UserError with the place
+  std::vector<std::string> allowed;                ///< of a text
+  std::function<Json(const Machine&)> get;         ///< as written in a file
+  std::function<void(Machine&, const Json&)> set;  ///< parses and checks; UserError with the place
 };
 
 const std::vector<Setting>& machine_settings();

@@ -12,13 +12,15 @@ namespace {
 
 std::int64_t product(const Problem& problem, const std::vector<int>& dims, const Nest& nest) {
   std::int64_t count = 1;
-  for (int dim : dims) count *= std::min(nest.tiles[static_cast<std::size_t>(dim)], problem.domain.extents[static_cast<std::size_t>(dim)]);
+  for (int dim : dims)
+    count *= std::min(nest.tiles[static_cast<std::size_t>(dim)], problem.domain.extents[static_cast<std::size_t>(dim)]);
   return count;
 }
 
 double tile_count(const Problem& problem, const Nest& nest) {
   double count = 1;
-  for (std::size_t d = 0; d < nest.tiles.size(); ++d) count *= static_cast<double>(ceil_div(problem.domain.extents[d], nest.tiles[d]));
+  for (std::size_t d = 0; d < nest.tiles.size(); ++d)
+    count *= static_cast<double>(ceil_div(problem.domain.extents[d], nest.tiles[d]));
   return count;
 }
 
@@ -32,14 +34,18 @@ double estimate(const Problem& problem, const Nest& nest, const Machine& machine
   const std::int64_t arrays = machine.core.array.count;
   descriptor.m = product(problem, problem.m_dims, nest);
   descriptor.n = product(problem, problem.n_dims, nest);
-  if (descriptor.n >= arrays * machine.core.array.columns) descriptor.n = ceil_div(descriptor.n, arrays);
-  else descriptor.m = ceil_div(descriptor.m, arrays);
+  if (descriptor.n >= arrays * machine.core.array.columns)
+    descriptor.n = ceil_div(descriptor.n, arrays);
+  else
+    descriptor.m = ceil_div(descriptor.m, arrays);
   const std::vector<int> inner(problem.k_dims.end() - (problem.k_dims.empty() ? 0 : 1), problem.k_dims.end());
   descriptor.k = product(problem, inner, nest);
-  descriptor.k_outer = std::max<std::int64_t>(1, product(problem, problem.k_dims, nest) / std::max<std::int64_t>(1, descriptor.k));
+  descriptor.k_outer =
+      std::max<std::int64_t>(1, product(problem, problem.k_dims, nest) / std::max<std::int64_t>(1, descriptor.k));
   const double busy = static_cast<double>(closed_form.latency(descriptor, {}).busy) * tile_count(problem, nest);
   const Traffic moved = traffic(problem, nest);
-  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / static_cast<double>(machine.core.clock.hertz);
+  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
+                      static_cast<double>(machine.core.clock.hertz);
   double bytes = 0, exposed = 0, transfers = 0;
   for (std::size_t i = 0; i < 3; ++i) {
     const double element = static_cast<double>(bits(problem.memory_dtypes[i])) / 8.0;
@@ -84,8 +90,12 @@ Nest smallest(const Problem& problem, const Machine& machine) {
       continue;
     }
     if (nest.depths == std::vector<std::int64_t>{1, 1, 1})
-      throw UserError({"no tile of " + problem.operation + " fits the scratchpad: " + legal(problem, nest, machine).reason, problem.operation,
-                       {}, {}, "use a machine with a larger scratchpad"});
+      throw UserError(
+          {"no tile of " + problem.operation + " fits the scratchpad: " + legal(problem, nest, machine).reason,
+           problem.operation,
+           {},
+           {},
+           "use a machine with a larger scratchpad"});
     nest.depths = {1, 1, 1};
   }
   return nest;
@@ -97,7 +107,8 @@ Nest heuristic(const Problem& problem, const Machine& machine) {
   ClosedForm closed_form(machine);
   Nest best = smallest(problem, machine);
   double time = estimate(problem, best, machine, closed_form);
-  // Rings are double-buffered, so that filling the whole scratchpad means: half of it is in use while the other half is filled.
+  // Rings are double-buffered, so that filling the whole scratchpad means: half of it is in use while the other half is
+  // filled.
   for (int step = 0; step < 256; ++step) {
     Nest choice;
     double gain = 0;

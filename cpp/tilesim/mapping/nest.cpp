@@ -19,7 +19,8 @@ std::set<int> dims_of(const Access& access) {
 }
 
 const Access& access_of(const Problem& problem, std::size_t operand) {
-  return operand < problem.domain.operands.size() && operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+  return operand < problem.domain.operands.size() && operand < 2 ? problem.domain.operands[operand]
+                                                                 : problem.domain.results[0];
 }
 
 std::int64_t trips(const Problem& problem, const Nest& nest, int dim) {
@@ -33,8 +34,10 @@ std::set<int> whole_dims(const Problem& problem, const Nest& nest) {
   bool inside = false;
   for (int dim : nest.order) {
     if (trips(problem, nest, dim) <= 1) continue;
-    if (problem.domain.reduction[static_cast<std::size_t>(dim)]) inside = true;
-    else if (inside) whole.insert(dim);
+    if (problem.domain.reduction[static_cast<std::size_t>(dim)])
+      inside = true;
+    else if (inside)
+      whole.insert(dim);
   }
   return whole;
 }
@@ -75,7 +78,8 @@ std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t
     std::int64_t extent = 1;
     for (const AxisAccess::Term& term : axis.terms) {
       const auto d = static_cast<std::size_t>(term.dim);
-      const std::int64_t tile = whole.count(term.dim) ? problem.domain.extents[d] : std::min(nest.tiles[d], problem.domain.extents[d]);
+      const std::int64_t tile =
+          whole.count(term.dim) ? problem.domain.extents[d] : std::min(nest.tiles[d], problem.domain.extents[d]);
       extent += std::abs(term.coefficient) * (tile - 1);
     }
     count *= extent;
@@ -115,7 +119,8 @@ std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Ma
 Legality legal(const Problem& problem, const Nest& nest, const Machine& machine) {
   const std::size_t dims = problem.domain.extents.size();
   if (nest.tiles.size() != dims || nest.order.size() != dims || nest.depths.size() != 3)
-    return {false, "a nest for " + problem.operation + " needs " + std::to_string(dims) + " tile sizes, as many loops, and 3 depths"};
+    return {false, "a nest for " + problem.operation + " needs " + std::to_string(dims) +
+                       " tile sizes, as many loops, and 3 depths"};
   std::vector<bool> seen(dims, false);
   for (int dim : nest.order) {
     if (dim < 0 || static_cast<std::size_t>(dim) >= dims || seen[static_cast<std::size_t>(dim)])
@@ -124,13 +129,15 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
   }
   for (std::size_t d = 0; d < dims; ++d)
     if (nest.tiles[d] < 1)
-      return {false, "tile size of " + problem.domain.names[d] + " is " + std::to_string(nest.tiles[d]) + "; at least 1 is needed"};
+      return {false, "tile size of " + problem.domain.names[d] + " is " + std::to_string(nest.tiles[d]) +
+                         "; at least 1 is needed"};
   for (std::int64_t depth : nest.depths)
     if (depth < 1) return {false, "a ring needs a depth of at least 1"};
   const Demand need = demand(problem, nest, machine);
   const ScratchpadSpec& memory = machine.core.scratchpad;
   if (need.scratchpad > memory.bytes)
-    return {false, "tiles need " + std::to_string(need.scratchpad) + " bytes of scratchpad, the core has " + std::to_string(memory.bytes)};
+    return {false, "tiles need " + std::to_string(need.scratchpad) + " bytes of scratchpad, the core has " +
+                       std::to_string(memory.bytes)};
   if (need.accumulator > memory.accumulator_bytes)
     return {false, "partial sums need " + std::to_string(need.accumulator) + " bytes of accumulator, the core has " +
                        std::to_string(memory.accumulator_bytes)};

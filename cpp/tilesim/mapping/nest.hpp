@@ -1,4 +1,5 @@
-// The loop nest of one product-like operation as a value: tile sizes, order, residency, buffering; is it legal, what does it move.
+// The loop nest of one product-like operation as a value: tile sizes, order, residency, buffering; is it legal, what
+// does it move.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,11 @@
 
 namespace tilesim::mapping {
 
-/// Tile size of each dim of the operation's Domain, loops outer to inner, ring depth per operand (operands then result).
+/// Tile size of each dim of the operation's Domain, loops outer to inner, ring depth per operand (operands then
+/// result).
 struct Nest {
   std::vector<std::int64_t> tiles;
-  std::vector<int> order;            ///< dims, outer to inner
+  std::vector<int> order;  ///< dims, outer to inner
   std::vector<std::int64_t> depths;
   friend bool operator==(const Nest&, const Nest&) = default;
 };
@@ -24,16 +26,19 @@ struct Nest {
 struct Problem {
   std::string operation;
   Domain domain;
-  std::vector<DType> dtypes;              ///< as held on chip; operands then result (the accumulator's type)
-  std::vector<DType> memory_dtypes;       ///< as stored off chip
-  std::vector<Shape> shapes;              ///< of the tensors; operands then result
+  std::vector<DType> dtypes;                     ///< as held on chip; operands then result (the accumulator's type)
+  std::vector<DType> memory_dtypes;              ///< as stored off chip
+  std::vector<Shape> shapes;                     ///< of the tensors; operands then result
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
-  std::int64_t extra_bytes = 0;           ///< further scratchpad: operands that broadcast
+  std::int64_t extra_bytes = 0;                     ///< further scratchpad: operands that broadcast
   std::int64_t extra_bytes_per_result_element = 0;  ///< scratchpad for epilogue operands and the converted result
 };
 
-struct Legality { bool legal = true; std::string reason; };
+struct Legality {
+  bool legal = true;
+  std::string reason;
+};
 
 /// Bytes of one buffer of operand `i` under the nest (slot layout: the region of the operand, dense).
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand);
@@ -41,12 +46,16 @@ std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Ma
 /// Which rule is broken and by how many bytes.
 Legality legal(const Problem& problem, const Nest& nest, const Machine& machine);
 
-/// How often each operand is loaded and how many elements in all: an operand is fetched at the innermost loop it depends on.
-struct Traffic { std::vector<std::int64_t> elements; std::vector<std::int64_t> transfers; };
+/// How often each operand is loaded and how many elements in all: an operand is fetched at the innermost loop it
+/// depends on.
+struct Traffic {
+  std::vector<std::int64_t> elements;
+  std::vector<std::int64_t> transfers;
+};
 Traffic traffic(const Problem& problem, const Nest& nest);
 
-/// Fills half the scratchpad (the other half is the second buffer), keeping arrays busy. Never fails when a legal nest exists with unit
-/// tiles; otherwise Unsupported naming operation and bytes.
+/// Fills half the scratchpad (the other half is the second buffer), keeping arrays busy. Never fails when a legal nest
+/// exists with unit tiles; otherwise Unsupported naming operation and bytes.
 Nest heuristic(const Problem& problem, const Machine& machine);
 
 /// Tile sizes given from outside, by operation name.

@@ -12,41 +12,94 @@
 namespace tilesim::program {
 
 /// What the walker hands out. Structure (loops, branches, calls) is consumed inside the cursor.
-enum class Opcode : std::uint8_t { scope_begin, scope_end, acquire, receive, commit, release, wait, signal, load, store, mma, vector, permute, indexed, sort, opaque, send };
-
-struct CompiledView { int slot = -1; std::int32_t back = 0; CompiledExpr offset; std::vector<std::pair<CompiledExpr, CompiledExpr>> dims; };
-struct CompiledTransferDim { CompiledExpr extent, step, stride; int axis = -1; int through = -1; std::vector<CompiledExpr> through_at; };
-struct CompiledTransfer {
-  int tensor = -1; std::vector<CompiledExpr> at; std::vector<CompiledTransferDim> dims; int slot = -1; std::int32_t back = 0; CompiledExpr offset;
-  bool has_fill = false; double fill = 0;
+enum class Opcode : std::uint8_t {
+  scope_begin,
+  scope_end,
+  acquire,
+  receive,
+  commit,
+  release,
+  wait,
+  signal,
+  load,
+  store,
+  mma,
+  vector,
+  permute,
+  indexed,
+  sort,
+  opaque,
+  send
 };
 
-/// One leaf statement, resolved. Fields that an opcode does not use stay empty. `tensor` ids inside functions are formal: the cursor
-/// binds them (see Cursor::tensor).
+struct CompiledView {
+  int slot = -1;
+  std::int32_t back = 0;
+  CompiledExpr offset;
+  std::vector<std::pair<CompiledExpr, CompiledExpr>> dims;
+};
+struct CompiledTransferDim {
+  CompiledExpr extent, step, stride;
+  int axis = -1;
+  int through = -1;
+  std::vector<CompiledExpr> through_at;
+};
+struct CompiledTransfer {
+  int tensor = -1;
+  std::vector<CompiledExpr> at;
+  std::vector<CompiledTransferDim> dims;
+  int slot = -1;
+  std::int32_t back = 0;
+  CompiledExpr offset;
+  bool has_fill = false;
+  double fill = 0;
+};
+
+/// One leaf statement, resolved. Fields that an opcode does not use stay empty. `tensor` ids inside functions are
+/// formal: the cursor binds them (see Cursor::tensor).
 struct Instruction {
   Opcode opcode;
-  std::int32_t queue = -1;            ///< index into CompiledProgram::queues
-  std::int32_t slot = -1;             ///< acquire, receive, commit, release, wait
+  std::int32_t queue = -1;  ///< index into CompiledProgram::queues
+  std::int32_t slot = -1;   ///< acquire, receive, commit, release, wait
   std::int32_t back = 0;
-  std::int32_t counter = -1;          ///< wait, signal, store
-  std::int64_t pieces = 1;            ///< commit, send
-  CompiledExpr count;                 ///< wait: pieces; signal: count; opaque: cycles; mma: accumulate
-  CompiledExpr index;                 ///< counter index
-  CompiledExpr core;                  ///< signal
+  std::int32_t counter = -1;  ///< wait, signal, store
+  std::int64_t pieces = 1;    ///< commit, send
+  CompiledExpr count;         ///< wait: pieces; signal: count; opaque: cycles; mma: accumulate
+  CompiledExpr index;         ///< counter index
+  CompiledExpr core;          ///< signal
   CompiledTransfer transfer;
-  std::vector<CompiledView> views;    ///< mma: a, b, c; vector: inputs then outputs; permute: in, out; indexed: in, index, out; sort: in, keys, positions; send: from
-  std::vector<CompiledExpr> extents;  ///< vector
-  std::vector<CompiledExpr> scalars;  ///< vector: values of scalar nodes, in node order
+  std::vector<CompiledView> views;        ///< mma: a, b, c; vector: inputs then outputs; permute: in, out; indexed: in,
+                                          ///< index, out; sort: in, keys, positions; send: from
+  std::vector<CompiledExpr> extents;      ///< vector
+  std::vector<CompiledExpr> scalars;      ///< vector: values of scalar nodes, in node order
   std::vector<CompiledExpr> accumulates;  ///< vector: per output
-  std::vector<CompiledExpr> cores;    ///< send
-  std::vector<std::int32_t> queues;   ///< acquire: blocked queues
+  std::vector<CompiledExpr> cores;        ///< send
+  std::vector<std::int32_t> queues;       ///< acquire: blocked queues
   const Statement* statement = nullptr;
-  std::int32_t scope = -1;            ///< innermost enclosing scope (static id)
+  std::int32_t scope = -1;  ///< innermost enclosing scope (static id)
 };
 
-struct CompiledSlot { std::string name; DType dtype; std::int64_t elements, bytes, depth, address; bool accumulator; std::uint32_t consumers; int consumer_count; int scope; };
-struct CompiledTensor { std::string name; DType dtype; Shape shape; Shape strides; int storage; /* index of the tensor that owns the bytes */ const Tensor* tensor; };
-struct CompiledScope { const Scope* scope; std::string function; };
+struct CompiledSlot {
+  std::string name;
+  DType dtype;
+  std::int64_t elements, bytes, depth, address;
+  bool accumulator;
+  std::uint32_t consumers;
+  int consumer_count;
+  int scope;
+};
+struct CompiledTensor {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  Shape strides;
+  int storage; /* index of the tensor that owns the bytes */
+  const Tensor* tensor;
+};
+struct CompiledScope {
+  const Scope* scope;
+  std::string function;
+};
 
 class CompiledProgram {
  public:
@@ -61,7 +114,7 @@ class CompiledProgram {
   std::vector<std::pair<std::string, std::int64_t>> counters;  ///< name, size (semaphores too)
   std::vector<CompiledScope> scopes;
   const std::vector<Instruction>& instructions() const;
-  struct Code;                        ///< compiled.hpp
+  struct Code;  ///< compiled.hpp
 
  private:
   friend class Cursor;
@@ -75,8 +128,10 @@ class CompiledProgram {
 class Cursor {
  public:
   /// `reader` serves read() in expressions; may be null when the program reads no tensors.
-  Cursor(const CompiledProgram& program, std::int64_t core, std::int64_t context, const CompiledExpr::TensorReader* reader);
-  /// Next leaf instruction in text order, or null at the end. Expressions evaluate in `environment()` until the next call.
+  Cursor(const CompiledProgram& program, std::int64_t core, std::int64_t context,
+         const CompiledExpr::TensorReader* reader);
+  /// Next leaf instruction in text order, or null at the end. Expressions evaluate in `environment()` until the next
+  /// call.
   const Instruction* next();
   const std::int64_t* environment() const { return environment_.data(); }
   std::int64_t value(const CompiledExpr& expr) const {
@@ -86,11 +141,15 @@ class Cursor {
   /// Actual tensor behind a possibly formal tensor id.
   int tensor(int id) const;
   /// Version index of a slot operand: acquires so far of the slot, minus 1, minus back.
-  std::int64_t version(int slot, std::int64_t back) const { return acquired_[static_cast<std::size_t>(slot)] - 1 - back; }
+  std::int64_t version(int slot, std::int64_t back) const {
+    return acquired_[static_cast<std::size_t>(slot)] - 1 - back;
+  }
   /// Names of enclosing calls and kernels, for messages: "layer/attention".
   std::string where() const;
-  int scope() const { return scope_; }          ///< innermost scope id, -1 at the top
-  std::int64_t scope_instance() const { return scope_instance_; }  ///< counts scope entries: distinguishes repeated calls
+  int scope() const { return scope_; }  ///< innermost scope id, -1 at the top
+  std::int64_t scope_instance() const {
+    return scope_instance_;
+  }  ///< counts scope entries: distinguishes repeated calls
 
  private:
   /// read() of a formal tensor reads the actual one.
@@ -106,9 +165,9 @@ class Cursor {
   const CompiledExpr::TensorReader* reader_;
   std::vector<std::int64_t> environment_;
   std::vector<std::int64_t> acquired_;
-  std::vector<std::int64_t> limits_;     ///< trip count per static loop
-  std::vector<std::int32_t> returns_;    ///< return positions of calls
-  std::vector<std::int32_t> scopes_;     ///< enclosing scope ids
+  std::vector<std::int64_t> limits_;   ///< trip count per static loop
+  std::vector<std::int32_t> returns_;  ///< return positions of calls
+  std::vector<std::int32_t> scopes_;   ///< enclosing scope ids
   std::vector<std::int32_t> bindings_;
   std::int32_t pc_ = 0;
   int scope_ = -1;

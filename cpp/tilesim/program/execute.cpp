@@ -10,6 +10,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/program/cursor.hpp"
 #include "tilesim/program/transfer.hpp"
+#include "tilesim/tile/strided.hpp"
 
 namespace tilesim::program {
 
@@ -26,6 +27,7 @@ struct Buffer {
   bool free = true;
   std::vector<std::int64_t> needed;  ///< per queue: pieces that cover what it wrote so far; `never`: not committed yet
   std::vector<std::int64_t> known;   ///< per queue: pieces it has waited for
+  std::vector<std::int8_t> writers;  ///< per element: queue that wrote it last, -1: none (only while races are sought)
 };
 
 struct Ring {
@@ -182,6 +184,7 @@ class Executor final : public CompiledExpr::TensorReader {
     b.free = false;
     b.needed.assign(compiled_.queues.size(), 0);
     b.known.assign(compiled_.queues.size(), 0);
+    b.writers.clear();
   }
 
   /// One instruction of a core; false when it must wait for another core (or is at its end).
@@ -323,20 +326,25 @@ class Executor final : public CompiledExpr::TensorReader {
 
   TileView writing(Core& core, const Instruction& i, const CompiledView& v) {
     Buffer& b = live(core, i, v.slot, v.back);
-    written(core, i, b, v.slot);
-    return tile_view(core, i, v, b);
+    const TileView view = tile_view(core, i, v, b);
+    written(core, i, b, v.slot, view);
+    return view;
   }
 
-  void written(Core& core, const Instruction& i, Buffer& b, int slot) {
-    if (options_.find_races) {
-      const auto q = static_cast<std::size_t>(i.queue);
-      for (std::size_t other = 0; other < b.needed.size(); ++other)
-        if (other != q && b.needed[other] != 0 && b.known[q] < b.needed[other])
-          race(core, i,
-               "writes slot " + compiled_.slots[static_cast<std::size_t>(slot)].name +
-                   " before it waited for what queue " + compiled_.queues[other] + " wrote");
-      b.needed[q] = never;
-    }
+  /// Marks elements as written by the queue; another queue's elements must have been waited for (disjoint parts are free).
+  void written(Core& core, const Instruction& i, Buffer& b, int slot, const TileView& view) {
+    if (!options_.find_races) return;
+    const auto q = static_cast<std::size_t>(i.queue);
+    const CompiledSlot& s = compiled_.slots[static_cast<std::size_t>(slot)];
+    b.writers.resize(static_cast<std::size_t>(s.elements), -1);
+    const std::int64_t base = (view.data - b.bytes.data()) / host_bytes(s.dtype);
+    for_each_offset(view.dims.data(), view.dims.size(), [&](std::int64_t offset) {
+      std::int8_t& writer = b.writers[static_cast<std::size_t>(base + offset)];
+      if (writer >= 0 && writer != i.queue && b.known[q] < b.needed[static_cast<std::size_t>(writer)])
+        race(core, i, "writes slot " + s.name + " before it waited for what queue " + compiled_.queues[static_cast<std::size_t>(writer)] + " wrote");
+      writer = static_cast<std::int8_t>(i.queue);
+    });
+    b.needed[q] = never;
   }
 
   TileView tile_view(Core& core, const Instruction& i, const CompiledView& v, Buffer& b) {
@@ -410,8 +418,12 @@ class Executor final : public CompiledExpr::TensorReader {
         if (counter.first < 0 || core.counters_known[static_cast<std::size_t>(i.queue)][counter] < value)
           race(core, i, "loads a tensor that an earlier store writes, without waiting for it");
     Buffer& b = live(core, i, i.transfer.slot, i.transfer.back);
-    written(core, i, b, i.transfer.slot);
-    load_block(resolve(core, i), b.bytes.data());
+    const ResolvedTransfer transfer = resolve(core, i);
+    const CompiledSlot& s = compiled_.slots[static_cast<std::size_t>(i.transfer.slot)];
+    TileView view{b.bytes.data() + transfer.slot_offset * host_bytes(s.dtype), s.dtype, {}};
+    for (const ResolvedTransfer::Dim& dim : transfer.dims) view.dims.push_back({dim.extent, dim.stride});
+    written(core, i, b, i.transfer.slot, view);
+    load_block(transfer, b.bytes.data());
   }
 
   void store(Core& core, const Instruction& i) {

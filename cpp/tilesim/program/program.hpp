@@ -1,23 +1,33 @@
-// The Program: tile operations of a graph, with loops, slots and dependencies. What it means is in docs/program.md and, in short:
+// The Program: tile operations of a graph, with loops, slots and dependencies. What it means is in docs/program.md and,
+// in short:
 //
-//  - Each core (and context) walks the body in text order and hands statements to named queues of finite depth. A queue starts its
+//  - Each core (and context) walks the body in text order and hands statements to named queues of finite depth. A queue
+//  starts its
 //    statements in order; operations complete independently. Text order is one legal execution and defines the result.
-//  - A slot is a ring of `depth` buffers. Its k-th acquire in text order is version k; it waits until buffer k mod depth is free.
+//  - A slot is a ring of `depth` buffers. Its k-th acquire in text order is version k; it waits until buffer k mod
+//  depth is free.
 //    Operands name a version by `back`: 0 is the latest acquired in text order, 1 the one before, ...
-//  - commit (queue q): adds `pieces` to the version's count once all earlier operations of q that write it have completed. Pieces are
+//  - commit (queue q): adds `pieces` to the version's count once all earlier operations of q that write it have
+//  completed. Pieces are
 //    counted in text order: a commit shows only after the version's earlier commits have.
-//  - wait (queue q): later statements of q start only when the version has `pieces` (or the counter, semaphore has reached `pieces`).
-//  - release (queue q): once all earlier operations of q that use the version have consumed it. A buffer is free when every queue in
+//  - wait (queue q): later statements of q start only when the version has `pieces` (or the counter, semaphore has
+//  reached `pieces`).
+//  - release (queue q): once all earlier operations of q that use the version have consumed it. A buffer is free when
+//  every queue in
 //    `consumers` of the slot has released the version.
-//  - A write to a committed version is an update: the array accumulates, the vector unit rescales; within a queue updates are ordered;
+//  - A write to a committed version is an update: the array accumulates, the vector unit rescales; within a queue
+//  updates are ordered;
 //    across queues each hand-over is another commit and wait on the same version.
 //  - store may signal a counter at the memory's ordering point; loads of the region wait for the counter.
-//  - send moves a slot view to the same-named slot of other cores, each of which has named it in a `receive` (its acquire there);
+//  - send moves a slot view to the same-named slot of other cores, each of which has named it in a `receive` (its
+//  acquire there);
 //    it waits for every destination's free buffer and commits `pieces` there.
-//  - signal adds to a semaphore of another core when the queue reaches it and earlier operations of the queue are complete.
-//  - A scope declares slots for its body (alive until its end), and may be a kernel: with a name, the graph operation it serves, launch cost
-//    and a barrier (starts when everything before has completed). Slots of different scopes may overlap in address: an acquire also
-//    waits until versions of earlier scopes on the same bytes are free.
+//  - signal adds to a semaphore of another core when the queue reaches it and earlier operations of the queue are
+//  complete.
+//  - A scope declares slots for its body (alive until its end), and may be a kernel: with a name, the graph operation
+//  it serves, launch cost
+//    and a barrier (starts when everything before has completed). Slots of different scopes may overlap in address: an
+//    acquire also waits until versions of earlier scopes on the same bytes are free.
 #pragma once
 
 #include <cstdint>
@@ -41,28 +51,35 @@ enum class Role : std::uint8_t { input, output, weight, temporary, state };
 struct Tensor {
   std::string name;
   DType dtype = DType::f32;
-  std::vector<Expr> shape;            ///< integers or expressions of parameters
+  std::vector<Expr> shape;  ///< integers or expressions of parameters
   Role role = Role::temporary;
-  std::string alias_of;               ///< same bytes as another tensor, row-major reinterpreted (views, in-place state); empty: own
-  std::vector<int> minor_to_major;    ///< order of axes in memory, minor first; empty: last axis minor
-  Shape tile;                         ///< padding of the two minor axes {second minor, minor}; empty: dense
-  std::string weight;                 ///< role weight: key into the graph's weights (a recipe may follow); values come with execution
+  std::string alias_of;  ///< same bytes as another tensor, row-major reinterpreted (views, in-place state); empty: own
+  std::vector<int> minor_to_major;  ///< order of axes in memory, minor first; empty: last axis minor
+  Shape tile;                       ///< padding of the two minor axes {second minor, minor}; empty: dense
+  std::string weight;  ///< role weight: key into the graph's weights (a recipe may follow); values come with execution
 };
 
 struct Slot {
   std::string name;
   DType dtype = DType::f32;
-  std::int64_t elements = 0;          ///< of one buffer
+  std::int64_t elements = 0;  ///< of one buffer
   std::int64_t depth = 1;
-  std::int64_t address = 0;           ///< byte address of buffer 0 in its memory; buffers follow each other
-  bool accumulator = false;           ///< lives in the accumulator memory
-  std::vector<std::string> consumers; ///< queues that release it
+  std::int64_t address = 0;            ///< byte address of buffer 0 in its memory; buffers follow each other
+  bool accumulator = false;            ///< lives in the accumulator memory
+  std::vector<std::string> consumers;  ///< queues that release it
 };
 
 /// Counters order off-chip reads after writes; semaphores order cores. `size`: number of independent ones (indexed).
-struct Counter { std::string name; std::int64_t size = 1; bool semaphore = false; };
+struct Counter {
+  std::string name;
+  std::int64_t size = 1;
+  bool semaphore = false;
+};
 
-struct Dim { Expr extent = 1; Expr stride = 0; };
+struct Dim {
+  Expr extent = 1;
+  Expr stride = 0;
+};
 
 /// A strided view of one version of a slot, in elements of the slot's dtype.
 struct View {
@@ -72,68 +89,146 @@ struct View {
   std::vector<Dim> dims;
 };
 
-/// One dim of a transfer: `extent` steps; each moves `step` along tensor axis `axis` (-1: none, the same elements again) and `stride`
-/// elements in the slot. `through`: the index along `axis` is at[axis] + read(through, through_at + d * step) (indirect rows).
+/// One dim of a transfer: `extent` steps; each moves `step` along tensor axis `axis` (-1: none, the same elements
+/// again) and `stride` elements in the slot. `through`: the index along `axis` is at[axis] + read(through, through_at +
+/// d * step) (indirect rows).
 struct TransferDim {
   Expr extent = 1;
   int axis = -1;
   Expr step = 1;
   Expr stride = 0;
-  std::string through;                ///< integer tensor; empty: direct
-  std::vector<Expr> through_at;       ///< start index in it (last axis advances)
+  std::string through;           ///< integer tensor; empty: direct
+  std::vector<Expr> through_at;  ///< start index in it (last axis advances)
 };
 
 struct Transfer {
   std::string tensor;
-  std::vector<Expr> at;               ///< start index per axis; may lie outside where `fill` is given
+  std::vector<Expr> at;  ///< start index per axis; may lie outside where `fill` is given
   std::vector<TransferDim> dims;
   std::string slot;
   std::int64_t back = 0;
   Expr offset = 0;
-  std::optional<double> fill;         ///< value of elements outside the tensor (load); outside is skipped (store). None: an error
+  std::optional<double>
+      fill;  ///< value of elements outside the tensor (load); outside is skipped (store). None: an error
 };
 
 struct Load { Transfer transfer; };
-struct Store { Transfer transfer; std::string signal; Expr signal_index = 0; };  ///< signal: counter, +1 at the ordering point
+struct Store {
+  Transfer transfer;
+  std::string signal;
+  Expr signal_index = 0;
+};  ///< signal: counter, +1 at the ordering point
 
-struct MmaOp { View a, b, c; int batch_dims = 0, m_dims = 1, n_dims = 1, k_dims = 1; Expr accumulate = 0; Numerics numerics; bool stationary_a = false; };
-struct VectorNodeSpec { VectorNode node; Expr scalar = 0; };  ///< scalar: value of an Op::scalar node
-struct VectorOutputSpec { int node = 0; View view; std::vector<int> reduce; Combiner combiner = Combiner::add; Expr accumulate = 0; };
-struct VectorOp { std::vector<Expr> extents; std::vector<View> inputs; std::vector<VectorNodeSpec> nodes; std::vector<VectorOutputSpec> outputs; int lane_dim = -1; };
+struct MmaOp {
+  View a, b, c;
+  int batch_dims = 0, m_dims = 1, n_dims = 1, k_dims = 1;
+  Expr accumulate = 0;
+  Numerics numerics;
+  bool stationary_a = false;
+};
+struct VectorNodeSpec {
+  VectorNode node;
+  Expr scalar = 0;
+};  ///< scalar: value of an Op::scalar node
+struct VectorOutputSpec {
+  int node = 0;
+  View view;
+  std::vector<int> reduce;
+  Combiner combiner = Combiner::add;
+  Expr accumulate = 0;
+};
+struct VectorOp {
+  std::vector<Expr> extents;
+  std::vector<View> inputs;
+  std::vector<VectorNodeSpec> nodes;
+  std::vector<VectorOutputSpec> outputs;
+  int lane_dim = -1;
+};
 struct PermuteOp { View in, out; };
-struct IndexedOp { View in, index, out; bool scatter = false; std::optional<Combiner> combiner; };
-struct SortOp { View in, keys, positions; bool descending = false; };
-struct OpaqueOp { std::string target; Expr cycles = 0; std::vector<View> reads, writes; };
-struct Send { View from; std::string slot; Expr offset = 0; std::vector<Dim> dims; std::vector<Expr> cores; std::int64_t pieces = 1; };
+struct IndexedOp {
+  View in, index, out;
+  bool scatter = false;
+  std::optional<Combiner> combiner;
+};
+struct SortOp {
+  View in, keys, positions;
+  bool descending = false;
+};
+struct OpaqueOp {
+  std::string target;
+  Expr cycles = 0;
+  std::vector<View> reads, writes;
+};
+struct Send {
+  View from;
+  std::string slot;
+  Expr offset = 0;
+  std::vector<Dim> dims;
+  std::vector<Expr> cores;
+  std::int64_t pieces = 1;
+};
 
-struct Acquire { std::string slot; std::vector<std::string> queues; };  ///< blocks these queues (usually one) until free
-struct Receive { std::string slot; };                                   ///< acquire on behalf of a remote send
-struct Commit { std::string slot; std::int64_t back = 0; std::int64_t pieces = 1; };
-struct Release { std::string slot; std::int64_t back = 0; };
-struct Wait { std::string slot; std::int64_t back = 0; std::string counter; Expr index = 0; Expr pieces = 1; };  ///< slot or counter
-struct Signal { std::string counter; Expr core = 0; Expr index = 0; Expr count = 1; };
+struct Acquire {
+  std::string slot;
+  std::vector<std::string> queues;
+};                                     ///< blocks these queues (usually one) until free
+struct Receive { std::string slot; };  ///< acquire on behalf of a remote send
+struct Commit {
+  std::string slot;
+  std::int64_t back = 0;
+  std::int64_t pieces = 1;
+};
+struct Release {
+  std::string slot;
+  std::int64_t back = 0;
+};
+struct Wait {
+  std::string slot;
+  std::int64_t back = 0;
+  std::string counter;
+  Expr index = 0;
+  Expr pieces = 1;
+};  ///< slot or counter
+struct Signal {
+  std::string counter;
+  Expr core = 0;
+  Expr index = 0;
+  Expr count = 1;
+};
 
 struct Statement;
 using Block = std::vector<Statement>;
 
-struct For { std::string index; Expr extent; Block body; };             ///< index = 0 .. extent-1
-struct If { Expr condition; Block then, otherwise; };                   ///< non-zero is true
-struct Call { std::string function; std::map<std::string, std::string> tensors; std::map<std::string, Expr> parameters; };
+struct For {
+  std::string index;
+  Expr extent;
+  Block body;
+};  ///< index = 0 .. extent-1
+struct If {
+  Expr condition;
+  Block then, otherwise;
+};  ///< non-zero is true
+struct Call {
+  std::string function;
+  std::map<std::string, std::string> tensors;
+  std::map<std::string, Expr> parameters;
+};
 struct Scope {
-  std::string kernel;                 ///< name; empty: only slots
-  std::string operation;              ///< graph operation it serves, for reports
+  std::string kernel;     ///< name; empty: only slots
+  std::string operation;  ///< graph operation it serves, for reports
   std::int64_t launch_cycles = 0;
   bool barrier = false;
   std::vector<Slot> slots;
   Block body;
 };
 
-using Action = std::variant<For, If, Call, Scope, Acquire, Receive, Commit, Release, Wait, Signal, Load, Store, MmaOp, VectorOp, PermuteOp,
-                            IndexedOp, SortOp, OpaqueOp, Send>;
+using Action = std::variant<For, If, Call, Scope, Acquire, Receive, Commit, Release, Wait, Signal, Load, Store, MmaOp,
+                            VectorOp, PermuteOp, IndexedOp, SortOp, OpaqueOp, Send>;
 struct Statement {
   Action action;
-  std::string queue;                  ///< "load0", "store0", "mma0", "vector", "cross_lane", "send", or an opaque unit's; empty for structure
-  std::string label;                  ///< for messages and timelines; may be empty
+  std::string
+      queue;  ///< "load0", "store0", "mma0", "vector", "cross_lane", "send", or an opaque unit's; empty for structure
+  std::string label;  ///< for messages and timelines; may be empty
 };
 
 /// A function's tensors are either its parameters (bound by call) or names of the program.
@@ -152,18 +247,18 @@ struct Program {
   std::int64_t contexts = 1;                       ///< per core; symbol "context"
   std::vector<Tensor> tensors;
   std::vector<Counter> counters;
-  std::vector<Slot> slots;                         ///< alive throughout
+  std::vector<Slot> slots;  ///< alive throughout
   std::vector<Function> functions;
   Block body;
-  std::vector<std::string> notes;                  ///< what lowering approximated or added (padding, copies), shown in results
+  std::vector<std::string> notes;  ///< what lowering approximated or added (padding, copies), shown in results
 
-  Json to_json() const;                            ///< schema "tilesim.program", version 1
+  Json to_json() const;  ///< schema "tilesim.program", version 1
   static Program from_json(const Json& json);
   const Tensor* find_tensor(const std::string& name) const;
 };
 
-/// Structure, names, types, capacity of the scratchpad (if a machine is given), D >= versions live in text order, a text order across
-/// cores. Throws UserError naming the statement.
+/// Structure, names, types, capacity of the scratchpad (if a machine is given), D >= versions live in text order, a
+/// text order across cores. Throws UserError naming the statement.
 void check(const Program& program, const Machine* machine = nullptr);
 
 }  // namespace tilesim::program

@@ -7,7 +7,8 @@
 namespace tilesim {
 
 namespace {
-constexpr std::array<std::string_view, unit_state_count> state_names{"busy", "wait_load", "wait_store", "wait_dependency", "wait_port", "idle"};
+constexpr std::array<std::string_view, unit_state_count> state_names{
+    "busy", "wait_load", "wait_store", "wait_dependency", "wait_port", "idle"};
 
 Json strings(const std::vector<std::string>& list) {
   Json json = Json::array();
@@ -51,7 +52,8 @@ UnitUse read_unit(const Json& json) {
   return use;
 }
 
-template <class Use, class Visit> void operation_fields(Use& use, Visit visit) {
+template <class Use, class Visit>
+void operation_fields(Use& use, Visit visit) {
   visit("count", use.count);
   visit("start", use.start);
   visit("finish", use.finish);
@@ -65,7 +67,8 @@ template <class Use, class Visit> void operation_fields(Use& use, Visit visit) {
   visit("launch", use.launch);
 }
 
-template <class R, class Visit> void integer_fields(R& result, Visit visit) {
+template <class R, class Visit>
+void integer_fields(R& result, Visit visit) {
   visit("cycles", result.cycles);
   visit("hertz", result.hertz);
   visit("tile_operations", result.tile_operations);
@@ -131,7 +134,8 @@ Json Result::to_json() const {
   json.set("vector_operations", vector_operations);
   json.set("bottleneck", bottleneck);
   json.set("bottleneck_share", bottleneck_share);
-  Json unit_list = Json::array(), operation_list = Json::array(), energy_list = Json::array(), interval_list = Json::array();
+  Json unit_list = Json::array(), operation_list = Json::array(), energy_list = Json::array(),
+       interval_list = Json::array();
   for (const UnitUse& use : units) unit_list.push(unit_json(use));
   for (const OperationUse& use : operations) operation_list.push(operation_json(use));
   for (const EnergyPart& part : energy) {
@@ -179,14 +183,17 @@ Result Result::from_json(const Json& json) {
   for (const Json& item : reader.required("units").items()) result.units.push_back(read_unit(item));
   for (const Json& item : reader.required("operations").items()) result.operations.push_back(read_operation(item));
   for (const Json& item : reader.required("energy").items())
-    result.energy.push_back({item.at("part").as_string(), item.at("count").as_int(), item.at("femtojoules").as_int(), item.at("known").as_bool()});
+    result.energy.push_back({item.at("part").as_string(), item.at("count").as_int(), item.at("femtojoules").as_int(),
+                             item.at("known").as_bool()});
   result.approximations = read_strings(reader.required("approximations"));
   result.fidelity = read_texts(reader.required("fidelity"));
   result.hashes = read_texts(reader.required("hashes"));
   result.labels = read_strings(reader.required("labels"));
   for (const Json& item : reader.required("intervals").items()) {
     if (item.items().size() != 4) item.fail("an interval has four numbers", "[unit, label, start, finish]");
-    result.intervals.push_back({static_cast<std::int32_t>(item.items()[0].as_int()), static_cast<std::int32_t>(item.items()[1].as_int()), item.items()[2].as_int(), item.items()[3].as_int()});
+    result.intervals.push_back({static_cast<std::int32_t>(item.items()[0].as_int()),
+                                static_cast<std::int32_t>(item.items()[1].as_int()), item.items()[2].as_int(),
+                                item.items()[3].as_int()});
   }
   result.configuration = reader.required("configuration");
   reader.finish();
@@ -196,13 +203,15 @@ Result Result::from_json(const Json& json) {
 std::string Result::timing_hash() const {
   std::string text;
   const auto add = [&](std::int64_t value) { text += std::to_string(value) + ","; };
-  for (std::int64_t value : {cycles, tile_operations, memory_read_bytes, memory_written_bytes, network_bytes}) add(value);
+  for (std::int64_t value : {cycles, tile_operations, memory_read_bytes, memory_written_bytes, network_bytes})
+    add(value);
   for (const UnitUse& use : units) {
     for (std::int64_t value : use.cycles) add(value);
     add(use.operations);
     add(use.bytes);
   }
-  for (const OperationUse& use : operations) operation_fields(use, [&](const char*, std::int64_t value) { add(value); });
+  for (const OperationUse& use : operations)
+    operation_fields(use, [&](const char*, std::int64_t value) { add(value); });
   return hash_text(text);
 }
 

@@ -17,57 +17,67 @@ std::string_view name(UnitState state);
 
 /// A unit over the whole run, in cycles of the core clock.
 struct UnitUse {
-  std::string unit;                                   ///< "core0.array0", "core0.vector", "core0.load0", "memory.channel3"
-  std::string kind;                                   ///< array | vector | cross_lane | load | store | send | channel | other
+  std::string unit;  ///< "core0.array0", "core0.vector", "core0.load0", "memory.channel3"
+  std::string kind;  ///< array | vector | cross_lane | load | store | send | channel | other
   std::int64_t core = 0;
-  std::int64_t cycles[unit_state_count] = {};         ///< per UnitState
+  std::int64_t cycles[unit_state_count] = {};  ///< per UnitState
   std::int64_t operations = 0;
-  std::int64_t bytes = 0;                             ///< moved (load, store, channel, send)
-  double work = 0;                                    ///< multiply-adds (array) or element operations (vector)
+  std::int64_t bytes = 0;  ///< moved (load, store, channel, send)
+  double work = 0;         ///< multiply-adds (array) or element operations (vector)
 };
 
 /// A kernel (outermost named scope), in cycles of the core clock.
 struct OperationUse {
-  std::string name;       ///< kernel
-  std::string operation;  ///< graph operations it serves
-  std::int64_t count = 0; ///< executions (calls, loop trips)
-  std::int64_t start = 0, finish = 0;                 ///< of the first and last execution
-  std::int64_t cycles = 0;                            ///< sum over executions of finish - start, overlap with others included
-  std::int64_t exclusive = 0;                         ///< share of the total time attributed to it; the shares add up to the total
-  std::int64_t load_bytes = 0, store_bytes = 0;       ///< bursts moved
+  std::string name;                    ///< kernel
+  std::string operation;               ///< graph operations it serves
+  std::int64_t count = 0;              ///< executions (calls, loop trips)
+  std::int64_t start = 0, finish = 0;  ///< of the first and last execution
+  std::int64_t cycles = 0;             ///< sum over executions of finish - start, overlap with others included
+  std::int64_t exclusive = 0;          ///< share of the total time attributed to it; the shares add up to the total
+  std::int64_t load_bytes = 0, store_bytes = 0;  ///< bursts moved
   double multiply_adds = 0, vector_operations = 0;
-  std::int64_t array_busy = 0, vector_busy = 0, memory_busy = 0, launch = 0;  ///< summed busy cycles: longest array, vector unit, memory
-  std::string bound;      ///< "compute" | "vector" | "memory" | "launch" | "latency"
-  double bound_share = 0; ///< busy share of the bounding part within the kernel's time
+  std::int64_t array_busy = 0, vector_busy = 0, memory_busy = 0,
+               launch = 0;  ///< summed busy cycles: longest array, vector unit, memory
+  std::string bound;        ///< "compute" | "vector" | "memory" | "launch" | "latency"
+  double bound_share = 0;   ///< busy share of the bounding part within the kernel's time
 };
 
 /// One interval for a timeline; recorded only when asked for and up to a stated number.
-struct Interval { std::int32_t unit; std::int32_t label; std::int64_t start, finish; };
+struct Interval {
+  std::int32_t unit;
+  std::int32_t label;
+  std::int64_t start, finish;
+};
 
-struct EnergyPart { std::string part; std::int64_t count = 0; std::int64_t femtojoules = 0; bool known = true; };
+struct EnergyPart {
+  std::string part;
+  std::int64_t count = 0;
+  std::int64_t femtojoules = 0;
+  bool known = true;
+};
 
 struct Result {
-  std::string program, machine, source = "engine";    ///< source: engine | closed form
-  std::int64_t cycles = 0;                            ///< of the core clock
+  std::string program, machine, source = "engine";  ///< source: engine | closed form
+  std::int64_t cycles = 0;                          ///< of the core clock
   std::int64_t hertz = 1;
   std::int64_t tile_operations = 0, events = 0;
   std::int64_t memory_read_bytes = 0, memory_written_bytes = 0, network_bytes = 0;
   double multiply_adds = 0, vector_operations = 0;
-  std::string bottleneck;                             ///< "compute" | "vector" | "memory" | "launch" | "latency"
+  std::string bottleneck;  ///< "compute" | "vector" | "memory" | "launch" | "latency"
   double bottleneck_share = 0;
   std::vector<UnitUse> units;
   std::vector<OperationUse> operations;
   std::vector<EnergyPart> energy;
-  std::vector<std::string> approximations;            ///< what was modelled how, what was left out
-  std::map<std::string, std::string> fidelity;        ///< part -> level
-  std::map<std::string, std::string> hashes;          ///< program, machine
-  std::vector<std::string> labels;                    ///< of intervals
+  std::vector<std::string> approximations;      ///< what was modelled how, what was left out
+  std::map<std::string, std::string> fidelity;  ///< part -> level
+  std::map<std::string, std::string> hashes;    ///< program, machine
+  std::vector<std::string> labels;              ///< of intervals
   std::vector<Interval> intervals;
   std::int64_t intervals_dropped = 0;
-  Json configuration;                                 ///< the resolved machine
+  Json configuration;  ///< the resolved machine
 
   double seconds() const { return static_cast<double>(cycles) / static_cast<double>(hertz); }
-  Json to_json() const;                               ///< schema "tilesim.result", version 1
+  Json to_json() const;  ///< schema "tilesim.result", version 1
   static Result from_json(const Json& json);
   /// Hash over all integers that timing decides (not versions or names of files): equal on every machine and build.
   std::string timing_hash() const;

@@ -19,7 +19,8 @@ std::int64_t count(const Dims& dims) {
 Dims part(const Dims& dims, int first, int size) { return Dims(dims.begin() + first, dims.begin() + first + size); }
 
 /// Packs rows x columns of a view as a dense row-major matrix.
-template <class T> void pack(const std::byte* data, DType dtype, const Dims& rows, const Dims& columns, T* to) {
+template <class T>
+void pack(const std::byte* data, DType dtype, const Dims& rows, const Dims& columns, T* to) {
   Dims outer = rows;
   outer.insert(outer.end(), columns.begin(), columns.end());
   if (outer.empty()) outer.push_back({1, 0});
@@ -31,7 +32,8 @@ template <class T> void pack(const std::byte* data, DType dtype, const Dims& row
   });
 }
 
-template <class T> void unpack(const T* from, std::byte* data, DType dtype, const Dims& rows, const Dims& columns) {
+template <class T>
+void unpack(const T* from, std::byte* data, DType dtype, const Dims& rows, const Dims& columns) {
   Dims outer = rows;
   outer.insert(outer.end(), columns.begin(), columns.end());
   if (outer.empty()) outer.push_back({1, 0});
@@ -44,18 +46,23 @@ template <class T> void unpack(const T* from, std::byte* data, DType dtype, cons
 }
 
 void round_operand(float* values, std::int64_t n, DType dtype, const Numerics& numerics) {
-  if (numerics.multiply_tf32) tf32_round(values, n);
-  else if (numerics.multiply && is_float(dtype) && bits(dtype) > bits(*numerics.multiply)) round_through(values, n, *numerics.multiply);
+  if (numerics.multiply_tf32)
+    tf32_round(values, n);
+  else if (numerics.multiply && is_float(dtype) && bits(dtype) > bits(*numerics.multiply))
+    round_through(values, n, *numerics.multiply);
 }
 void round_operand(double*, std::int64_t, DType, const Numerics&) {}
 void round_operand(std::int64_t*, std::int64_t, DType, const Numerics&) {}
 
-template <class T> void run(const Mma& op) {
+template <class T>
+void run(const Mma& op) {
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const Dims batch = part(op.a.dims, 0, op.batch_dims), rows = part(op.a.dims, op.batch_dims, op.m_dims);
   const Dims inner = part(op.a.dims, op.batch_dims + op.m_dims, op.k_dims);
-  const Dims b_batch = part(op.b.dims, 0, op.batch_dims), b_inner = part(op.b.dims, op.batch_dims, op.k_dims), columns = part(op.b.dims, op.batch_dims + op.k_dims, op.n_dims);
-  const Dims c_batch = part(op.c.dims, 0, op.batch_dims), c_rows = part(op.c.dims, op.batch_dims, op.m_dims), c_columns = part(op.c.dims, op.batch_dims + op.m_dims, op.n_dims);
+  const Dims b_batch = part(op.b.dims, 0, op.batch_dims), b_inner = part(op.b.dims, op.batch_dims, op.k_dims),
+             columns = part(op.b.dims, op.batch_dims + op.k_dims, op.n_dims);
+  const Dims c_batch = part(op.c.dims, 0, op.batch_dims), c_rows = part(op.c.dims, op.batch_dims, op.m_dims),
+             c_columns = part(op.c.dims, op.batch_dims + op.m_dims, op.n_dims);
   const std::int64_t m = count(rows), n = count(columns), k = count(inner);
   if (m == 0 || n == 0) return;
   Matrix a(m, k), b(k, n), c(m, n);
@@ -82,9 +89,12 @@ template <class T> void run(const Mma& op) {
 }  // namespace
 
 void execute(const Mma& mma) {
-  if (!is_float(mma.a.dtype)) run<std::int64_t>(mma);
-  else if (mma.a.dtype == DType::f64 || mma.c.dtype == DType::f64) run<double>(mma);
-  else run<float>(mma);
+  if (!is_float(mma.a.dtype))
+    run<std::int64_t>(mma);
+  else if (mma.a.dtype == DType::f64 || mma.c.dtype == DType::f64)
+    run<double>(mma);
+  else
+    run<float>(mma);
 }
 
 }  // namespace tilesim

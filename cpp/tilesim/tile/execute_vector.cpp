@@ -27,49 +27,84 @@ struct Column {
   std::vector<std::int64_t> i;
   void resize(Kind k, std::size_t n) {
     kind = k;
-    if (k == Kind::f32) f.resize(n);
-    else if (k == Kind::f64) d.resize(n);
-    else i.resize(n);
+    if (k == Kind::f32)
+      f.resize(n);
+    else if (k == Kind::f64)
+      d.resize(n);
+    else
+      i.resize(n);
   }
 };
 
-template <class T> std::vector<T>& values(Column& c) {
-  if constexpr (std::is_same_v<T, float>) return c.f;
-  else if constexpr (std::is_same_v<T, double>) return c.d;
-  else return c.i;
+template <class T>
+std::vector<T>& values(Column& c) {
+  if constexpr (std::is_same_v<T, float>)
+    return c.f;
+  else if constexpr (std::is_same_v<T, double>)
+    return c.d;
+  else
+    return c.i;
 }
 
-template <class Call> void with_kind(Kind kind, Call call) {
-  if (kind == Kind::f32) call(float{});
-  else if (kind == Kind::f64) call(double{});
-  else call(std::int64_t{});
+template <class Call>
+void with_kind(Kind kind, Call call) {
+  if (kind == Kind::f32)
+    call(float{});
+  else if (kind == Kind::f64)
+    call(double{});
+  else
+    call(std::int64_t{});
 }
 
 /// A copy of a column as T.
-template <class T> const std::vector<T>& as(Column& c, std::vector<T>& scratch) {
-  if (compute_dtype<T>() == (c.kind == Kind::f32 ? DType::f32 : c.kind == Kind::f64 ? DType::f64 : DType::i64)) return values<T>(c);
+template <class T>
+const std::vector<T>& as(Column& c, std::vector<T>& scratch) {
+  if (compute_dtype<T>() == (c.kind == Kind::f32 ? DType::f32 : c.kind == Kind::f64 ? DType::f64 : DType::i64))
+    return values<T>(c);
   with_kind(c.kind, [&](auto zero) {
     using S = decltype(zero);
     const std::vector<S>& source = values<S>(c);
     scratch.resize(source.size());
-    convert(source.data(), compute_dtype<S>(), scratch.data(), compute_dtype<T>(), static_cast<std::int64_t>(source.size()));
+    convert(source.data(), compute_dtype<S>(), scratch.data(), compute_dtype<T>(),
+            static_cast<std::int64_t>(source.size()));
   });
   return scratch;
 }
 
-template <class T, class Operation> void zip(const std::vector<T>& x, const std::vector<T>& y, std::vector<T>& out, Operation operation) {
+template <class T, class Operation>
+void zip(const std::vector<T>& x, const std::vector<T>& y, std::vector<T>& out, Operation operation) {
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = operation(x[i], y[i]);
 }
 
-template <class T> void apply(Function function, const std::vector<T>* const* x, std::vector<T>& out) {
+template <class T>
+void apply(Function function, const std::vector<T>* const* x, std::vector<T>& out) {
   switch (function) {
-    case Function::add: return zip(*x[0], *x[1], out, [](T a, T b) { if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b)); else return a + b; });
-    case Function::subtract: return zip(*x[0], *x[1], out, [](T a, T b) { if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b)); else return a - b; });
-    case Function::multiply: return zip(*x[0], *x[1], out, [](T a, T b) { if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b)); else return a * b; });
+    case Function::add:
+      return zip(*x[0], *x[1], out, [](T a, T b) {
+        if constexpr (std::is_integral_v<T>)
+          return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+        else
+          return a + b;
+      });
+    case Function::subtract:
+      return zip(*x[0], *x[1], out, [](T a, T b) {
+        if constexpr (std::is_integral_v<T>)
+          return static_cast<T>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+        else
+          return a - b;
+      });
+    case Function::multiply:
+      return zip(*x[0], *x[1], out, [](T a, T b) {
+        if constexpr (std::is_integral_v<T>)
+          return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+        else
+          return a * b;
+      });
     case Function::relu:
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = (*x[0])[i] < 0 ? T(0) : (*x[0])[i];
       return;
-    default: break;
+    default:
+      break;
   }
   const int arity = info(function).arity;
   T operands[3] = {};
@@ -79,15 +114,22 @@ template <class T> void apply(Function function, const std::vector<T>* const* x,
   }
 }
 
-template <class T> T combine(Combiner combiner, T a, T b) {
+template <class T>
+T combine(Combiner combiner, T a, T b) {
   const T both[2] = {a, b};
   switch (combiner) {
-    case Combiner::add: return evaluate(Function::add, both);
-    case Combiner::multiply: return evaluate(Function::multiply, both);
-    case Combiner::maximum: return evaluate(Function::maximum, both);
-    case Combiner::minimum: return evaluate(Function::minimum, both);
-    case Combiner::logical_and: return evaluate(Function::logical_and, both);
-    case Combiner::logical_or: return evaluate(Function::logical_or, both);
+    case Combiner::add:
+      return evaluate(Function::add, both);
+    case Combiner::multiply:
+      return evaluate(Function::multiply, both);
+    case Combiner::maximum:
+      return evaluate(Function::maximum, both);
+    case Combiner::minimum:
+      return evaluate(Function::minimum, both);
+    case Combiner::logical_and:
+      return evaluate(Function::logical_and, both);
+    case Combiner::logical_or:
+      return evaluate(Function::logical_or, both);
   }
   return a;
 }
@@ -109,7 +151,8 @@ class Evaluation {
  private:
   void node(const VectorNode& n, Column& out) {
     switch (n.op) {
-      case VectorNode::Op::input: return input(compute_.inputs[static_cast<std::size_t>(n.index)], out);
+      case VectorNode::Op::input:
+        return input(compute_.inputs[static_cast<std::size_t>(n.index)], out);
       case VectorNode::Op::constant:
       case VectorNode::Op::scalar:
         out.resize(kind_of(n.dtype, wide_), count_);
@@ -120,10 +163,14 @@ class Evaluation {
           std::fill(values<T>(out).begin(), values<T>(out).end(), value);
         });
         return;
-      case VectorNode::Op::iota: return iota(static_cast<std::size_t>(n.index), out);
-      case VectorNode::Op::function: return function(n, out);
-      case VectorNode::Op::convert: return convert_node(n, out);
-      case VectorNode::Op::scan: return scan(n, out);
+      case VectorNode::Op::iota:
+        return iota(static_cast<std::size_t>(n.index), out);
+      case VectorNode::Op::function:
+        return function(n, out);
+      case VectorNode::Op::convert:
+        return convert_node(n, out);
+      case VectorNode::Op::scan:
+        return scan(n, out);
     }
   }
 
@@ -145,7 +192,8 @@ class Evaluation {
 
   std::size_t stride_of(std::size_t dim) const {
     std::size_t stride = 1;
-    for (std::size_t i = dim + 1; i < compute_.extents.size(); ++i) stride *= static_cast<std::size_t>(compute_.extents[i]);
+    for (std::size_t i = dim + 1; i < compute_.extents.size(); ++i)
+      stride *= static_cast<std::size_t>(compute_.extents[i]);
     return stride;
   }
 
@@ -166,7 +214,8 @@ class Evaluation {
       using T = decltype(zero);
       std::vector<T> scratch[3];
       const std::vector<T>* operands[3] = {};
-      for (int a = 0; a < arity; ++a) operands[a] = &as<T>(columns_[static_cast<std::size_t>(n.arguments[static_cast<std::size_t>(a)])], scratch[a]);
+      for (int a = 0; a < arity; ++a)
+        operands[a] = &as<T>(columns_[static_cast<std::size_t>(n.arguments[static_cast<std::size_t>(a)])], scratch[a]);
       if (info(n.function).returns_boolean && work != Kind::i64) {
         std::vector<T> flags(count_);
         apply(n.function, operands, flags);
@@ -184,14 +233,19 @@ class Evaluation {
     out.resize(kind_of(n.dtype, wide_), count_);
     std::vector<std::byte> narrow(count_ * static_cast<std::size_t>(host_bytes(n.dtype)));
     const auto size = static_cast<std::int64_t>(count_);
-    with_kind(from.kind, [&](auto zero) { convert(values<decltype(zero)>(from).data(), compute_dtype<decltype(zero)>(), narrow.data(), n.dtype, size); });
-    with_kind(out.kind, [&](auto zero) { convert(narrow.data(), n.dtype, values<decltype(zero)>(out).data(), compute_dtype<decltype(zero)>(), size); });
+    with_kind(from.kind, [&](auto zero) {
+      convert(values<decltype(zero)>(from).data(), compute_dtype<decltype(zero)>(), narrow.data(), n.dtype, size);
+    });
+    with_kind(out.kind, [&](auto zero) {
+      convert(narrow.data(), n.dtype, values<decltype(zero)>(out).data(), compute_dtype<decltype(zero)>(), size);
+    });
   }
 
   void scan(const VectorNode& n, Column& out) {
     Column& from = columns_[static_cast<std::size_t>(n.arguments[0])];
     out.resize(from.kind, count_);
-    const std::size_t stride = stride_of(static_cast<std::size_t>(n.index)), extent = static_cast<std::size_t>(compute_.extents[static_cast<std::size_t>(n.index)]);
+    const std::size_t stride = stride_of(static_cast<std::size_t>(n.index)),
+                      extent = static_cast<std::size_t>(compute_.extents[static_cast<std::size_t>(n.index)]);
     with_kind(out.kind, [&](auto zero) {
       using T = decltype(zero);
       const std::vector<T>& x = values<T>(from);
@@ -225,23 +279,27 @@ class Evaluation {
     });
   }
 
-  template <class T> void plain(const VectorOutput& output, const std::vector<T>& x) {
+  template <class T>
+  void plain(const VectorOutput& output, const std::vector<T>& x) {
     std::vector<ViewDim> outer = output.view.dims;
     if (outer.empty()) outer.push_back({1, 0});
     const ViewDim inner = outer.back();
     outer.pop_back();
     const T* from = x.data();
     for_each_offset(outer.data(), outer.size(), [&](std::int64_t offset) {
-      write_run(from, output.view.data + offset * host_bytes(output.view.dtype), output.view.dtype, inner.stride, inner.extent);
+      write_run(from, output.view.data + offset * host_bytes(output.view.dtype), output.view.dtype, inner.stride,
+                inner.extent);
       from += inner.extent;
     });
   }
 
-  template <class T> void reduce(const VectorOutput& output, const std::vector<T>& x) {
+  template <class T>
+  void reduce(const VectorOutput& output, const std::vector<T>& x) {
     std::vector<std::int64_t> target_stride(compute_.extents.size(), 0);
     std::int64_t size = 1;
     for (std::size_t axis = compute_.extents.size(); axis-- > 0;) {
-      const bool reduced = std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) != output.reduce.end();
+      const bool reduced =
+          std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) != output.reduce.end();
       if (reduced) continue;
       target_stride[axis] = size;
       size *= compute_.extents[axis];
@@ -251,16 +309,20 @@ class Evaluation {
     convert(&start, DType::f64, &neutral, compute_dtype<T>(), 1);
     std::vector<T> sums(static_cast<std::size_t>(size), neutral);
     std::vector<ViewDim> walk;
-    for (std::size_t axis = 0; axis < compute_.extents.size(); ++axis) walk.push_back({compute_.extents[axis], target_stride[axis]});
+    for (std::size_t axis = 0; axis < compute_.extents.size(); ++axis)
+      walk.push_back({compute_.extents[axis], target_stride[axis]});
     const T* from = x.data();
     for_each_offset(walk.data(), walk.size(), [&](std::int64_t offset) {
       T& sum = sums[static_cast<std::size_t>(offset)];
-      if (output.combiner == Combiner::add) sum += *from++;
-      else sum = combine(output.combiner, sum, *from++);
+      if (output.combiner == Combiner::add)
+        sum += *from++;
+      else
+        sum = combine(output.combiner, sum, *from++);
     });
     std::vector<ViewDim> dims;
     for (std::size_t axis = 0; axis < compute_.extents.size(); ++axis)
-      if (std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) == output.reduce.end()) dims.push_back({compute_.extents[axis], output.view.dims[axis].stride});
+      if (std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) == output.reduce.end())
+        dims.push_back({compute_.extents[axis], output.view.dims[axis].stride});
     std::size_t next = 0;
     for_each_offset(dims.data(), dims.size(), [&](std::int64_t offset) {
       std::byte* at = output.view.data + offset * host_bytes(output.view.dtype);
@@ -299,9 +361,15 @@ void execute(const Indexed& indexed) {
   const std::int64_t rows = indexed.index.dims.at(0).extent;
   for (std::int64_t i = 0; i < rows; ++i) {
     std::int64_t row = 0;
-    read_run(indexed.index.data + i * indexed.index.dims[0].stride * host_bytes(indexed.index.dtype), indexed.index.dtype, 1, 1, &row);
+    read_run(indexed.index.data + i * indexed.index.dims[0].stride * host_bytes(indexed.index.dtype),
+             indexed.index.dtype, 1, 1, &row);
     const TileView& picked = indexed.scatter ? indexed.out : indexed.in;
-    if (row < 0 || row >= picked.dims[0].extent) throw UserError({"an index lies outside the tile", "indexed", std::to_string(row), "0 to " + std::to_string(picked.dims[0].extent - 1), {}});
+    if (row < 0 || row >= picked.dims[0].extent)
+      throw UserError({"an index lies outside the tile",
+                       "indexed",
+                       std::to_string(row),
+                       "0 to " + std::to_string(picked.dims[0].extent - 1),
+                       {}});
     const auto slice = [](const TileView& view, std::int64_t at) {
       TileView result = view;
       result.data += at * view.dims[0].stride * host_bytes(view.dtype);
@@ -323,7 +391,9 @@ void execute(const Indexed& indexed) {
 
 void execute(const Sort& sort) {
   const std::int64_t n = sort.in.dims.back().extent, k = sort.keys.dims.back().extent;
-  std::vector<ViewDim> outer(sort.in.dims.begin(), sort.in.dims.end() - 1), keys(sort.keys.dims.begin(), sort.keys.dims.end() - 1), places(sort.positions.dims.begin(), sort.positions.dims.end() - 1);
+  std::vector<ViewDim> outer(sort.in.dims.begin(), sort.in.dims.end() - 1),
+      keys(sort.keys.dims.begin(), sort.keys.dims.end() - 1),
+      places(sort.positions.dims.begin(), sort.positions.dims.end() - 1);
   std::vector<std::int64_t> in_at, key_at, place_at;
   for_each_offset(outer.data(), outer.size(), [&](std::int64_t o) { in_at.push_back(o); });
   for_each_offset(keys.data(), keys.size(), [&](std::int64_t o) { key_at.push_back(o); });
@@ -331,16 +401,20 @@ void execute(const Sort& sort) {
   std::vector<double> row(static_cast<std::size_t>(n));
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   for (std::size_t r = 0; r < in_at.size(); ++r) {
-    read_run(sort.in.data + in_at[r] * host_bytes(sort.in.dtype), sort.in.dtype, sort.in.dims.back().stride, n, row.data());
+    read_run(sort.in.data + in_at[r] * host_bytes(sort.in.dtype), sort.in.dtype, sort.in.dims.back().stride, n,
+             row.data());
     for (std::int64_t i = 0; i < n; ++i) order[static_cast<std::size_t>(i)] = i;
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
       const double x = row[static_cast<std::size_t>(a)], y = row[static_cast<std::size_t>(b)];
       return sort.descending ? x > y : x < y;
     });
     std::vector<double> sorted;
-    for (std::int64_t i = 0; i < k; ++i) sorted.push_back(row[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])]);
-    write_run(sorted.data(), sort.keys.data + key_at[r] * host_bytes(sort.keys.dtype), sort.keys.dtype, sort.keys.dims.back().stride, k);
-    write_run(order.data(), sort.positions.data + place_at[r] * host_bytes(sort.positions.dtype), sort.positions.dtype, sort.positions.dims.back().stride, k);
+    for (std::int64_t i = 0; i < k; ++i)
+      sorted.push_back(row[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])]);
+    write_run(sorted.data(), sort.keys.data + key_at[r] * host_bytes(sort.keys.dtype), sort.keys.dtype,
+              sort.keys.dims.back().stride, k);
+    write_run(order.data(), sort.positions.data + place_at[r] * host_bytes(sort.positions.dtype), sort.positions.dtype,
+              sort.positions.dims.back().stride, k);
   }
 }
 

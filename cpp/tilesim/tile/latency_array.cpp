@@ -1,4 +1,5 @@
-// Closed forms of systolic arrays. Formulas of fill and drain: SCALE-Sim (weight, output and input stationary), arXiv 1811.02883.
+// Closed forms of systolic arrays. Formulas of fill and drain: SCALE-Sim (weight, output and input stationary), arXiv
+// 1811.02883.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +22,8 @@ std::int64_t stretched(std::int64_t rows, double rate) {
 TileLatency weight_stationary(const ArraySpec& array, const Descriptor& d, const History& history, double rate) {
   const std::int64_t moving = d.stationary_a ? d.n : d.m, across = d.stationary_a ? d.m : d.n;
   const std::int64_t tiles = d.batch * d.k_outer * ceil_div(d.k, array.rows) * ceil_div(across, array.columns);
-  const std::int64_t load = ceil_div(std::min(array.rows, round_up(d.k, array.weight_rows_per_cycle)), array.weight_rows_per_cycle);
+  const std::int64_t load =
+      ceil_div(std::min(array.rows, round_up(d.k, array.weight_rows_per_cycle)), array.weight_rows_per_cycle);
   const std::int64_t full_load = ceil_div(array.rows, array.weight_rows_per_cycle);
   const std::int64_t stream = stretched(moving, rate);
   const std::int64_t fill = array.rows + array.columns - 2;  // skew in and out of the array
@@ -69,16 +71,24 @@ TileLatency array_latency(const Machine& machine, const Descriptor& d, const His
     std::vector<std::string> allowed;
     for (const auto& [dtype, value] : array.rates)
       if (value > 0) allowed.emplace_back(name(dtype));
-    throw Unsupported({"the arrays of " + machine.name + " do not multiply this type", {}, std::string(name(d.dtype)), join(allowed), "convert the operands first"});
+    throw Unsupported({"the arrays of " + machine.name + " do not multiply this type",
+                       {},
+                       std::string(name(d.dtype)),
+                       join(allowed),
+                       "convert the operands first"});
   }
   if (d.m <= 0 || d.n <= 0 || d.batch <= 0) return {};
   Descriptor work = d;
   work.k = std::max<std::int64_t>(1, d.k);
   work.k_outer = std::max<std::int64_t>(1, d.k_outer);
   switch (array.dataflow) {
-    case Dataflow::weight_stationary: return weight_stationary(array, work, history, rate->second);
-    case Dataflow::output_stationary: return output_stationary(array, work, rate->second);
-    case Dataflow::input_stationary: work.stationary_a = !work.stationary_a; return weight_stationary(array, work, history, rate->second);
+    case Dataflow::weight_stationary:
+      return weight_stationary(array, work, history, rate->second);
+    case Dataflow::output_stationary:
+      return output_stationary(array, work, rate->second);
+    case Dataflow::input_stationary:
+      work.stationary_a = !work.stationary_a;
+      return weight_stationary(array, work, history, rate->second);
   }
   return {};
 }

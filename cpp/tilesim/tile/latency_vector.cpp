@@ -14,7 +14,8 @@ namespace {
 /// Class costs as thousandths of a cycle: integers, so that sums do not depend on their order.
 std::int64_t milli(double cycles) { return static_cast<std::int64_t>(std::llround(cycles * 1000)); }
 
-/// Registers that the iteration space fills: whole registers along the lanes, elements packed below 32 bit where the unit can.
+/// Registers that the iteration space fills: whole registers along the lanes, elements packed below 32 bit where the
+/// unit can.
 std::int64_t registers(const VectorSpec& vector, const Descriptor& d) {
   const std::int64_t lane = std::max<std::int64_t>(1, d.lane_extent);
   const std::int64_t outer = ceil_div(d.elements, lane);
@@ -31,7 +32,8 @@ TileLatency vector_latency(const Machine& machine, const Descriptor& d) {
   const VectorSpec& vector = machine.core.vector;
   if (d.elements <= 0) return {};
   const std::int64_t count = registers(vector, d);
-  const std::int64_t costs[4] = {milli(vector.simple), milli(vector.multiply), milli(vector.divide), milli(vector.transcendental)};
+  const std::int64_t costs[4] = {milli(vector.simple), milli(vector.multiply), milli(vector.divide),
+                                 milli(vector.transcendental)};
   std::int64_t per_register = 0;
   static const char* const limits[4] = {"simple", "multiply", "divide", "transcendental"};
   std::size_t largest = 0;
@@ -69,9 +71,12 @@ std::string_view name(ComputeKind kind) {
 TileLatency ClosedForm::latency(const Descriptor& descriptor, const History& history) {
   Descriptor d = descriptor;
   switch (d.kind) {
-    case ComputeKind::mma: return array_latency(machine_, d, history);
-    case ComputeKind::vector: return vector_latency(machine_, d);
-    case ComputeKind::permute: return permute_latency(machine_, d);
+    case ComputeKind::mma:
+      return array_latency(machine_, d, history);
+    case ComputeKind::vector:
+      return vector_latency(machine_, d);
+    case ComputeKind::permute:
+      return permute_latency(machine_, d);
     case ComputeKind::indexed:  // one element per lane and cycle: addresses differ per lane
       d.functions = {1, 0, 0, 0};
       d.lane_extent = machine_.core.vector.lanes;
@@ -81,21 +86,27 @@ TileLatency ClosedForm::latency(const Descriptor& descriptor, const History& his
       d.functions = {levels * (levels + 1) / 2 * 2, 0, 0, 0};
       return vector_latency(machine_, d);
     }
-    case ComputeKind::opaque: break;
+    case ComputeKind::opaque:
+      break;
   }
   TileLatency latency;
-  latency.busy = latency.done = latency.consumed = latency.weights_consumed = latency.first = std::max<std::int64_t>(0, d.duration);
+  latency.busy = latency.done = latency.consumed = latency.weights_consumed = latency.first =
+      std::max<std::int64_t>(0, d.duration);
   latency.limit = "declared";
   return latency;
 }
 
 namespace {
 
-std::size_t mix(std::size_t hash, std::int64_t value) { return (hash ^ static_cast<std::size_t>(value)) * 0x9E3779B97F4A7C15ULL + (hash >> 29); }
+std::size_t mix(std::size_t hash, std::int64_t value) {
+  return (hash ^ static_cast<std::size_t>(value)) * 0x9E3779B97F4A7C15ULL + (hash >> 29);
+}
 
 std::size_t hash_of(const Descriptor& d, const History& h) {
   std::size_t hash = static_cast<std::size_t>(d.kind) * 64 + static_cast<std::size_t>(d.dtype);
-  for (std::int64_t value : {d.batch, d.m, d.n, d.k, d.k_outer, d.elements, d.lane_extent, d.lane_reductions, d.duration, std::int64_t{d.stationary_a}}) hash = mix(hash, value);
+  for (std::int64_t value : {d.batch, d.m, d.n, d.k, d.k_outer, d.elements, d.lane_extent, d.lane_reductions,
+                             d.duration, std::int64_t{d.stationary_a}})
+    hash = mix(hash, value);
   for (std::int32_t count : d.functions) hash = mix(hash, count);
   return mix(hash, (h.weights_resident ? 1 : 0) + (h.pipelined ? 2 : 0) + 4 * static_cast<int>(d.second));
 }
@@ -108,7 +119,8 @@ constexpr std::size_t table_size = 4096;
 TileLatency LatencyStore::latency(const Descriptor& descriptor, const History& history) {
   if (table_.empty()) table_.resize(table_size);
   Entry& entry = table_[hash_of(descriptor, history) % table_size];
-  if (entry.used && entry.descriptor == descriptor && entry.history.weights_resident == history.weights_resident && entry.history.pipelined == history.pipelined) {
+  if (entry.used && entry.descriptor == descriptor && entry.history.weights_resident == history.weights_resident &&
+      entry.history.pipelined == history.pipelined) {
     ++hits_;
     return entry.latency;
   }

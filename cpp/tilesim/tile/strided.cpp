@@ -11,25 +11,35 @@ void gather(const std::byte* data, int size, std::int64_t stride, std::int64_t c
   const auto copy = [&]<class U>(U) {
     for (std::int64_t i = 0; i < count; ++i) reinterpret_cast<U*>(to)[i] = reinterpret_cast<const U*>(data)[i * stride];
   };
-  if (size == 4) copy(std::uint32_t{});
-  else if (size == 2) copy(std::uint16_t{});
-  else if (size == 1) copy(std::uint8_t{});
-  else copy(std::uint64_t{});
+  if (size == 4)
+    copy(std::uint32_t{});
+  else if (size == 2)
+    copy(std::uint16_t{});
+  else if (size == 1)
+    copy(std::uint8_t{});
+  else
+    copy(std::uint64_t{});
 }
 
 void scatter(const std::byte* from, int size, std::byte* data, std::int64_t stride, std::int64_t count) {
   const auto copy = [&]<class U>(U) {
-    for (std::int64_t i = 0; i < count; ++i) reinterpret_cast<U*>(data)[i * stride] = reinterpret_cast<const U*>(from)[i];
+    for (std::int64_t i = 0; i < count; ++i)
+      reinterpret_cast<U*>(data)[i * stride] = reinterpret_cast<const U*>(from)[i];
   };
-  if (size == 4) copy(std::uint32_t{});
-  else if (size == 2) copy(std::uint16_t{});
-  else if (size == 1) copy(std::uint8_t{});
-  else copy(std::uint64_t{});
+  if (size == 4)
+    copy(std::uint32_t{});
+  else if (size == 2)
+    copy(std::uint16_t{});
+  else if (size == 1)
+    copy(std::uint8_t{});
+  else
+    copy(std::uint64_t{});
 }
 
 }  // namespace
 
-template <class T> void read_run(const std::byte* data, DType dtype, std::int64_t stride, std::int64_t count, T* to) {
+template <class T>
+void read_run(const std::byte* data, DType dtype, std::int64_t stride, std::int64_t count, T* to) {
   const int size = host_bytes(dtype);
   if (stride == 1) return convert(data, dtype, to, compute_dtype<T>(), count);
   if (stride == 0) {
@@ -45,7 +55,8 @@ template <class T> void read_run(const std::byte* data, DType dtype, std::int64_
   }
 }
 
-template <class T> void write_run(const T* from, std::byte* data, DType dtype, std::int64_t stride, std::int64_t count) {
+template <class T>
+void write_run(const T* from, std::byte* data, DType dtype, std::int64_t stride, std::int64_t count) {
   const int size = host_bytes(dtype);
   if (stride == 1) return convert(from, compute_dtype<T>(), data, dtype, count);
   std::byte block[chunk * 8];

@@ -8,7 +8,8 @@
 namespace tilesim {
 
 /// Calls `visit(offset)` for every point of `dims`, in row-major order; offset in elements.
-template <class Visit> void for_each_offset(const ViewDim* dims, std::size_t rank, Visit visit) {
+template <class Visit>
+void for_each_offset(const ViewDim* dims, std::size_t rank, Visit visit) {
   std::vector<std::int64_t> index(rank, 0);
   for (std::size_t i = 0; i < rank; ++i)
     if (dims[i].extent <= 0) return;
@@ -28,14 +29,20 @@ template <class Visit> void for_each_offset(const ViewDim* dims, std::size_t ran
 }
 
 /// Reads `count` elements `stride` apart as T (float, double or int64).
-template <class T> void read_run(const std::byte* data, DType dtype, std::int64_t stride, std::int64_t count, T* to);
+template <class T>
+void read_run(const std::byte* data, DType dtype, std::int64_t stride, std::int64_t count, T* to);
 /// Writes them, rounded to `dtype`.
-template <class T> void write_run(const T* from, std::byte* data, DType dtype, std::int64_t stride, std::int64_t count);
+template <class T>
+void write_run(const T* from, std::byte* data, DType dtype, std::int64_t stride, std::int64_t count);
 
-template <class T> constexpr DType compute_dtype() {
-  if constexpr (std::is_same_v<T, float>) return DType::f32;
-  else if constexpr (std::is_same_v<T, double>) return DType::f64;
-  else return DType::i64;
+template <class T>
+constexpr DType compute_dtype() {
+  if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else
+    return DType::i64;
 }
 
 }  // namespace tilesim

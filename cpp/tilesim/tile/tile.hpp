@@ -19,20 +19,21 @@ namespace tilesim {
 enum class ComputeKind : std::uint8_t { mma, vector, permute, indexed, sort, opaque };
 std::string_view name(ComputeKind kind);
 
-// ---- Meaning ---------------------------------------------------------------------------------------------------------------------
+// ---- Meaning
+// ---------------------------------------------------------------------------------------------------------------------
 
 struct ViewDim { std::int64_t extent = 1, stride = 0; };  ///< stride in elements; 0 repeats
 
 /// A strided view of scratchpad elements.
 struct TileView {
-  std::byte* data = nullptr;   ///< first element of the view (offset already applied)
+  std::byte* data = nullptr;  ///< first element of the view (offset already applied)
   DType dtype = DType::f32;
   std::vector<ViewDim> dims;
 };
 
 /// c[batch, m, n] (+)= a[batch, m, k] * b[batch, k, n]; each group of dims is a product of view dims:
-/// a.dims = batch + m + k, b.dims = batch + k + n, c.dims = batch + m + n. Sums run in text order of k (outer to inner), in the
-/// accumulator type of `numerics`; c's dtype is where the accumulator lives (f32, f64, i32, i64).
+/// a.dims = batch + m + k, b.dims = batch + k + n, c.dims = batch + m + n. Sums run in text order of k (outer to
+/// inner), in the accumulator type of `numerics`; c's dtype is where the accumulator lives (f32, f64, i32, i64).
 struct Mma {
   int batch_dims = 0, m_dims = 1, n_dims = 1, k_dims = 1;
   TileView a, b, c;
@@ -45,26 +46,27 @@ void execute(const Mma& mma);
 struct VectorNode {
   enum class Op : std::uint8_t { input, constant, scalar, iota, function, convert, scan };
   Op op = Op::input;
-  int index = 0;                    ///< input: which input; iota: which dim; scan: which dim
-  double number = 0;                ///< constant; scalar: its value at this execution (an expression in the Program)
+  int index = 0;      ///< input: which input; iota: which dim; scan: which dim
+  double number = 0;  ///< constant; scalar: its value at this execution (an expression in the Program)
   Function function = Function::identity;
   std::array<int, 3> arguments{-1, -1, -1};  ///< earlier nodes
-  DType dtype = DType::f32;         ///< convert: rounds through this type; iota, constant, scalar: type of the node
+  DType dtype = DType::f32;           ///< convert: rounds through this type; iota, constant, scalar: type of the node
   Combiner combiner = Combiner::add;  ///< scan
   bool reverse = false, exclusive = false;
 };
 struct VectorOutput {
   int node = 0;
-  TileView view;                    ///< dims as the compute's; a reduced dim has extent as the compute's and stride 0
-  std::vector<int> reduce;          ///< dims combined by `combiner`
+  TileView view;            ///< dims as the compute's; a reduced dim has extent as the compute's and stride 0
+  std::vector<int> reduce;  ///< dims combined by `combiner`
   Combiner combiner = Combiner::add;
-  bool accumulate = false;          ///< combine with what the view holds already
+  bool accumulate = false;  ///< combine with what the view holds already
 };
-/// A typed expression DAG over tiles with broadcast (stride 0) and optional reductions. Nodes compute in f32 (f64 for f64
-/// inputs, i64 for integer ones); outputs are rounded to their view's dtype. All inputs are read before any output is written.
+/// A typed expression DAG over tiles with broadcast (stride 0) and optional reductions. Nodes compute in f32 (f64 for
+/// f64 inputs, i64 for integer ones); outputs are rounded to their view's dtype. All inputs are read before any output
+/// is written.
 struct VectorCompute {
   std::vector<std::int64_t> extents;
-  std::vector<TileView> inputs;     ///< dims as extents
+  std::vector<TileView> inputs;  ///< dims as extents
   std::vector<VectorNode> nodes;
   std::vector<VectorOutput> outputs;
 };
@@ -74,48 +76,57 @@ void execute(const VectorCompute& compute);
 struct Permute { TileView in, out; };
 void execute(const Permute& permute);
 
-/// gather: out[i, j..] = in[index[i], j..]; scatter: out[index[i], j..] (combiner)= in[i, j..]. First dim of in/out is indexed.
-struct Indexed { TileView in, index, out; bool scatter = false; std::optional<Combiner> combiner; };
+/// gather: out[i, j..] = in[index[i], j..]; scatter: out[index[i], j..] (combiner)= in[i, j..]. First dim of in/out is
+/// indexed.
+struct Indexed {
+  TileView in, index, out;
+  bool scatter = false;
+  std::optional<Combiner> combiner;
+};
 void execute(const Indexed& indexed);
 
 /// Sorts along the last dim, stable; keys ascending or descending; writes the first k of keys and of payload positions.
-struct Sort { TileView in, keys, positions; bool descending = false; };
+struct Sort {
+  TileView in, keys, positions;
+  bool descending = false;
+};
 void execute(const Sort& sort);
 
-// ---- Latency ---------------------------------------------------------------------------------------------------------------------
+// ---- Latency
+// ---------------------------------------------------------------------------------------------------------------------
 
 enum class Unit : std::uint8_t { array, vector, cross_lane, other };
 
 /// What determines the duration of a compute; small, hashable, no addresses.
 struct Descriptor {
   ComputeKind kind = ComputeKind::mma;
-  DType dtype = DType::f32;         ///< of the operands (a for mma)
-  DType second = DType::f32;        ///< of b for mma
+  DType dtype = DType::f32;                     ///< of the operands (a for mma)
+  DType second = DType::f32;                    ///< of b for mma
   std::int64_t batch = 1, m = 1, n = 1, k = 1;  ///< mma; k is the inner (contiguous) contraction
-  std::int64_t k_outer = 1;         ///< mma: product of the outer k dims (window taps): each is a pass of its own
-  bool stationary_a = false;        ///< mma: which operand stays in the array (weight stationary: b unless set)
-  std::int64_t elements = 0;        ///< vector, permute, indexed, sort: elements of the iteration space
-  std::int64_t lane_extent = 1;     ///< extent of the dim that lies over the lanes; ragged lanes cost a full register
+  std::int64_t k_outer = 1;      ///< mma: product of the outer k dims (window taps): each is a pass of its own
+  bool stationary_a = false;     ///< mma: which operand stays in the array (weight stationary: b unless set)
+  std::int64_t elements = 0;     ///< vector, permute, indexed, sort: elements of the iteration space
+  std::int64_t lane_extent = 1;  ///< extent of the dim that lies over the lanes; ragged lanes cost a full register
   std::array<std::int32_t, 4> functions{};  ///< vector: nodes per class simple, multiply, divide, transcendental
-  std::int64_t lane_reductions = 0; ///< vector: outputs reduced over the lane dim
-  std::int64_t duration = 0;        ///< opaque: declared cycles
+  std::int64_t lane_reductions = 0;         ///< vector: outputs reduced over the lane dim
+  std::int64_t duration = 0;                ///< opaque: declared cycles
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 
 /// What ran before on the unit.
 struct History {
-  bool weights_resident = false;    ///< the stationary operand is the same version as in the previous mma on this array
-  bool pipelined = false;           ///< another mma is still draining on this array: fill overlaps its drain
+  bool weights_resident = false;  ///< the stationary operand is the same version as in the previous mma on this array
+  bool pipelined = false;         ///< another mma is still draining on this array: fill overlaps its drain
 };
 
 /// All in cycles of the core's clock from the start of the operation.
 struct TileLatency {
-  std::int64_t busy = 0;            ///< the unit is reserved for so long: the next operation may start then
-  std::int64_t weights_consumed = 0;///< stationary operand may be released
-  std::int64_t consumed = 0;        ///< other operands may be released
-  std::int64_t first = 0;           ///< first result
-  std::int64_t done = 0;            ///< last result; busy <= done
-  const char* limit = "";           ///< "rows", "weights", "lanes", "transcendental", ...
+  std::int64_t busy = 0;              ///< the unit is reserved for so long: the next operation may start then
+  std::int64_t weights_consumed = 0;  ///< stationary operand may be released
+  std::int64_t consumed = 0;          ///< other operands may be released
+  std::int64_t first = 0;             ///< first result
+  std::int64_t done = 0;              ///< last result; busy <= done
+  const char* limit = "";             ///< "rows", "weights", "lanes", "transcendental", ...
 };
 
 /// Source of tile latencies: closed form here, instruction level later.
@@ -147,7 +158,12 @@ class LatencyStore final : public LatencyModel {
   std::int64_t misses() const { return misses_; }
 
  private:
-  struct Entry { Descriptor descriptor; History history; TileLatency latency; bool used = false; };
+  struct Entry {
+    Descriptor descriptor;
+    History history;
+    TileLatency latency;
+    bool used = false;
+  };
   LatencyModel& model_;
   std::vector<Entry> table_;
   std::int64_t hits_ = 0, misses_ = 0;

@@ -43,7 +43,8 @@ Problem matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 /// y[p, o] += x[p*stride + r - pad, i] * w[r, i, o]: a 1-D convolution with padding.
-Problem convolution(std::int64_t length, std::int64_t stride, std::int64_t pad, std::int64_t taps, std::int64_t in, std::int64_t out) {
+Problem convolution(std::int64_t length, std::int64_t stride, std::int64_t pad, std::int64_t taps, std::int64_t in,
+                    std::int64_t out) {
   Problem problem;
   const std::int64_t outputs = (length + 2 * pad - taps) / stride + 1;
   problem.operation = "conv";
@@ -87,11 +88,13 @@ std::int64_t walked(const Problem& problem, const Nest& nest, std::size_t operan
           std::int64_t i = 0;
           for (std::size_t l = 0; l < nest.order.size(); ++l)
             if (nest.order[l] == term.dim) i = index[l];
-          const std::int64_t begin = i * nest.tiles[d], end = std::min(problem.domain.extents[d], begin + nest.tiles[d]) - 1;
+          const std::int64_t begin = i * nest.tiles[d],
+                             end = std::min(problem.domain.extents[d], begin + nest.tiles[d]) - 1;
           low += term.coefficient * begin;
           high += term.coefficient * end;
         }
-        elements *= std::max<std::int64_t>(0, std::min(high, problem.shapes[operand][x] - 1) - std::max<std::int64_t>(low, 0) + 1);
+        elements *= std::max<std::int64_t>(
+            0, std::min(high, problem.shapes[operand][x] - 1) - std::max<std::int64_t>(low, 0) + 1);
       }
       total += elements;
       return;
@@ -120,7 +123,9 @@ BOOST_AUTO_TEST_CASE(traffic_by_hand) {
 
 BOOST_AUTO_TEST_CASE(traffic_equals_a_walk) {
   std::mt19937 random(7);
-  const auto draw = [&](std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); };
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
   for (int round = 0; round < 500; ++round) {
     const bool conv = round % 2;
     const Problem problem = conv ? convolution(draw(3, 20), draw(1, 3), draw(0, 2), draw(1, 3), draw(1, 6), draw(1, 6))
@@ -132,7 +137,8 @@ BOOST_AUTO_TEST_CASE(traffic_equals_a_walk) {
     }
     std::shuffle(nest.order.begin(), nest.order.end(), random);
     const Traffic moved = traffic(problem, nest);
-    for (std::size_t operand = 0; operand < 2; ++operand) BOOST_TEST(moved.elements[operand] == walked(problem, nest, operand));
+    for (std::size_t operand = 0; operand < 2; ++operand)
+      BOOST_TEST(moved.elements[operand] == walked(problem, nest, operand));
   }
 }
 
