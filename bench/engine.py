@@ -19,7 +19,10 @@ def program(iterations: int) -> dict[str, object]:
     view = [[16, 1]]
     body = [
         {"acquire": "x", "queues": ["load0"]},
-        {"load": {"tensor": "X", "at": ["i % 4", 0], "dims": [{"extent": 16, "axis": 1, "stride": 1}], "slot": "x"}, "queue": "load0"},
+        {
+            "load": {"tensor": "X", "at": ["i % 4", 0], "dims": [{"extent": 16, "axis": 1, "stride": 1}], "slot": "x"},
+            "queue": "load0",
+        },
         {"commit": "x", "queue": "load0"},
         {"wait": "x", "queue": "vector"},
         {"acquire": "y", "queues": ["vector"]},
@@ -27,7 +30,11 @@ def program(iterations: int) -> dict[str, object]:
             "vector": {
                 "extents": [16],
                 "inputs": [{"slot": "x", "dims": view}],
-                "nodes": [{"op": "input", "index": 0}, {"op": "constant", "value": 1.0}, {"op": "function", "function": "add", "arguments": [0, 1]}],
+                "nodes": [
+                    {"op": "input", "index": 0},
+                    {"op": "constant", "value": 1.0},
+                    {"op": "function", "function": "add", "arguments": [0, 1]},
+                ],
                 "outputs": [{"node": 2, "view": {"slot": "y", "dims": view}}],
             },
             "queue": "vector",
@@ -35,9 +42,12 @@ def program(iterations: int) -> dict[str, object]:
         {"commit": "y", "queue": "vector"},
         {"release": "x", "queue": "vector"},
         {"wait": "y", "queue": "store0"},
-        {"store": {"tensor": "Y", "at": ["i % 4", 0], "dims": [{"extent": 16, "axis": 1, "stride": 1}], "slot": "y"}, "queue": "store0"},
+        {
+            "store": {"tensor": "Y", "at": ["i % 4", 0], "dims": [{"extent": 16, "axis": 1, "stride": 1}], "slot": "y"},
+            "queue": "store0",
+        },
         {"release": "y", "queue": "store0"},
-    ]  # fmt: skip
+    ]
     slot = {"dtype": "f32", "elements": 16, "depth": 2}
     return {
         "schema": "tilesim.program",

@@ -18,7 +18,7 @@ __all__ = ["encoder_block", "tpu_v3", "workload"]
 
 
 def encoder_block(width: int, heads: int, sequence: int = 512) -> Graph:
-    """One transformer encoder block: attention, two layer normalizations, a feed-forward part of 4 times the width, ReLU.
+    """One encoder block: attention, two layer normalizations, a feed-forward part of 4 times the width, ReLU.
 
     Args:
         width: model width in elements.

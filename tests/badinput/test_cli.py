@@ -1,0 +1,93 @@
+"""The command line: exit codes, one clear message, files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tilesim as ts
+
+
+def tilesim(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "tilesim", *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "resnet19"], ["resnet18"]),
+        (["run", "mlp", "--machine", "tpu-v9"], ["tpu-v"]),
+        (["run", "mlp", "--set", "core.array.counts=2"], ["core.array.count"]),
+        (["run", "mlp", "--set", "core.array.count=-1"], ["out of range"]),
+        (["run", "mlp", "--set", "memory.bandwidth=5"], ["memory.bandwidth"]),
+        (["run", "mlp", "--set", 'core.scratchpad.bytes="64 B"'], ["fit"]),
+        (["run", "missing.json"], ["missing.json"]),
+        (["run", "resnet18", "--machine", "gemmini-16"], ["f32", "i8"]),
+        (["validate", "tpu-v3", "--cases", "missing.csv"], ["missing.csv"]),
+    ],
+)
+def test_mistakes_are_explained(arguments: list[str], words: list[str]) -> None:
+    done = tilesim(*arguments)
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_run_writes_files(tmp_path: Path) -> None:
+    result, trace = tmp_path / "result.json", tmp_path / "trace.perfetto"
+    done = tilesim("run", "mlp", "--json", str(result), "--timeline", str(trace), "--verify")
+    assert done.returncode == 0, done.stderr
+    loaded = ts.Result.load(result)
+    assert loaded.cycles == json.loads(result.read_text())["cycles"]
+    assert loaded.summary() in done.stdout
+    assert trace.stat().st_size > 100
+
+
+def test_the_trace_is_what_perfetto_reads(tmp_path: Path) -> None:
+    trace_pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    path = tmp_path / "trace"
+    result = ts.run(ts.workloads.matmul(256, 256, 256), timeline=True)
+    result.timeline(path)
+    trace = trace_pb2.Trace()
+    trace.ParseFromString(path.read_bytes())
+    slices = [packet for packet in trace.packet if packet.HasField("track_event")]
+    assert len(slices) == 2 * len(result.data["intervals"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["machine", "list"], ["machine", "show", "tpu-v3"], ["model", "list"], ["model", "show", "resnet18"], ["doctor"]],
+)
+def test_lists(command: list[str]) -> None:
+    done = tilesim(*command)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("name", ts.Machine.names())
+def test_every_number_of_a_preset_has_a_source(name: str) -> None:
+    machine = ts.Machine.load(name)
+    assert ts.Machine.load(machine.to_dict()).core.hash() == machine.core.hash()
+    stated = (
+        json.loads((Path(ts.__file__).parent / "configs" / "machines" / f"{name}.json").read_text())
+        if (Path(ts.__file__).parent / "configs").exists()
+        else None
+    )
+    assert all(machine.sources.values())
+    assert stated is None or "sources" in stated
+
+
+def test_unknown_key_in_a_machine_file(tmp_path: Path) -> None:
+    data = ts.Machine.load("edge-8").to_dict()
+    data["core"]["array"]["rowz"] = 3
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    with pytest.raises(ts.UserError, match="rowz") as caught:
+        ts.Machine.load(path)
+    assert "rows" in str(caught.value)
+    assert "machine.json:" in str(caught.value)
