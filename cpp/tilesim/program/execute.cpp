@@ -331,7 +331,8 @@ class Executor final : public CompiledExpr::TensorReader {
     return view;
   }
 
-  /// Marks elements as written by the queue; another queue's elements must have been waited for (disjoint parts are free).
+  /// Marks elements as written by the queue; another queue's elements must have been waited for (disjoint parts are
+  /// free).
   void written(Core& core, const Instruction& i, Buffer& b, int slot, const TileView& view) {
     if (!options_.find_races) return;
     const auto q = static_cast<std::size_t>(i.queue);
@@ -341,7 +342,9 @@ class Executor final : public CompiledExpr::TensorReader {
     for_each_offset(view.dims.data(), view.dims.size(), [&](std::int64_t offset) {
       std::int8_t& writer = b.writers[static_cast<std::size_t>(base + offset)];
       if (writer >= 0 && writer != i.queue && b.known[q] < b.needed[static_cast<std::size_t>(writer)])
-        race(core, i, "writes slot " + s.name + " before it waited for what queue " + compiled_.queues[static_cast<std::size_t>(writer)] + " wrote");
+        race(core, i,
+             "writes slot " + s.name + " before it waited for what queue " +
+                 compiled_.queues[static_cast<std::size_t>(writer)] + " wrote");
       writer = static_cast<std::int8_t>(i.queue);
     });
     b.needed[q] = never;

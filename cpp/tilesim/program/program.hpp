@@ -171,7 +171,7 @@ struct Send {
 struct Acquire {
   std::string slot;
   std::vector<std::string> queues;
-};                                     ///< blocks these queues (usually one) until free
+};  ///< blocks these queues (usually one) until free
 struct Receive { std::string slot; };  ///< acquire on behalf of a remote send
 struct Commit {
   std::string slot;
