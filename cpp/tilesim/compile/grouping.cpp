@@ -13,7 +13,10 @@ FusionRules FusionRules::of(const Machine& machine, const CompileOptions& option
   FusionRules rules;
   rules.fuse = options.fuse != "none";
   if (machine.lowering.is_null()) return rules;
-  const Json* section = machine.lowering.find("fusion");
+  ObjectReader profile(machine.lowering);
+  const Json* section = profile.optional("fusion");
+  for (const char* other : {"product", "convolution", "reason"}) profile.optional(other);
+  profile.finish();
   if (!section) return rules;
   ObjectReader reader(*section);
   rules.resident = reader.boolean_or("resident_rows", rules.resident);
