@@ -63,7 +63,7 @@ def damage_tree(tree: Any, choose: random.Random) -> None:
         container[str(key)[:-1] or "q"] = container.pop(key)
     elif what == 2:
         container[key] = choose.choice(choose.choice(found))  # a value from elsewhere: a container or a key
-        if container[key] in (container, tree) or not isinstance(container[key], (str, int)):
+        if not isinstance(container[key], (str, int)):
             container[key] = choose.choice(VALUES)
     elif what == 3 and isinstance(container[key], int):
         container[key] = choose.choice([container[key] + 1, container[key] - 1, -container[key], container[key] << 20])

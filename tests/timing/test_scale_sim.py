@@ -8,10 +8,10 @@ A product of [M, K] and [K, N] on R x C cells is cut into folds; every fold cost
     output stationary    M     N        K        ceil(M / R) ceil(N / C)   K + 2 R + C - 2  (paper)
                                                                            K + R + C - 2    (versions 2 and 3)
 
-Source: Samajdar et al., ISPASS 2020 (arXiv 1811.02883) and the tool's versions 2 and 3, which report one cycle less than
-the total. For output stationary the two differ by the R cycles in which sums leave the array: the paper lets them follow
-the last product, the tool lets them leave while it is computed. Ours: without double buffering as the paper; with it, a
-fold of its own costs what the tool says, as long as K >= R.
+Source: Samajdar et al., ISPASS 2020 (arXiv 1811.02883) and the tool's versions 2 and 3, which report one cycle less
+than the total. For output stationary the two differ by the R cycles in which sums leave the array: the paper lets them
+follow the last product, the tool lets them leave while it is computed. Ours: without double buffering as the paper;
+with it, a fold of its own costs what the tool says, as long as K >= R.
 
 The tool's own figures on a 128 x 128 array (ResNet-18's layer list as it ships with the tool, and square products) are
 measured with its version 3; they are copied here as an independent check of the formula itself.
@@ -127,7 +127,9 @@ def test_folds_of_output_stationary_as_the_tool_counts_them(rows: int, columns: 
     chip = machine(rows, columns, "output_stationary", overlap=True)
     tried = 0
     for m, n, k in SHAPES:
-        if k < rows:  # the sums of a fold take longer to leave than those of the next to form: not in the tool's formula
+        if (
+            k < rows
+        ):  # the sums of a fold take longer to leave than those of the next to form: not in the tool's formula
             continue
         folds = math.ceil(m / rows) * math.ceil(n / columns)
         cycles = _core.simulate(product(min(m, rows), min(n, columns), k, folds), chip.core).cycles
