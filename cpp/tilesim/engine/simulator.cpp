@@ -225,6 +225,13 @@ int Simulator::unit_of(const Stream& stream, const std::string& queue) {
 
 void Simulator::push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t a, std::int64_t b,
                      std::int64_t c) {
+  constexpr std::int64_t last_cycle = std::int64_t{1} << 61;
+  if (time > last_cycle)
+    throw UserError({"the simulated time is beyond what a cycle counter holds",
+                     jobs_.empty() ? "" : jobs_[0]->job.program->program().name,
+                     std::to_string(time) + " cycles",
+                     "at most " + std::to_string(last_cycle),
+                     {}});
   events_.push({time, order_of(kind, stream, port), stream, port, kind, a, b, c});
 }
 
