@@ -288,7 +288,7 @@ void memory_settings(std::vector<Setting>& all) {
                       "latency of a transfer beyond network and memory", AT(core.dma.latency_cycles)));
   all.push_back(whole("core.dma.outstanding_bytes", U::bytes, 64, big, "bytes in flight per queue; more waits",
                       AT(core.dma.outstanding_bytes)));
-  all.push_back(whole("core.dma.queue_entries", U::count, 1, 1 << 20, "tile operations that a queue holds",
+  all.push_back(whole("core.dma.queue_entries", U::count, 1, 1 << 16, "tile operations that a queue holds",
                       AT(core.dma.queue_entries)));
   all.push_back(whole("network.clock", U::frequency, 1, big, "clock of the network", AT(network.clock.hertz)));
   all.push_back(
