@@ -173,6 +173,7 @@ void Simulator::start(JobState& job, int id) {
       auto stream = std::make_unique<Stream>(program, virtual_core, context, job.reader.get());
       stream->physical_core = job.job.cores[static_cast<std::size_t>(virtual_core)];
       stream->job = id;
+      stream->cursor.poll_with(options_.cancel);
       for (const std::string& queue : program.queues) {
         stream->queues.emplace_back(static_cast<std::size_t>(machine_.core.dma.queue_entries));
         stream->queues.back().unit = unit_of(*stream, queue);
@@ -291,10 +292,18 @@ void Simulator::process(const Event& event) {
 
 bool Simulator::run_until(std::int64_t cycles) {
   while (!events_.empty() && events_.top().time <= cycles) {
+    // Before an event is taken out: a session that was interrupted can go on.
+    if ((event_count_ & 0xFFF) == 0xFFF && options_.cancel) options_.cancel->poll();
+    ++event_count_;
     const Event event = events_.pop();
     now_ = event.time;
-    if ((++event_count_ & 0xFFF) == 0 && options_.cancel) options_.cancel->poll();
-    process(event);
+    try {
+      process(event);
+    } catch (const Cancelled&) {  // only the cursor polls inside of an event: nothing has happened yet
+      events_.push(event);
+      --event_count_;
+      throw;
+    }
   }
   if (events_.empty()) {
     for (const auto& job : jobs_)

@@ -32,6 +32,7 @@ int Cursor::tensor(int id) const {
 const Instruction* Cursor::next() {
   const CompiledProgram::Code& code = *program_->code_;
   for (std::int64_t idle = 0; idle < idle_limit; ++idle) {
+    if ((idle & 0xFFFF) == 0xFFFF && cancel_) cancel_->poll();
     const Step& step = code.steps[static_cast<std::size_t>(pc_)];
     switch (step.kind) {
       case StepKind::leaf: {
