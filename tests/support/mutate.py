@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Iterator
@@ -62,15 +63,14 @@ def damage_tree(tree: Any, choose: random.Random) -> None:
     elif what == 1 and isinstance(container, dict):
         container[str(key)[:-1] or "q"] = container.pop(key)
     elif what == 2:
-        container[key] = choose.choice(choose.choice(found))  # a value from elsewhere: a container or a key
-        if not isinstance(container[key], (str, int)):
-            container[key] = choose.choice(VALUES)
+        other, at = choose.choice(found)  # a value from elsewhere
+        container[key] = copy.deepcopy(other[at])
     elif what == 3 and isinstance(container[key], int):
         container[key] = choose.choice([container[key] + 1, container[key] - 1, -container[key], container[key] << 20])
     elif what == 4 and isinstance(container[key], list) and container[key]:
         container[key] = container[key] * choose.choice([2, 3]) if choose.random() < 0.5 else container[key][:-1]
     else:
-        container[key] = choose.choice(VALUES)
+        container[key] = copy.deepcopy(choose.choice(VALUES))
 
 
 def damaged(text: str, choose: random.Random) -> str:
