@@ -98,6 +98,8 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
 
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem) {
   const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
+  if (context.machine.core.array.count == 0)
+    throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
   if (const auto given = context.options.mappings.find(op.name); given != context.options.mappings.end()) {
     const mapping::Legality verdict = mapping::legal(problem, given->second, context.machine);
     if (!verdict.legal)

@@ -9,6 +9,10 @@ namespace tilesim::engine {
 
 using program::Opcode;
 
+namespace {
+constexpr std::int64_t longest_operation = std::int64_t{1} << 50;
+}  // namespace
+
 void Simulator::dispatch(int id) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   if (stream.finished || now_ < stream.stalled_until) return;
@@ -256,6 +260,12 @@ void Simulator::resolve_vector(Stream& stream, const program::Instruction& instr
     default:
       d.kind = ComputeKind::opaque;
       d.duration = cursor.value(instruction.count);
+      if (d.duration < 0 || d.duration > longest_operation)
+        throw UserError({"an opaque operation declares an impossible duration",
+                         cursor.where(),
+                         std::to_string(d.duration) + " cycles",
+                         "0 to " + std::to_string(longest_operation),
+                         {}});
       break;
   }
 }

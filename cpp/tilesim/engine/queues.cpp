@@ -4,10 +4,21 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/engine/simulator.hpp"
+#include "tilesim/program/execute.hpp"
 
 namespace tilesim::engine {
 
 using program::Opcode;
+
+/// What executing the program with find_races reports in detail.
+void Simulator::race(int id, int slot, std::int64_t version, const char* who) const {
+  const program::CompiledProgram& program = *streams_[static_cast<std::size_t>(id)]->program;
+  throw program::RaceError({std::string("a race: ") + who + " comes when the buffer holds another version",
+                            program.program().name,
+                            program.slots[static_cast<std::size_t>(slot)].name + "[" + std::to_string(version) + "]",
+                            {},
+                            "execute the program with find_races to see the statement"});
+}
 
 void Simulator::block(int id, int queue, UnitState reason) {
   Queue& q = streams_[static_cast<std::size_t>(id)]->queues[static_cast<std::size_t>(queue)];
@@ -129,9 +140,7 @@ bool Simulator::try_wait(int id, int queue, const Entry& entry) {
   }
   SlotState& slot = stream.slots[static_cast<std::size_t>(entry.slot)];
   const BufferState& buffer = slot.buffers[static_cast<std::size_t>(entry.version) % slot.buffers.size()];
-  if (buffer.version > entry.version)
-    throw InternalError("a wait names a version that was overwritten: slot " +
-                        stream.program->slots[static_cast<std::size_t>(entry.slot)].name);
+  if (buffer.version > entry.version) race(id, entry.slot, entry.version, "a wait");
   if (buffer.version == entry.version && buffer.pieces >= entry.pieces) return true;
   slot.waiting |= 1U << queue;
   const Queue& q = stream.queues[static_cast<std::size_t>(queue)];
@@ -317,7 +326,7 @@ bool Simulator::try_send(int id, int queue, const Entry& entry) {
 void Simulator::commit(int id, int slot_id, std::int64_t version, std::int64_t sequence, std::int64_t pieces) {
   SlotState& slot = streams_[static_cast<std::size_t>(id)]->slots[static_cast<std::size_t>(slot_id)];
   BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
-  require(buffer.version == version, "a commit reaches a version that its buffer does not hold");
+  if (buffer.version != version) race(id, slot_id, version, "a commit");
   require(sequence - buffer.next_sequence < 64, "too many commits of a version are out of order");
   buffer.pending[static_cast<std::size_t>(sequence & 63)] = static_cast<std::int32_t>(pieces);
   buffer.done_mask |= 1ULL << (sequence & 63);
@@ -332,7 +341,7 @@ void Simulator::commit(int id, int slot_id, std::int64_t version, std::int64_t s
 void Simulator::arrive(int id, int slot_id, std::int64_t version, std::int64_t pieces) {
   SlotState& slot = streams_[static_cast<std::size_t>(id)]->slots[static_cast<std::size_t>(slot_id)];
   BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
-  require(buffer.version == version, "a send arrives at a version that its buffer does not hold");
+  if (buffer.version != version) race(id, slot_id, version, "a send");
   buffer.pieces += pieces;
   wake_mask(id, slot.waiting);
 }
@@ -341,7 +350,7 @@ void Simulator::release(int id, int slot_id, std::int64_t version, int queue) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   SlotState& slot = stream.slots[static_cast<std::size_t>(slot_id)];
   BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
-  require(buffer.version == version, "a release reaches a version that its buffer does not hold");
+  if (buffer.version != version) race(id, slot_id, version, "a release");
   buffer.released |= 1U << queue;
   if (buffer.released != stream.program->slots[static_cast<std::size_t>(slot_id)].consumers) return;
   buffer.free = true;

@@ -177,6 +177,7 @@ void Simulator::start(JobState& job, int id) {
       auto stream = std::make_unique<Stream>(program, virtual_core, context, job.reader.get());
       stream->physical_core = job.job.cores[static_cast<std::size_t>(virtual_core)];
       stream->job = id;
+      stream->cursor.poll_with(options_.cancel);
       for (const std::string& queue : program.queues) {
         stream->queues.emplace_back(static_cast<std::size_t>(machine_.core.dma.queue_entries));
         stream->queues.back().unit = unit_of(*stream, queue);
@@ -229,6 +230,13 @@ int Simulator::unit_of(const Stream& stream, const std::string& queue) {
 
 void Simulator::push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t a, std::int64_t b,
                      std::int64_t c) {
+  constexpr std::int64_t last_cycle = std::int64_t{1} << 61;
+  if (time > last_cycle)
+    throw UserError({"the simulated time is beyond what a cycle counter holds",
+                     jobs_.empty() ? "" : jobs_[0]->job.program->program().name,
+                     std::to_string(time) + " cycles",
+                     "at most " + std::to_string(last_cycle),
+                     {}});
   events_.push({time, order_of(kind, stream, port), stream, port, kind, a, b, c});
 }
 
@@ -288,10 +296,18 @@ void Simulator::process(const Event& event) {
 
 bool Simulator::run_until(std::int64_t cycles) {
   while (!events_.empty() && events_.top().time <= cycles) {
+    // Before an event is taken out: a session that was interrupted can go on.
+    if ((event_count_ & 0xFFF) == 0xFFF && options_.cancel) options_.cancel->poll();
+    ++event_count_;
     const Event event = events_.pop();
     now_ = event.time;
-    if ((++event_count_ & 0xFFF) == 0 && options_.cancel) options_.cancel->poll();
-    process(event);
+    try {
+      process(event);
+    } catch (const Cancelled&) {  // only the cursor polls inside of an event: nothing has happened yet
+      events_.push(event);
+      --event_count_;
+      throw;
+    }
   }
   if (events_.empty()) {
     for (const auto& job : jobs_)

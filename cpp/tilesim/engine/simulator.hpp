@@ -220,6 +220,7 @@ class Simulator {
   void process(const Event& event);
   void step_poll();
   [[noreturn]] void deadlock() const;
+  [[noreturn]] void race(int stream, int slot, std::int64_t version, const char* who) const;
   void push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t a = 0, std::int64_t b = 0,
             std::int64_t c = 0);
   void wake(int stream, int queue, std::int64_t time);

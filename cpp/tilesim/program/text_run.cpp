@@ -17,6 +17,7 @@ TextRun::TextRun(const CompiledProgram& program, const TextOptions& options) : p
     for (std::int64_t context = 0; context < source.contexts; ++context) {
       auto stream = std::make_unique<Stream>(program, core, context, this);
       stream->id = streams_.size();
+      stream->cursor.poll_with(cancel());
       for (const CompiledSlot& slot : program.slots) {
         stream->rings.emplace_back().buffers.resize(at(slot.depth));
       }
@@ -63,7 +64,12 @@ void TextRun::run() {
 }
 
 bool TextRun::step(Stream& stream, bool counters) {
-  if ((++statements_ & 0x3FF) == 0 && options_.execute && options_.execute->cancel) options_.execute->cancel->poll();
+  ++statements_;
+  if (CancelToken* token = cancel()) {
+    // A tile compute may take milliseconds; the others are too short to ask the clock each time.
+    const bool computed = stream.op.instruction && stream.op.opcode >= Opcode::mma;
+    if (computed || (statements_ & 0x3FF) == 0) token->poll();
+  }
   walking_ = &stream;
   try {
     if (!stream.held) {

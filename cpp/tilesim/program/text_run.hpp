@@ -57,6 +57,7 @@ class TextRun final : public CompiledExpr::TensorReader {
   };
 
   std::int64_t read(int tensor, const std::int64_t* index, int rank) const override;
+  CancelToken* cancel() const { return options_.execute ? options_.execute->cancel : nullptr; }
   bool step(Stream& stream, bool counters);
   bool perform_one(Stream& stream, bool counters);
   bool begin_scope(Stream& stream);
