@@ -259,7 +259,8 @@ def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
         a, b = np.asarray(tiled[name], dtype=np.float64), np.asarray(expected, dtype=np.float64)
         scale = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0)) or 1.0
         same = np.isnan(a) & np.isnan(b) | (a == b)
-        error = float(np.max(np.where(same, 0.0, np.abs(a - b)), initial=0.0)) / scale
+        with np.errstate(invalid="ignore"):  # equal infinities
+            error = float(np.max(np.where(same, 0.0, np.abs(a - b)), initial=0.0)) / scale
         narrow = expected.dtype.itemsize < 4 or program.machine.core.multiply is not None
         bound = 0.0 if integer else 2e-2 if narrow else 2e-4
         rows.append({"output": name, "error": error, "bound": bound, "ok": bool(error <= bound)})

@@ -1,6 +1,7 @@
 #include "tilesim/compile/placement.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -55,11 +56,28 @@ bool read_beyond_edges(const GraphFunction& function, const Uses& uses, ValueId 
   return false;
 }
 
+/// An output may be a view of what a kernel computes, but of neither an input nor another output: those have bytes of
+/// their own, and are copied.
+struct Owners {
+  std::set<ValueId> claimed;
+  bool own_bytes(const GraphFunction& function, const Uses& uses, const Views& views, ValueId value) {
+    while (true) {
+      const int producer = uses.producer[index(value)];
+      if (producer < 0 || uses.is_output[index(value)]) return false;
+      const Op& op = function.ops[index(producer)];
+      if (op.kind == Kind::constant || op.kind == Kind::call) return false;
+      if (!views.view[index(producer)]) return claimed.insert(value).second;
+      value = op.operands[0];
+    }
+  }
+};
+
 }  // namespace
 
 Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) {
   Views views{std::vector<bool>(function.ops.size(), false), std::vector<bool>(function.ops.size(), false),
               std::vector<bool>(function.values.size(), true)};
+  Owners owners;
   const auto formal = [&](ValueId value) { return !is_main && uses.producer[index(value)] < 0; };
   for (std::size_t i = 0; i < function.ops.size(); ++i) {
     const Op& op = function.ops[i];
@@ -72,15 +90,17 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
                           function.ops[index(producer)].kind != Kind::call;
     const Shape& from = function.value(x).type.shape;
     const Shape& to = function.value(y).type.shape;
+    const bool renames = views.identity[index(x)] && !formal(x) &&
+                         (!output || (is_main && owners.own_bytes(function, uses, views, x)));
     switch (op.kind) {
       case Kind::reshape:
-        if (views.identity[index(x)] && !formal(x) && (!output || is_main))
+        if (renames)
           views.view[i] = true;
         else if (!output && !read_beyond_edges(function, uses, y) && split_access(from, to))
           views.view[i] = true, views.identity[index(y)] = false;
         break;
       case Kind::bitcast:
-        views.view[i] = views.identity[index(x)] && !formal(x) && (!output || is_main) && from == to;
+        views.view[i] = renames && from == to;
         break;
       case Kind::transpose:
         if (computed && uses.consumers[index(x)].size() == 1 && !uses.is_output[index(x)]) {

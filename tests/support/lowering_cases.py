@@ -185,6 +185,24 @@ CASES: dict[str, Build] = {
     "convert": single("convert", [[31, 45]], dtype="i32"),
     "bitcast": single("bitcast", [[31, 45]], dtype="i32"),
     "dynamic_slice": single("dynamic_slice", [[31, 45], ([], "i32"), ([], "i32")], sizes=[20, 45]),
+    "dynamic_slice of a computed start": lambda: graph_of(
+        lambda b: b.op(
+            "dynamic_slice",
+            b.input("x", [31, 45]),
+            b.op("reduce", b.input("z", [12]), dims=[0], combiner="argmax", dtype="i32"),
+            b.op("reduce", b.input("u", [60]), dims=[0], combiner="argmin", dtype="i32"),
+            sizes=[20, 25],
+        )
+    ),
+    "dynamic_update at a computed start": lambda: graph_of(
+        lambda b: b.op(
+            "dynamic_update",
+            b.input("x", [31, 45]),
+            b.input("w", [20, 25]),
+            b.op("reduce", b.input("z", [12]), dims=[0], combiner="argmax", dtype="i32"),
+            b.op("reduce", b.input("u", [60]), dims=[0], combiner="argmin", dtype="i32"),
+        )
+    ),
     "dynamic_update": single("dynamic_update", [[31, 45], [20, 9], ([], "i32"), ([], "i32")]),
     "transpose of a constant shape": single("reshape", [[12, 35]], shape=[14, 30]),
     # products
