@@ -24,8 +24,7 @@ double tile_count(const Problem& problem, const Nest& nest) {
   return count;
 }
 
-/// Estimated cycles: the longer of array and memory, plus the first load and last store that nothing overlaps.
-double estimate(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& closed_form) {
+Descriptor array_compute(const Problem& problem, const Nest& nest, const Machine& machine) {
   Descriptor descriptor;
   descriptor.kind = ComputeKind::mma;
   descriptor.dtype = problem.dtypes[0];
@@ -42,6 +41,26 @@ double estimate(const Problem& problem, const Nest& nest, const Machine& machine
   descriptor.k = product(problem, inner, nest);
   descriptor.k_outer =
       std::max<std::int64_t>(1, product(problem, problem.k_dims, nest) / std::max<std::int64_t>(1, descriptor.k));
+  return descriptor;
+}
+
+/// A multiplication and an addition per element of the whole domain.
+Descriptor vector_compute(const Problem& problem, const Nest& nest, const Machine& machine) {
+  Descriptor descriptor;
+  descriptor.kind = ComputeKind::vector;
+  descriptor.dtype = problem.dtypes[0];
+  descriptor.elements = 1;
+  for (const auto* dims : {&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims})
+    descriptor.elements *= product(problem, *dims, nest);
+  const int lane = lane_dim(problem, nest, machine);
+  if (lane >= 0) descriptor.lane_extent = product(problem, {lane}, nest);
+  descriptor.functions = {1, 1, 0, 0};
+  return descriptor;
+}
+
+double estimate(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& closed_form) {
+  const Descriptor descriptor =
+      problem.on_vector ? vector_compute(problem, nest, machine) : array_compute(problem, nest, machine);
   const double busy = static_cast<double>(closed_form.latency(descriptor, {}).busy) * tile_count(problem, nest);
   const Traffic moved = traffic(problem, nest);
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
@@ -102,6 +121,38 @@ Nest smallest(const Problem& problem, const Machine& machine) {
 }
 
 }  // namespace
+
+double estimated_cycles(const Problem& problem, const Nest& nest, const Machine& machine) {
+  ClosedForm closed_form(machine);
+  if (!problem.on_vector) {
+    const auto rate = machine.core.array.rates.find(problem.dtypes[0]);
+    if (rate == machine.core.array.rates.end() || rate->second <= 0) return std::numeric_limits<double>::infinity();
+  }
+  return estimate(problem, nest, machine, closed_form);
+}
+
+int lane_dim(const Problem& problem, const Nest& nest, const Machine& machine) {
+  const std::int64_t lanes = machine.core.vector.lanes;
+  const auto strided = [&](int dim) {
+    for (const AxisAccess& axis : problem.domain.operands[0].axes)
+      for (const AxisAccess::Term& term : axis.terms)
+        if (term.dim == dim && term.coefficient != 1) return true;
+    return false;
+  };
+  int best = -1;
+  double waste = std::numeric_limits<double>::infinity();
+  for (const auto* dims : {&problem.batch_dims, &problem.n_dims, &problem.m_dims})
+    for (int dim : *dims) {
+      const std::int64_t extent = product(problem, {dim}, nest);
+      const double own = static_cast<double>(round_up(extent, lanes)) / static_cast<double>(extent) +
+                         (strided(dim) ? static_cast<double>(lanes) : 0);
+      if (own < waste) {
+        waste = own;
+        best = dim;
+      }
+    }
+  return best;
+}
 
 Nest heuristic(const Problem& problem, const Machine& machine) {
   ClosedForm closed_form(machine);
