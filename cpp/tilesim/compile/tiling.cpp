@@ -58,6 +58,42 @@ bool choose_tiles(TileChoice& choice, const Machine& machine) {
   return true;
 }
 
+std::int64_t TiledSpace::trips(std::size_t axis) const {
+  return tiles[axis] >= space[axis] ? 1 : ceil_div(space[axis], tiles[axis]);
+}
+
+TiledSpace tiled_space(const Shape& space, const Shape& tiles, const std::string& stem) {
+  TiledSpace result{space, tiles, stem, {}, {}};
+  for (std::size_t axis = 0; axis < space.size(); ++axis) {
+    const bool whole = tiles[axis] >= space[axis];
+    result.start.push_back(whole ? Expr(0) : Expr::symbol(stem + std::to_string(axis)) * Expr(tiles[axis]));
+    result.extent.push_back(whole || space[axis] % tiles[axis] == 0
+                                ? Expr(std::min(space[axis], tiles[axis]))
+                                : min(Expr(tiles[axis]), Expr(space[axis]) - result.start.back()));
+  }
+  return result;
+}
+
+program::Block wrap_loops(const TiledSpace& t, program::Block body, std::size_t skip) {
+  for (std::size_t axis = t.space.size(); axis-- > 0;) {
+    if (axis == skip || t.trips(axis) == 1) continue;
+    program::Block inner = std::move(body);
+    body.clear();
+    body.push_back(loop(t.stem + std::to_string(axis), Expr(t.trips(axis)), std::move(inner)));
+  }
+  return body;
+}
+
+program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer) {
+  program::Slot slot;
+  slot.name = name;
+  slot.dtype = dtype;
+  slot.elements = std::max<std::int64_t>(1, elements);
+  slot.depth = 2;
+  slot.consumers = {consumer};
+  return slot;
+}
+
 program::Scope named_scope(const Context& context, const Kernel& kernel) {
   program::Scope scope;
   scope.kernel = kernel.name;

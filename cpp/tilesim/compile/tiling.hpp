@@ -1,6 +1,8 @@
 // Tile sizes of vector and movement kernels, and parts that their lowerings share.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tilesim/compile/plan.hpp"
@@ -26,6 +28,19 @@ bool choose_tiles(TileChoice& choice, const Machine& machine);
 
 /// An empty scope with the kernel's name, operations, launch cost and barrier.
 program::Scope named_scope(const Context& context, const Kernel& kernel);
+
+/// A tiled iteration space: start and extent of the current tile of each axis, loops named `stem` and the axis.
+struct TiledSpace {
+  Shape space, tiles;
+  std::string stem;
+  std::vector<Expr> start, extent;
+  std::int64_t trips(std::size_t axis) const;
+};
+TiledSpace tiled_space(const Shape& space, const Shape& tiles, const std::string& stem);
+/// The loops of the axes that are cut, axis 0 outermost; `skip`: an axis that has its loop already.
+program::Block wrap_loops(const TiledSpace& t, program::Block body, std::size_t skip = SIZE_MAX);
+/// A ring of two buffers.
+program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer);
 
 program::Scope lower_cumulative(Context& context, const Kernel& kernel);
 program::Scope lower_window(Context& context, const Kernel& kernel);
