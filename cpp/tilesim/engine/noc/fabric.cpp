@@ -29,7 +29,6 @@ void Fabric::lay_out(const Topology& net) {
     for (std::uint16_t p = 0; p < ins; ++p) {
       InputPort in;
       in.first_output = first_output.back();
-      in.first_input_vc = first_input.back() * vcs_;
       in.first_hop = static_cast<std::uint32_t>(r * net.nodes.size());
       in.outputs = outs, in.number = p;
       in.input_vcs = static_cast<std::uint16_t>(ins * vcs_);
@@ -39,7 +38,6 @@ void Fabric::lay_out(const Topology& net) {
       OutputPort out;
       out.free = full;
       out.inputs = ins, out.number = p;
-      out.output_vcs = static_cast<std::uint16_t>(outs * vcs_);
       outputs_.push_back(out);
     }
   }
@@ -63,15 +61,14 @@ void Fabric::lay_out_links(const Topology& net, const std::vector<std::uint32_t>
     in.credit_delay = static_cast<std::uint16_t>(link.latency + 1 + credit);
     link_output_.push_back(at(first_output, link.from, link.output));
   }
-  const auto node_sink = static_cast<std::uint32_t>(inputs_.size()) * vcs_;
+  node_sink_ = static_cast<std::uint32_t>(inputs_.size()) * vcs_;
+  const int to_node = spec_.switch_cycles + net.node_latency + 1, back = net.node_latency + 1 + credit;
+  // At most one flit leaves per cycle, so a buffer as deep as its credits' way round never fills.
+  sink_credit_delay_ = spec_.buffer_flits < to_node + back ? static_cast<std::uint32_t>(to_node + back) : 0;
   for (const Topology::Node& node : net.nodes) {
     OutputPort& out = outputs_[at(first_output, node.router, node.output)];
-    out.ejects = 1;
-    out.downstream = node_sink;
-    out.delay = static_cast<std::uint16_t>(spec_.switch_cycles + net.node_latency + 1);
-    out.credit_delay = static_cast<std::uint16_t>(out.delay + net.node_latency + 1 + credit);
-    // At most one flit leaves per cycle, so a buffer as deep as its credits' way round never fills.
-    out.counts_credits = spec_.buffer_flits < out.credit_delay ? 1 : 0;
+    out.downstream = node_sink_;
+    out.delay = static_cast<std::uint16_t>(to_node);
     InputPort& in = inputs_[at(first_input, node.router, node.input)];
     in.upstream = static_cast<std::uint32_t>(outputs_.size()) * vcs_;
     in.credit_delay = static_cast<std::uint16_t>(net.node_latency + 1);
@@ -83,21 +80,30 @@ void Fabric::lay_out_links(const Topology& net, const std::vector<std::uint32_t>
 }
 
 void Fabric::lay_out_lists(const Topology& net) {
-  std::size_t longest = 0;
-  for (const OutputPort& out : outputs_) longest = std::max<std::size_t>({longest, out.delay, out.credit_delay});
+  std::size_t longest = sink_credit_delay_;
+  for (const OutputPort& out : outputs_) longest = std::max<std::size_t>(longest, out.delay);
   for (const InputPort& in : inputs_) longest = std::max<std::size_t>(longest, in.credit_delay);
   arrivals_.resize(longest + 1, inputs_.size());
   credits_.resize(longest + 1, outputs_.size());
   ejections_.resize(longest + 1, net.nodes.size());
   const std::size_t channels = inputs_.size() * vcs_;
-  input_vcs_.resize(channels + vcs_);
-  for (std::size_t i = 0; i < channels; ++i) input_vcs_[i].input = static_cast<std::uint32_t>(i / vcs_);
+  input_vcs_.resize(channels);
+  for (std::size_t i = 0; i < channels; ++i) {
+    input_vcs_[i].input = static_cast<std::uint32_t>(i / vcs_);
+    input_vcs_[i].vc = static_cast<std::uint16_t>(i % vcs_);
+    input_vcs_[i].number = static_cast<std::uint16_t>(inputs_[i / vcs_].number * vcs_ + i % vcs_);
+  }
   OutputVc empty;
   empty.credits = static_cast<std::uint16_t>(spec_.buffer_flits);
   output_vcs_.assign(outputs_.size() * vcs_, empty);
   queue_size_ = std::bit_ceil(static_cast<std::uint32_t>(spec_.buffer_flits));
-  queue_mask_ = queue_size_ - 1;
-  packets_.resize(input_vcs_.size() * queue_size_);
+  packets_.resize(channels * queue_size_);
+  parked_.assign(channels, none);
+  constexpr std::uint64_t nothing = ~std::uint64_t{0};
+  best_input_.assign(outputs_.size(), nothing);
+  best_requester_.assign(output_vcs_.size(), nothing);
+  best_output_.assign(inputs_.size(), nothing);
+  best_vc_.assign(inputs_.size(), nothing);
   for (WorkList* list : {&heads_, &next_heads_, &waiting_, &next_waiting_, &ready_, &next_ready_, &clean_, &contested_})
     *list = WorkList(channels);
   is_sending_.assign(net.nodes.size(), 0);
@@ -107,18 +113,30 @@ void Fabric::lay_out_lists(const Topology& net) {
   streams_.assign(net.nodes.size() * spec_.classes.size(), stream);
 }
 
+namespace {
+
+[[noreturn]] void fail(const char* what, std::int64_t value, const std::string& allowed) {
+  throw UserError({what, "packet", std::to_string(value), allowed, {}});
+}
+
+}  // namespace
+
+void Fabric::refuse(const Packet& packet, std::int64_t cycle) const {
+  const std::size_t nodes = topology_.nodes.size();
+  const std::string numbers = "0 ... " + std::to_string(nodes - 1);
+  if (packet.source >= nodes) fail("there is no such source node", packet.source, numbers);
+  if (packet.destination >= nodes) fail("there is no such destination node", packet.destination, numbers);
+  if (packet.flits < 1 || packet.flits > 65535) fail("flits of a packet out of range", packet.flits, "1 ... 65535");
+  if (packet.message_class >= spec_.classes.size())
+    fail("there is no such message class", packet.message_class, "0 ... " + std::to_string(spec_.classes.size() - 1));
+  fail("the packet's cycle is in the past", cycle, "at least " + std::to_string(now_));
+}
+
 void Fabric::inject(const Packet& packet, std::int64_t cycle) {
   const std::size_t nodes = topology_.nodes.size();
-  const auto refuse = [](const char* what, std::int64_t value, const std::string& allowed) {
-    throw UserError({what, "packet", std::to_string(value), allowed, {}});
-  };
-  const std::string numbers = "0 ... " + std::to_string(nodes - 1);
-  if (packet.source >= nodes) refuse("there is no such source node", packet.source, numbers);
-  if (packet.destination >= nodes) refuse("there is no such destination node", packet.destination, numbers);
-  if (packet.flits < 1 || packet.flits > 65535) refuse("flits of a packet out of range", packet.flits, "1 ... 65535");
-  if (packet.message_class >= spec_.classes.size())
-    refuse("there is no such message class", packet.message_class, "0 ... " + std::to_string(spec_.classes.size() - 1));
-  if (cycle < now_) refuse("the packet's cycle is in the past", cycle, "at least " + std::to_string(now_));
+  if (packet.source >= nodes || packet.destination >= nodes || packet.flits - 1 >= 65535 ||
+      packet.message_class >= spec_.classes.size() || cycle < now_)
+    refuse(packet, cycle);
   if (cycle == now_) {
     enqueue(packet);
   } else {
@@ -155,6 +173,7 @@ void Fabric::start_packet(std::uint32_t node, std::size_t message_class) {
   live.flits = live.left = static_cast<std::uint16_t>(queued.flits);
   live.hops = 0;
   live.message_class = static_cast<std::uint16_t>(message_class);
+  live.first_mask = static_cast<std::uint32_t>(message_class * vc_groups);
   times_[stream.slot] = {queued.created, now_, now_, queued.tag, node};
   --queued_, ++live_;
 }

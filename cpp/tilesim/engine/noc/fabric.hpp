@@ -6,6 +6,7 @@
 // injection links) follow those of the routers, and one block of input VCs at the end stands for all nodes.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <queue>
@@ -16,36 +17,38 @@
 
 namespace tilesim::engine::noc {
 
-/// A list that is filled to at most its capacity and read in one go; `count` may be bumped by a condition after a
-/// write.
+/// A list that is filled to at most its capacity and read in one go. An entry is written always and counted by a
+/// condition, which costs less than a branch that data would mispredict.
 struct WorkList {
   std::vector<std::uint32_t> items;
   std::uint32_t count = 0;
   explicit WorkList(std::size_t capacity = 0) : items(capacity + 1) {}
-  void push_if(std::uint32_t item, bool condition) {
-    items[count] = item;
-    count += condition;
-  }
 };
 
-/// WorkLists by cycle of the near future.
-struct Ring {
-  std::vector<std::uint32_t> items, counts;
-  std::uint32_t capacity = 0, mask = 0;
+/// Lists by cycle of the near future.
+class Ring {
+ public:
+  struct Slot { std::uint32_t *begin = nullptr, *end = nullptr; };
   void resize(std::size_t cycles, std::size_t entries) {
-    std::size_t size = 1;
-    while (size < cycles) size *= 2;
-    mask = static_cast<std::uint32_t>(size - 1);
-    capacity = static_cast<std::uint32_t>(entries + 1);
-    counts.assign(size, 0);
-    items.assign(size * capacity, 0);
+    slots_.resize(std::bit_ceil(cycles));
+    items_.assign(slots_.size() * (entries + 1), 0);
+    for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].begin = slots_[i].end = items_.data() + i * (entries + 1);
   }
-  void push_if(std::uint32_t cycle, std::uint32_t item, bool condition) {
-    const std::uint32_t slot = cycle & mask;
-    items[slot * capacity + counts[slot]] = item;
-    counts[slot] += condition;
-  }
+  Slot& at(std::uint32_t cycle) { return slots_[cycle & (slots_.size() - 1)]; }
+  void push(std::uint32_t cycle, std::uint32_t item) { *at(cycle).end++ = item; }
+  bool used(std::uint32_t cycle) { return at(cycle).end != at(cycle).begin; }
+  std::size_t cycles() const { return slots_.size(); }
+
+ private:
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> items_;
 };
+
+/// First set bit at or after `from` <= 32, going round; `bits` is not 0.
+inline std::uint32_t next_bit(std::uint32_t bits, std::uint32_t from) {
+  const std::uint32_t above = bits & static_cast<std::uint32_t>(~std::uint64_t{0} << from);
+  return static_cast<std::uint32_t>(std::countr_zero(above != 0 ? above : bits));
+}
 
 class Fabric final : public Network {
  public:
@@ -67,6 +70,7 @@ class Fabric final : public Network {
   static constexpr std::uint32_t none = 0xffffffff;
   enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, its head has not left
 
+  // Round-robin pointers hold the last winner + 1, which may be one beyond the last number: that is the same as 0.
   struct InputVc {
     std::uint16_t occupancy = 0;       ///< flits in the buffer
     std::uint16_t remaining = 0;       ///< flits of the first packet that have not left
@@ -77,43 +81,38 @@ class Fabric final : public Network {
     std::uint16_t pointer = 0;         ///< over the router's output VCs
     State state = idle_vc;
     std::uint32_t input = 0;   ///< port
-    std::uint32_t parked = 0;  ///< next in the list of an output whose VCs are taken
+    std::uint16_t vc = 0;      ///< of the port
+    std::uint16_t number = 0;  ///< among the router's input VCs
   };
   struct InputPort {
-    std::uint32_t upstream = 0;        ///< first output VC of the link's other end
-    std::uint32_t first_output = 0;    ///< of the router
-    std::uint32_t first_input_vc = 0;  ///< of the router
-    std::uint32_t first_hop = 0;       ///< of the router in the routing table
+    std::uint32_t upstream = 0;      ///< first output VC of the link's other end
+    std::uint32_t first_output = 0;  ///< of the router
+    std::uint32_t first_hop = 0;     ///< of the router in the routing table
+    std::uint16_t requests = 0;      ///< for the switch, in this cycle
+    std::uint16_t number = 0;        ///< in the router
     std::uint16_t output_pointer = 0, vc_pointer = 0;
-    std::uint16_t outputs = 0, number = 0;  ///< outputs of the router; this port's number there
     std::uint16_t credit_delay = 0;
-    std::uint16_t input_vcs = 0;  ///< of the router
-    std::uint32_t requests = 0;   ///< for the switch, in this cycle
-    std::uint64_t best = ~std::uint64_t{0}, best_vc = ~std::uint64_t{0};
+    std::uint16_t outputs = 0, input_vcs = 0;  ///< of the router
   };
   struct OutputPort {
-    std::uint32_t free = 0;        ///< VCs that no unfinished packet owns
-    std::uint32_t downstream = 0;  ///< first input VC of the link's other end
-    std::uint32_t parked = none;
-    std::uint16_t input_pointer = 0, inputs = 0, number = 0, delay = 0;
-    std::uint32_t vc_requests = 0, switch_requests = 0;  ///< in this cycle
-    std::uint16_t ejects = 0;                            ///< leads to a node
-    std::uint16_t counts_credits = 1;                    ///< 0: its buffer is never full
-    std::uint16_t credit_delay = 0;                      ///< of a node's buffer
-    std::uint16_t output_vcs = 0;                        ///< of the router
+    std::uint32_t free = 0;                ///< VCs that no unfinished packet owns
+    std::uint32_t downstream = 0;          ///< first input VC of the link's other end; node_sink_ for a node
+    std::uint32_t parked = none;           ///< input VCs that wait until a VC of this port becomes free
+    std::uint16_t number = 0, inputs = 0;  ///< in the router; of the router
+    std::uint16_t input_pointer = 0, delay = 0;
+    std::uint16_t vc_requests = 0, switch_requests = 0;  ///< in this cycle
     std::int64_t flits = 0;
-    std::uint64_t best = ~std::uint64_t{0};
   };
   struct OutputVc {
     std::uint32_t owner = 0;
     std::uint16_t credits = 0, pointer = 0;  ///< pointer over the router's input VCs
-    std::uint64_t best = ~std::uint64_t{0};
   };
   /// What routers read of a packet.
   struct Live {
     std::uint32_t destination = 0, code = 0;
     std::uint16_t flits = 0, left = 0;  ///< left: not delivered
     std::uint16_t hops = 0, message_class = 0;
+    std::uint32_t first_mask = 0;  ///< of the class
   };
   struct Times {
     std::int64_t created = 0, started = 0, sent = 0;
@@ -132,6 +131,7 @@ class Fabric final : public Network {
     std::uint32_t slot = none;  ///< the packet being sent
     std::uint32_t vc = none;    ///< that it uses
     std::uint32_t last_vc = 0, left = 0;
+    bool waits() const { return first != queue.size(); }
   };
   struct Later {
     std::int64_t cycle = 0;
@@ -146,6 +146,7 @@ class Fabric final : public Network {
   void lay_out_links(const Topology& topology, const std::vector<std::uint32_t>& first_input,
                      const std::vector<std::uint32_t>& first_output);
   void lay_out_lists(const Topology& topology);
+  [[noreturn]] void refuse(const Packet& packet, std::int64_t cycle) const;
   void enqueue(const Packet& packet);
   void cycle();
   void skip(std::int64_t until);
@@ -157,24 +158,30 @@ class Fabric final : public Network {
   bool send_flit(std::uint32_t node, std::size_t message_class);
   void start_packet(std::uint32_t node, std::size_t message_class);
   void wake_node(std::uint32_t node);
-  void route_heads();
+  void first_credit(std::uint32_t output_vc);
+  void route(std::uint32_t input_vc);
   void allocate_vcs();
+  void allocate_vc(std::uint32_t input_vc);
   void allocate_contested_vcs();
-  void give_vc(std::uint32_t input_vc, std::uint32_t vc);
-  void park(std::uint32_t input_vc);
+  void give_vc(std::uint32_t input_vc, std::uint32_t usable);
   void allocate_switch();
   void allocate_contested_switch();
   void pass(std::uint32_t input_vc);
+  void wake_parked(OutputPort& out);
 
   Topology topology_;
   RouterSpec spec_;
   Random random_;
   std::int64_t now_ = 0;
-  std::uint32_t vcs_ = 0, node_outputs_ = 0, queue_mask_ = 0, queue_size_ = 0;
+  std::uint32_t vcs_ = 0, node_outputs_ = 0, node_sink_ = 0, queue_size_ = 0;
+  std::uint32_t sink_credit_delay_ = 0;  ///< of a node's buffer; 0: it never fills
   std::vector<InputVc> input_vcs_;
   std::vector<InputPort> inputs_;
   std::vector<OutputPort> outputs_;
   std::vector<OutputVc> output_vcs_;
+  std::vector<std::uint32_t> parked_;  ///< next in an output's list, per input VC
+  /// The best offer so far in an allocation: distance from the pointer, then who; all ones between allocations.
+  std::vector<std::uint64_t> best_input_, best_vc_, best_output_, best_requester_;
   std::vector<std::uint32_t> packets_;  ///< rings of packet slots, per input VC
   std::vector<std::uint32_t> masks_;    ///< class x group
   std::vector<std::uint32_t> link_output_;
