@@ -15,15 +15,8 @@ from .validate import _statistics
 __all__ = ["lines", "noc"]
 
 _LOAD = "offered_flits_per_node_per_cycle"
-_COLUMNS = (
-    "network",
-    "traffic",
-    "packet_flits",
-    _LOAD,
-    "packet_latency_cycles",
-    "accepted_flits_per_node_per_cycle",
-    "state",
-)
+_LATENCY, _ACCEPTED = "packet_latency_cycles", "accepted_flits_per_node_per_cycle"
+_COLUMNS = ("network", "traffic", "packet_flits", _LOAD, _LATENCY, _ACCEPTED, "state")
 _PREDICTED = ("latency", "network_latency", "accepted", "hops", "state", "saturation")
 _NEAR = 0.9  # of the saturation throughput: beyond it, runs of the reference itself differ by tens of percent
 
