@@ -63,7 +63,10 @@ class InterruptibleSession {
 
 }  // namespace
 
+void init_noc(py::module_& module);  // noc.cpp
+
 void init_engine(py::module_& module) {
+  init_noc(module);
   module.def("simulate", &simulate_program, py::arg("program"), py::arg("machine"), py::arg("memory") = py::none(),
              py::arg("timeline") = false, py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0,
              py::arg("extra_statistic") = false, "Runs a program in simulated time.");

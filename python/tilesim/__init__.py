@@ -1,6 +1,6 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
-from . import models, workloads
+from . import models, network, workloads
 from ._core import __version__
 from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
 from .errors import Error, InternalError, Unsupported, UserError
@@ -24,6 +24,7 @@ __all__ = [
     "estimate",
     "execute",
     "models",
+    "network",
     "reference",
     "run",
     "simulate",

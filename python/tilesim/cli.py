@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, models
+from . import __version__, models, validate_noc
 from . import validate as validation
 from ._core import Error
 from .api import Program, compile, simulate, verify
@@ -170,6 +170,22 @@ def validate_tpu_v3(
         f"{report['n']} rows: mean {report['mean_abs_error']:.1%}, median {report['median_abs_error']:.1%}, "
         f"worst {report['max_abs_error']:.1%}; {report['n_unsupported']} not simulated"
     )
+
+
+@validate_app.command("noc")
+def validate_noc_(
+    cases: Annotated[str, typer.Option(help="CSV: network, traffic, packet_flits, offered load, latency, state.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per row.")] = 1,
+    json_: Annotated[
+        str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
+    ] = None,
+) -> None:
+    """Compare with measured latencies and accepted loads of on-chip networks."""
+    report = validate_noc.noc(cases, seeds)
+    if json_:
+        _write(report, json_)
+    if json_ != "-":
+        typer.echo("\n".join(validate_noc.lines(report)))
 
 
 @app.command()
