@@ -1,12 +1,15 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
-from . import models, network, workloads
+from . import mapping, models, network, workloads
 from ._core import __version__
 from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
 from .errors import Error, InternalError, Unsupported, UserError
 from .graph import Graph, GraphBuilder
 from .machine import Machine
+from .mapping import MappingTable
 from .result import Result, compare
+from .store import Store
+from .tune import Study, tune
 
 __all__ = [
     "Error",
@@ -14,8 +17,11 @@ __all__ = [
     "GraphBuilder",
     "InternalError",
     "Machine",
+    "MappingTable",
     "Program",
     "Result",
+    "Store",
+    "Study",
     "Unsupported",
     "UserError",
     "__version__",
@@ -23,12 +29,14 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
+    "mapping",
     "models",
     "network",
     "reference",
     "run",
     "simulate",
     "sweep",
+    "tune",
     "verify",
     "workloads",
 ]

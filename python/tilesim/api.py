@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .graph import Graph, user_error
+from .graph import Graph, nearest, user_error
 from .machine import Machine
 from .result import Result, Table
 
@@ -128,10 +128,14 @@ def compile(
 ) -> Program:
     """Lowers a graph to a tile program.
 
+    "heuristic" takes the machine's lowering profile where it has one, else a greedy choice; "cost" searches with the
+    cost model; "tuned" simulates 16 candidates per distinct product (`ts.tune` does so with more say).
+
     Args:
         graph: the workload.
         machine: preset name, file, dict or Machine.
-        mapping: "heuristic", or a dict: operation name to {"tiles", "order", "depths"} (sizes in elements).
+        mapping: "heuristic", "cost", "tuned"; a MappingTable (products without an entry are mapped by the heuristic,
+            see its `report`); or a dict: operation name to {"tiles", "order", "depths", "unit"} (sizes in elements).
         fuse: "all" or "none".
         fallback: "error"; other placements are not built yet.
 
@@ -146,11 +150,32 @@ def compile(
         raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
     if fallback != "error":
         raise user_error("placement on a host is not built yet", value=f"'{fallback}'", allowed="error")
-    if mapping != "heuristic" and not isinstance(mapping, Mapping):
-        raise user_error("unknown mapping", value=repr(mapping), allowed="heuristic, or a dict of nests")
     target = Machine.load(machine)
-    mappings = dict(mapping) if isinstance(mapping, Mapping) else {}
-    return Program(_core.compile(graph.core, target.core, fuse, mappings), graph, target)
+    mappings, rest = _mappings(graph, target, mapping, fuse)
+    return Program(_core.compile(graph.core, target.core, fuse, mappings, rest), graph, target)
+
+
+def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
+    """Nests by operation name, and how other products are mapped."""
+    from .mapping import MappingTable, products
+
+    if mapping == "tuned":
+        from .tune import tune
+
+        mapping = tune(graph, target, 16, fuse=fuse).best
+    if isinstance(mapping, MappingTable):
+        return mapping.nests(products(graph, target, fuse)), "heuristic"
+    if isinstance(mapping, Mapping):
+        return dict(mapping), "heuristic"
+    if mapping in ("heuristic", "cost"):
+        return {}, mapping
+    allowed = ("heuristic", "cost", "tuned")
+    raise user_error(
+        "unknown mapping",
+        value=repr(mapping),
+        allowed=", ".join(allowed) + ", a MappingTable, or a dict of nests",
+        suggestion=nearest(mapping, allowed) if isinstance(mapping, str) else "",
+    )
 
 
 def _inputs(graph: Graph, inputs: Any, seed: int) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, models, validate_noc
+from . import __version__, cli_mapping, models, validate_noc
 from . import validate as validation
 from ._core import Error
 from .api import Program, compile, simulate, verify
@@ -24,6 +24,7 @@ validate_app = typer.Typer(no_args_is_help=True, help="Comparison with measured 
 app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
+cli_mapping.register(app)
 
 
 def _load(model: str, batch: int, context: int | None) -> Graph | Program:

@@ -101,9 +101,16 @@ class Compiler {
     program::Block block;
     for (const Kernel& kernel : kernels) {
       if (options_.cancel) options_.cancel->poll();
+      if (!options_.only.empty() && !is_only(function, kernel)) continue;
       block.push_back(lower_kernel(context, kernel));
     }
     return block;
+  }
+
+  bool is_only(const GraphFunction& function, const Kernel& kernel) const {
+    if (kernel.family == lower::Family::call) return true;
+    return kernel.family == lower::Family::product &&
+           function.ops[static_cast<std::size_t>(kernel.anchor)].name == options_.only;
   }
 
   program::Statement lower_kernel(Context& context, const Kernel& kernel) {

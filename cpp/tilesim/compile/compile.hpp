@@ -14,9 +14,19 @@
 
 namespace tilesim {
 
+/// A product that was lowered: where it is, what was to be mapped, and the nest it got.
+struct ProductChoice {
+  std::string function, operation;
+  mapping::Problem problem;
+  mapping::Nest nest;
+};
+
 struct CompileOptions {
-  std::string fuse = "all";  ///< all | none
-  mapping::Table mappings;   ///< tile sizes by operation name; others by heuristic
+  std::string fuse = "all";                      ///< all | none
+  mapping::Table mappings;                       ///< tile sizes by operation name; others as `mapping` says
+  std::string mapping = "heuristic";             ///< heuristic | cost
+  std::string only;                              ///< lower only the product of this name (and calls): to time it alone
+  std::vector<ProductChoice>* record = nullptr;  ///< gets every product
   CancelToken* cancel = nullptr;
 };
 

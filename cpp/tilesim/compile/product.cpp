@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/space.hpp"
 
 namespace tilesim::lower {
 
@@ -91,6 +92,15 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
   const bool converts = kernel.ops.size() > 1 || result.dtype != problem.dtypes[2] || op.operands.size() > 2;
   for (ValueId output : kernel.outputs) extra += converts ? 2 * host_bytes(context.value(output).type.dtype) : 0;
   problem.extra_bytes_per_result_element = extra;
+  for (int index : kernel.ops) {
+    const Op& fused = context.function.ops[static_cast<std::size_t>(index)];
+    problem.kernel += (problem.kernel.empty() ? "" : "+") + std::string(info(fused.kind).name);
+    if (fused.kind == Kind::elementwise) problem.kernel += ":" + fused.attributes.text("function");
+  }
+  for (ValueId input : kernel.inputs) problem.kernel += " " + tilesim::to_string(context.value(input).type);
+  if (converts)
+    problem.epilogue_functions = static_cast<std::int64_t>(kernel.ops.size()) - (kernel.ops.size() > 1 ? 1 : 0) +
+                                 (op.operands.size() > 2 ? 1 : 0);
   problem.extra_bytes +=
       64 * static_cast<std::int64_t>(2 * kernel.outputs.size() + 2);  // slots start at multiples of 64
   return problem;
@@ -99,6 +109,7 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
 namespace {
 
 mapping::Nest array_nest(const Context& context, const mapping::Problem& problem, bool convolution) {
+  if (context.options.mapping == "cost") return mapping::search(problem, context.machine).best[0].nest;
   if (auto nest = profile_nest(context.machine, problem, convolution)) return *nest;
   return mapping::heuristic(problem, context.machine);
 }
@@ -111,6 +122,15 @@ mapping::Nest array_nest(const Context& context, const mapping::Problem& problem
                      std::string(name(dtype)), join(allowed), "convert the operands first"});
 }
 
+bool multiplies(const Machine& machine, DType dtype) {
+  const auto rate = machine.core.array.rates.find(dtype);
+  return rate != machine.core.array.rates.end() && rate->second > 0;
+}
+
+void require_array(const Context& context, const Op& op, DType dtype) {
+  if (!multiplies(context.machine, dtype)) refuse_dtype(context, op, dtype);
+}
+
 }  // namespace
 
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem) {
@@ -118,20 +138,21 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping
   if (context.machine.core.array.count == 0)
     throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
   if (const auto given = context.options.mappings.find(op.name); given != context.options.mappings.end()) {
+    problem.on_vector = given->second.on_vector;
     const mapping::Legality verdict = mapping::legal(problem, given->second, context.machine);
     if (!verdict.legal)
       throw UserError({"the mapping given for this operation is not legal: " + verdict.reason, op.name, {}, {}, {}});
+    if (!problem.on_vector) require_array(context, op, problem.dtypes[0]);
     return given->second;
   }
-  const auto& rates = context.machine.core.array.rates;
-  const auto rate = rates.find(problem.dtypes[0]);
-  const bool on_array = rate != rates.end() && rate->second > 0;
+  const bool on_array = multiplies(context.machine, problem.dtypes[0]);
   const bool grouped = op.kind == Kind::convolution && !problem.batch_dims.empty();
-  if (!on_array && !grouped) refuse_dtype(context, op, problem.dtypes[0]);
+  if (!grouped) require_array(context, op, problem.dtypes[0]);
   if (!grouped) return array_nest(context, problem, op.kind == Kind::convolution);
   mapping::Problem other = problem;
   other.on_vector = true;
-  const mapping::Nest nest = mapping::heuristic(other, context.machine);
+  const mapping::Nest nest = context.options.mapping == "cost" ? mapping::search(other, context.machine).best[0].nest
+                                                               : mapping::heuristic(other, context.machine);
   if (on_array) {
     const mapping::Nest alternative = array_nest(context, problem, true);
     if (mapping::estimated_cycles(problem, alternative, context.machine) <=
@@ -312,7 +333,8 @@ void ProductLowering::make_accumulator() {
   direct_ = kernel_.outputs.size() == 1 && kernel_.outputs[0] == anchor_.results[0] && anchor_.operands.size() < 3 &&
             stored == problem_.dtypes[2];
   add_slot("c", problem_.dtypes[2], element_count(extents), nest_.depths[2],
-           context_.machine.core.scratchpad.accumulator_bytes > 0 && !problem_.on_vector, {direct_ ? "store0" : "vector"});
+           context_.machine.core.scratchpad.accumulator_bytes > 0 && !problem_.on_vector,
+           {direct_ ? "store0" : "vector"});
 }
 
 void ProductLowering::make_epilogue() {
@@ -448,6 +470,10 @@ program::Scope ProductLowering::lower() {
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
   keep_reduced_columns_whole();
+  if (context_.options.record) {
+    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_});
+    context_.options.record->back().nest.on_vector = problem_.on_vector;
+  }
   choose_split();
   for (int i = 0; i < 2; ++i) make_operand(i);
   make_accumulator();

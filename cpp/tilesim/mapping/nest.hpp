@@ -19,6 +19,7 @@ struct Nest {
   std::vector<std::int64_t> tiles;
   std::vector<int> order;  ///< dims, outer to inner
   std::vector<std::int64_t> depths;
+  bool on_vector = false;  ///< computed by the vector unit instead of the array
   friend bool operator==(const Nest&, const Nest&) = default;
 };
 
@@ -31,9 +32,11 @@ struct Problem {
   std::vector<Shape> shapes;                     ///< of the tensors; operands then result
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
-  bool on_vector = false;  ///< multiplied and summed on the vector unit instead of the array
-  std::int64_t extra_bytes = 0;                     ///< further scratchpad: operands that broadcast
+  std::string kernel;            ///< kinds of the operations fused with it, in order: two problems may differ only here
+  bool on_vector = false;        ///< multiplied and summed on the vector unit instead of the array
+  std::int64_t extra_bytes = 0;  ///< further scratchpad: operands that broadcast
   std::int64_t extra_bytes_per_result_element = 0;  ///< scratchpad for epilogue operands and the converted result
+  std::int64_t epilogue_functions = 0;  ///< vector functions per result element; 0: stored straight from the sums
 };
 
 struct Legality {

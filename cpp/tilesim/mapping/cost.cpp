@@ -1,0 +1,406 @@
+#include "tilesim/mapping/cost.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <numeric>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::mapping {
+
+std::size_t CostModel::Hash::operator()(const Extents& key) const {
+  std::size_t hash = 14695981039346656037ULL;
+  for (std::int64_t part : key) hash = (hash ^ static_cast<std::size_t>(part)) * 1099511628211ULL;
+  return hash ^ hash >> 29;
+}
+
+CostModel::CostModel(const Problem& problem, const Machine& machine)
+    : problem_(problem), machine_(machine), latency_(machine_) {
+  require(problem.domain.extents.size() <= 20, "a product has too many dims");
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    for (const AxisAccess& axis : access(operand).axes)
+      for (const AxisAccess::Term& term : axis.terms) own_[operand] |= 1U << term.dim;
+    const Shape& shape = problem_.shapes[operand];
+    std::vector<int> order = problem_.minor_to_major[operand];
+    if (order.size() != shape.size()) {
+      order.clear();
+      for (std::size_t axis = shape.size(); axis-- > 0;) order.push_back(static_cast<int>(axis));
+    }
+    problem_.minor_to_major[operand] = order;
+    const Shape& tile = machine_.layout.tile;
+    strides_[operand].assign(shape.size(), 0);
+    std::int64_t stride = bits(problem_.memory_dtypes[operand]);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const auto axis = static_cast<std::size_t>(order[i]);
+      strides_[operand][axis] = stride;
+      const bool padded = tile.size() == 2 && shape.size() >= 2 && i < 2;
+      stride *= std::max<std::int64_t>(1, padded ? round_up(shape[axis], tile[i == 0 ? 1 : 0]) : shape[axis]);
+    }
+  }
+  for (std::size_t d = 0; d < problem_.domain.extents.size(); ++d)
+    if (problem_.domain.reduction[d]) reduced_ |= 1U << d;
+  const auto hertz = static_cast<double>(machine_.core.clock.hertz);
+  const double port = static_cast<double>(machine_.network.port_bytes_per_cycle) *
+                      static_cast<double>(machine_.network.clock.hertz) / hertz;
+  rate_ = std::min(static_cast<double>(machine_.memory.bytes_per_second) * machine_.memory.efficiency / hertz, port);
+  one_way_ =
+      static_cast<double>(machine_.network.latency_cycles) * hertz / static_cast<double>(machine_.network.clock.hertz);
+  wait_ = static_cast<double>(machine_.memory.latency_ps) * 1e-12 * hertz + one_way_;
+  chunk_ = std::max<std::int64_t>(16384, machine_.memory.interleave_bytes * machine_.memory.channels);
+  chunk_ = std::max<std::int64_t>(1, std::min(chunk_, machine_.core.dma.outstanding_bytes));
+  window_ = std::clamp<std::int64_t>(machine_.core.dma.outstanding_bytes / chunk_, 1, 64);
+}
+
+const Access& CostModel::access(std::size_t operand) const {
+  return operand < 2 ? problem_.domain.operands[operand] : problem_.domain.results[0];
+}
+
+std::int64_t CostModel::trips(const Nest& nest, std::size_t dim) const {
+  return ceil_div(problem_.domain.extents[dim], nest.tiles[dim]);
+}
+
+/// Bytes of one region, by the engine's rule: whole layout tiles, or contiguous runs in whole bursts.
+std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& region) const {
+  const std::vector<int>& order = problem_.minor_to_major[operand];
+  const int width = bits(problem_.memory_dtypes[operand]);
+  const std::size_t rank = region.size();
+  std::int64_t offset = 0;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    if (region[axis].length <= 0) return 0;
+    offset += region[axis].start * strides_[operand][axis];
+  }
+  if (const Shape& tile = machine_.layout.tile; tile.size() == 2 && rank >= 2) {
+    std::int64_t elements = 1;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const Span& span = region[static_cast<std::size_t>(order[i])];
+      const std::int64_t unit = i == 0 ? tile[1] : i == 1 ? tile[0] : 1;
+      elements *= ((span.start + span.length - 1) / unit - span.start / unit + 1) * unit;
+    }
+    return (elements * width + 7) / 8;
+  }
+  const std::int64_t burst = machine_.memory.burst_bytes;
+  std::int64_t run = 1, runs = 1;
+  bool contiguous = true, aligned = true;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const auto axis = static_cast<std::size_t>(order[i]);
+    if (region[axis].length == 1) continue;
+    contiguous = contiguous && strides_[operand][axis] == run * width;
+    if (contiguous) {
+      run *= region[axis].length;
+    } else {
+      runs *= region[axis].length;
+      aligned &= strides_[operand][axis] / 8 % burst == 0;
+    }
+  }
+  const std::int64_t skew = aligned || runs == 1 ? offset / 8 % burst : (burst - 1) / 2;
+  return runs * round_up(skew + (run * width + 7) / 8, burst);
+}
+
+/// Where the region of one tile lies along an axis, clipped to the tensor.
+CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, const Nest& nest,
+                                const Extents& index) const {
+  std::int64_t low = axis.constant, high = axis.constant;
+  for (const AxisAccess::Term& term : axis.terms) {
+    const auto d = static_cast<std::size_t>(term.dim);
+    const std::int64_t begin = index[d] * nest.tiles[d];
+    const std::int64_t end = std::min(problem_.domain.extents[d], begin + nest.tiles[d]) - 1;
+    low += term.coefficient * (term.coefficient >= 0 ? begin : end);
+    high += term.coefficient * (term.coefficient >= 0 ? end : begin);
+  }
+  low = std::max<std::int64_t>(low, 0);
+  return {low, std::min(high, size - 1) - low + 1};
+}
+
+std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) const {
+  const std::vector<AxisAccess>& axes = access(operand).axes;
+  std::vector<Span> region(axes.size());
+  for (std::size_t axis = 0; axis < axes.size(); ++axis)
+    region[axis] = span(axes[axis], problem_.shapes[operand][axis], nest, index);
+  return moved(operand, region);
+}
+
+/// Positions of the tiles along one axis; those of equal length and equal place in a burst are one group.
+std::vector<CostModel::Group> CostModel::groups(std::size_t operand, std::size_t axis, const Nest& nest) const {
+  const AxisAccess& map = access(operand).axes[axis];
+  const Shape& tile = machine_.layout.tile;
+  const std::size_t rank = access(operand).axes.size();
+  const std::vector<int>& order = problem_.minor_to_major[operand];
+  std::int64_t unit = 1;  // positions that agree modulo this many elements cost the same
+  if (tile.size() == 2 && rank >= 2) {
+    if (static_cast<std::size_t>(order[0]) == axis) unit = tile[1];
+    if (static_cast<std::size_t>(order[1]) == axis) unit = tile[0];
+  } else {
+    const std::int64_t burst = machine_.memory.burst_bytes * 8, stride = strides_[operand][axis];
+    unit = burst / std::gcd(burst, stride);
+  }
+  std::vector<Group> result;
+  Extents index(nest.tiles.size(), 0);
+  while (true) {
+    const Span here = span(map, problem_.shapes[operand][axis], nest, index);
+    const std::int64_t start = std::max<std::int64_t>(0, here.start) % unit;
+    const auto same = std::find_if(result.begin(), result.end(), [&](const Group& group) {
+      return group.span.length == here.length && group.span.start == start;
+    });
+    if (same != result.end())
+      ++same->count;
+    else
+      result.push_back({{start, here.length}, 1});
+    std::size_t i = 0;
+    for (; i < map.terms.size(); ++i) {
+      const auto d = static_cast<std::size_t>(map.terms[i].dim);
+      if (++index[d] < trips(nest, d)) break;
+      index[d] = 0;
+    }
+    if (i == map.terms.size()) return result;
+  }
+}
+
+/// Bytes of all tiles of an operand, each once.
+CostModel::Sweep CostModel::sweep(std::size_t operand, const Nest& nest) {
+  key_.clear();
+  for (std::size_t d = 0; d < nest.tiles.size(); ++d)
+    if (own_[operand] >> d & 1) key_.push_back(nest.tiles[d]);
+  const auto [entry, fresh] = swept_[operand].try_emplace(key_, Sweep{});
+  if (!fresh) return entry->second;
+  const std::size_t rank = access(operand).axes.size();
+  std::vector<std::vector<Group>> axes;
+  for (std::size_t axis = 0; axis < rank; ++axis) axes.push_back(groups(operand, axis, nest));
+  std::vector<std::size_t> at(rank, 0);
+  std::vector<Span> region(rank);
+  Sweep total;
+  while (true) {
+    std::int64_t count = 1;
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      region[axis] = axes[axis][at[axis]].span;
+      count *= axes[axis][at[axis]].count;
+    }
+    const std::int64_t bytes = moved(operand, region);
+    total.bytes += count * bytes;
+    total.tiles += bytes > 0 ? count : 0;
+    std::size_t i = 0;
+    for (; i < rank; ++i) {
+      if (++at[i] < axes[i].size()) break;
+      at[i] = 0;
+    }
+    if (i == rank) break;
+  }
+  return entry->second = total;
+}
+
+CostModel::Split CostModel::split(const Nest& nest) const {
+  Split result;
+  const std::int64_t arrays = machine_.core.array.count, columns = machine_.core.array.columns;
+  if (arrays < 2 || problem_.on_vector) return result;
+  const auto tile = [&](int dim) {
+    const auto d = static_cast<std::size_t>(dim);
+    return std::min(nest.tiles[d], problem_.domain.extents[d]);
+  };
+  for (int dim : problem_.n_dims)
+    if (tile(dim) > columns * (arrays - 1)) result = {dim, round_up(ceil_div(tile(dim), arrays), columns)};
+  if (result.dim >= 0) return result;
+  for (const auto* dims : {&problem_.m_dims, &problem_.batch_dims, &problem_.n_dims}) {
+    for (int dim : *dims)
+      if (tile(dim) > 1 && (result.dim < 0 || tile(dim) > tile(result.dim)))
+        result = {dim, ceil_div(tile(dim), arrays)};
+    if (result.dim >= 0) break;
+  }
+  return result;
+}
+
+/// Cycles of the unit for one tile, its weights loaded while the previous tile streams.
+std::int64_t CostModel::busy(const Extents& tile, const Split& split) {
+  const auto extent = [&](int dim) {
+    const std::int64_t whole = tile[static_cast<std::size_t>(dim)];
+    return dim == split.dim ? std::min(whole, split.chunk) : whole;
+  };
+  const auto product = [&](const std::vector<int>& dims) {
+    std::int64_t count = 1;
+    for (int dim : dims) count *= extent(dim);
+    return count;
+  };
+  Descriptor d;
+  d.dtype = problem_.dtypes[0];
+  d.second = problem_.dtypes[1];
+  if (problem_.on_vector) {
+    d.kind = ComputeKind::vector;
+    d.elements =
+        product(problem_.batch_dims) * product(problem_.m_dims) * product(problem_.n_dims) * product(problem_.k_dims);
+    const int lane = lane_dim(problem_, {tile, {}, {}}, machine_);
+    if (lane >= 0) d.lane_extent = extent(lane);
+    d.functions = {1, 1, 0, 0};
+    return latency_.latency(d, {}).busy;
+  }
+  d.kind = ComputeKind::mma;
+  d.batch = product(problem_.batch_dims);
+  d.m = product(problem_.m_dims);
+  d.n = product(problem_.n_dims);
+  d.k = problem_.k_dims.empty() ? 1 : extent(problem_.k_dims.back());
+  d.k_outer = product(problem_.k_dims) / std::max<std::int64_t>(1, d.k);
+  if (machine_.layout.tile.size() == 2 && !problem_.m_dims.empty()) {
+    // Registers of several sublanes enter the array whole: the innermost row dim rounds up.
+    int inner = problem_.m_dims.back();
+    if (const std::vector<int>& order = problem_.minor_to_major[0]; order.size() > 1) {
+      const AxisAccess& sublane = access(0).axes[static_cast<std::size_t>(order[1])];
+      if (!sublane.terms.empty() && std::count(problem_.m_dims.begin(), problem_.m_dims.end(), sublane.terms[0].dim))
+        inner = sublane.terms[0].dim;
+    }
+    d.m = d.m / std::max<std::int64_t>(1, extent(inner)) * round_up(extent(inner), machine_.layout.tile[0]);
+  }
+  return latency_.latency(d, {.weights_resident = false, .pipelined = true}).busy;
+}
+
+/// Cycles of the vector unit for the epilogue of one tile.
+std::int64_t CostModel::finishing(const Extents& tile) {
+  if (problem_.epilogue_functions == 0) return 0;
+  Descriptor d;
+  d.kind = ComputeKind::vector;
+  d.dtype = problem_.dtypes[2];
+  d.elements = 1;
+  for (const AxisAccess& axis : access(2).axes)
+    for (const AxisAccess::Term& term : axis.terms) d.elements *= tile[static_cast<std::size_t>(term.dim)];
+  if (!problem_.n_dims.empty()) d.lane_extent = tile[static_cast<std::size_t>(problem_.n_dims.back())];
+  d.functions = {static_cast<std::int32_t>(problem_.epilogue_functions), 0, 0, 0};
+  return latency_.latency(d, {}).busy;
+}
+
+/// Sum over all tiles of the nest: full and ragged ones by how many there are.
+CostModel::Work CostModel::work(const Nest& nest) {
+  const auto [entry, fresh] = work_.try_emplace(nest.tiles, Work{});
+  if (!fresh) return entry->second;
+  const std::size_t dims = nest.tiles.size();
+  const Split halves = split(nest);
+  Extents tile(dims), rest(dims), ragged_dims;
+  for (std::size_t d = 0; d < dims; ++d) {
+    const std::int64_t extent = problem_.domain.extents[d];
+    tile[d] = std::min(nest.tiles[d], extent);
+    rest[d] = extent - (trips(nest, d) - 1) * nest.tiles[d];
+    if (rest[d] != tile[d]) ragged_dims.push_back(static_cast<std::int64_t>(d));
+  }
+  Work total;
+  for (std::uint32_t mask = 0; mask < (1U << ragged_dims.size()); ++mask) {
+    Extents here = tile;
+    double count = 1, results = 1;
+    for (std::size_t d = 0; d < dims; ++d) {
+      const auto found = std::find(ragged_dims.begin(), ragged_dims.end(), static_cast<std::int64_t>(d));
+      const bool is_ragged = found != ragged_dims.end();
+      const bool last = is_ragged && (mask >> (found - ragged_dims.begin()) & 1);
+      const double trip = last ? 1 : static_cast<double>(trips(nest, d) - (is_ragged ? 1 : 0));
+      if (last) here[d] = rest[d];
+      count *= trip;
+      if (!(reduced_ >> d & 1)) results *= trip;
+    }
+    total.busy += count * static_cast<double>(busy(here, halves));
+    bool reduced_full = true;  // each result tile is finished once
+    for (std::size_t i = 0; i < ragged_dims.size(); ++i)
+      if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
+    if (reduced_full) total.finishing += results * static_cast<double>(finishing(here));
+  }
+  return entry->second = total;
+}
+
+Cost CostModel::price(const Nest& nest) {
+  Cost cost;
+  const std::size_t dims = nest.order.size();
+  double chunks = 0, loaded = 0;
+  std::array<double, 3> moving{};  // transfers that are not all padding
+  std::int64_t first = 0;
+  static thread_local Extents origin, last;
+  origin.assign(dims, 0);
+  last.assign(dims, 0);
+  for (std::size_t d = 0; d < dims; ++d) last[d] = trips(nest, d) - 1;
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    std::int64_t repeats = 1, transfers = 1, pending_repeats = 1, pending = 1;
+    for (std::size_t i = 0; i < dims; ++i) {
+      const auto d = static_cast<std::size_t>(nest.order[i]);
+      const std::int64_t count = trips(nest, d);
+      if (count <= 1 || (operand == 2 && (reduced_ >> d & 1))) continue;
+      pending *= count;
+      if (!(own_[operand] >> d & 1)) {
+        pending_repeats *= count;
+        continue;
+      }
+      transfers = pending;  // fetched at the innermost loop that it depends on
+      repeats = pending_repeats;
+    }
+    cost.transfers[operand] = transfers;
+    const Sweep swept = sweep(operand, nest);
+    cost.bytes[operand] = repeats * swept.bytes;
+    moving[operand] = static_cast<double>(repeats * swept.tiles);
+    if (operand < 2) {
+      chunks += std::max(moving[operand], static_cast<double>(cost.bytes[operand]) / static_cast<double>(chunk_));
+      loaded += static_cast<double>(cost.bytes[operand]) / rate_;
+      first += tile_bytes(operand, nest, origin);
+    }
+  }
+  const Work& done = work(nest);
+  cost.compute = done.busy;
+  cost.epilogue = done.finishing;
+  cost.memory = static_cast<double>(cost.total_bytes()) / rate_;
+  const double load_wait = wait_ + one_way_;
+  const auto raise = [&](double cycles, const char* why) {
+    if (cycles > cost.bound) {
+      cost.bound = cycles;
+      cost.limit = why;
+    }
+  };
+  const double ends =
+      static_cast<double>(first) / rate_ + load_wait + static_cast<double>(tile_bytes(2, nest, last)) / rate_ + wait_;
+  raise(cost.compute + ends, "compute");
+  raise(cost.epilogue + ends, "epilogue");
+  raise(cost.memory + wait_, "memory");
+  const auto queues = static_cast<double>(std::min<std::int64_t>(2, machine_.core.dma.load_queues));
+  raise((chunks * load_wait + loaded) / static_cast<double>(window_) / queues, "latency of loads");
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto depth = static_cast<double>(nest.depths[i]);
+    if (static_cast<double>(cost.transfers[i]) <= depth) continue;
+    const double ring = static_cast<double>(cost.bytes[i]) / rate_ + moving[i] * load_wait;
+    raise((cost.compute + ring) / depth, i == 0 ? "ring of a" : "ring of b");
+  }
+  double stored =
+      problem_.epilogue_functions > 0 ? cost.epilogue : static_cast<double>(cost.bytes[2]) / rate_ + moving[2] * wait_;
+  bool inside = false;
+  for (int dim : nest.order) {
+    if (trips(nest, static_cast<std::size_t>(dim)) <= 1) continue;
+    if (inside && !(reduced_ >> dim & 1)) stored = 0;  // sums of several tiles: early ones are stored meanwhile
+    inside |= (reduced_ >> dim & 1) != 0;
+  }
+  raise((cost.compute + stored) / static_cast<double>(nest.depths[2]), "ring of the result");
+  cost.bound += static_cast<double>(machine_.core.kernel_launch_cycles);
+  return cost;
+}
+
+bool CostModel::fits(const Nest& nest) const {
+  std::uint32_t whole = 0;  // result dims whose loops run inside a reduction loop: the sums span all their tiles
+  bool inside = false;
+  for (int dim : nest.order) {
+    if (trips(nest, static_cast<std::size_t>(dim)) <= 1) continue;
+    if (reduced_ >> dim & 1)
+      inside = true;
+    else if (inside)
+      whole |= 1U << dim;
+  }
+  std::int64_t need[3], window = 1;
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    std::int64_t elements = 1;
+    for (const AxisAccess& axis : access(operand).axes) {
+      std::int64_t extent = 1;
+      for (const AxisAccess::Term& term : axis.terms) {
+        const auto d = static_cast<std::size_t>(term.dim);
+        const std::int64_t full = problem_.domain.extents[d], tile = std::min(nest.tiles[d], full);
+        extent += std::abs(term.coefficient) * ((operand == 2 && (whole >> d & 1) ? full : tile) - 1);
+        if (operand == 2) window *= tile;
+      }
+      elements *= extent;
+    }
+    need[operand] = round_up(packed_bytes(problem_.dtypes[operand], elements), 64) * nest.depths[operand];
+  }
+  const ScratchpadSpec& memory = machine_.core.scratchpad;
+  const bool apart = memory.accumulator_bytes > 0 && !problem_.on_vector;
+  if (apart && need[2] > memory.accumulator_bytes) return false;
+  const std::int64_t extra = round_up(problem_.extra_bytes_per_result_element * window, 64) + problem_.extra_bytes;
+  return need[0] + need[1] + (apart ? 0 : need[2]) + extra <= memory.bytes;
+}
+
+}  // namespace tilesim::mapping

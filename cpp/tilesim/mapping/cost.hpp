@@ -1,0 +1,86 @@
+// Bytes and time of any nest of one operation, in closed form and step by step, fast enough to search with.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "tilesim/mapping/nest.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::mapping {
+
+/// What a nest moves and how long it takes. Operands are a, b, result.
+struct Cost {
+  std::array<std::int64_t, 3> bytes{};      ///< off-chip, whole bursts or layout tiles, as the engine counts them
+  std::array<std::int64_t, 3> transfers{};  ///< tiles loaded or stored
+  double compute = 0;                       ///< cycles that the array (or vector unit) is busy
+  double epilogue = 0;                      ///< cycles of the vector unit on finished tiles
+  double memory = 0;                        ///< cycles that memory needs for the bytes at its achieved bandwidth
+  double bound = 0;                         ///< cycles; `steps` of the same nest is never less
+  const char* limit = "";                   ///< what sets `bound`: compute, memory, a ring or the latency of loads
+  std::int64_t total_bytes() const { return bytes[0] + bytes[1] + bytes[2]; }
+};
+
+/// Prices nests of one problem on one machine. Keeps what it has computed for tiles; not shared between threads.
+///
+/// Bytes equal what the engine counts for tensors that lie as the problem says (their own shape, dense or in layout
+/// tiles, starting at a page) and are neither cached nor fused away.
+class CostModel {
+ public:
+  CostModel(const Problem& problem, const Machine& machine);
+
+  /// Closed form. The nest must have the problem's number of dims; capacity is not looked at.
+  Cost price(const Nest& nest);
+  /// Cycles by walking the tiles through load queue, array, vector unit and store queue with finite rings.
+  /// Infinite for more than `most_steps` tiles.
+  double steps(const Nest& nest, std::int64_t most_steps = 20000);
+  /// As `legal`, for a nest of the right form and without words.
+  bool fits(const Nest& nest) const;
+  const Problem& problem() const { return problem_; }
+  const Machine& machine() const { return machine_; }
+
+ private:
+  using Extents = std::vector<std::int64_t>;
+  struct Span { std::int64_t start = 0, length = 0; };
+  struct Group {
+    Span span;
+    std::int64_t count = 0;
+  };
+  struct Split {
+    int dim = -1;
+    std::int64_t chunk = 0;
+  };
+  struct Work { double busy = 0, finishing = 0; };
+  struct Sweep { std::int64_t bytes = 0, tiles = 0; };  ///< all tiles of an operand once; tiles that move anything
+  struct Hash { std::size_t operator()(const Extents& key) const; };
+  struct Walk;  // steps.cpp
+
+  const Access& access(std::size_t operand) const;
+  std::int64_t trips(const Nest& nest, std::size_t dim) const;
+  std::int64_t moved(std::size_t operand, const std::vector<Span>& region) const;
+  Span span(const AxisAccess& axis, std::int64_t size, const Nest& nest, const Extents& index) const;
+  std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) const;
+  std::vector<Group> groups(std::size_t operand, std::size_t axis, const Nest& nest) const;
+  Sweep sweep(std::size_t operand, const Nest& nest);
+  Split split(const Nest& nest) const;
+  std::int64_t busy(const Extents& tile, const Split& split);
+  std::int64_t finishing(const Extents& tile);
+  Work work(const Nest& nest);
+
+  Problem problem_;
+  Machine machine_;
+  ClosedForm latency_;
+  std::array<std::uint32_t, 3> own_{};                ///< bit per dim that the operand depends on
+  std::uint32_t reduced_ = 0;                         ///< bit per dim that is summed over
+  std::array<std::vector<std::int64_t>, 3> strides_;  ///< bits, of the padded tensor
+  std::unordered_map<Extents, Sweep, Hash> swept_[3];
+  std::unordered_map<Extents, Work, Hash> work_;
+  double rate_ = 0;                      ///< bytes per core cycle
+  double one_way_ = 0, wait_ = 0;        ///< network; memory and network of a store, in core cycles
+  std::int64_t chunk_ = 1, window_ = 1;  ///< bytes per request; requests in flight per queue
+  Extents key_;
+};
+
+}  // namespace tilesim::mapping

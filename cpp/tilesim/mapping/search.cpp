@@ -1,0 +1,248 @@
+// Best-first search: closed forms bound every nest from below, and only promising ones are walked tile by tile.
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/space.hpp"
+
+namespace tilesim::mapping {
+
+namespace {
+
+class Search {
+ public:
+  Search(const Problem& problem, const Machine& machine, std::size_t keep, const SearchOptions& options)
+      : model_(problem, machine), space_(space(problem, machine)), keep_(keep), options_(options) {}
+
+  Found run() {
+    const Nest start = heuristic(model_.problem(), model_.machine());
+    Ranked first{start, 0, model_.price(start)};
+    first.cycles = model_.steps(start);
+    if (first.cycles == std::numeric_limits<double>::infinity()) first.cycles = first.cost.bound;
+    first.nest.on_vector = model_.problem().on_vector;
+    found_.best.push_back(first);
+    known_ = first.cycles;
+    double tiles = 1;
+    for (const auto& sizes : space_.tiles) tiles *= static_cast<double>(sizes.size());
+    found_.complete = tiles <= static_cast<double>(options_.most_priced) / 8;
+    if (found_.complete)
+      enumerate();
+    else
+      descend(start);
+    walk();
+    return std::move(found_);
+  }
+
+ private:
+  std::int64_t trips(const Nest& nest, std::size_t d) const {
+    return ceil_div(model_.problem().domain.extents[d], nest.tiles[d]);
+  }
+
+  double consider(const Nest& nest) {
+    if (options_.cancel && (found_.priced & 255) == 0) options_.cancel->poll();
+    if (!model_.fits(nest)) return std::numeric_limits<double>::infinity();
+    ++found_.priced;
+    const Cost cost = model_.price(nest);
+    if (cost.bound <= known_ * margin_) candidates_.push_back({nest, cost.bound, cost});
+    return cost.bound;
+  }
+
+  /// Orders that differ only in loops of one trip are one.
+  std::vector<const std::vector<int>*> distinct_orders(const Nest& nest) const {
+    std::vector<const std::vector<int>*> result;
+    std::vector<std::uint64_t> seen;
+    for (const auto& order : space_.orders) {
+      std::uint64_t loops = 0;  // dims are few: five bits each
+      for (int dim : order)
+        if (trips(nest, static_cast<std::size_t>(dim)) > 1) loops = loops * 31 + static_cast<std::uint64_t>(dim) + 1;
+      if (std::find(seen.begin(), seen.end(), loops) != seen.end()) continue;
+      seen.push_back(loops);
+      result.push_back(&order);
+    }
+    return result;
+  }
+
+  void enumerate() {
+    const std::size_t dims = space_.tiles.size();
+    std::vector<std::size_t> at(dims, 0);
+    Nest nest = space_.at(0);
+    while (true) {
+      for (std::size_t d = 0; d < dims; ++d) nest.tiles[d] = space_.tiles[d][at[d]];
+      try_tiles(nest);
+      std::size_t d = 0;
+      for (; d < dims; ++d) {
+        if (++at[d] < space_.tiles[d].size()) break;
+        at[d] = 0;
+      }
+      if (d == dims) return;
+    }
+  }
+
+  /// All orders and depths of given tiles, as far as they can still win; one buffer for what is filled once.
+  void try_tiles(Nest nest) {
+    nest.depths = {1, 1, 1};
+    nest.order = space_.orders[0];
+    if (!model_.fits(nest)) return;  // other orders keep as many sums on chip, or more
+    for (const auto* order : distinct_orders(nest)) {
+      nest.order = *order;
+      nest.depths = {4, 4, 4};
+      const Cost best = model_.price(nest);  // deeper rings only lower the bound
+      ++found_.priced;
+      if (best.bound > known_ * margin_) continue;
+      std::uint64_t seen = 0;  // depths are at most 4
+      for (const auto& depths : space_.depths) {
+        for (std::size_t i = 0; i < 3; ++i) nest.depths[i] = std::min(depths[i], best.transfers[i]);
+        const auto code = (nest.depths[0] - 1) | (nest.depths[1] - 1) << 2 | (nest.depths[2] - 1) << 4;
+        if (seen >> code & 1) continue;
+        seen |= std::uint64_t{1} << code;
+        consider(nest);
+      }
+    }
+  }
+
+  /// Steepest descent by closed form from the heuristic's nest, in every order.
+  void descend(const Nest& start) {
+    for (const auto* order : distinct_orders(start)) {
+      Nest here = start;
+      here.order = *order;
+      double now = consider(here);
+      for (int round = 0; round < 64 && found_.priced < options_.most_priced; ++round) {
+        Nest next = here;
+        double best = now;
+        for (const Nest& other : space_.neighbours(here))
+          if (const double bound = consider(other); bound < best) {
+            best = bound;
+            next = other;
+          }
+        if (best >= now * (1 - 1e-9)) break;
+        here = next;
+        now = best;
+      }
+    }
+    relax();
+  }
+
+  /// What no nest beats: every byte once at full bandwidth, every product at the array's peak.
+  void relax() {
+    const Problem& problem = model_.problem();
+    Nest whole{problem.domain.extents, space_.orders[0], {1, 1, 1}};
+    const Cost once = model_.price(whole);
+    floor_ = once.memory;
+    if (problem.on_vector) return;
+    double products = 1;
+    for (std::int64_t extent : problem.domain.extents) products *= static_cast<double>(extent);
+    const ArraySpec& array = model_.machine().core.array;
+    const auto rate = array.rates.find(problem.dtypes[0]);
+    const double peak = static_cast<double>(array.count * array.rows * array.columns) *
+                        (rate == array.rates.end() ? 1.0 : rate->second);
+    floor_ = std::max(floor_, products / peak);
+  }
+
+  void walk() {
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.cost.bound < b.cost.bound; });
+    std::set<std::vector<std::int64_t>> seen;
+    double unexplored = std::numeric_limits<double>::infinity();
+    double steps = 0;
+    for (Ranked& candidate : candidates_) {
+      if (candidate.cost.bound >= known_ && static_cast<std::int64_t>(keep_) <= found_.walked) {
+        unexplored = std::min(unexplored, candidate.cost.bound);
+        break;
+      }
+      std::vector<std::int64_t> key = candidate.nest.tiles;
+      key.insert(key.end(), candidate.nest.depths.begin(), candidate.nest.depths.end());
+      key.insert(key.end(), candidate.nest.order.begin(), candidate.nest.order.end());
+      if (!seen.insert(key).second) continue;
+      double count = 1;
+      for (std::size_t d = 0; d < candidate.nest.tiles.size(); ++d)
+        count *= static_cast<double>(trips(candidate.nest, d));
+      const auto most =
+          static_cast<double>(std::max<std::int64_t>(options_.most_steps, 1000 * static_cast<std::int64_t>(keep_)));
+      if (found_.walked >= std::max(options_.most_walked, static_cast<std::int64_t>(keep_)) || steps + count > most) {
+        unexplored = std::min(unexplored, candidate.cost.bound);
+        if (found_.walked >= options_.most_walked) break;
+        continue;  // a nest of fewer tiles may still be walked
+      }
+      if (options_.cancel) options_.cancel->poll();
+      steps += count;
+      ++found_.walked;
+      candidate.cycles = model_.steps(candidate.nest);
+      known_ = std::min(known_, candidate.cycles);
+      found_.best.push_back(candidate);
+    }
+    std::stable_sort(found_.best.begin(), found_.best.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
+    if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
+    found_.lower_bound = std::min(known_, found_.complete ? unexplored : floor_);
+  }
+
+  CostModel model_;
+  Space space_;
+  std::size_t keep_;
+  SearchOptions options_;
+  std::vector<Ranked> candidates_;
+  Found found_;
+  double known_ = 0, floor_ = 0;
+  double margin_ = 1.25;  ///< nests whose bound is above the best known time by more are not kept
+};
+
+}  // namespace
+
+Found search(const Problem& problem, const Machine& machine, std::size_t keep, const SearchOptions& options) {
+  return Search(problem, machine, keep, options).run();
+}
+
+namespace {
+
+std::vector<std::int64_t> sizes_of(std::int64_t extent, Sizes sizes) {
+  Problem problem;
+  problem.domain.extents = {extent};
+  return space(problem, Machine{}, sizes).tiles[0];
+}
+
+/// How often each operand is fetched: once per trip of a loop that it does not depend on, unless no loop inside that
+/// one is its own. The result is written once per pass and read once per pass after the first.
+std::int64_t moved_words(const std::int64_t (&extents)[3], const std::int64_t (&trips)[3], const int (&order)[3]) {
+  static constexpr int foreign[3] = {1, 0, 2};  // a[m, k], b[k, n], c[m, n] do not depend on n, m, k
+  static constexpr int own[3][2] = {{0, 2}, {2, 1}, {0, 1}};
+  std::int64_t total = 0;
+  for (int operand = 0; operand < 3; ++operand) {
+    const std::int64_t size = extents[own[operand][0]] * extents[own[operand][1]];
+    std::int64_t passes = 1;
+    for (int i = 0; i < 3; ++i)
+      if (order[i] == foreign[operand])
+        for (int j = i + 1; j < 3; ++j)
+          if (trips[order[j]] > 1) passes = trips[order[i]];
+    total += operand < 2 ? size * passes : size * (2 * passes - 1);
+  }
+  return total;
+}
+
+}  // namespace
+
+LeastTraffic least_traffic(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t words, Sizes sizes) {
+  const std::int64_t extents[3] = {m, n, k};
+  for (std::int64_t extent : extents)
+    if (extent < 1) throw UserError({"a product needs positive extents", {}, std::to_string(extent), "1 or more", {}});
+  static constexpr int orders[6][3] = {{0, 1, 2}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  LeastTraffic best;
+  best.words = -1;
+  const auto rows = sizes_of(m, sizes), columns = sizes_of(n, sizes), depths = sizes_of(k, sizes);
+  for (std::int64_t tm : rows)
+    for (std::int64_t tn : columns)
+      for (std::int64_t tk : depths) {
+        if (tm * tk + tk * tn + tm * tn > words) break;
+        const std::int64_t trips[3] = {ceil_div(m, tm), ceil_div(n, tn), ceil_div(k, tk)};
+        for (const auto& order : orders) {
+          const std::int64_t moved = moved_words(extents, trips, order);
+          if (best.words >= 0 && moved >= best.words) continue;
+          best = {moved, {tm, tn, tk}, {}};
+          for (int dim : order) best.order += "mnk"[dim];
+        }
+      }
+  return best;
+}
+
+}  // namespace tilesim::mapping

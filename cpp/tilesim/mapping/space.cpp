@@ -1,0 +1,148 @@
+#include "tilesim/mapping/space.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::mapping {
+
+namespace {
+
+std::vector<std::int64_t> divisors_of(std::int64_t extent) {
+  std::set<std::int64_t> found;
+  for (std::int64_t d = 1; d * d <= extent; ++d)
+    if (extent % d == 0) {
+      found.insert(d);
+      found.insert(extent / d);
+    }
+  return {found.begin(), found.end()};
+}
+
+/// The smallest tile of every number of trips.
+std::vector<std::int64_t> all_sizes(std::int64_t extent) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t tile = extent; tile >= 1;) {
+    const std::int64_t trips = ceil_div(extent, tile), smallest = ceil_div(extent, trips);
+    sizes.push_back(smallest);
+    tile = smallest - 1;
+  }
+  std::reverse(sizes.begin(), sizes.end());
+  return sizes;
+}
+
+/// Equal pieces in whole units and doublings of the unit; below the unit halves, for memories that hold little.
+std::vector<std::int64_t> aligned_sizes(std::int64_t extent, std::int64_t unit) {
+  std::set<std::int64_t> found{extent};
+  for (std::int64_t pieces : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64})
+    if (const std::int64_t size = round_up(ceil_div(extent, pieces), unit); size < extent) found.insert(size);
+  for (std::int64_t size = unit; size < extent; size *= 2) found.insert(size);
+  for (std::int64_t size = unit; size >= 1; size /= 4)
+    if (size < extent) found.insert(size);
+  return {found.begin(), found.end()};
+}
+
+std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups) {
+  std::vector<int> all;
+  for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
+  return all;
+}
+
+std::uint64_t mix(std::uint64_t& state) {  // splitmix64: Steele, Lea, Flood, OOPSLA 2014
+  std::uint64_t z = (state += 0x9E3779B97F4A7C15ULL);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+
+Sizes parse_sizes(const std::string& text) {
+  const std::vector<std::string> known{"aligned", "all", "divisors"};
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (text == known[i]) return static_cast<Sizes>(i);
+  throw UserError({"unknown choice of tile sizes", {}, "'" + text + "'", join(known), nearest(text, known)});
+}
+
+double Space::count() const {
+  double total = static_cast<double>(orders.size()) * static_cast<double>(depths.size());
+  for (const auto& sizes : tiles) total *= static_cast<double>(sizes.size());
+  return total;
+}
+
+Nest Space::at(std::uint64_t index) const {
+  Nest nest;
+  nest.on_vector = on_vector;
+  const auto take = [&](const auto& choices) -> const auto& {
+    const auto& choice = choices[index % choices.size()];
+    index /= choices.size();
+    return choice;
+  };
+  nest.depths = take(depths);
+  nest.order = take(orders);
+  for (const auto& sizes : tiles) nest.tiles.push_back(take(sizes));
+  return nest;
+}
+
+Nest Space::sample(std::uint64_t seed) const {
+  std::uint64_t state = seed;
+  Nest nest;
+  nest.on_vector = on_vector;
+  nest.depths = depths[mix(state) % depths.size()];
+  nest.order = orders[mix(state) % orders.size()];
+  for (const auto& sizes : tiles) nest.tiles.push_back(sizes[mix(state) % sizes.size()]);
+  return nest;
+}
+
+std::vector<Nest> Space::neighbours(const Nest& nest) const {
+  std::vector<Nest> result;
+  for (std::size_t d = 0; d < tiles.size(); ++d) {
+    const auto above = std::upper_bound(tiles[d].begin(), tiles[d].end(), nest.tiles[d]);
+    auto below = std::lower_bound(tiles[d].begin(), tiles[d].end(), nest.tiles[d]);
+    Nest other = nest;
+    if (above != tiles[d].end()) {
+      other.tiles[d] = *above;
+      result.push_back(other);
+    }
+    if (below != tiles[d].begin()) {
+      other.tiles[d] = *--below;
+      result.push_back(other);
+    }
+  }
+  for (const auto& order : orders)
+    if (order != nest.order) {
+      result.push_back(nest);
+      result.back().order = order;
+    }
+  for (const auto& depth : depths)
+    if (depth != nest.depths) {
+      result.push_back(nest);
+      result.back().depths = depth;
+    }
+  return result;
+}
+
+Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
+  Space result;
+  result.on_vector = problem.on_vector;
+  const ArraySpec& array = machine.core.array;
+  for (std::size_t d = 0; d < problem.domain.extents.size(); ++d) {
+    const std::int64_t extent = std::max<std::int64_t>(1, problem.domain.extents[d]);
+    const auto last = [&](const std::vector<int>& dims) { return !dims.empty() && dims.back() == static_cast<int>(d); };
+    std::int64_t unit = 1;
+    if (last(problem.n_dims)) unit = array.columns;
+    if (last(problem.k_dims)) unit = array.rows;
+    if (last(problem.m_dims)) unit = machine.layout.tile.size() == 2 ? machine.layout.tile[0] : 8;
+    result.tiles.push_back(sizes == Sizes::all        ? all_sizes(extent)
+                           : sizes == Sizes::divisors ? divisors_of(extent)
+                                                      : aligned_sizes(extent, unit));
+  }
+  const std::vector<int>&b = problem.batch_dims, &m = problem.m_dims, &n = problem.n_dims, &k = problem.k_dims;
+  result.orders = {concatenate({&b, &m, &n, &k}), concatenate({&b, &n, &m, &k}), concatenate({&b, &m, &k, &n}),
+                   concatenate({&b, &n, &k, &m}), concatenate({&b, &k, &m, &n}), concatenate({&b, &k, &n, &m})};
+  result.depths = {{2, 2, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {1, 2, 1}, {2, 1, 1}, {1, 1, 1}, {4, 4, 2}};
+  return result;
+}
+
+}  // namespace tilesim::mapping

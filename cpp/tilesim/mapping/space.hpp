@@ -1,0 +1,71 @@
+// All nests of one problem that a search may try, and the searches over them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/cancel.hpp"
+#include "tilesim/mapping/cost.hpp"
+
+namespace tilesim::mapping {
+
+/// Which tile sizes a space holds.
+enum class Sizes : std::uint8_t {
+  aligned,   ///< whole registers and arrays, equal pieces: what a good nest uses
+  all,       ///< the smallest tile of every number of trips: no other size moves fewer bytes
+  divisors,  ///< only what divides the extent
+};
+Sizes parse_sizes(const std::string& text);
+
+/// A product of choices: one tile size per dim, one order, one depth per operand; not all of them legal.
+struct Space {
+  std::vector<std::vector<std::int64_t>> tiles;  ///< per dim, ascending
+  std::vector<std::vector<int>> orders;
+  std::vector<std::vector<std::int64_t>> depths;
+  bool on_vector = false;
+
+  double count() const;  ///< of all combinations, legal or not
+  /// The combination with this number, in [0, count).
+  Nest at(std::uint64_t index) const;
+  /// A combination drawn by a generator of its own: the same for the same seed everywhere.
+  Nest sample(std::uint64_t seed) const;
+  /// Nests that differ in one choice: the next smaller or larger tile of a dim, another order, other depths.
+  std::vector<Nest> neighbours(const Nest& nest) const;
+};
+Space space(const Problem& problem, const Machine& machine, Sizes sizes = Sizes::aligned);
+
+struct SearchOptions {
+  std::int64_t most_priced = 60000;  ///< closed forms; a larger space is searched by descent from several starts
+  std::int64_t most_walked = 96;     ///< nests whose tiles are walked one by one
+  std::int64_t most_steps = 16000;   ///< tiles walked in all
+  CancelToken* cancel = nullptr;
+};
+
+struct Ranked {
+  Nest nest;
+  double cycles = 0;  ///< by walking the tiles; the closed form where a nest has too many
+  Cost cost;
+};
+
+struct Found {
+  std::vector<Ranked> best;  ///< fastest first
+  double lower_bound = 0;    ///< no nest of the space takes less, by this model
+  std::int64_t priced = 0, walked = 0;
+  bool complete = false;  ///< every nest of the space was priced or cut off by a bound
+  double gap() const { return best.empty() || lower_bound <= 0 ? 0 : best[0].cycles / lower_bound - 1; }
+};
+
+/// The fastest nests by the cost model, at least the heuristic's. Throws UserError when not even unit tiles fit.
+Found search(const Problem& problem, const Machine& machine, std::size_t keep = 1, const SearchOptions& options = {});
+
+/// Least off-chip traffic of c[m, n] += a[m, k] * b[k, n] with one tile of each in a buffer of `words` elements.
+struct LeastTraffic {
+  std::int64_t words = 0;  ///< moved; -1: not even unit tiles fit
+  std::int64_t tiles[3] = {0, 0, 0};
+  std::string order;  ///< loops, outer to inner: "mnk"
+};
+LeastTraffic least_traffic(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t words, Sizes sizes);
+
+}  // namespace tilesim::mapping

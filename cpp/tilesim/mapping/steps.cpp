@@ -1,0 +1,266 @@
+// The tiles of a nest through load queue, unit and store queue, one after the other: what closed forms bound from
+// below.
+#include <algorithm>
+#include <limits>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/cost.hpp"
+
+namespace tilesim::mapping {
+
+namespace {
+
+constexpr double unknown = -1;
+
+/// One operand's or result's buffers: when version v is ready, and when its buffer is free again.
+struct Ring {
+  std::int64_t depth = 1;
+  std::vector<double> ready, released;
+  double free_at(std::int64_t version) const {
+    return version < depth ? 0 : released[static_cast<std::size_t>(version - depth)];
+  }
+};
+
+struct Transfer {
+  std::size_t operand = 0;
+  std::int64_t version = 0, bytes = 0;
+};
+
+struct Step {
+  std::int64_t versions[3] = {0, 0, 0};
+  bool last_use[3] = {false, false, false};
+  double busy = 0;
+  double weights = 0;          ///< cycles to load its first weights where nothing streams meanwhile
+  bool stores = false;         ///< a result tile is complete after it
+  bool keeps_weights = false;  ///< its weights are one array tile, which the next step may use again
+};
+
+}  // namespace
+
+struct CostModel::Walk {
+  CostModel& model;
+  const Nest& nest;
+  std::vector<Step> steps{};
+  std::vector<Transfer> loads{}, stores{};
+  std::vector<double> finishing{};
+  Ring rings[3]{};
+
+  /// A DMA queue: transfers in order, each in requests, a bounded number of them in flight.
+  struct Queue {
+    const std::vector<Transfer>* transfers;
+    std::size_t next = 0;
+    std::int64_t left = 0;
+    double free = 0, begun = 0;
+    std::vector<double> in_flight{};
+    std::size_t requests = 0;
+  };
+
+  void list() {
+    const ArraySpec& array = model.machine_.core.array;
+    exposes = !model.problem_.on_vector && array.dataflow != Dataflow::output_stationary && array.weight_double_buffer;
+    if (exposes) drain = static_cast<double>(array.rows + array.columns - 2);
+    const std::size_t dims = nest.order.size();
+    std::vector<std::size_t> loops;
+    for (int dim : nest.order)
+      if (model.trips(nest, static_cast<std::size_t>(dim)) > 1) loops.push_back(static_cast<std::size_t>(dim));
+    std::size_t level[3] = {0, 0, 0};
+    bool inside = false;
+    for (std::size_t i = 0; i < loops.size(); ++i) {
+      const bool reduced = model.reduced_ >> loops[i] & 1;
+      for (std::size_t operand = 0; operand < 2; ++operand)
+        if (model.own_[operand] >> loops[i] & 1) level[operand] = i + 1;
+      inside |= reduced;
+      if (!inside) level[2] = i + 1;
+    }
+    const Split halves = model.split(nest);
+    Extents index(dims, 0), tile(dims);
+    std::int64_t versions[3] = {-1, -1, -1};
+    std::size_t changed = 0;  // outermost loop that moved
+    while (true) {
+      Step step;
+      for (std::size_t depth = changed; depth <= loops.size(); ++depth)
+        for (std::size_t operand = 0; operand < 3; ++operand) {
+          if (level[operand] != depth) continue;
+          ++versions[operand];
+          if (operand < 2) loads.push_back({operand, versions[operand], model.tile_bytes(operand, nest, index)});
+        }
+      for (std::size_t operand = 0; operand < 3; ++operand) step.versions[operand] = versions[operand];
+      bool complete = true;
+      for (std::size_t d = 0; d < dims; ++d) {
+        const std::int64_t extent = model.problem_.domain.extents[d];
+        tile[d] = std::min(nest.tiles[d], extent - index[d] * nest.tiles[d]);
+        if (model.reduced_ >> d & 1) complete &= index[d] + 1 == model.trips(nest, d);
+      }
+      step.busy = static_cast<double>(model.busy(tile, halves));
+      if (exposes) step.weights = first_weights(tile, halves);
+      step.keeps_weights = one_tile;
+      step.stores = complete;
+      if (complete) {
+        stores.push_back({2, versions[2], model.tile_bytes(2, nest, index)});
+        finishing.push_back(static_cast<double>(model.finishing(tile)));
+      }
+      steps.push_back(step);
+      std::size_t at = loops.size();
+      while (at > 0 && ++index[loops[at - 1]] == model.trips(nest, loops[at - 1])) index[loops[--at]] = 0;
+      if (at == 0) break;
+      changed = at;
+    }
+    for (std::size_t operand = 0; operand < 3; ++operand) {
+      rings[operand].depth = nest.depths[operand];
+      rings[operand].ready.assign(static_cast<std::size_t>(versions[operand] + 1), unknown);
+      rings[operand].released.assign(static_cast<std::size_t>(versions[operand] + 1), unknown);
+      for (std::size_t i = 0; i < steps.size(); ++i)
+        steps[i].last_use[operand] =
+            i + 1 == steps.size() || steps[i + 1].versions[operand] != steps[i].versions[operand];
+    }
+  }
+
+  /// Earliest time of a queue's next request; unknown while what it waits for has no time yet.
+  double ready_at(const Queue& queue, bool store) const {
+    if (queue.next >= queue.transfers->size()) return unknown;
+    double at = queue.free;
+    if (queue.requests >= static_cast<std::size_t>(model.window_))
+      at = std::max(at, queue.in_flight[(queue.requests - static_cast<std::size_t>(model.window_)) & 63]);
+    if (queue.left > 0) return at;
+    const Transfer& transfer = (*queue.transfers)[queue.next];
+    if (store && queue.next >= stored.size()) return unknown;
+    const double wanted = store ? stored[queue.next] : rings[transfer.operand].free_at(transfer.version);
+    return wanted == unknown ? unknown : std::max(at, wanted);
+  }
+
+  void request(Queue& queue, bool store, double now) {
+    const Transfer& transfer = (*queue.transfers)[queue.next];
+    const DmaSpec& dma = model.machine_.core.dma;
+    if (queue.left == 0) {
+      queue.left = transfer.bytes;
+      queue.begun = now;
+      now += static_cast<double>(dma.issue_cycles);
+    }
+    const std::int64_t bytes = std::min(queue.left, model.chunk_);
+    const double served = static_cast<double>(bytes) / model.rate_;
+    const MemorySpec& memory = model.machine_.memory;
+    const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
+    const double alone = served * static_cast<double>(memory.channels) / static_cast<double>(spread);
+    memory_free = std::max(memory_free, now + model.one_way_) + served;
+    const double done = memory_free + (alone - served) + model.wait_ - model.one_way_ + (store ? 0 : model.one_way_);
+    if (queue.in_flight.empty()) queue.in_flight.assign(64, 0);
+    queue.in_flight[queue.requests++ & 63] = done;
+    queue.free = now + static_cast<double>(ceil_div(bytes, dma.bytes_per_cycle));
+    queue.left -= bytes;
+    finish = std::max(finish, done);
+    if (queue.left > 0) return;
+    const double complete = done + static_cast<double>(dma.latency_cycles);
+    finish = std::max(finish, complete);
+    ++queue.next;
+    if (!store)
+      rings[transfer.operand].ready[static_cast<std::size_t>(transfer.version)] = complete;
+    else if (model.problem_.epilogue_functions == 0)
+      rings[2].released[static_cast<std::size_t>(transfer.version)] = complete;
+    else
+      outputs.push_back(complete);
+  }
+
+  /// Computes as many tiles as have their operands; true if there was one.
+  bool compute() {
+    bool moved = false;
+    for (; next_step < steps.size(); ++next_step, moved = true) {
+      const Step& step = steps[next_step];
+      double start = unit_free;
+      for (std::size_t operand = 0; operand < 2; ++operand) {
+        const double ready = rings[operand].ready[static_cast<std::size_t>(step.versions[operand])];
+        if (ready == unknown) return moved;
+        start = std::max(start, ready);
+      }
+      const double sums = rings[2].free_at(step.versions[2]);
+      if (sums == unknown) return moved;
+      start = std::max(start, sums);
+      const bool drained = start > unit_free || next_step == 0;  // nothing streams while this tile's weights load
+      const bool held = step.keeps_weights && next_step > 0 && steps[next_step - 1].keeps_weights &&
+                        steps[next_step - 1].versions[1] == step.versions[1];
+      const double end = start + step.busy + (drained && !held ? step.weights : 0);
+      unit_free = end;
+      for (std::size_t operand = 0; operand < 2; ++operand)
+        if (step.last_use[operand]) rings[operand].released[static_cast<std::size_t>(step.versions[operand])] = end;
+      if (!step.stores) continue;
+      if (model.problem_.epilogue_functions == 0) {
+        stored.push_back(end + drain);
+      } else {
+        pending.push_back(end + drain);
+        frees.push_back(step.last_use[2] ? step.versions[2] : -1);
+      }
+    }
+    return moved;
+  }
+
+  /// Epilogues in order; each needs one of two output buffers.
+  bool finish_tiles() {
+    bool moved = false;
+    for (; stored.size() < pending.size(); moved = true) {
+      const std::size_t i = stored.size();
+      if (i >= 2 && outputs.size() < i - 1) return moved;
+      const double start = std::max({vector_free, pending[i], i >= 2 ? outputs[i - 2] : 0});
+      vector_free = start + finishing[i];
+      stored.push_back(vector_free + static_cast<double>(model.machine_.core.vector.latency));
+      if (frees[i] >= 0) rings[2].released[static_cast<std::size_t>(frees[i])] = vector_free;
+    }
+    return moved;
+  }
+
+  /// As the closed form of the array has it: rows of the first weight tile, unless the array still holds it.
+  double first_weights(const Extents& tile, const Split& halves) {
+    const ArraySpec& array = model.machine_.core.array;
+    const Problem& problem = model.problem_;
+    const auto extent = [&](int dim) {
+      const std::int64_t whole = tile[static_cast<std::size_t>(dim)];
+      return dim == halves.dim ? std::min(whole, halves.chunk) : whole;
+    };
+    std::int64_t columns = 1, others = 1;
+    for (int dim : problem.n_dims) columns *= extent(dim);
+    for (int dim : problem.batch_dims) others *= extent(dim);
+    for (std::size_t i = 0; i + 1 < problem.k_dims.size(); ++i) others *= extent(problem.k_dims[i]);
+    const std::int64_t rows = problem.k_dims.empty() ? 1 : extent(problem.k_dims.back());
+    one_tile =
+        array.dataflow == Dataflow::weight_stationary && others == 1 && rows <= array.rows && columns <= array.columns;
+    return static_cast<double>(
+        ceil_div(std::min(array.rows, round_up(rows, array.weight_rows_per_cycle)), array.weight_rows_per_cycle));
+  }
+
+  double run() {
+    Queue load{&loads}, second{&loads}, store{&stores};
+    std::vector<Transfer> split[2];
+    const bool two = model.machine_.core.dma.load_queues > 1;
+    if (two) {
+      for (const Transfer& transfer : loads) split[transfer.operand].push_back(transfer);
+      load.transfers = &split[0];
+      second.transfers = &split[1];
+    }
+    while (true) {
+      if (compute() || (model.problem_.epilogue_functions > 0 && finish_tiles())) continue;
+      const double times[3] = {ready_at(load, false), two ? ready_at(second, false) : unknown, ready_at(store, true)};
+      int best = -1;
+      for (int i = 0; i < 3; ++i)
+        if (times[i] != unknown && (best < 0 || times[i] < times[best])) best = i;
+      if (best < 0) break;
+      request(best == 0 ? load : best == 1 ? second : store, best == 2, times[best]);
+    }
+    const bool done = next_step == steps.size() && store.next == stores.size();
+    return done ? std::max(finish, unit_free) : std::numeric_limits<double>::infinity();
+  }
+
+  std::vector<double> stored{}, pending{}, outputs{};
+  std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
+  std::size_t next_step = 0;
+  double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
+  bool exposes = false, one_tile = false;
+};
+
+double CostModel::steps(const Nest& nest, std::int64_t most_steps) {
+  double count = 1;
+  for (std::size_t d = 0; d < nest.tiles.size(); ++d) count *= static_cast<double>(trips(nest, d));
+  if (count > static_cast<double>(most_steps)) return std::numeric_limits<double>::infinity();
+  Walk walk{*this, nest};
+  walk.list();
+  return walk.run() + static_cast<double>(machine_.core.kernel_launch_cycles);
+}
+
+}  // namespace tilesim::mapping

@@ -1,0 +1,127 @@
+"""Simulated cycles on disk, shared by several processes and kept across interruptions."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
+
+from . import _core
+from .graph import user_error
+
+__all__ = ["Store"]
+
+FORMAT = 1
+
+
+class Store:
+    """A SQLite file of simulated values, keyed by what they depend on and by the version of Tilesim.
+
+    Several processes may read and write at once; a killed one loses at most what it had not yet written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Opens or creates a store.
+
+        Args:
+            path: file.
+
+        Raises:
+            UserError: for a file that is damaged, no store, of a newer format, or cannot be written.
+        """
+        self.path = os.fspath(path)
+        try:
+            self._open()
+        except sqlite3.OperationalError as error:
+            raise user_error("cannot open the store", place=self.path, value=str(error)) from None
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> Exception:
+        return user_error(
+            "the store is damaged or no store",
+            place=self.path,
+            value=str(error),
+            suggestion="Delete it: it only saves time",
+        )
+
+    def _open(self) -> None:
+        self._connection = sqlite3.connect(self.path, timeout=60, check_same_thread=False)
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > FORMAT:
+            self._connection.close()
+            raise user_error(
+                "the store was written by a newer version",
+                place=self.path,
+                value=f"format {version}",
+                allowed=str(FORMAT),
+            )
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=NORMAL")
+        with self._connection:
+            self._connection.execute("CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+            self._connection.execute(f"PRAGMA user_version={FORMAT}")
+
+    @staticmethod
+    def key(**parts: Any) -> str:
+        """A key from everything that a value depends on; the version is added.
+
+        Args:
+            parts: JSON values.
+
+        Returns:
+            A hash as text.
+        """
+        text = json.dumps({**parts, "version": _core.__version__}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def get(self, keys: Iterable[str]) -> dict[str, Any]:
+        """Looks values up.
+
+        Args:
+            keys: from `key`.
+
+        Returns:
+            Values of those that are known.
+
+        Raises:
+            UserError: for a damaged file.
+        """
+        found: dict[str, Any] = {}
+        try:
+            for key in keys:
+                row = self._connection.execute("SELECT value FROM results WHERE key = ?", (key,)).fetchone()
+                if row is not None:
+                    found[key] = json.loads(row[0])
+        except (sqlite3.DatabaseError, ValueError) as error:
+            raise self._damaged(error) from None
+        return found
+
+    def put(self, values: dict[str, Any]) -> None:
+        """Writes values, all or none.
+
+        Args:
+            values: by key.
+
+        Raises:
+            UserError: for a damaged file.
+        """
+        rows = [(key, json.dumps(value)) for key, value in values.items()]
+        try:
+            with self._connection:
+                self._connection.executemany("INSERT OR REPLACE INTO results VALUES (?, ?)", rows)
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+
+    def __len__(self) -> int:
+        """Number of values."""
+        return int(self._connection.execute("SELECT COUNT(*) FROM results").fetchone()[0])
+
+    def close(self) -> None:
+        """Closes the file."""
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.close()

@@ -1,0 +1,122 @@
+"""Closed-form bytes and time of mappings against the engine; optimal traffic; distance from the best."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+
+import pytest
+
+import tilesim as ts
+from tilesim import _core
+from tilesim.mapping import least_traffic, products
+
+# Exhaustive minimum of off-chip words with one buffer of S words for one tile of each operand: columns are S, rows
+# M, N, K; first "perfect" (tiles divide the sizes; Timeloop v3.0.3, metric last-level accesses, finds the same), then
+# "any" (ragged tiles).
+BUFFERS = (64, 256, 1024, 4096, 16384)
+OPTIMA = {
+    (16, 16, 16): ((1792, 1536), (1024, 1024), (768, 768), (768, 768), (768, 768)),
+    (32, 32, 32): ((13312, 11264), (7168, 6144), (4096, 4096), (3072, 3072), (3072, 3072)),
+    (64, 64, 64): ((102400, 81920), (53248, 40960), (28672, 24576), (16384, 16384), (12288, 12288)),
+    (128, 128, 128): ((802816, 638976), (409600, 311296), (212992, 163840), (114688, 98304), (65536, 65536)),
+    (100, 100, 100): ((360000, 310000), (160000, 150000), (90000, 80000), (50000, 50000), (30000, 30000)),
+    (128, 64, 256): ((794624, 630784), (401408, 303104), (204800, 155648), (106496, 90112), (57344, 57344)),
+    (1, 1024, 1024): ((1115136, 1084416), (1065984, 1058816), (1053696, 1052672), (1050624,) * 2, (1050624,) * 2),
+    (96, 160, 224): ((1018880, 1011712), (517120, 481280), (244736, 244736), (130048, 130048), (72704, 72704)),
+}
+
+
+@pytest.mark.parametrize("sizes", OPTIMA)
+def test_least_traffic(sizes: tuple[int, int, int]) -> None:
+    for words, (perfect, any_tile) in zip(BUFFERS, OPTIMA[sizes], strict=True):
+        assert least_traffic(*sizes, words, "divisors")["words"] == perfect
+        found = least_traffic(*sizes, words)
+        assert found["words"] == any_tile
+        tm, tn, tk = found["tiles"]
+        assert tm * tk + tk * tn + tm * tn <= words
+
+
+def test_a_buffer_that_holds_no_tile() -> None:
+    assert least_traffic(4, 4, 4, 3)["tiles"] == [1, 1, 1]
+    with pytest.raises(ts.UserError, match="no tile"):
+        least_traffic(4, 4, 4, 2)
+
+
+def random_graph(rng: random.Random, dtype: str) -> ts.Graph:
+    def size(most: int) -> int:
+        return rng.randint(1, most)
+
+    kind = rng.choice(["product", "product", "batched", "convolution"])
+    if kind == "product":
+        return ts.workloads.matmul(size(300), size(300), size(300), dtype=dtype)
+    if kind == "batched":
+        return ts.workloads.matmul(size(80), size(80), size(80), dtype=dtype, batch=1 + size(4))
+    return ts.workloads.conv2d(
+        size(3), size(24), 4 + size(16), 4 + size(16), size(40), rng.choice([1, 3, 5]),
+        stride=size(2), padding=size(3) - 1, dtype=dtype,
+    )  # fmt: skip
+
+
+def test_bytes_and_bounds_of_a_thousand_mappings() -> None:
+    """Bytes equal the engine's, the lower bound is one, and walking the tiles comes close to simulating them."""
+    rng = random.Random(20)
+    machines = {"edge-8": ("i8", "bf16", "f32"), "gemmini-16": ("i8",), "tpu-v3": ("f32", "bf16")}
+    ratios: list[float] = []
+    while len(ratios) < 1000:
+        name = rng.choice(list(machines))
+        machine = ts.Machine.load(name)
+        graph = random_graph(rng, rng.choice(machines[name]))
+        (product,) = products(graph, machine)
+        space = product.problem.space(rng.choice(["aligned", "all", "divisors"]))
+        for _ in range(8):
+            nest = space.sample(rng.getrandbits(60))
+            trips = math.prod(-(-e // t) for e, t in zip(product.info["extents"], nest["tiles"], strict=True))
+            if trips > 1000 or not product.legal(nest)[0]:
+                continue
+            cost = product.cost(nest)
+            program = _core.compile(graph.core, machine.core, "all", {product.operation: nest})
+            result = json.loads(_core.simulate(program, machine.core).to_json())
+            (row,) = (row for row in result["operations"] if row["operation"] == product.operation)
+            what = f"{name} {product.info['extents']} {nest}"
+            assert [row["load_bytes"], row["store_bytes"]] == [sum(cost["bytes"][:2]), cost["bytes"][2]], what
+            assert cost["bound_cycles"] <= row["cycles"] + 1, what
+            ratios.append(cost["cycles"] / row["cycles"])
+    ratios.sort()
+    print(f"modelled / simulated cycles: {[round(ratios[i], 3) for i in (0, 10, 250, 500, 750, 990, 999)]}")
+    assert 0.99 < ratios[500] < 1.01 and ratios[50] > 0.9 and ratios[950] < 1.1
+
+
+@pytest.mark.parametrize("machine", ["tpu-v3", "edge-8"])
+def test_search_proves_its_bound(machine: str) -> None:
+    """A nest drawn at random is never faster, by the model, than the bound that the search states."""
+    (product,) = products(ts.workloads.matmul(200, 300, 150, dtype="bf16"), machine)
+    found = product.problem.search()
+    assert found["lower_bound"] <= found["best"][0][1]["cycles"]
+    space = product.problem.space()
+    for seed in range(400):
+        nest = space.sample(seed)
+        if product.legal(nest)[0]:
+            cost = product.cost(nest)
+            assert cost["bound_cycles"] <= cost["cycles"] * (1 + 1e-9)
+            assert cost["cycles"] >= found["lower_bound"] * (1 - 1e-9)
+
+
+def test_space() -> None:
+    (product,) = products(ts.workloads.matmul(24, 40, 16, dtype="bf16"), "edge-8")
+    space = product.problem.space("divisors")
+    assert [len(sizes) for sizes in space.tiles] == [8, 8, 5]
+    assert space.count() == 8 * 8 * 5 * len(space.orders) * len(space.depths)
+    every = {json.dumps(space.at(index)) for index in range(int(space.count()))}
+    assert len(every) == space.count()
+    nest = space.at(100)
+    for other in space.neighbours(nest):
+        assert json.dumps(other) in every
+        assert sum(other[key] != nest[key] for key in nest) == 1
+    assert space.sample(5) == space.sample(5)
+    assert product.problem.space("all").tiles[0] == [1, 2, 3, 4, 5, 6, 8, 12, 24]
+    with pytest.raises(ts.UserError, match="aligned"):
+        product.problem.space("aligne")
+    legal, reason = product.legal({"tiles": [24, 40, 16], "order": [0, 1, 2], "depths": [500, 2, 2]})
+    assert not legal and "scratchpad" in reason

@@ -1,0 +1,112 @@
+"""Tables of mappings: forms, orders, reports, mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tilesim as ts
+from tilesim.mapping import products
+
+SIZES = {"TILE_M": 64, "TILE_K": 128, "TILE_N": 32}
+
+
+@pytest.fixture(scope="module")
+def graph() -> ts.Graph:
+    return ts.workloads.matmul(256, 96, 128, dtype="bf16")
+
+
+def write(path: Path, data: object) -> Path:
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def test_sizes_are_used(graph: ts.Graph, tmp_path: Path) -> None:
+    table = ts.MappingTable.load(write(tmp_path / "t.json", {"256_128_96": SIZES}))
+    program = ts.compile(graph, "edge-8", mapping=table)
+    assert (table.hits, table.misses, table.illegal) == (["matmul"], [], {})
+    slots = {slot["name"]: slot["elements"] for slot in json.loads(program.core.to_json())["do"][0]["slots"]}
+    assert slots == {"a": 64 * 128, "b": 128 * 32, "c": 64 * 32, "out0": 64 * 32}
+    assert ts.verify(program).ok
+
+
+def test_order_of_sizes(graph: ts.Graph, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.json", {"256_96_128": SIZES})
+    nests = products(graph, "edge-8")
+    assert not ts.MappingTable.load(path).nests(nests)
+    assert ts.MappingTable.load(path, order="M_N_K").nests(nests)["matmul"]["tiles"] == [64, 32, 128]
+
+
+def test_convolution_by_name_and_round_trip(tmp_path: Path) -> None:
+    graph = ts.workloads.conv2d(1, 16, 10, 12, 24, 3, padding=1, dtype="bf16")
+    entry = {"tiles": {"oc": 8, "oh": 5}, "depths": [2, 2, 1]}
+    table = ts.MappingTable({"conv2d": entry, "unknown": {"tiles": {"m": 3}}})
+    table.save(tmp_path / "table.json")
+    again = ts.MappingTable.load(tmp_path / "table.json")
+    assert again.entries == table.entries
+    program = ts.compile(graph, "edge-8", mapping=again)
+    assert again.hits == ["conv2d"] and again.unused == ["unknown"]
+    assert "unused   unknown" in again.report()
+    assert ts.verify(program).ok
+
+
+def test_a_miss_is_reported(graph: ts.Graph) -> None:
+    table = ts.MappingTable({"1_2_3": {"TILE_M": 1, "TILE_K": 1, "TILE_N": 1}})
+    assert ts.simulate(ts.compile(graph, "edge-8", mapping=table)).cycles == ts.simulate(graph, "edge-8").cycles
+    assert table.misses == ["matmul"] and "1 misses" in table.report()
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        ({"256_128": SIZES}, "three positive integers"),
+        ({"256_0_96": SIZES}, "three positive integers"),
+        ({"256_128_96": {**SIZES, "TILE_K": 0}}, "at least 1"),
+        ({"256_128_96": {**SIZES, "TILE_K": 2.5}}, "at least 1"),
+        ({"256_128_96": {"TILE_M": 1, "TILE_N": 1}}, "'TILE_K' is missing"),
+        ({"256_128_96": {**SIZES, "TILE_Q": 4}}, "unknown field"),
+        ({"256_128_96": 7}, "an entry is an object"),
+        ({"matmul": {"tiles": {"m": 0}}}, "at least 1"),
+        ({"matmul": {"order": ["m", "n", "k"]}}, "'tiles' is missing"),
+    ],
+)
+def test_wrong_entries(entries: dict[str, object], says: str, tmp_path: Path) -> None:
+    with pytest.raises(ts.UserError, match=says) as caught:
+        ts.MappingTable.load(write(tmp_path / "t.json", entries))
+    assert "t.json" in str(caught.value) and next(iter(entries)) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({**SIZES, "TILE_M": 257}, "larger than the product"),
+        ({"tiles": {"m": 300}}, "larger than the loop"),
+        ({"tiles": {"q": 3}}, "no such loop"),
+        ({"tiles": [1, 2]}, "one tile size per loop"),
+        ({"tiles": [8, 8, 8], "order": ["m", "n", "n"]}, "names each loop once"),
+        ({"tiles": [256, 96, 128], "depths": [64, 64, 64]}, "bytes of scratchpad"),
+    ],
+)
+def test_illegal_for_this_product(graph: ts.Graph, entry: dict[str, object], says: str) -> None:
+    """Reported with its reason; the heuristic's mapping is used."""
+    key = "256_128_96" if "TILE_M" in entry else "matmul"
+    table = ts.MappingTable({key: entry})
+    program = ts.compile(graph, "edge-8", mapping=table)
+    assert says in table.illegal["matmul"] and says in table.report()
+    assert ts.simulate(program).cycles == ts.simulate(graph, "edge-8").cycles
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"schema": "other"}', '{"schema": "tilesim.mapping", "version": 9}'])
+def test_wrong_files(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ts.UserError, match=r"t\.json"):
+        ts.MappingTable.load(path)
+
+
+def test_unknown_strategy(graph: ts.Graph) -> None:
+    with pytest.raises(ts.UserError, match="heuristic") as caught:
+        ts.compile(graph, "edge-8", mapping="heuristc")
+    assert caught.value.suggestion == "heuristic"  # type: ignore[attr-defined]
