@@ -23,7 +23,6 @@ __all__ = [
     "reference",
     "run",
     "simulate",
-    "sweep",
     "verify",
 ]
 
@@ -395,25 +394,3 @@ def estimate(graph: Graph, machine: MachineLike = "tpu-v3") -> dict[str, float]:
     compute = flops["matrix"] / rate if rate else 0.0
     memory = graph.core.compulsory_bytes() / device["memory_bytes_per_second"]
     return {"compute_seconds": compute, "memory_seconds": memory, "seconds": max(compute, memory)}
-
-
-def sweep(graph: Graph, machine: MachineLike, changes: Mapping[str, Sequence[Any]]) -> Table:
-    """Simulates a graph on machines with settings varied one by one.
-
-    Args:
-        graph: the workload.
-        machine: the machine to start from.
-        changes: setting path to the values to try; all combinations are run.
-
-    Returns:
-        One row per combination with its cycles and bottleneck.
-    """
-    import itertools
-
-    base = Machine.load(machine)
-    rows = []
-    for values in itertools.product(*changes.values()):
-        change = dict(zip(changes, values, strict=True))
-        result = simulate(compile(graph, base.replace(change)))
-        rows.append({**change, "cycles": result.cycles, "bottleneck": result.bottleneck})
-    return Table(rows)

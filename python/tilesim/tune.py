@@ -17,6 +17,7 @@ from .machine import Machine
 from .mapping import MappingTable, Nest, Product, products
 from .result import Result, Table
 from .store import Store
+from .sweep import travelling
 
 __all__ = ["Study", "tune"]
 
@@ -317,7 +318,7 @@ def tune(
             tuner = _Tuner(study, budget, fuse, memory, kept, pool)
             if not shares_memory(pool):
                 tuner.machine = target.core.to_json()
-                tuner.graph = _travelling(workload, folder)
+                tuner.graph = travelling(workload, folder)
             try:
                 for done, (product, names) in enumerate(groups):
                     if progress:
@@ -333,12 +334,3 @@ def tune(
         if kept is not None and kept is not store:
             kept.close()
     return study
-
-
-def _travelling(graph: Graph, folder: str) -> str:
-    """The graph as text, or as a file where it has weights."""
-    if not graph.core.weights():
-        return str(graph.core.to_json())
-    path = os.path.join(folder, "graph.tsim")
-    graph.core.save(path)
-    return path

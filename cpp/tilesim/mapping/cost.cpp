@@ -122,8 +122,12 @@ std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const 
 }
 
 /// Positions of the tiles along one axis; those of equal length and equal place in a burst are one group.
-std::vector<CostModel::Group> CostModel::groups(std::size_t operand, std::size_t axis, const Nest& nest) const {
+const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std::size_t axis, const Nest& nest) {
   const AxisAccess& map = access(operand).axes[axis];
+  Extents key{static_cast<std::int64_t>(operand), static_cast<std::int64_t>(axis)};
+  for (const AxisAccess::Term& term : map.terms) key.push_back(nest.tiles[static_cast<std::size_t>(term.dim)]);
+  const auto [entry, fresh] = groups_.try_emplace(std::move(key));
+  if (!fresh) return entry->second;
   const Shape& tile = machine_.layout.tile;
   const std::size_t rank = access(operand).axes.size();
   const std::vector<int>& order = problem_.minor_to_major[operand];
@@ -135,7 +139,7 @@ std::vector<CostModel::Group> CostModel::groups(std::size_t operand, std::size_t
     const std::int64_t burst = machine_.memory.burst_bytes * 8, stride = strides_[operand][axis];
     unit = burst / std::gcd(burst, stride);
   }
-  std::vector<Group> result;
+  std::vector<Group>& result = entry->second;
   Extents index(nest.tiles.size(), 0);
   while (true) {
     const Span here = span(map, problem_.shapes[operand][axis], nest, index);
@@ -165,23 +169,24 @@ CostModel::Sweep CostModel::sweep(std::size_t operand, const Nest& nest) {
   const auto [entry, fresh] = swept_[operand].try_emplace(key_, Sweep{});
   if (!fresh) return entry->second;
   const std::size_t rank = access(operand).axes.size();
-  std::vector<std::vector<Group>> axes;
-  for (std::size_t axis = 0; axis < rank; ++axis) axes.push_back(groups(operand, axis, nest));
+  std::vector<const std::vector<Group>*> axes;
+  for (std::size_t axis = 0; axis < rank; ++axis) axes.push_back(&groups(operand, axis, nest));
   std::vector<std::size_t> at(rank, 0);
   std::vector<Span> region(rank);
   Sweep total;
   while (true) {
     std::int64_t count = 1;
     for (std::size_t axis = 0; axis < rank; ++axis) {
-      region[axis] = axes[axis][at[axis]].span;
-      count *= axes[axis][at[axis]].count;
+      const Group& group = (*axes[axis])[at[axis]];
+      region[axis] = group.span;
+      count *= group.count;
     }
     const std::int64_t bytes = moved(operand, region);
     total.bytes += count * bytes;
     total.tiles += bytes > 0 ? count : 0;
     std::size_t i = 0;
     for (; i < rank; ++i) {
-      if (++at[i] < axes[i].size()) break;
+      if (++at[i] < axes[i]->size()) break;
       at[i] = 0;
     }
     if (i == rank) break;
@@ -300,75 +305,83 @@ CostModel::Work CostModel::work(const Nest& nest) {
   return entry->second = total;
 }
 
-Cost CostModel::price(const Nest& nest) {
-  Cost cost;
-  const std::size_t dims = nest.order.size();
-  double chunks = 0, loaded = 0;
-  std::array<double, 3> moving{};  // transfers that are not all padding
-  std::int64_t first = 0;
-  static thread_local Extents origin, last;
-  origin.assign(dims, 0);
-  last.assign(dims, 0);
+/// What depends on the sizes of the tiles alone.
+void CostModel::weigh_tiles(const Nest& nest) {
+  if (nest.tiles == weighed_.tiles) return;
+  weighed_.tiles = nest.tiles;
+  const std::size_t dims = nest.tiles.size();
+  Extents first(dims, 0), last(dims);
   for (std::size_t d = 0; d < dims; ++d) last[d] = trips(nest, d) - 1;
+  for (std::size_t operand = 0; operand < 3; ++operand) weighed_.swept[operand] = sweep(operand, nest);
+  weighed_.work = work(nest);
+  weighed_.ends = static_cast<double>(tile_bytes(0, nest, first) + tile_bytes(1, nest, first)) / rate_ + wait_ +
+                  one_way_ + static_cast<double>(tile_bytes(2, nest, last)) / rate_ + wait_;
+}
+
+Cost CostModel::price(const Nest& nest) {
+  weigh_tiles(nest);
+  Cost cost;
+  double requests = 0, loaded = 0;
+  bool spans = false, inside = false;  // sums of several result tiles are kept: early ones are stored meanwhile
   for (std::size_t operand = 0; operand < 3; ++operand) {
     std::int64_t repeats = 1, transfers = 1, pending_repeats = 1, pending = 1;
-    for (std::size_t i = 0; i < dims; ++i) {
-      const auto d = static_cast<std::size_t>(nest.order[i]);
-      const std::int64_t count = trips(nest, d);
-      if (count <= 1 || (operand == 2 && (reduced_ >> d & 1))) continue;
+    for (const int dim : nest.order) {
+      const std::int64_t count = trips(nest, static_cast<std::size_t>(dim));
+      if (count <= 1) continue;
+      const bool reduced = reduced_ >> dim & 1;
+      if (operand == 2) {
+        spans |= inside && !reduced;
+        inside |= reduced;
+        if (reduced) continue;
+      }
       pending *= count;
-      if (!(own_[operand] >> d & 1)) {
+      if (!(own_[operand] >> dim & 1)) {
         pending_repeats *= count;
         continue;
       }
       transfers = pending;  // fetched at the innermost loop that it depends on
       repeats = pending_repeats;
     }
+    const Sweep& swept = weighed_.swept[operand];
     cost.transfers[operand] = transfers;
-    const Sweep swept = sweep(operand, nest);
     cost.bytes[operand] = repeats * swept.bytes;
-    moving[operand] = static_cast<double>(repeats * swept.tiles);
-    if (operand < 2) {
-      chunks += std::max(moving[operand], static_cast<double>(cost.bytes[operand]) / static_cast<double>(chunk_));
-      loaded += static_cast<double>(cost.bytes[operand]) / rate_;
-      first += tile_bytes(operand, nest, origin);
-    }
+    const double moving = static_cast<double>(repeats * swept.tiles), bytes = static_cast<double>(cost.bytes[operand]);
+    cost.ring[operand] = bytes / rate_ + moving * (operand < 2 ? wait_ + one_way_ : wait_);
+    if (operand == 2) continue;
+    requests += std::max(moving, bytes / static_cast<double>(chunk_));
+    loaded += bytes / rate_;
   }
-  const Work& done = work(nest);
-  cost.compute = done.busy;
-  cost.epilogue = done.finishing;
+  cost.compute = weighed_.work.busy;
+  cost.epilogue = weighed_.work.finishing;
   cost.memory = static_cast<double>(cost.total_bytes()) / rate_;
-  const double load_wait = wait_ + one_way_;
-  const auto raise = [&](double cycles, const char* why) {
-    if (cycles > cost.bound) {
-      cost.bound = cycles;
-      cost.limit = why;
-    }
-  };
-  const double ends =
-      static_cast<double>(first) / rate_ + load_wait + static_cast<double>(tile_bytes(2, nest, last)) / rate_ + wait_;
-  raise(cost.compute + ends, "compute");
-  raise(cost.epilogue + ends, "epilogue");
-  raise(cost.memory + wait_, "memory");
+  cost.ring[0] += cost.compute;
+  cost.ring[1] += cost.compute;
+  cost.ring[2] = cost.compute + (spans ? 0 : problem_.epilogue_functions > 0 ? cost.epilogue : cost.ring[2]);
   const auto queues = static_cast<double>(std::min<std::int64_t>(2, machine_.core.dma.load_queues));
-  raise((chunks * load_wait + loaded) / static_cast<double>(window_) / queues, "latency of loads");
-  for (std::size_t i = 0; i < 2; ++i) {
-    const auto depth = static_cast<double>(nest.depths[i]);
-    if (static_cast<double>(cost.transfers[i]) <= depth) continue;
-    const double ring = static_cast<double>(cost.bytes[i]) / rate_ + moving[i] * load_wait;
-    raise((cost.compute + ring) / depth, i == 0 ? "ring of a" : "ring of b");
-  }
-  double stored =
-      problem_.epilogue_functions > 0 ? cost.epilogue : static_cast<double>(cost.bytes[2]) / rate_ + moving[2] * wait_;
-  bool inside = false;
-  for (int dim : nest.order) {
-    if (trips(nest, static_cast<std::size_t>(dim)) <= 1) continue;
-    if (inside && !(reduced_ >> dim & 1)) stored = 0;  // sums of several tiles: early ones are stored meanwhile
-    inside |= (reduced_ >> dim & 1) != 0;
-  }
-  raise((cost.compute + stored) / static_cast<double>(nest.depths[2]), "ring of the result");
-  cost.bound += static_cast<double>(machine_.core.kernel_launch_cycles);
+  const std::pair<double, const char*> flat[] = {
+      {cost.compute + weighed_.ends, "compute"},
+      {cost.epilogue + weighed_.ends, "epilogue"},
+      {cost.memory + wait_, "memory"},
+      {(requests * (wait_ + one_way_) + loaded) / static_cast<double>(window_) / queues, "latency of loads"}};
+  const auto& most = *std::max_element(std::begin(flat), std::end(flat));
+  cost.flat = most.first + static_cast<double>(machine_.core.kernel_launch_cycles);
+  cost.flat_limit = most.second;
+  with_depths(cost, nest.depths);
   return cost;
+}
+
+void CostModel::with_depths(Cost& cost, const std::vector<std::int64_t>& depths) const {
+  cost.bound = cost.flat;
+  cost.limit = cost.flat_limit;
+  static constexpr const char* names[3] = {"ring of a", "ring of b", "ring of the result"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (i < 2 && cost.transfers[i] <= depths[i]) continue;
+    const double cycles =
+        cost.ring[i] / static_cast<double>(depths[i]) + static_cast<double>(machine_.core.kernel_launch_cycles);
+    if (cycles <= cost.bound) continue;
+    cost.bound = cycles;
+    cost.limit = names[i];
+  }
 }
 
 bool CostModel::fits(const Nest& nest) const {

@@ -19,7 +19,10 @@ struct Cost {
   double epilogue = 0;                      ///< cycles of the vector unit on finished tiles
   double memory = 0;                        ///< cycles that memory needs for the bytes at its achieved bandwidth
   double bound = 0;                         ///< cycles; `steps` of the same nest is never less
-  const char* limit = "";                   ///< what sets `bound`: compute, memory, a ring or the latency of loads
+  double flat = 0;                          ///< the part of `bound` that no number of buffers changes, and what sets it
+  const char* flat_limit = "";
+  std::array<double, 3> ring{};  ///< cycles of all buffers of an operand, one after the other
+  const char* limit = "";        ///< what sets `bound`: compute, memory, a ring or the latency of loads
   std::int64_t total_bytes() const { return bytes[0] + bytes[1] + bytes[2]; }
 };
 
@@ -33,6 +36,8 @@ class CostModel {
 
   /// Closed form. The nest must have the problem's number of dims; capacity is not looked at.
   Cost price(const Nest& nest);
+  /// The same nest with other depths: `bound` and `limit`.
+  void with_depths(Cost& cost, const std::vector<std::int64_t>& depths) const;
   /// Cycles by walking the tiles through load queue, array, vector unit and store queue with finite rings.
   /// Infinite for more than `most_steps` tiles.
   double steps(const Nest& nest, std::int64_t most_steps = 20000);
@@ -62,12 +67,13 @@ class CostModel {
   std::int64_t moved(std::size_t operand, const std::vector<Span>& region) const;
   Span span(const AxisAccess& axis, std::int64_t size, const Nest& nest, const Extents& index) const;
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) const;
-  std::vector<Group> groups(std::size_t operand, std::size_t axis, const Nest& nest) const;
+  const std::vector<Group>& groups(std::size_t operand, std::size_t axis, const Nest& nest);
   Sweep sweep(std::size_t operand, const Nest& nest);
   Split split(const Nest& nest) const;
   std::int64_t busy(const Extents& tile, const Split& split);
   std::int64_t finishing(const Extents& tile);
   Work work(const Nest& nest);
+  void weigh_tiles(const Nest& nest);
 
   Problem problem_;
   Machine machine_;
@@ -75,12 +81,19 @@ class CostModel {
   std::array<std::uint32_t, 3> own_{};                ///< bit per dim that the operand depends on
   std::uint32_t reduced_ = 0;                         ///< bit per dim that is summed over
   std::array<std::vector<std::int64_t>, 3> strides_;  ///< bits, of the padded tensor
+  std::unordered_map<Extents, std::vector<Group>, Hash> groups_;
   std::unordered_map<Extents, Sweep, Hash> swept_[3];
   std::unordered_map<Extents, Work, Hash> work_;
   double rate_ = 0;                      ///< bytes per core cycle
   double one_way_ = 0, wait_ = 0;        ///< network; memory and network of a store, in core cycles
   std::int64_t chunk_ = 1, window_ = 1;  ///< bytes per request; requests in flight per queue
   Extents key_;
+  struct {
+    Extents tiles;
+    Sweep swept[3];
+    Work work;
+    double ends = 0;
+  } weighed_;  ///< of the tiles priced last: a search changes order and depths more often
 };
 
 }  // namespace tilesim::mapping

@@ -11,26 +11,36 @@ namespace tilesim::mapping {
 
 namespace {
 
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+bool less_bound(const Ranked& a, const Ranked& b) { return a.cost.bound < b.cost.bound; }
+
 class Search {
  public:
   Search(const Problem& problem, const Machine& machine, std::size_t keep, const SearchOptions& options)
-      : model_(problem, machine), space_(space(problem, machine)), keep_(keep), options_(options) {}
+      : model_(problem, machine),
+        space_(space(problem, machine)),
+        keep_(keep),
+        options_(options),
+        margin_(keep > 1 ? 1.25 : 1) {}
 
   Found run() {
     const Nest start = heuristic(model_.problem(), model_.machine());
-    Ranked first{start, 0, model_.price(start)};
-    first.cycles = model_.steps(start);
-    if (first.cycles == std::numeric_limits<double>::infinity()) first.cycles = first.cost.bound;
+    Ranked first{start, model_.steps(start), model_.price(start)};
+    known_ = first.cycles;
+    if (first.cycles == infinite) first.cycles = first.cost.bound;
     first.nest.on_vector = model_.problem().on_vector;
     found_.best.push_back(first);
-    known_ = first.cycles;
     double tiles = 1;
     for (const auto& sizes : space_.tiles) tiles *= static_cast<double>(sizes.size());
     found_.complete = tiles <= static_cast<double>(options_.most_priced) / 8;
-    if (found_.complete)
+    descend(start);
+    if (found_.complete) {
+      first_guess();
       enumerate();
-    else
-      descend(start);
+    } else {
+      relax();
+    }
     walk();
     return std::move(found_);
   }
@@ -42,7 +52,7 @@ class Search {
 
   double consider(const Nest& nest) {
     if (options_.cancel && (found_.priced & 255) == 0) options_.cancel->poll();
-    if (!model_.fits(nest)) return std::numeric_limits<double>::infinity();
+    if (!model_.fits(nest)) return infinite;
     ++found_.priced;
     const Cost cost = model_.price(nest);
     if (cost.bound <= known_ * margin_) candidates_.push_back({nest, cost.bound, cost});
@@ -86,18 +96,19 @@ class Search {
     nest.order = space_.orders[0];
     if (!model_.fits(nest)) return;  // other orders keep as many sums on chip, or more
     for (const auto* order : distinct_orders(nest)) {
+      if (options_.cancel && (found_.priced & 255) == 0) options_.cancel->poll();
       nest.order = *order;
-      nest.depths = {4, 4, 4};
-      const Cost best = model_.price(nest);  // deeper rings only lower the bound
+      Cost cost = model_.price(nest);
       ++found_.priced;
-      if (best.bound > known_ * margin_) continue;
+      if (cost.flat > known_ * margin_) continue;
       std::uint64_t seen = 0;  // depths are at most 4
       for (const auto& depths : space_.depths) {
-        for (std::size_t i = 0; i < 3; ++i) nest.depths[i] = std::min(depths[i], best.transfers[i]);
+        for (std::size_t i = 0; i < 3; ++i) nest.depths[i] = std::min(depths[i], cost.transfers[i]);
         const auto code = (nest.depths[0] - 1) | (nest.depths[1] - 1) << 2 | (nest.depths[2] - 1) << 4;
         if (seen >> code & 1) continue;
         seen |= std::uint64_t{1} << code;
-        consider(nest);
+        model_.with_depths(cost, nest.depths);
+        if (cost.bound <= known_ * margin_ && model_.fits(nest)) candidates_.push_back({nest, cost.bound, cost});
       }
     }
   }
@@ -121,7 +132,13 @@ class Search {
         now = best;
       }
     }
-    relax();
+  }
+
+  /// Walks the most promising nests so far: a known time cuts the enumeration short.
+  void first_guess() {
+    std::stable_sort(candidates_.begin(), candidates_.end(), less_bound);
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, candidates_.size()); ++i)
+      known_ = std::min(known_, model_.steps(candidates_[i].nest, i == 0 ? 10000 : 3000));
   }
 
   /// What no nest beats: every byte once at full bandwidth, every product at the array's peak.
@@ -141,10 +158,9 @@ class Search {
   }
 
   void walk() {
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Ranked& a, const Ranked& b) { return a.cost.bound < b.cost.bound; });
+    std::stable_sort(candidates_.begin(), candidates_.end(), less_bound);
     std::set<std::vector<std::int64_t>> seen;
-    double unexplored = std::numeric_limits<double>::infinity();
+    double unexplored = infinite;
     double steps = 0;
     for (Ranked& candidate : candidates_) {
       if (candidate.cost.bound >= known_ && static_cast<std::int64_t>(keep_) <= found_.walked) {
@@ -185,7 +201,7 @@ class Search {
   std::vector<Ranked> candidates_;
   Found found_;
   double known_ = 0, floor_ = 0;
-  double margin_ = 1.25;  ///< nests whose bound is above the best known time by more are not kept
+  double margin_ = 1;  ///< nests whose bound is above the best known time by more are not kept
 };
 
 }  // namespace

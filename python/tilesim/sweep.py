@@ -1,0 +1,139 @@
+"""Sweeps over machines, settings and mappings, on any executor."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _core
+from ._executors import in_order, opened, shares_memory
+from .api import MachineLike, compile, simulate
+from .graph import Graph, user_error
+from .machine import Machine
+from .mapping import MappingTable
+from .result import Table
+from .store import Store
+
+__all__ = ["sweep"]
+
+
+def _point(graph: Any, machine: Any, mapping: Any, memory: str | None) -> dict[str, Any]:
+    """Cycles and bottleneck of one combination; graph and machine as text in a process of its own."""
+    if isinstance(graph, str):
+        graph = Graph(_core.Graph.from_json(graph, "graph")) if graph.lstrip().startswith("{") else Graph.load(graph)
+        machine = Machine(_core.Machine.from_json(machine, "machine"))
+    if isinstance(mapping, tuple):
+        mapping = MappingTable(dict(json.loads(mapping[1])), mapping[0])
+    result = simulate(compile(graph, machine, mapping=mapping), memory=memory)
+    return {"cycles": result.cycles, "seconds": result.seconds, "bottleneck": result.bottleneck}
+
+
+def _machines(machine: Any) -> tuple[list[Machine], bool]:
+    several = isinstance(machine, Sequence) and not isinstance(machine, (str, os.PathLike))
+    return [Machine.load(one) for one in (machine if several else [machine])], several
+
+
+def _portable(mapping: Any) -> Any:
+    """A table as something that can be sent and hashed; strategies as they are."""
+    if isinstance(mapping, MappingTable):
+        return (mapping.order, json.dumps(mapping.entries, sort_keys=True))
+    return mapping
+
+
+def sweep(
+    graph: Graph,
+    machine: MachineLike | Sequence[MachineLike],
+    changes: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    mappings: Sequence[Any] | Mapping[str, Any] | None = None,
+    executor: Any = None,
+    store: Store | str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    memory: str | None = None,
+) -> Table:
+    """Simulates a graph on machines, with settings and mappings varied: all combinations, in a fixed order.
+
+    Args:
+        graph: the workload.
+        machine: the machine to start from, or several.
+        changes: setting path to the values to try.
+        mappings: strategies or tables as `compile` takes them (a mapping gives them names); none: "heuristic".
+        executor: any `concurrent.futures` executor; none: threads.
+        store: of results, or its path: an interrupted sweep resumes from it.
+        jobs: number of threads; none: one per processor.
+        memory: fidelity of the memory; none: what each machine says.
+
+    Returns:
+        One row per combination: machine and mapping (where several were given), settings, cycles, seconds, bottleneck.
+
+    Raises:
+        UserError: for an unknown setting or value, or as `compile`.
+    """
+    machines, several = _machines(machine)
+    named = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["heuristic"]]
+    settings = dict(changes or {})
+    for path, values in settings.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise user_error("a sweep needs a list of values", place=path, value=repr(values), allowed="[1, 2, 4]")
+    rows: list[dict[str, Any]] = []
+    points: list[tuple[Machine, Any]] = []
+    for base, values, (name, mapping) in itertools.product(machines, itertools.product(*settings.values()), named):
+        change = dict(zip(settings, values, strict=True))
+        row = {"machine": base.name} if several else {}
+        row |= change | ({"mapping": str(name)} if mappings is not None else {})
+        rows.append(row)
+        points.append((base.replace(change) if change else base, _portable(mapping)))
+    for row, outcome in zip(rows, _outcomes(graph, points, executor, store, jobs, memory), strict=True):
+        row |= outcome
+    return Table(rows)
+
+
+def _outcomes(
+    graph: Graph,
+    points: list[tuple[Machine, Any]],
+    executor: Any,
+    store: Store | str | os.PathLike[str] | None,
+    jobs: int | None,
+    memory: str | None,
+) -> list[dict[str, Any]]:
+    kept = store if isinstance(store, Store) or store is None else Store(store)
+    text = graph.core.to_json()
+    keys = [Store.key(graph=text, machine=m.core.hash(), mapping=mapping, memory=memory) for m, mapping in points]
+    known = kept.get(keys) if kept else {}
+    missing = [i for i, key in enumerate(keys) if key not in known]
+    try:
+        with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
+            local = shares_memory(pool)
+            what: Any = graph if local else travelling(graph, folder)
+            tasks = [
+                (what, points[i][0] if local else points[i][0].core.to_json(), points[i][1], memory) for i in missing
+            ]
+            for i, outcome in zip(missing, in_order(pool, _point, tasks), strict=True):
+                known[keys[i]] = outcome
+                if kept:
+                    kept.put({keys[i]: outcome})
+    finally:
+        if kept is not None and kept is not store:
+            kept.close()
+    return [known[key] for key in keys]
+
+
+def travelling(graph: Graph, folder: str) -> str:
+    """A graph as a worker process can read it.
+
+    Args:
+        graph: the workload.
+        folder: for a file, where it has weights.
+
+    Returns:
+        JSON text, or the file's path.
+    """
+    if not graph.core.weights():
+        return str(graph.core.to_json())
+    path = os.path.join(folder, "graph.tsim")
+    graph.core.save(path)
+    return path
