@@ -103,7 +103,7 @@ def _outcomes(
     kept = store if isinstance(store, Store) or store is None else Store(store)
     text = graph.core.to_json()
     keys = [Store.key(graph=text, machine=m.core.hash(), mapping=mapping, memory=memory) for m, mapping in points]
-    known = kept.get(keys) if kept else {}
+    known = kept.get(keys) if kept is not None else {}
     missing = [i for i, key in enumerate(keys) if key not in known]
     try:
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
@@ -114,7 +114,7 @@ def _outcomes(
             ]
             for i, outcome in zip(missing, in_order(pool, _point, tasks), strict=True):
                 known[keys[i]] = outcome
-                if kept:
+                if kept is not None:
                     kept.put({keys[i]: outcome})
     finally:
         if kept is not None and kept is not store:

@@ -142,7 +142,7 @@ class _Tuner:
             Store.key(operation=product.key, machine=self.hash, memory=self.memory, fuse=self.fuse, nest=nest)
             for nest in nests
         ]
-        known = self.store.get(keys) if self.store else {}
+        known = self.store.get(keys) if self.store is not None else {}
         missing = [i for i, key in enumerate(keys) if key not in known]
         parts = [missing[i : i + CHUNK] for i in range(0, len(missing), CHUNK)]
         tasks = [
@@ -152,7 +152,7 @@ class _Tuner:
         for part, outcome in zip(parts, in_order(self.executor, _measure, tasks), strict=True):
             fresh = {keys[i]: list(value) for i, value in zip(part, outcome, strict=True)}
             known.update(fresh)
-            if self.store:
+            if self.store is not None:
                 self.store.put(fresh)
         return [(int(known[key][0]), str(known[key][1])) for key in keys]
 
