@@ -26,6 +26,7 @@ __all__ = [
     "verify",
 ]
 
+STRATEGIES = ("heuristic", "cost", "gemmini", "pytorchsim")
 MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
@@ -128,12 +129,12 @@ def compile(
     """Lowers a graph to a tile program.
 
     "heuristic" takes the machine's lowering profile where it has one, else a greedy choice; "cost" searches with the
-    cost model; "tuned" simulates 16 candidates per distinct product (`ts.tune` does so with more say).
+    cost model; "gemmini" and "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct product (`ts.tune` does so with more say).
 
     Args:
         graph: the workload.
         machine: preset name, file, dict or Machine.
-        mapping: "heuristic", "cost", "tuned"; a MappingTable (products without an entry are mapped by the heuristic,
+        mapping: "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an entry are mapped by the heuristic,
             see its `report`); or a dict: operation name to {"tiles", "order", "depths", "unit"} (sizes in elements).
         fuse: "all" or "none".
         fallback: "error"; other placements are not built yet.
@@ -166,9 +167,9 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
         return mapping.nests(products(graph, target, fuse)), "heuristic"
     if isinstance(mapping, Mapping):
         return dict(mapping), "heuristic"
-    if mapping in ("heuristic", "cost"):
+    if mapping in STRATEGIES:
         return {}, mapping
-    allowed = ("heuristic", "cost", "tuned")
+    allowed = (*STRATEGIES, "tuned")
     raise user_error(
         "unknown mapping",
         value=repr(mapping),

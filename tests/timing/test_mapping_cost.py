@@ -120,3 +120,55 @@ def test_space() -> None:
         product.problem.space("aligne")
     legal, reason = product.legal({"tiles": [24, 40, 16], "order": [0, 1, 2], "depths": [500, 2, 2]})
     assert not legal and "scratchpad" in reason
+
+
+# Tiles of gemmini's tiled_matmul_auto, weight stationary, in blocks of 16 for its default configuration (16x16, 4 banks
+# of 4096 rows, 1024 accumulator rows), worked out by its published rules: M, N, K, then blocks of m, n, k.
+GEMMINI = [
+    (64, 64, 64, 4, 4, 4),
+    (128, 128, 128, 5, 6, 8),
+    (256, 256, 256, 5, 6, 16),
+    (512, 512, 512, 5, 6, 32),
+    (1024, 1024, 1024, 5, 5, 51),
+    (2048, 2048, 2048, 5, 5, 51),
+    (512, 2304, 768, 5, 5, 48),
+    (512, 64, 512, 8, 4, 32),
+    (512, 768, 3072, 5, 5, 51),
+    (3136, 64, 576, 8, 4, 36),
+    (1, 1000, 512, 1, 15, 32),
+    (100, 200, 300, 5, 6, 19),
+]
+
+
+@pytest.mark.parametrize("case", GEMMINI)
+def test_gemmini_rule(case: tuple[int, ...]) -> None:
+    """The scratchpad of the rule has no room for 64-byte slots beside: shrunk ones are at most as large."""
+    m, n, k, *blocks = case
+    machine = ts.Machine.load("gemmini-16").replace({"core.scratchpad.bytes": "1 MiB"})
+    small = ts.Machine.load("gemmini-16")
+    graph = ts.workloads.matmul(m, n, k, dtype="i8")
+    (product,) = products(graph, small, mapping="gemmini")
+    wanted = [min(16 * count, extent) for count, extent in zip(blocks, (m, n, k), strict=True)]
+    nest = {"tiles": wanted, "order": [0, 1, 2], "depths": [2, 2, 2], "unit": "array"}
+    legal, _ = product.legal(nest)
+    assert (
+        product.nest["tiles"] == wanted
+        if legal
+        else all(own <= most for own, most in zip(product.nest["tiles"], wanted, strict=True))
+    )
+    assert ts.simulate(ts.compile(graph, machine, mapping="gemmini")).cycles > 0
+
+
+def test_pytorchsim_rule() -> None:
+    """Whole products where they fit half the scratchpad; else the fullest multiple of the lanes that divides."""
+    (product,) = products(ts.workloads.matmul(512, 512, 512), "tpu-v3", mapping="pytorchsim")
+    assert product.nest["tiles"] == [512, 512, 512]
+    (product,) = products(ts.workloads.matmul(4096, 4096, 4096), "tpu-v3", mapping="pytorchsim")
+    tiles = product.nest["tiles"]
+    assert all(4096 % tile == 0 and tile % 128 == 0 for tile in tiles)
+    used = 4 * (tiles[0] * tiles[2] + tiles[2] * tiles[1] + tiles[0] * tiles[1])
+    assert used < 8 << 20
+    bigger = [
+        4 * (a * c + c * b + a * b) for a in (512, 1024, 2048) for b in (512, 1024, 2048) for c in (512, 1024, 2048)
+    ]
+    assert used >= max(size for size in bigger if size < 8 << 20)

@@ -24,7 +24,7 @@ struct ProductChoice {
 struct CompileOptions {
   std::string fuse = "all";                      ///< all | none
   mapping::Table mappings;                       ///< tile sizes by operation name; others as `mapping` says
-  std::string mapping = "heuristic";             ///< heuristic | cost
+  std::string mapping = "heuristic";             ///< one of mapping::strategies()
   std::string only;                              ///< lower only the product of this name (and calls): to time it alone
   std::vector<ProductChoice>* record = nullptr;  ///< gets every product
   CancelToken* cancel = nullptr;

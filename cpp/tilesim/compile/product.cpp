@@ -109,9 +109,9 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
 namespace {
 
 mapping::Nest array_nest(const Context& context, const mapping::Problem& problem, bool convolution) {
-  if (context.options.mapping == "cost") return mapping::search(problem, context.machine).best[0].nest;
-  if (auto nest = profile_nest(context.machine, problem, convolution)) return *nest;
-  return mapping::heuristic(problem, context.machine);
+  if (context.options.mapping == "heuristic")
+    if (auto nest = profile_nest(context.machine, problem, convolution)) return *nest;
+  return mapping::by_strategy(context.options.mapping, problem, context.machine);
 }
 
 [[noreturn]] void refuse_dtype(const Context& context, const Op& op, DType dtype) {
@@ -151,8 +151,7 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping
   if (!grouped) return array_nest(context, problem, op.kind == Kind::convolution);
   mapping::Problem other = problem;
   other.on_vector = true;
-  const mapping::Nest nest = context.options.mapping == "cost" ? mapping::search(other, context.machine).best[0].nest
-                                                               : mapping::heuristic(other, context.machine);
+  const mapping::Nest nest = mapping::by_strategy(context.options.mapping, other, context.machine);
   if (on_array) {
     const mapping::Nest alternative = array_nest(context, problem, true);
     if (mapping::estimated_cycles(problem, alternative, context.machine) <=

@@ -60,6 +60,13 @@ struct Found {
 /// The fastest nests by the cost model, at least the heuristic's. Throws UserError when not even unit tiles fit.
 Found search(const Problem& problem, const Machine& machine, std::size_t keep = 1, const SearchOptions& options = {});
 
+/// Names that `by_strategy` takes: "heuristic", "cost", "gemmini", "pytorchsim".
+const std::vector<std::string>& strategies();
+/// A legal nest by the named rule.
+Nest by_strategy(const std::string& strategy, const Problem& problem, const Machine& machine);
+/// A nest improved by a few steps to a neighbour with a lower bound; never slower by the model.
+Nest refined(const Problem& problem, const Machine& machine, const Nest& start);
+
 /// Least off-chip traffic of c[m, n] += a[m, k] * b[k, n] with one tile of each in a buffer of `words` elements.
 struct LeastTraffic {
   std::int64_t words = 0;  ///< moved; -1: not even unit tiles fit

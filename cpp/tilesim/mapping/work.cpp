@@ -1,0 +1,120 @@
+// Cycles of array and vector unit for the tiles of a nest: as the lowering splits them, by the units' closed forms.
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/cost.hpp"
+
+namespace tilesim::mapping {
+
+CostModel::Split CostModel::split(const Nest& nest) const {
+  Split result;
+  const std::int64_t arrays = machine_.core.array.count, columns = machine_.core.array.columns;
+  if (arrays < 2 || problem_.on_vector) return result;
+  const auto tile = [&](int dim) {
+    const auto d = static_cast<std::size_t>(dim);
+    return std::min(nest.tiles[d], problem_.domain.extents[d]);
+  };
+  for (int dim : problem_.n_dims)
+    if (tile(dim) > columns * (arrays - 1)) result = {dim, round_up(ceil_div(tile(dim), arrays), columns)};
+  if (result.dim >= 0) return result;
+  for (const auto* dims : {&problem_.m_dims, &problem_.batch_dims, &problem_.n_dims}) {
+    for (int dim : *dims)
+      if (tile(dim) > 1 && (result.dim < 0 || tile(dim) > tile(result.dim)))
+        result = {dim, ceil_div(tile(dim), arrays)};
+    if (result.dim >= 0) break;
+  }
+  return result;
+}
+
+/// Cycles of the unit for one tile, its weights loaded while the previous tile streams.
+std::int64_t CostModel::busy(const Extents& tile, const Split& split) {
+  const auto extent = [&](int dim) {
+    const std::int64_t whole = tile[static_cast<std::size_t>(dim)];
+    return dim == split.dim ? std::min(whole, split.chunk) : whole;
+  };
+  const auto product = [&](const std::vector<int>& dims) {
+    std::int64_t count = 1;
+    for (int dim : dims) count *= extent(dim);
+    return count;
+  };
+  Descriptor d;
+  d.dtype = problem_.dtypes[0];
+  d.second = problem_.dtypes[1];
+  if (problem_.on_vector) {
+    d.kind = ComputeKind::vector;
+    d.elements =
+        product(problem_.batch_dims) * product(problem_.m_dims) * product(problem_.n_dims) * product(problem_.k_dims);
+    const int lane = lane_dim(problem_, {tile, {}, {}}, machine_);
+    if (lane >= 0) d.lane_extent = extent(lane);
+    d.functions = {1, 1, 0, 0};
+    return latency_.latency(d, {}).busy;
+  }
+  d.kind = ComputeKind::mma;
+  d.batch = product(problem_.batch_dims);
+  d.m = product(problem_.m_dims);
+  d.n = product(problem_.n_dims);
+  d.k = problem_.k_dims.empty() ? 1 : extent(problem_.k_dims.back());
+  d.k_outer = product(problem_.k_dims) / std::max<std::int64_t>(1, d.k);
+  if (machine_.layout.tile.size() == 2 && !problem_.m_dims.empty()) {
+    // Registers of several sublanes enter the array whole: the innermost row dim rounds up.
+    int inner = problem_.m_dims.back();
+    if (const std::vector<int>& order = problem_.minor_to_major[0]; order.size() > 1) {
+      const AxisAccess& sublane = access(0).axes[static_cast<std::size_t>(order[1])];
+      if (!sublane.terms.empty() && std::count(problem_.m_dims.begin(), problem_.m_dims.end(), sublane.terms[0].dim))
+        inner = sublane.terms[0].dim;
+    }
+    d.m = d.m / std::max<std::int64_t>(1, extent(inner)) * round_up(extent(inner), machine_.layout.tile[0]);
+  }
+  return latency_.latency(d, {.weights_resident = false, .pipelined = true}).busy;
+}
+
+/// Cycles of the vector unit for the epilogue of one tile.
+std::int64_t CostModel::finishing(const Extents& tile) {
+  if (problem_.epilogue_functions == 0) return 0;
+  Descriptor d;
+  d.kind = ComputeKind::vector;
+  d.dtype = problem_.dtypes[2];
+  d.elements = 1;
+  for (const AxisAccess& axis : access(2).axes)
+    for (const AxisAccess::Term& term : axis.terms) d.elements *= tile[static_cast<std::size_t>(term.dim)];
+  if (!problem_.n_dims.empty()) d.lane_extent = tile[static_cast<std::size_t>(problem_.n_dims.back())];
+  d.functions = {static_cast<std::int32_t>(problem_.epilogue_functions), 0, 0, 0};
+  return latency_.latency(d, {}).busy;
+}
+
+/// Sum over all tiles of the nest: full and ragged ones by how many there are.
+CostModel::Work CostModel::work(const Nest& nest) {
+  const auto [entry, fresh] = work_.try_emplace(nest.tiles, Work{});
+  if (!fresh) return entry->second;
+  const std::size_t dims = nest.tiles.size();
+  const Split halves = split(nest);
+  Extents tile(dims), rest(dims), ragged_dims;
+  for (std::size_t d = 0; d < dims; ++d) {
+    const std::int64_t extent = problem_.domain.extents[d];
+    tile[d] = std::min(nest.tiles[d], extent);
+    rest[d] = extent - (trips(nest, d) - 1) * nest.tiles[d];
+    if (rest[d] != tile[d]) ragged_dims.push_back(static_cast<std::int64_t>(d));
+  }
+  Work total;
+  for (std::uint32_t mask = 0; mask < (1U << ragged_dims.size()); ++mask) {
+    Extents here = tile;
+    double count = 1, results = 1;
+    for (std::size_t d = 0; d < dims; ++d) {
+      const auto found = std::find(ragged_dims.begin(), ragged_dims.end(), static_cast<std::int64_t>(d));
+      const bool is_ragged = found != ragged_dims.end();
+      const bool last = is_ragged && (mask >> (found - ragged_dims.begin()) & 1);
+      const double trip = last ? 1 : static_cast<double>(trips(nest, d) - (is_ragged ? 1 : 0));
+      if (last) here[d] = rest[d];
+      count *= trip;
+      if (!(reduced_ >> d & 1)) results *= trip;
+    }
+    total.busy += count * static_cast<double>(busy(here, halves));
+    bool reduced_full = true;  // each result tile is finished once
+    for (std::size_t i = 0; i < ragged_dims.size(); ++i)
+      if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
+    if (reduced_full) total.finishing += results * static_cast<double>(finishing(here));
+  }
+  return entry->second = total;
+}
+
+}  // namespace tilesim::mapping
