@@ -69,9 +69,13 @@ void MovementLowering::unsupported(const std::string& why) const {
   throw Unsupported({std::string(info(op_.kind).name) + ": " + why, op_.name, {}, {}, {}});
 }
 
-MovementLowering::Region MovementLowering::region(const Shape& space, std::int64_t bytes, int suffix) const {
-  TileChoice choice{
-      space, {{std::vector<bool>(space.size(), true), bytes}}, std::vector<bool>(space.size(), false), {}, {}};
+MovementLowering::Region MovementLowering::region(const Shape& space, std::int64_t bytes, int suffix,
+                                                  const std::vector<Placement>& tensors) const {
+  TileChoice choice;
+  choice.space = space;
+  choice.buffers = {{std::vector<bool>(space.size(), true), bytes}};
+  choice.whole.assign(space.size(), false);
+  for (const Placement& tensor : tensors) add_granules(choice, context_, tensor);
   const program::Tensor* target = context_.program.find_tensor(placement(y_).tensor);
   if (target && target->minor_to_major.size() == space.size() && placement(y_).identity)
     for (auto axis = target->minor_to_major.rbegin(); axis != target->minor_to_major.rend(); ++axis)
@@ -122,18 +126,20 @@ void MovementLowering::copy(const Shape& space, const Placement& from, const std
   if (element_count(space) == 0) return;
   const int suffix = steps_++;
   const bool converts = from.dtype != to.dtype;
-  const Region r = region(space, 2 * host_bytes(from.dtype) + (converts ? 2 * host_bytes(to.dtype) : 0), suffix);
+  const Placement source = seen_through(from, read), target = seen_through(to, write);
+  const std::int64_t bytes = 2 * host_bytes(from.dtype) + (converts ? 2 * host_bytes(to.dtype) : 0);
+  const Region r = region(space, bytes, suffix, {source, target});
   program::Scope step;
   add_slot(step, "x", from.dtype, element_count(r.tiles), {converts ? "vector" : "store0"});
   if (converts) add_slot(step, "y", to.dtype, element_count(r.tiles), {"store0"});
   Block body;
   body.push_back(on("", program::Acquire{"x", {"load0"}}));
-  program::Transfer load = region_transfer(seen_through(from, read), r.start, r.extent, r.strides, "x");
+  program::Transfer load = region_transfer(source, r.start, r.extent, r.strides, "x");
   load.fill = fill;
   body.push_back(on("load0", program::Load{std::move(load)}));
   body.push_back(on("load0", program::Commit{"x", 0, 1}));
   if (converts) emit_convert(r, from.dtype, body);
-  store(r, converts ? "y" : "x", seen_through(to, write), body);
+  store(r, converts ? "y" : "x", target, body);
   add_step(r, std::move(step), std::move(body), suffix);
 }
 

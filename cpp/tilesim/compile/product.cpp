@@ -138,6 +138,7 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping
         mapping::estimated_cycles(other, nest, context.machine))
       return alternative;
   }
+  check_vector_dtypes(context, {kernel.anchor});
   problem.on_vector = true;
   return nest;
 }

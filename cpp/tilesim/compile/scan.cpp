@@ -42,7 +42,11 @@ class ScanLowering {
     const std::int64_t bytes = 2 * (host_bytes(from_.dtype) + host_bytes(to_.dtype));
     std::vector<bool> points(shape_.size(), true);
     points[dim_] = false;
-    TileChoice choice{shape_, {{std::vector<bool>(shape_.size(), true), bytes}}, {}, {}, {}};
+    TileChoice choice;
+    choice.space = shape_;
+    choice.buffers = {{std::vector<bool>(shape_.size(), true), bytes}};
+    add_granules(choice, context_, from_);
+    add_granules(choice, context_, to_);
     choice.whole.assign(shape_.size(), false);
     choice.whole[dim_] = true;
     if (!choose_tiles(choice, context_.machine)) {

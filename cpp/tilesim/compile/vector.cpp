@@ -91,7 +91,8 @@ bool VectorLowering::dropped(ValueId value) const {
 
 void VectorLowering::make_tiles(bool rows_whole) {
   streamed_ = !rows_whole;
-  TileChoice choice{space_, {}, {}, {}, {}};
+  TileChoice choice;
+  choice.space = space_;
   choice.whole = rows_whole ? reduced_ : std::vector<bool>(space_.size(), false);
   const auto add = [&](ValueId value, std::int64_t depth) {
     const bool placed = context_.placed(value);
@@ -99,8 +100,12 @@ void VectorLowering::make_tiles(bool rows_whole) {
         placed ? context_.placements[static_cast<std::size_t>(value)].dtype : context_.value(value).type.dtype;
     choice.buffers.push_back({spans(value), depth * std::max(1, bits(dtype) / 8)});
   };
-  for (ValueId input : kernel_.inputs) add(input, 2);
-  for (ValueId output : kernel_.outputs) add(output, 2);
+  for (const auto* values : {&kernel_.inputs, &kernel_.outputs})
+    for (ValueId value : *values) {
+      add(value, 2);
+      if (shape(value) == space_ && context_.placed(value))
+        add_granules(choice, context_, context_.placements[static_cast<std::size_t>(value)]);
+    }
   for (int i : kernel_.ops)
     if (is_reduce(i)) {
       add(op(i).results[0], 2);
