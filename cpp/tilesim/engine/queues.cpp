@@ -151,7 +151,7 @@ bool Simulator::try_acquire(int id, int queue, const Entry& entry) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   SlotState& slot = stream.slots[static_cast<std::size_t>(entry.slot)];
   BufferState& buffer = slot.buffers[static_cast<std::size_t>(entry.version) % slot.buffers.size()];
-  if (buffer.version == entry.version) return true;  // another queue of the same acquire came first
+  if (buffer.version >= entry.version) return true;  // another queue of the same acquire came first
   if (!buffer.free) {
     slot.waiting |= 1U << queue;
     block(id, queue, UnitState::wait_store);
