@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _core
+from ._errors import read_text
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
@@ -236,8 +237,7 @@ class Result:
         Raises:
             UserError: for a file that is no result, with line and path.
         """
-        with open(path, encoding="utf-8") as file:
-            return cls(json.loads(_core.Result.from_json(file.read()).to_json()))
+        return cls(json.loads(_core.Result.from_json(read_text(path)).to_json()))
 
     def timing_hash(self) -> str:
         """Hash over everything that timing decides.
