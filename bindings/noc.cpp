@@ -86,7 +86,7 @@ void register_measurement(py::module_& module) {
       .def_readonly("packets", &Measurement::packets, "Number of measured packets.")
       .def_readonly("cycles", &Measurement::cycles, "Simulated cycles, all phases.")
       .def_readonly("flit_hops", &Measurement::flit_hops, "Number of flits times routers, all phases.")
-      .def_readonly("seconds", &Measurement::seconds, "Processor time of the run in seconds.")
+      .def_readonly("seconds", &Measurement::seconds, "Wall time of the run in seconds.")
       .def_readonly("link_flits", &Measurement::link_flits, "Flits per link, all phases.");
   module.def(
       "measure_network",

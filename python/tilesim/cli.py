@@ -175,7 +175,7 @@ def validate_tpu_v3(
 @validate_app.command("noc")
 def validate_noc_(
     cases: Annotated[str, typer.Option(help="CSV: network, traffic, packet_flits, offered load, latency, state.")],
-    seeds: Annotated[int, typer.Option(min=1, help="Runs per row.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per row, averaged.")] = 3,
     json_: Annotated[
         str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
     ] = None,

@@ -34,7 +34,7 @@ class NetworkResult:
         packets: measured packets.
         cycles: simulated cycles, warm-up and drain included.
         flit_hops: flits times routers over all cycles.
-        seconds: of the computer.
+        seconds: wall time of the run.
         links: (from router, to router, flits per cycle) of each link, over all cycles.
         settings: everything else that was set.
     """

@@ -147,7 +147,8 @@ void Fabric::inject(const Packet& packet, std::int64_t cycle) {
 void Fabric::enqueue(const Packet& packet) {
   Stream& stream = streams_[packet.source * spec_.classes.size() + packet.message_class];
   if (stream.first == stream.queue.size()) stream.queue.clear(), stream.first = 0;
-  stream.queue.push_back({now_, packet.tag, packet.destination, packet.flits});
+  const std::uint32_t code = topology_.code(packet.source, packet.destination, [&] { return random_.coin(); });
+  stream.queue.push_back({now_, packet.tag, packet.destination, code, packet.flits});
   ++queued_;
   wake_node(packet.source);
 }
@@ -169,7 +170,7 @@ void Fabric::start_packet(std::uint32_t node, std::size_t message_class) {
   stream.left = queued.flits;
   Live& live = live_packets_[stream.slot];
   live.destination = queued.destination;
-  live.code = topology_.code(node, queued.destination, [&] { return random_.coin(); });
+  live.code = queued.code;
   live.flits = live.left = static_cast<std::uint16_t>(queued.flits);
   live.hops = 0;
   live.message_class = static_cast<std::uint16_t>(message_class);

@@ -122,7 +122,7 @@ class Fabric final : public Network {
   struct Queued {
     std::int64_t created = 0;
     std::uint64_t tag = 0;
-    std::uint32_t destination = 0, flits = 0;
+    std::uint32_t destination = 0, code = 0, flits = 0;
   };
   /// A node's packets of one class: first in, first out.
   struct Stream {

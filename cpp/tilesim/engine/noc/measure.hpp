@@ -33,7 +33,7 @@ struct Measurement {
   std::int64_t packets = 0;                        ///< measured
   std::int64_t cycles = 0;                         ///< simulated, all phases
   std::int64_t flit_hops = 0;                      ///< over all cycles
-  double seconds = 0;                              ///< of the computer
+  double seconds = 0;                              ///< wall time
   std::vector<std::int64_t> link_flits;            ///< over all cycles, per link of the topology
 };
 
