@@ -4,8 +4,9 @@ The compiled core of Tilesim (private; use the package tilesim).
 from __future__ import annotations
 import collections.abc
 import numpy
+import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'Error', 'Graph', 'InternalError', 'Machine', 'Program', 'Result', 'Session', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'mutants', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simulate', 'unit_roundoff']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'Graph', 'InternalError', 'Machine', 'Program', 'Result', 'Session', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'mutants', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simulate', 'unit_roundoff']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -312,6 +313,59 @@ class Program:
     @property
     def notes(self) -> list[str]:
         ...
+class DramPart:
+    """
+    A DRAM part's description, checked on load.
+    """
+    @staticmethod
+    def from_json(text: str, source: str = 'text') -> DramPart:
+        """
+        Parses the JSON form; raises UserError with line and path.
+        """
+    @staticmethod
+    def read_file(path: str) -> DramPart:
+        """
+        Reads a part's file.
+        """
+    def hash(self) -> str:
+        """
+        Hash of the resolved part.
+        """
+    def to_json(self) -> str:
+        """
+        The resolved JSON form.
+        """
+    def with_controller(self, settings: str) -> DramPart:
+        """
+        A copy with controller settings replaced: JSON text of an object.
+        """
+    @property
+    def banks(self) -> int:
+        ...
+    @property
+    def burst_bytes(self) -> int:
+        ...
+    @property
+    def bytes_per_second(self) -> float:
+        ...
+    @property
+    def capacity_bytes(self) -> int:
+        ...
+    @property
+    def clock_ps(self) -> int:
+        ...
+    @property
+    def description(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def sources(self) -> dict[str, str]:
+        ...
+    @property
+    def standard(self) -> str:
+        ...
 class Session:
     """
     A simulation in progress with several jobs.
@@ -351,6 +405,18 @@ def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collect
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
     """
     Converts an array of any shape, rounding once ('nearest_even' or 'toward_zero'). Beyond the target's range: as the format has it (infinity, NaN, integers wrap), or clamped with `saturate`.
+    """
+def dram_parse_trace(text: str, source: str) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
+    """
+    Addresses, write flags and cycles (empty: none given) of a trace file.
+    """
+def dram_run(part: DramPart, addresses: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], writes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], cycles: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], inject_every: typing.SupportsInt | typing.SupportsIndex, channels: typing.SupportsInt | typing.SupportsIndex, interleave_bytes: typing.SupportsInt | typing.SupportsIndex, channel_hash: bool, mapping: str, hashes: str, wrap: bool) -> dict:
+    """
+    Runs a trace on channels of a part.
+    """
+def dram_trace(name: str, requests: typing.SupportsInt | typing.SupportsIndex, burst: typing.SupportsInt | typing.SupportsIndex, span: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint8]]:
+    """
+    Addresses and write flags by name.
     """
 def dtype_bits(dtype: str) -> int:
     """
