@@ -12,8 +12,6 @@ namespace tilesim::engine::dram {
 namespace {
 
 constexpr Tick rebase_at = 1 << 28;
-constexpr auto RD = static_cast<std::size_t>(Command::read);
-constexpr auto WR = static_cast<std::size_t>(Command::write);
 
 }  // namespace
 
@@ -53,7 +51,12 @@ Channel::Channel(const Part& part)
   const auto entries = static_cast<double>(capacity_[1]);
   drain_high_ = static_cast<std::int64_t>(std::floor(part.controller.write_high_watermark * entries)) + 1;
   drain_low_ = static_cast<std::int64_t>(std::ceil(part.controller.write_low_watermark * entries)) - 1;
-  if (part.controller.refresh == RefreshMode::all_bank) next_refresh_ = refresh_interval_;
+  per_bank_ = part.controller.refresh == RefreshMode::per_bank;
+  if (per_bank_) refresh_interval_ = static_cast<Tick>(part.refresh_bank_interval);
+  if (part.controller.refresh != RefreshMode::none) next_refresh_ = refresh_interval_;
+  closes_idle_ = part.controller.page != PagePolicy::open;
+  page_timeout_ = static_cast<Tick>(part.controller.page_timeout);
+  idle_at_.at.fill(long_ago);
 }
 
 void Channel::finish_read(const Entry& entry, std::int64_t tick) {
@@ -94,9 +97,9 @@ Tick Channel::accept_due(Tick next) {
   while (!offers_.empty()) {
     const Request& request = offers_.front();
     const std::int64_t at = std::max({base_ + now_, next_offer_, request.not_before});
-    if (at - base_ >= next) break;
+    if (at - base_ >= next && next != never) break;
     if (at - base_ >= rebase_at) {  // nothing happens until then
-      now_ = static_cast<Tick>(at - base_);
+      now_ = rebase_at;
       return now_;
     }
     const auto c = static_cast<Tick>(at - base_);
@@ -105,7 +108,7 @@ Tick Channel::accept_due(Tick next) {
     if (!accept(request, c)) break;
     offers_.pop_front();
     next_offer_ = at + 1;
-    if (!maintenance_.empty()) continue;
+    if (!queue_may_go()) continue;
     if (drain_flips())
       next = std::min(next, c + 1);
     else if (queue == static_cast<std::size_t>(drain_))
@@ -122,7 +125,7 @@ void Channel::run(Tick until, Until mode) {
       rebase();
       if (until != never) until -= before - now_;
     }
-    const Tick next = accept_due<bus>(next_tick<bus>());
+    const Tick next = accept_due<bus>(std::min(next_tick<bus>(), until == never ? never : until + 1));
     if (next == now_) continue;  // only to rebase
     if (mode == Until::accepted && offers_.empty()) return;
     if (mode == Until::drained && offers_.empty() && reads_waiting_ == 0) return;
@@ -170,6 +173,7 @@ void Channel::rebase() {
   const auto shift = [by](Tick& tick) { tick = tick < long_ago / 2 + by ? long_ago : tick - by; };
   for (PerBank& per_bank : ready_)
     for (Tick& tick : per_bank.at) shift(tick);
+  for (Tick& tick : idle_at_.at) shift(tick);
   for (auto& per_scope : last_)
     for (Tick& tick : per_scope) shift(tick);
   for (auto& nodes : rings_)

@@ -116,7 +116,13 @@ class Channel {
   Pick pick_hit(Tick t) const;
   Pick pick_row(Tick t, std::uint64_t allowed, bool activates) const;
   void issue_pick(const Pick& pick, Tick t);
-  bool serve_maintenance(Tick t, bool precharge_only);
+  bool serve_maintenance(Tick t, bool falling, bool paired);
+  std::uint64_t idle_banks() const;
+  Tick idle_ready() const;
+  void close_idle(Tick t, std::uint64_t allowed);
+  /// A waiting refresh of all banks stops the queues; one of a single bank stops that bank, and that rows are opened.
+  bool queue_may_go() const { return maintenance_.empty() || per_bank_; }
+  std::uint64_t refreshing() const { return per_bank_ && !maintenance_.empty() ? 1ULL << maintenance_.front() : 0; }
   std::pair<Tick, bool> maintenance_ready() const;
   Tick all_bank_ready(Command command, int scope) const;
   void refresh_due(Tick t);
@@ -132,9 +138,13 @@ class Channel {
   Bus bus_ = Bus::shared;
   std::array<PerBank, bank_command_count> ready_;  ///< earliest tick per command and bank
   bool drain_ = false;                             ///< write mode
+  bool per_bank_ = false, closes_idle_ = false;
+  int next_bank_ = 0;
+  Tick page_timeout_ = 0;
+  PerBank idle_at_;  ///< when an idle row is closed
   Tick now_ = 0, next_refresh_ = never;
   std::int64_t base_ = 0;
-  std::deque<std::int32_t> maintenance_;  ///< refresh jobs: scopes
+  std::deque<std::int32_t> maintenance_;  ///< refresh jobs: scopes, or banks where refresh is per bank
   std::deque<Request> offers_;
   std::int64_t next_offer_ = 0;  ///< absolute: one acceptance per cycle
   std::int64_t reads_waiting_ = 0, last_return_ = 0, last_accept_ = -1;

@@ -13,7 +13,7 @@ inline void Channel::issue(Command command, int bank, Tick t) {
   for (const Timing::Effect& effect : timing_.effects[c])
     raise(ready_[static_cast<std::size_t>(effect.before)], &timing_.delays[static_cast<std::size_t>(effect.row + node)],
           t, timing_.blocks);
-  for (std::size_t before = 0; before < bank_command_count; ++before)
+  for (std::size_t before = 0; before < static_cast<std::size_t>(timing_.befores); ++before)
     ready_[before].at[b] = std::max(ready_[before].at[b], t + timing_.same_bank[c][before]);
   last_[c][timing_.scope_of[b]] = t;
   ++counters_.commands[c];
@@ -65,6 +65,7 @@ inline void Channel::issue_column(std::size_t queue, int bank, bool opener, Tick
     completions_->push_back({entry.tag, true, base_ + t});
   }
   ++bank_counters_[static_cast<std::size_t>(bank)].columns;
+  if (closes_idle_) idle_at_.at[static_cast<std::size_t>(bank)] = t + page_timeout_;
   if (has_sync_) sync_until_ = std::max(sync_until_, t + sync_[queue]);
   issue(queue == Queues::reads ? Command::read : Command::write, bank, t);
   if (opener)

@@ -18,12 +18,13 @@ Tick Channel::bank_ready(std::size_t queue, int bank, Tick c) const {
   const std::uint64_t bit = 1ULL << bank;
   const auto edge = [&](Tick t) { return bus == Bus::both_edges ? rising(std::max(t, c + 1)) : t; };
   Tick ready = never;
+  if (refreshing() & bit) return never;
   if (queues_.hit[queue] & bit) ready = edge(ready_[queue].at[b]);
   if (queues_.miss[queue] & bit) {
     if (!(queues_.open & bit))
-      ready = std::min(ready, edge(ready_[static_cast<std::size_t>(Command::activate)].at[b]));
+      ready = maintenance_.empty() ? std::min(ready, edge(ready_[2].at[b])) : ready;
     else if (!((queues_.opened[0] | queues_.opened[1]) & bit))
-      ready = std::min(ready, ready_[static_cast<std::size_t>(Command::precharge)].at[b]);
+      ready = std::min(ready, ready_[3].at[b]);
   }
   return ready;
 }
@@ -36,18 +37,19 @@ Tick Channel::next_tick() const {
   Tick rise = std::min(earliest(queues_.opened[0], ready_[0], timing_.blocks),
                        earliest(queues_.opened[1], ready_[1], timing_.blocks));
   Tick any = never;
-  if (maintenance_.empty()) {
-    if (drain_flips()) return soon;
-    const auto queue = static_cast<std::size_t>(drain_);
-    const std::uint64_t miss = queues_.miss[queue], openers = queues_.opened[0] | queues_.opened[1];
-    rise = std::min(rise, earliest(queues_.hit[queue], ready_[queue], timing_.blocks));
-    rise = std::min(
-        rise, earliest(miss & ~queues_.open, ready_[static_cast<std::size_t>(Command::activate)], timing_.blocks));
-    any =
-        earliest(miss & queues_.open & ~openers, ready_[static_cast<std::size_t>(Command::precharge)], timing_.blocks);
-  } else {
+  if (!maintenance_.empty()) {
     const auto [ready, precharge] = maintenance_ready();
     (precharge ? any : rise) = std::min(precharge ? any : rise, ready);
+  }
+  if (queue_may_go()) {
+    if (drain_flips()) return soon;
+    const auto queue = static_cast<std::size_t>(drain_);
+    const std::uint64_t allowed = ~refreshing();
+    const std::uint64_t miss = queues_.miss[queue] & allowed, openers = queues_.opened[0] | queues_.opened[1];
+    rise = std::min(rise, earliest(queues_.hit[queue] & allowed, ready_[queue], timing_.blocks));
+    if (maintenance_.empty()) rise = std::min(rise, earliest(miss & ~queues_.open, ready_[2], timing_.blocks));
+    any = std::min(any, earliest(miss & queues_.open & ~openers, ready_[3], timing_.blocks));
+    if (closes_idle_ && maintenance_.empty()) any = std::min(any, idle_ready());
   }
   rise = std::max(rise, soon);
   if (bus == Bus::both_edges) rise = rising(rise);
@@ -65,27 +67,73 @@ inline Tick Channel::all_bank_ready(Command command, int scope) const {
   return ready;
 }
 
-/// When the refresh job at the head can go on, and whether with PREab.
+/// When the refresh job at the head can go on, and whether with a precharge.
 inline std::pair<Tick, bool> Channel::maintenance_ready() const {
-  const int scope = maintenance_.front();
-  const std::uint64_t banks = timing_.scope_banks[static_cast<std::size_t>(scope)];
+  const int job = maintenance_.front();
+  const std::uint64_t banks = per_bank_ ? 1ULL << job : timing_.scope_banks[static_cast<std::size_t>(job)];
   const bool precharge = (queues_.open & banks) != 0;
   if (((queues_.opened[0] | queues_.opened[1] | activating()) & banks) != 0) return {never, precharge};
-  return {all_bank_ready(precharge ? Command::precharge_all : Command::refresh_all, scope), precharge};
+  if (per_bank_) return {ready_[precharge ? 3 : 4].at[static_cast<std::size_t>(job)], precharge};
+  return {all_bank_ready(precharge ? Command::precharge_all : Command::refresh_all, job), precharge};
 }
 
 inline void Channel::refresh_due(Tick t) {
   if (t < next_refresh_) return;
-  for (int scope = 0; scope < timing_.scopes; ++scope) maintenance_.push_back(scope);
+  for (int scope = 0; scope < timing_.scopes; ++scope) {
+    // Banks of a scope take turns.
+    const std::uint64_t banks = timing_.scope_banks[static_cast<std::size_t>(scope)];
+    maintenance_.push_back(per_bank_ ? std::countr_zero(banks) + next_bank_ : scope);
+  }
+  if (++next_bank_ == std::popcount(timing_.scope_banks[0])) next_bank_ = 0;
   next_refresh_ += refresh_interval_;
 }
 
-/// The command of the head refresh job, if it is ready.
-inline bool Channel::serve_maintenance(Tick t, bool precharge_only) {
+/// The command of the head refresh job, if it is ready. On a falling edge only precharges go, and on the one paired
+/// with a row command only a PREpb to a bank that is not blocked.
+inline bool Channel::serve_maintenance(Tick t, bool falling, bool paired) {
   const auto [ready, precharge] = maintenance_ready();
-  if (ready > t || (precharge_only && !precharge)) return false;
-  issue_all(precharge ? Command::precharge_all : Command::refresh_all, maintenance_.front(), t);
+  if (ready > t || (falling && !precharge)) return false;
+  const int job = maintenance_.front();
+  if (!per_bank_) {
+    if (paired && (paired_scope_banks_ & timing_.scope_banks[static_cast<std::size_t>(job)]) != 0) return false;
+    issue_all(precharge ? Command::precharge_all : Command::refresh_all, job, t);
+    return true;
+  }
+  if (paired && (paired_blocked_ >> job & 1) != 0) return false;
+  issue(precharge ? Command::precharge : Command::refresh_bank, job, t);
+  if (precharge)
+    queues_.precharge(job);
+  else
+    maintenance_.pop_front();
+  if ((t & 1) != 0) pair(t + 1, job);
   return true;
+}
+
+/// Open banks that no request waits for.
+inline std::uint64_t Channel::idle_banks() const {
+  return queues_.open & ~(queues_.opened[0] | queues_.opened[1] | queues_.hit[0] | queues_.hit[1]);
+}
+
+inline Tick Channel::idle_ready() const {
+  Tick first = never;
+  for (std::uint64_t rest = idle_banks(); rest != 0; rest &= rest - 1) {
+    const auto bank = static_cast<std::size_t>(std::countr_zero(rest));
+    first = std::min(first, std::max(ready_[3].at[bank], idle_at_.at[bank]));
+  }
+  return first;
+}
+
+/// Closed or timeout pages: the first idle bank whose time has come is precharged when nothing else goes.
+inline void Channel::close_idle(Tick t, std::uint64_t allowed) {
+  for (std::uint64_t rest = idle_banks() & allowed; rest != 0; rest &= rest - 1) {
+    const int bank = std::countr_zero(rest);
+    const auto b = static_cast<std::size_t>(bank);
+    if (std::max(ready_[3].at[b], idle_at_.at[b]) > t) continue;
+    issue(Command::precharge, bank, t);
+    queues_.precharge(bank);
+    if ((t & 1) != 0) pair(t + 1, bank);
+    return;
+  }
 }
 
 inline Channel::Pick Channel::pick_opened(Tick t) const {
@@ -96,12 +144,15 @@ inline Channel::Pick Channel::pick_opened(Tick t) const {
 
 inline Channel::Pick Channel::pick_hit(Tick t) const {
   const auto queue = static_cast<std::size_t>(drain_);
-  const Tick key = oldest_ready(queues_.hit[queue], ready_[queue], queues_.hit_key[queue], t, timing_.blocks);
+  const std::uint64_t hit = queues_.hit[queue] & ~refreshing();
+  const Tick key = oldest_ready(hit, ready_[queue], queues_.hit_key[queue], t, timing_.blocks);
   return {key, drain_ ? Command::write : Command::read, false};
 }
 
 /// Oldest ready ACT (unless only precharges may go) or PREpb of the selected queue among the banks `allowed`.
 inline Channel::Pick Channel::pick_row(Tick t, std::uint64_t allowed, bool activates) const {
+  allowed &= ~refreshing();
+  activates &= maintenance_.empty();
   const auto queue = static_cast<std::size_t>(drain_);
   const std::uint64_t miss = queues_.miss[queue] & allowed, openers = queues_.opened[0] | queues_.opened[1];
   const PerBank& keys = queues_.miss_key[queue];
@@ -128,14 +179,13 @@ inline void Channel::issue_pick(const Pick& pick, Tick t) {
 /// One command per tick: opened rows, then refresh, then the selected queue.
 inline void Channel::tick_shared(Tick t) {
   if (const Pick opened = pick_opened(t); opened.key != never) return issue_pick(opened, t);
-  if (!maintenance_.empty()) {
-    serve_maintenance(t, false);
-    return;
-  }
+  if (!maintenance_.empty() && serve_maintenance(t, false, false)) return;
+  if (!queue_may_go()) return;
   update_drain();
   Pick pick = pick_hit(t);
   if (const Pick row = pick_row(t, ~0ULL, true); row.key < pick.key) pick = row;
-  if (pick.key != never) issue_pick(pick, t);
+  if (pick.key != never) return issue_pick(pick, t);
+  if (closes_idle_ && maintenance_.empty()) close_idle(t, ~0ULL);
 }
 
 /// A column command, then a row command, which sees the state that the first one left.
@@ -144,23 +194,20 @@ void Channel::tick_row_and_column(Tick t) {
   const bool falling = both_edges && (t & 1) == 0;
   if (!falling) {
     Pick pick = pick_opened(t);
-    if (pick.key == never && maintenance_.empty()) {
+    if (pick.key == never && queue_may_go()) {
       update_drain();
       pick = pick_hit(t);
     }
     if (pick.key != never) issue_pick(pick, t);
   }
-  const std::uint64_t allowed = falling && t == paired_edge_ ? ~paired_blocked_ : ~0ULL;
-  if (!maintenance_.empty()) {
-    const std::uint64_t banks = timing_.scope_banks[static_cast<std::size_t>(maintenance_.front())];
-    // On the falling edge paired with a row command its pseudo-channel takes no PREab.
-    const bool refused = falling && t == paired_edge_ && (paired_scope_banks_ & banks) != 0;
-    if (!refused) serve_maintenance(t, falling);
-    return;
-  }
+  const bool paired = falling && t == paired_edge_;
+  if (!maintenance_.empty() && serve_maintenance(t, falling, paired)) return;
+  if (!queue_may_go()) return;
   update_drain();
+  const std::uint64_t allowed = paired ? ~paired_blocked_ : ~0ULL;
   const Pick pick = pick_row(t, allowed, !falling);
-  if (pick.key != never) issue_pick(pick, t);
+  if (pick.key != never) return issue_pick(pick, t);
+  if (closes_idle_ && maintenance_.empty()) close_idle(t, allowed);
 }
 
 /// ACT in two steps, and a CAS command a tick ahead of a burst that finds the data clock stopped.
@@ -171,16 +218,16 @@ inline void Channel::tick_two_step(Tick t) {
   }
   if (pending_bank_ >= 0 && pending_deadline_ <= t) return issue_second_activate();
   Pick pick = pick_opened(t);
-  if (pick.key == never && !maintenance_.empty()) {
-    if (serve_maintenance(t, false)) return;
-  } else if (pick.key == never) {
+  if (pick.key == never && !maintenance_.empty() && serve_maintenance(t, false, false)) return;
+  if (pick.key == never && queue_may_go()) {
     update_drain();
     pick = pick_hit(t);
     const Pick row = pick_row(t, ~activating(), pending_bank_ < 0);
     if (row.key < pick.key) pick = row;
   }
   if (pick.key == never) {
-    if (pending_bank_ >= 0) issue_second_activate();
+    if (pending_bank_ >= 0) return issue_second_activate();
+    if (closes_idle_ && maintenance_.empty()) close_idle(t, ~0ULL);
     return;
   }
   const bool column = pick.command == Command::read || pick.command == Command::write;

@@ -154,8 +154,8 @@ void read_controller(Controller& c, const Json& json) {
   c.write_queue = reader.integer_or("write_queue", c.write_queue, 1, queue_limit);
   c.write_high_watermark = reader.number_or("write_high_watermark", c.write_high_watermark);
   c.write_low_watermark = reader.number_or("write_low_watermark", c.write_low_watermark);
-  if (!(c.write_low_watermark >= 0 && c.write_low_watermark < c.write_high_watermark && c.write_high_watermark <= 1))
-    json.fail("the drain watermarks contradict each other", "0 <= low < high <= 1");
+  if (!(c.write_low_watermark > 0 && c.write_low_watermark < c.write_high_watermark && c.write_high_watermark <= 1))
+    json.fail("the drain watermarks contradict each other", "0 < low < high <= 1");
   if (const Json* page = reader.optional("page")) c.page = static_cast<PagePolicy>(choice(*page, page_names));
   c.page_timeout = reader.integer_or("page_timeout", c.page_timeout, 0, 1 << 24);
   if (c.page == PagePolicy::closed) c.page_timeout = 0;
