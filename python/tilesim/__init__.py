@@ -1,6 +1,6 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
-from . import models, network, workloads
+from . import memory, models, network, workloads
 from ._core import __version__
 from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
 from .errors import Error, InternalError, Unsupported, UserError
@@ -23,6 +23,7 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
+    "memory",
     "models",
     "network",
     "reference",

@@ -188,6 +188,34 @@ def validate_noc_(
         typer.echo("\n".join(validate_noc.lines(report)))
 
 
+@validate_app.command("dram")
+def validate_dram(
+    cases: Annotated[str, typer.Option(help="CSV: part, pattern, inject_every_cycles, requests, cycles, ...")],
+    parts: Annotated[str | None, typer.Option(help="JSON file of further parts, in the reference form.")] = None,
+    json_: Annotated[
+        str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
+    ] = None,
+) -> None:
+    """Compare with cycles of DRAM channels."""
+    report = validation.dram(cases, parts)
+    if json_:
+        _write(report, json_)
+    if json_ == "-":
+        return
+    for row in report["rows"]:
+        name = f"{row['part']:<14} {row['pattern']:<24} {row['inject_every_cycles']:>2}"
+        outcome = f"{row['predicted_cycles']:>10,} {row['error']:>+8.2%}" if row["status"] == "ok" else row["reason"]
+        typer.echo(f"{name} {row['measured_cycles'] or 0:>10,.0f} {outcome}")
+    _summary(report)
+
+
+def _summary(report: dict[str, Any]) -> None:
+    typer.echo(
+        f"{report['n']} rows: mean {report['mean_abs_error']:.2%}, median {report['median_abs_error']:.2%}, "
+        f"worst {report['max_abs_error']:.2%}; {report['n_unsupported']} not simulated"
+    )
+
+
 @app.command()
 def doctor() -> None:
     """Versions and where things lie."""
