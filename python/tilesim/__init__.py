@@ -2,7 +2,7 @@
 
 from . import models, workloads
 from ._core import __version__
-from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
+from .api import Program, compile, estimate, execute, from_torch, reference, run, simulate, sweep, verify
 from .errors import Error, InternalError, Unsupported, UserError
 from .graph import Graph, GraphBuilder
 from .machine import Machine
@@ -23,6 +23,7 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
+    "from_torch",
     "models",
     "reference",
     "run",

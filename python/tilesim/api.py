@@ -20,6 +20,7 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
+    "from_torch",
     "reference",
     "run",
     "simulate",
@@ -142,19 +143,34 @@ def compile(
     return Program(_core.compile(graph.core, target.core, fuse, mappings), graph, target)
 
 
+def _array(value: Any) -> Any:
+    """A torch tensor as an array in the same memory; anything else as it is."""
+    if not hasattr(value, "detach"):
+        return value
+    from .frontends.torch_weights import elements_of
+
+    return elements_of(value)
+
+
 def _inputs(graph: Graph, inputs: Any, seed: int) -> list[Any]:
+    """Arrays in the graph's order. State that an imported model carries may be left out."""
     names = [row["name"] for row in graph.core.inputs]
+    state = graph.defaults
     if inputs is None:
-        return list(_core.random_inputs(graph.core, seed))
+        given = dict(zip(names, _core.random_inputs(graph.core, seed), strict=True))
+        return [state.get(name, array) for name, array in given.items()]
     if isinstance(inputs, Mapping):
-        missing = [name for name in names if name not in inputs]
+        missing = [name for name in names if name not in inputs and name not in state]
         unknown = [name for name in inputs if name not in names]
         if missing or unknown:
             raise user_error("wrong inputs", value=", ".join(map(str, inputs)), allowed=", ".join(names))
-        return [inputs[name] for name in names]
-    if not isinstance(inputs, Sequence) or len(inputs) != len(names):
-        raise user_error("wrong number of inputs", value=str(type(inputs)), allowed=", ".join(names))
-    return list(inputs)
+        return [_array(inputs[name]) if name in inputs else state[name] for name in names]
+    free = [name for name in names if name not in state]
+    if not isinstance(inputs, Sequence) or len(inputs) not in (len(names), len(free)):
+        count = f"{len(inputs)} of them" if isinstance(inputs, Sequence) else str(type(inputs))
+        raise user_error("wrong number of inputs", value=count, allowed=", ".join(free))
+    given = dict(zip(names if len(inputs) == len(names) else free, inputs, strict=True))
+    return [_array(given[name]) if name in given else state[name] for name in names]
 
 
 def execute(program: Program, inputs: Any = None, seed: int = 0, find_races: bool = False) -> dict[str, Any]:
@@ -313,13 +329,58 @@ def simulate(
     return Result(json.loads(core.to_json()), again)
 
 
+def from_torch(
+    module: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+    strict: bool = False,
+) -> Graph:
+    """A graph of a PyTorch module, by torch.export.
+
+    What depends on no input (masks, positions, rotary tables) is evaluated while reading. Parameters become weights in
+    the module's own memory; meta and fake ones serve for timing. A buffer that the module changes becomes an input
+    whose new value is an output (an alias); its present value is the default.
+
+    Args:
+        module: a torch.nn.Module, in the mode (train or eval) that is meant.
+        args: positional arguments: tensors of the shapes and dtypes to import for.
+        kwargs: keyword arguments.
+        name: of the graph; the module's class by default.
+        strict: let torch.export trace the Python bytecode; some static caches need it.
+
+    Returns:
+        The graph, with one input per tensor argument.
+
+    Raises:
+        UserError: when torch is missing, or the module is none.
+        Unsupported: naming the ATen overload and its place in the user's code.
+    """
+    try:
+        from .frontends import torch_frontend
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "torch":
+            raise
+        raise user_error("PyTorch is missing", suggestion="Install it with: pip install 'tilesim[torch]'") from error
+    return torch_frontend.from_torch(module, args, kwargs, name=name, strict=strict)
+
+
+def _as_graph(model: Any, args: Any) -> Graph:
+    if isinstance(model, Graph):
+        return model
+    if any(base.__module__.startswith("torch.nn.") for base in type(model).__mro__):
+        return from_torch(model, args)
+    raise user_error("this is no model", value=type(model).__name__, allowed="a Graph, a torch.nn.Module")
+
+
 def run(
-    model: Graph, args: Any = (), machine: MachineLike = "tpu-v3", verify: bool = False, timeline: bool = False
+    model: Any, args: Any = (), machine: MachineLike = "tpu-v3", verify: bool = False, timeline: bool = False
 ) -> Result:
     """The first minute: compile and simulate with defaults.
 
     Args:
-        model: a graph.
+        model: a graph, or a torch.nn.Module (then `args` are its arguments).
         args: inputs for verification; none: random ones.
         machine: preset name, file, dict or Machine.
         verify: also execute and compare with the reference kernels.
@@ -331,7 +392,7 @@ def run(
     Raises:
         UserError: as `compile`; also when verification fails.
     """
-    program = compile(model, machine)
+    program = compile(_as_graph(model, args), machine)
     if verify:
         outcome = globals()["verify"](program, args or None)
         if not outcome.ok:

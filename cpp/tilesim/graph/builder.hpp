@@ -34,6 +34,7 @@ class Builder {
   const TensorType& type(ValueId value) const;
   /// Sets graph.main to this function and checks it.
   void finish();
+  std::string source;  ///< place in the user's model, given to the operations that follow
 
  private:
   GraphFunction& body() { return graph_.functions[static_cast<std::size_t>(function_)]; }
