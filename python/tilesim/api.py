@@ -44,6 +44,7 @@ class Program:
         """
         self.core, self.graph, self.machine = core, graph, machine
         self._prepared: _core.Graph | None = None
+        self._weights: dict[str, Any] | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], machine: MachineLike | None = None) -> Program:
@@ -95,6 +96,21 @@ class Program:
         if self._prepared is None:
             self._prepared = _core.prepared(self.graph.core, self.machine.core)
         return self._prepared.weight(name)
+
+    def weights(self) -> dict[str, Any]:
+        """Elements of all weights of the program, read once.
+
+        Returns:
+            Numpy arrays by the names of the program's tensors.
+        """
+        if self._weights is None:
+            rows = [row for row in self.core.tensors() if row["role"] == "weight"]
+            self._weights = {row["name"]: self.weight(row["weight"]) for row in rows}
+        return self._weights
+
+    def forget_weights(self) -> None:
+        """Reads the weights anew at the next execution: the graph's have changed."""
+        self._prepared, self._weights = None, None
 
     def tensors(self) -> Table:
         """The tensors of the program.
@@ -194,9 +210,7 @@ def execute(program: Program, inputs: Any = None, seed: int = 0, find_races: boo
     else:
         names = [row["name"] for row in program.graph.core.inputs]
         arrays = dict(zip(names, _inputs(program.graph, inputs, seed), strict=True))
-        for tensor in program.core.tensors():
-            if tensor["role"] == "weight":
-                arrays[tensor["name"]] = program.weight(tensor["weight"])
+        arrays.update(program.weights())
     return dict(_core.execute(program.core, arrays, "text", seed, find_races))
 
 

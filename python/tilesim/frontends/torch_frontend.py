@@ -134,10 +134,11 @@ def from_exported(program: Any, name: str = "torch") -> Graph:
     Raises:
         Unsupported: naming the overload and its place in the user's code.
     """
-    return _import(program, name)[0]
+    return read(program, name)[0]
 
 
-def _import(program: Any, name: str) -> tuple[Graph, Importer]:
+def read(program: Any, name: str) -> tuple[Graph, Importer]:
+    """The graph, and what became of the program's inputs and outputs."""
     importer = Importer(decomposed(program), name)
     graph = importer.run()
     graph.remove_dead_code()

@@ -44,8 +44,12 @@ class Importer:
         self.weights = WeightStore(self.builder)
         self.values: dict[Any, Any] = {}
         self.state: dict[str, Any] = {}
-        self.skipped_outputs: list[int] = []
+        #: what the module returns, in order: the name of an output of the graph, or a value that is no tensor
+        self.returned: list[tuple[str, Any]] = []
+        #: (output, input or state) pairs: what the module changes in place
+        self.changed: list[tuple[str, str]] = []
         self.node: Any = None
+        self._given: set[int] = set()
         self._place = ""
         self._name = ""
 
@@ -251,29 +255,36 @@ class Importer:
         for spec, node in zip(signature.output_specs, final.args[0], strict=True):
             (users if spec.kind == OutputKind.USER_OUTPUT else changed).append((spec, node))
         self.node = None
-        for index, (_, node) in enumerate(users):
+        for _, node in users:
             if not isinstance(node, torch.fx.Node) or self.values[node] is None:
-                self.skipped_outputs.append(index)
-                continue
-            self._output(node, node.name)
-        count = len(users) - len(self.skipped_outputs)
+                self.returned.append(("", self.value(node)))
+            else:
+                self.returned.append((self._output(node, node.name), None))
         for spec, node in changed:
             if spec.kind == OutputKind.TOKEN:
                 continue
             if spec.kind not in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
                 raise user_error("an output of the exported program is no tensor", value=str(spec))
-            self._output(node, f"{spec.target}.new")
-            self.builder.alias(count, inputs.index(str(spec.target)))
-            count += 1
+            name = self._output(node, f"{spec.target}.new")
+            self.builder.alias(len(self.builder.graph.core.signature("main")[1]) - 1, inputs.index(str(spec.target)))
+            self.changed.append((name, str(spec.target)))
 
-    def _output(self, node: Any, name: str) -> None:
+    def _output(self, node: Any, name: str) -> str:
+        """Makes a node's value an output. Inputs, constants and values that are outputs already are copied."""
         self._name = name
         value = self.value(node)
         tensor = self.tensor(value)
-        given = {row["name"] for row in self.builder.graph.core.signature("main")[0]}
-        if isinstance(value, torch.Tensor) or node.op == "placeholder" or name in given:
+        inputs, outputs = self.builder.graph.core.signature("main")
+        taken = {row["name"] for row in [*inputs, *outputs]}
+        if isinstance(value, torch.Tensor) or node.op == "placeholder" or tensor.value in self._given:
             tensor = self.builder.op("copy", tensor, name=f"{name}.out")
-        self.builder.output(tensor, name)
+        self._given.add(tensor.value)
+        unique, number = name, 0
+        while unique in taken:
+            number += 1
+            unique = f"{name}.{number}"
+        self.builder.output(tensor, unique)
+        return str(self.builder.graph.core.signature("main")[1][-1]["name"])
 
 
 class _Stored:
