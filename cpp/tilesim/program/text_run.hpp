@@ -73,7 +73,7 @@ class TextRun final : public CompiledExpr::TensorReader {
   Buffer& buffer(Stream& stream, int slot, std::int64_t version) const;
   void name_statement(const Stream& stream);
   void check_released(Stream& stream, int scope);
-  void observe(const Stream& stream, const std::string& operation, const std::set<int>& stored) const;
+  void observe(const Stream& stream, int scope, const std::set<int>& stored) const;
   std::string waits_for(const Stream& stream) const;
   [[noreturn]] void stuck() const;
   [[noreturn]] void fail(const Stream& stream, const std::string& what) const;
