@@ -86,7 +86,7 @@ std::vector<ValueId> Builder::op(Kind kind, std::vector<ValueId> operands, Attri
                        std::to_string(id),
                        "values made by this builder",
                        {}});
-  if (kind == Kind::call || kind == Kind::fused)
+  if (rules::holds_functions(kind))
     for (const std::int32_t callee : op.functions)
       if (callee == function_) throw UserError({"a function calls itself", rules::place_of(body(), op), {}, {}, {}});
   rules::check_form(body(), op);
