@@ -204,6 +204,9 @@ void bind_operations(BuilderClass& type) {
           },
           py::arg("x"), py::arg("permutation"), "Axis i of the result is axis permutation[i] of x.")
       .def(
+          "set_source", [](PyBuilder& self, const std::string& source) { self.builder.set_source(source); },
+          py::arg("source"), "Place in the user's model of the operations that follow.")
+      .def(
           "output", [](PyBuilder& self, ValueId value, const std::string& name) { self.builder.output(value, name); },
           py::arg("value"), py::arg("name") = "", "Makes a value an output of the function.")
       .def(

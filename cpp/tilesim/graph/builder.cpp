@@ -78,6 +78,7 @@ std::vector<ValueId> Builder::op(Kind kind, std::vector<ValueId> operands, Attri
   op.operands = std::move(operands);
   op.attributes = std::move(attributes);
   op.functions = std::move(functions);
+  op.source = source_;
   op.results.assign(static_cast<std::size_t>(std::max(0, results)), no_value);
   for (const ValueId id : op.operands)
     if (id < no_value || id >= static_cast<ValueId>(body().values.size()))
