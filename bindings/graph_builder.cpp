@@ -160,10 +160,7 @@ void bind_values(BuilderClass& type) {
           py::arg("byte_offset") = 0, py::arg("trainable") = true, py::arg("share") = false,
           "A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it. "
           "share: refer to the array's memory (row-major arrays) instead of copying it.")
-      .def_property(
-          "source", [](const PyBuilder& self) { return self.builder.source; },
-          [](PyBuilder& self, const std::string& place) { self.builder.source = place; },
-          "Place in the user's model, given to the operations that follow.")
+
       .def(
           "scalar",
           [](PyBuilder& self, double value, const std::string& dtype) {
@@ -210,6 +207,9 @@ void bind_operations(BuilderClass& type) {
             return self.builder.transpose(x, std::move(permutation));
           },
           py::arg("x"), py::arg("permutation"), "Axis i of the result is axis permutation[i] of x.")
+      .def(
+          "set_source", [](PyBuilder& self, const std::string& source) { self.builder.set_source(source); },
+          py::arg("source"), "Place in the user's model of the operations that follow.")
       .def(
           "output", [](PyBuilder& self, ValueId value, const std::string& name) { self.builder.output(value, name); },
           py::arg("value"), py::arg("name") = "", "Makes a value an output of the function.")

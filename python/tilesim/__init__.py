@@ -2,8 +2,9 @@
 
 from . import models, workloads
 from ._core import __version__
-from .api import Program, compile, estimate, execute, from_torch, reference, run, simulate, sweep, verify
+from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
 from .errors import Error, InternalError, Unsupported, UserError
+from .frontends import from_jax, from_stablehlo, from_torch
 from .graph import Graph, GraphBuilder
 from .machine import Machine
 from .result import Result, compare
@@ -23,6 +24,8 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
+    "from_jax",
+    "from_stablehlo",
     "from_torch",
     "models",
     "reference",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result, Table
@@ -20,7 +21,6 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
-    "from_torch",
     "reference",
     "run",
     "simulate",
@@ -358,47 +358,10 @@ def simulate(
     return Result(json.loads(core.to_json()), again)
 
 
-def from_torch(
-    module: Any,
-    args: Any = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    name: str = "",
-    strict: bool = False,
-) -> Graph:
-    """A graph of a PyTorch module, by torch.export.
-
-    What depends on no input (masks, positions, rotary tables) is evaluated while reading. Parameters become weights in
-    the module's own memory; meta and fake ones serve for timing. A buffer that the module changes becomes an input
-    whose new value is an output (an alias); its present value is the default.
-
-    Args:
-        module: a torch.nn.Module, in the mode (train or eval) that is meant.
-        args: positional arguments: tensors of the shapes and dtypes to import for.
-        kwargs: keyword arguments.
-        name: of the graph; the module's class by default.
-        strict: let torch.export trace the Python bytecode; some static caches need it.
-
-    Returns:
-        The graph, with one input per tensor argument.
-
-    Raises:
-        UserError: when torch is missing, or the module is none.
-        Unsupported: naming the ATen overload and its place in the user's code.
-    """
-    try:
-        from .frontends import torch_frontend
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "torch":
-            raise
-        raise user_error("PyTorch is missing", suggestion="Install it with: pip install 'tilesim[torch]'") from error
-    return torch_frontend.from_torch(module, args, kwargs, name=name, strict=strict)
-
-
 def _as_graph(model: Any, args: Any) -> Graph:
     if isinstance(model, Graph):
         return model
-    if any(base.__module__.startswith("torch.nn.") for base in type(model).__mro__):
+    if is_module(model):
         return from_torch(model, args)
     raise user_error("this is no model", value=type(model).__name__, allowed="a Graph, a torch.nn.Module")
 

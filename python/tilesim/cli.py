@@ -13,6 +13,7 @@ from . import __version__, models
 from . import validate as validation
 from ._core import Error
 from .api import Program, compile, simulate, verify
+from .frontends import from_stablehlo
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result
@@ -28,8 +29,8 @@ app.add_typer(validate_app, name="validate")
 
 def _load(model: str, batch: int, context: int | None) -> Graph | Program:
     path = Path(model)
-    if path.suffix in (".onnx", ".mlir"):
-        raise user_error(f"{path.suffix} files cannot be read yet", value=f"'{model}'", allowed=".json, .tsim, a model")
+    if path.suffix in (".mlir", ".mlirbc", ".stablehlo"):
+        return from_stablehlo(path)
     if path.suffix not in (".json", ".tsim"):
         return models.build(model, batch=batch, sequence=context)
     if path.suffix == ".json" and path.is_file() and '"tilesim.program"' in path.read_text(encoding="utf-8")[:2000]:

@@ -29,12 +29,13 @@ class Builder {
   ValueId convert(ValueId x, DType dtype);
   ValueId reshape(ValueId x, Shape shape);
   ValueId transpose(ValueId x, std::vector<std::int64_t> permutation);
+  /// Place in the user's model of the operations that follow.
+  void set_source(std::string source) { source_ = std::move(source); }
   void output(ValueId value, const std::string& name = {});
   void alias(int output, int input);
   const TensorType& type(ValueId value) const;
   /// Sets graph.main to this function and checks it.
   void finish();
-  std::string source;  ///< place in the user's model, given to the operations that follow
 
  private:
   GraphFunction& body() { return graph_.functions[static_cast<std::size_t>(function_)]; }
@@ -43,6 +44,7 @@ class Builder {
 
   Graph& graph_;
   std::int32_t function_;
+  std::string source_;
   std::map<std::string, int> used_;         ///< names, with the last number that made one unique
   std::map<std::string, ValueId> weights_;  ///< values of the constant operations by weight
 };

@@ -86,7 +86,8 @@ class Reads {
     for (const Op& op : function.ops)
       for (std::size_t i = 0; i < op.operands.size() && sum < all; ++i) {
         if (op.operands[i] != value || (&op == in_place && i == 0)) continue;
-        sum += op.functions.empty() ? touched_bytes(function, op, i) : of_input(op.functions[0], i);
+        const bool follows = op.kind == Kind::call || op.kind == Kind::fused;
+        sum += follows ? of_input(op.functions[0], i) : touched_bytes(function, op, i);
       }
     return std::min(sum, all);
   }

@@ -173,7 +173,7 @@ class Importer:
     def _enter(self, node: Any) -> None:
         self.node, self._place = node, place_of(node)
         self._name = name_of(node)
-        self.builder.core.source = self._place
+        self.builder.core.set_source(self._place)
 
     def value(self, argument: Any) -> Any:
         """What a node's argument stands for, through lists and tuples."""
