@@ -20,6 +20,7 @@ from . import (  # noqa: F401 (they enter the table)
     torch_layers,
     torch_pooling,
     torch_reduce,
+    torch_scatter,
     torch_shape,
 )
 from .torch_import import IGNORED, Importer

@@ -14,7 +14,7 @@ from .torch_shape import axis
 from .torch_table import handles
 
 
-def _indices(importer: Importer, index: Any, extent: int) -> Tensor:
+def indices_of(importer: Importer, index: Any, extent: int) -> Tensor:
     """Indices from 0 on: negative ones count from the end."""
     if isinstance(index, torch.Tensor):
         if index.dtype == torch.bool:
@@ -34,7 +34,7 @@ _MASK = "use torch.where, which keeps the shape"
 def _index_select(importer: Importer, x: Any, dim: int, index: Any) -> Tensor:
     tensor = importer.tensor(x)
     at = axis(dim, tensor.ndim)
-    return _take(importer, tensor, [at], [_indices(importer, index, tensor.shape[at]).reshape(-1)], at)
+    return _take(importer, tensor, [at], [indices_of(importer, index, tensor.shape[at]).reshape(-1)], at)
 
 
 def _take(importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], front: int) -> Tensor:
@@ -66,7 +66,7 @@ def _index(importer: Importer, x: Any, indices: Sequence[Any]) -> Tensor:
     """Axes of the indices stand where the first indexed axis was if the indexed axes are adjacent, else in front."""
     tensor = importer.tensor(x)
     axes = [i for i, index in enumerate(indices) if index is not None]
-    parts = [_indices(importer, indices[i], tensor.shape[i]).convert("i64") for i in axes]
+    parts = [indices_of(importer, indices[i], tensor.shape[i]).convert("i64") for i in axes]
     shape = list(torch.broadcast_shapes(*[part.shape for part in parts]))
     parts = [importer.broadcast(part, shape) for part in parts]
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
@@ -78,7 +78,7 @@ def _gather(importer: Importer, x: Any, dim: int, index: Any, **_: Any) -> Tenso
     """result[i, j, ...] = x[i, index[i, j, ...], ...]: one index vector per element."""
     tensor = importer.tensor(x)
     at = axis(dim, tensor.ndim)
-    chosen = _indices(importer, index, tensor.shape[at]).convert("i64")
+    chosen = indices_of(importer, index, tensor.shape[at]).convert("i64")
     shape = list(chosen.shape)
     parts = [chosen if i == at else importer.op("iota", shape=shape, dtype="i64", dim=i) for i in range(tensor.ndim)]
     return _take(importer, tensor, list(range(tensor.ndim)), parts, 0)
@@ -126,47 +126,6 @@ def _select_scatter(importer: Importer, x: Any, source: Any, dim: int, index: in
     index = axis(index, tensor.shape[at])
     part = importer.tensor(source).reshape(*tensor.shape[:at], 1, *tensor.shape[at + 1 :])
     return _slice_scatter(importer, tensor, part, at, index, index + 1)
-
-
-@handles("aten.index_copy.default")
-def _index_copy(importer: Importer, x: Any, dim: int, index: Any, source: Any) -> Tensor:
-    """One row at a place that is data, or rows at known places that follow each other."""
-    tensor, part = importer.tensor(x), importer.tensor(source)
-    at = axis(dim, tensor.ndim)
-    if isinstance(index, torch.Tensor):
-        places = index.reshape(-1).tolist()
-        if places == list(range(places[0], places[0] + len(places))):
-            return _slice_scatter(importer, tensor, part, at, places[0], places[0] + len(places))
-    elif part.shape[at] == 1:
-        zero = importer.builder.scalar(0, "i64")
-        place = _indices(importer, index, tensor.shape[at]).convert("i64").reshape()
-        starts = [place if i == at else zero for i in range(tensor.ndim)]
-        return importer.op("dynamic_update", tensor, part, *starts)
-    raise importer.unsupported("rows written at several places that are data have no meaning here yet")
-
-
-@handles("aten.topk.default")
-def _topk(importer: Importer, x: Any, k: int, dim: int = -1, largest: bool = True, ordered: bool = True) -> Any:
-    """k times the first extreme element, which is then hidden (small k only)."""
-    if k > 16:
-        raise importer.unsupported("top-k beyond 16 has no meaning here yet", f"k = {k}")
-    tensor = importer.tensor(x)
-    at = axis(dim, tensor.ndim)
-    if tensor.dtype not in ("f64", "f32", "f16", "bf16"):
-        raise importer.unsupported("top-k of integers has no meaning here yet", tensor.dtype)
-    hidden = importer.builder.scalar(float("-inf") if largest else float("inf"), tensor.dtype)
-    places: Tensor = importer.op("iota", shape=list(tensor.shape), dtype="i64", dim=at)
-    values, indices, left = [], [], tensor
-    for _ in range(k):
-        choice = "argmax" if largest else "argmin"
-        index = importer.op("reduce", left, combiner=choice, dims=[at], keep_dims=True, dtype="i64")
-        combiner = "maximum" if largest else "minimum"
-        values.append(importer.op("reduce", left, combiner=combiner, dims=[at], keep_dims=True))
-        indices.append(index)
-        left = importer.apply("select", importer.apply("equal", places, index), hidden, left)
-    if k == 1:
-        return values[0], indices[0]
-    return importer.op("concat", *values, dim=at), importer.op("concat", *indices, dim=at)
 
 
 @handles("aten.unfold.default", "aten.diagonal.default", "aten.as_strided.default")
