@@ -201,10 +201,18 @@ class Builder:
         """
         (dtype, shape) of a value.
         """
-    def weight(self, name: str, data: typing.Any = None, dtype: str = 'f32', shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], seed: typing.SupportsInt | typing.SupportsIndex = 0, scale: typing.SupportsFloat | typing.SupportsIndex = 0.05, offset: typing.SupportsFloat | typing.SupportsIndex = 0.0, path: str = '', byte_offset: typing.SupportsInt | typing.SupportsIndex = 0, trainable: bool = True) -> int:
+    def weight(self, name: str, data: typing.Any = None, dtype: str = 'f32', shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], seed: typing.SupportsInt | typing.SupportsIndex = 0, scale: typing.SupportsFloat | typing.SupportsIndex = 0.05, offset: typing.SupportsFloat | typing.SupportsIndex = 0.0, path: str = '', byte_offset: typing.SupportsInt | typing.SupportsIndex = 0, trainable: bool = True, share: bool = False) -> int:
         """
-        A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it.
+        A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it. share: refer to the array's memory (row-major arrays) instead of copying it.
         """
+    @property
+    def source(self) -> str:
+        """
+        Place in the user's model, given to the operations that follow.
+        """
+    @source.setter
+    def source(self, arg1: str) -> None:
+        ...
 class Machine:
     """
     A chip's description, checked on load.

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _core
 from ._errors import read_text
+from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result, Table
@@ -44,6 +45,7 @@ class Program:
         """
         self.core, self.graph, self.machine = core, graph, machine
         self._prepared: _core.Graph | None = None
+        self._weights: dict[str, Any] | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], machine: MachineLike | None = None) -> Program:
@@ -105,6 +107,21 @@ class Program:
         if self._prepared is None:
             self._prepared = _core.prepared(self.graph.core, self.machine.core)
         return self._prepared
+
+    def weights(self) -> dict[str, Any]:
+        """Elements of all weights of the program, read once.
+
+        Returns:
+            Numpy arrays by the names of the program's tensors.
+        """
+        if self._weights is None:
+            rows = [row for row in self.core.tensors() if row["role"] == "weight"]
+            self._weights = {row["name"]: self.weight(row["weight"]) for row in rows}
+        return self._weights
+
+    def forget_weights(self) -> None:
+        """Reads the weights anew at the next execution: the graph's have changed."""
+        self._prepared, self._weights = None, None
 
     def tensors(self) -> Table:
         """The tensors of the program.
@@ -169,19 +186,34 @@ def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, list[int]]]:
     return nests
 
 
+def _array(value: Any) -> Any:
+    """A torch tensor as an array in the same memory; anything else as it is."""
+    if not hasattr(value, "detach"):
+        return value
+    from .frontends.torch_weights import elements_of
+
+    return elements_of(value)
+
+
 def _inputs(graph: Graph, inputs: Any, seed: int) -> list[Any]:
+    """Arrays in the graph's order. State that an imported model carries may be left out."""
     names = [row["name"] for row in graph.core.inputs]
+    state = graph.defaults
     if inputs is None:
-        return list(_core.random_inputs(graph.core, seed))
+        given = dict(zip(names, _core.random_inputs(graph.core, seed), strict=True))
+        return [state.get(name, array) for name, array in given.items()]
     if isinstance(inputs, Mapping):
-        missing = [name for name in names if name not in inputs]
+        missing = [name for name in names if name not in inputs and name not in state]
         unknown = [name for name in inputs if name not in names]
         if missing or unknown:
             raise user_error("wrong inputs", value=", ".join(map(str, inputs)), allowed=", ".join(names))
-        return [inputs[name] for name in names]
-    if not isinstance(inputs, Sequence) or len(inputs) != len(names):
-        raise user_error("wrong number of inputs", value=str(type(inputs)), allowed=", ".join(names))
-    return list(inputs)
+        return [_array(inputs[name]) if name in inputs else state[name] for name in names]
+    free = [name for name in names if name not in state]
+    if not isinstance(inputs, Sequence) or len(inputs) not in (len(names), len(free)):
+        count = f"{len(inputs)} of them" if isinstance(inputs, Sequence) else str(type(inputs))
+        raise user_error("wrong number of inputs", value=count, allowed=", ".join(free))
+    given = dict(zip(names if len(inputs) == len(names) else free, inputs, strict=True))
+    return [_array(given[name]) if name in given else state[name] for name in names]
 
 
 def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
@@ -190,9 +222,7 @@ def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
         return dict(inputs or {})
     names = [row["name"] for row in program.graph.core.inputs]
     arrays: dict[str, Any] = dict(zip(names, _inputs(program.graph, inputs, seed), strict=True))
-    for tensor in program.core.tensors():
-        if tensor["role"] == "weight":
-            arrays[tensor["name"]] = program.weight(tensor["weight"])
+    arrays.update(program.weights())
     return arrays
 
 
@@ -344,13 +374,21 @@ def simulate(
     return Result(json.loads(core.to_json()), again)
 
 
+def _as_graph(model: Any, args: Any) -> Graph:
+    if isinstance(model, Graph):
+        return model
+    if is_module(model):
+        return from_torch(model, args)
+    raise user_error("this is no model", value=type(model).__name__, allowed="a Graph, a torch.nn.Module")
+
+
 def run(
-    model: Graph, args: Any = (), machine: MachineLike = "tpu-v3", verify: bool = False, timeline: bool = False
+    model: Any, args: Any = (), machine: MachineLike = "tpu-v3", verify: bool = False, timeline: bool = False
 ) -> Result:
     """The first minute: compile and simulate with defaults.
 
     Args:
-        model: a graph.
+        model: a graph, or a torch.nn.Module (then `args` are its arguments).
         args: inputs for verification; none: random ones.
         machine: preset name, file, dict or Machine.
         verify: also execute and compare with the reference kernels.
@@ -362,7 +400,7 @@ def run(
     Raises:
         UserError: as `compile`; also when verification fails.
     """
-    program = compile(model, machine)
+    program = compile(_as_graph(model, args), machine)
     if verify:
         outcome = globals()["verify"](program, args or None)
         if not outcome.ok:
