@@ -92,11 +92,12 @@ class Scope:
         self.module, self.builder = module, builder
         self.values: dict[Any, Value] = {}
         self.known: dict[int, NDArray[Any]] = {}
+        self.spread: dict[int, Tensor] = {}  # broadcasts: what they repeat, with its axes in place
 
     def inner(self) -> Scope:
         """A scope for a body that is built in place: same function, own names."""
         scope = Scope(self.module, self.builder)
-        scope.values, scope.known = dict(self.values), self.known
+        scope.values, scope.known, scope.spread = dict(self.values), self.known, self.spread
         return scope
 
     # --- values ---
@@ -128,10 +129,7 @@ class Scope:
     def constant(self, array: Any, name: str = "constant") -> Tensor:
         """A constant with these elements; equal small ones are shared."""
         array = np.asarray(array)
-        if array.ndim == 0:
-            key = f"{array.dtype}({array.item()!r})"
-        else:
-            key = self.module.fresh(name)
+        key = f"{array.dtype}({array.item()!r})" if array.ndim == 0 else self.module.fresh(name)
         tensor = self.builder.weight(key, data=array, trainable=False)
         if array.size <= SMALL:
             self.known[tensor.value] = array
@@ -152,7 +150,17 @@ class Scope:
         return self.builder.op(kind, *operands, **attributes)
 
     def apply(self, function: str, *operands: Tensor) -> Tensor:
-        """An elementwise function."""
+        """An elementwise function; what is repeated to the shape of another operand is taken before its repetition."""
+        sizes = [int(np.prod(x.shape)) for x in operands]
+        full = [i for i, x in enumerate(operands) if x.value not in self.spread and sizes[i] == max(sizes)]
+        if len(operands) > 1 and not full:
+            full = [sizes.index(max(sizes))]
+        if len(operands) > 1:
+            shape = np.broadcast_shapes(*(x.shape for x in operands))
+            if operands[full[0]].shape == shape:
+                operands = tuple(
+                    self.spread.get(x.value, x) if i not in full[:1] else x for i, x in enumerate(operands)
+                )
         return self.builder.apply(function, *operands)
 
     def convert(self, x: Tensor, dtype: str, **more: Any) -> Tensor:
@@ -191,6 +199,8 @@ class Scope:
         if list(x.shape) == list(shape) and dims == list(range(x.ndim)):
             return x
         result: Tensor = self.op("broadcast", x, shape=list(shape), dims=dims)
+        axes = [x.shape[dims.index(axis)] if axis in dims else 1 for axis in range(len(shape))]
+        self.spread[result.value] = self.reshape(x, axes) if x.ndim else x
         return result
 
     def slice(self, x: Tensor, start: Sequence[int], limit: Sequence[int], stride: Sequence[int] = ()) -> Tensor:
