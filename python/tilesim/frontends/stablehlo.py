@@ -20,6 +20,7 @@ from . import (
     stablehlo_products,
     stablehlo_reduce,
 )
+from .building import namer
 from .extras import need
 from .stablehlo_control import flat, rebuilt
 from .stablehlo_scope import Complex, Handler, Scope, Value, place_of
@@ -68,7 +69,7 @@ class ModuleReader:
         """
         self.module = module
         self.root = GraphBuilder(name)
-        self.names: dict[str, int] = {}
+        self.fresh = namer()  # of weights and functions
         self.functions = {
             str(op.operation.attributes["sym_name"].value): op.operation
             for op in module.body.operations
@@ -94,12 +95,7 @@ class ModuleReader:
         visit(self.module.operation)
         return counts
 
-    # --- names and functions ---
-
-    def fresh(self, stem: str) -> str:
-        """A name that no weight or function has yet."""
-        number = self.names[stem] = self.names.get(stem, -1) + 1
-        return f"{stem}.{number}" if number else stem
+    # --- functions ---
 
     def function(self, name: str) -> Any:
         """A function of the module; UserError where it does not exist or calls itself."""

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._builder import GraphBuilder
+from .building import FLOATS, NUMPY
 from .stablehlo_scope import Scope, named
-from .stablehlo_types import FLOATS, NUMPY, Shaped, dense, text
+from .stablehlo_types import Shaped, dense, text
 
 COMBINERS = {
     "stablehlo.add": "add",

@@ -10,8 +10,9 @@ import numpy as np
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import FLOATS, NUMPY
 from .stablehlo_scope import Complex, Scope, Value, handles, named
-from .stablehlo_types import BITS, FLOATS, NUMPY, Shaped, integer, text
+from .stablehlo_types import BITS, Shaped, integer, text
 
 PLAIN = {
     "abs": "abs",

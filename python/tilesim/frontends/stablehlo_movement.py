@@ -9,8 +9,9 @@ import numpy as np
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import FLOATS
 from .stablehlo_scope import Complex, Scope, Value, handles
-from .stablehlo_types import BITS, FLOATS, Shaped, dense, integer, integers
+from .stablehlo_types import BITS, Shaped, dense, integer, integers
 
 
 def each(value: Value, move: Any) -> Value:

@@ -7,8 +7,9 @@ from typing import Any
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import FLOATS
 from .stablehlo_scope import Complex, Scope, Value, handles
-from .stablehlo_types import FLOATS, Shaped, flag, integer, integers, text
+from .stablehlo_types import Shaped, flag, integer, integers, text
 
 LETTERS = "DHWXYZ"
 

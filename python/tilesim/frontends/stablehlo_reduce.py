@@ -10,9 +10,10 @@ import numpy as np
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import FLOATS, NUMPY
 from .stablehlo_bodies import arg_combiner, combiner_of, producer, sort_order
 from .stablehlo_scope import Scope, Value, handles, named
-from .stablehlo_types import FLOATS, NUMPY, Shaped, integer, integers
+from .stablehlo_types import Shaped, integer, integers
 
 WINDOW_LIMIT = 4096  # taps of a window whose body is built tap by tap
 Body = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
