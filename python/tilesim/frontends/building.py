@@ -89,16 +89,12 @@ class Building:
 
     def apply(self, function: str, *operands: Tensor) -> Tensor:
         """An elementwise function; what is repeated to the shape of another operand is taken before its repetition."""
-        sizes = [int(np.prod(x.shape)) for x in operands]
-        full = [i for i, x in enumerate(operands) if x.value not in self.spread and sizes[i] == max(sizes)]
-        if len(operands) > 1 and not full:
-            full = [sizes.index(max(sizes))]
-        if len(operands) > 1:
+        if any(x.value in self.spread for x in operands):
             shape = np.broadcast_shapes(*(x.shape for x in operands))
-            if operands[full[0]].shape == shape:
-                operands = tuple(
-                    self.spread.get(x.value, x) if i not in full[:1] else x for i, x in enumerate(operands)
-                )
+            full = [i for i, x in enumerate(operands) if x.shape == shape]
+            kept = next((i for i in full if operands[i].value not in self.spread), full[0] if full else -1)
+            if full:
+                operands = tuple(x if i == kept else self.spread.get(x.value, x) for i, x in enumerate(operands))
         return self.builder.apply(function, *operands)
 
     def convert(self, x: Tensor, dtype: str, **more: Any) -> Tensor:
