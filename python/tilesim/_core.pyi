@@ -193,6 +193,10 @@ class Builder:
         """
         A constant without axes.
         """
+    def set_source(self, source: str) -> None:
+        """
+        Place in the user's model of the operations that follow.
+        """
     def transpose(self, x: typing.SupportsInt | typing.SupportsIndex, permutation: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
         """
         Axis i of the result is axis permutation[i] of x.
