@@ -1,0 +1,241 @@
+"""Calibration: the few constants of a device from measured rows, with the error on rows left out."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..device import Device
+from ..graph import nearest, user_error
+from .families import Entry, row_key
+from .fit import Fit, fit, statistics
+from .predict import PREDICTORS, Batch
+from .profile import Profile
+from .tables import COLUMNS, Measured, cells_of, read
+
+__all__ = ["calibrate"]
+
+HOLDOUTS = ("rows", "size", "dtype", "family", "none")
+FOLDS = 8  # most parts that a table is left out in
+FEWEST = 4  # rows of one scheme below which nothing is fitted
+
+
+def _table_of(path: str | os.PathLike[str]) -> str:
+    with open(path, encoding="utf-8-sig") as file:
+        header = [name.strip() for name in file.readline().split(",")]
+    for table in ("attention", "conv", "vector", "gemm"):
+        own = {"attention": "num_heads", "conv": "in_channels", "vector": "op", "gemm": "m"}[table]
+        if own in header:
+            return table
+    raise user_error(
+        "the table is none that can be fitted",
+        place=os.fspath(path),
+        value=", ".join(header),
+        allowed="; ".join(", ".join(columns[0]) for columns in COLUMNS.values()),
+    )
+
+
+def _check(table: str, rows: Sequence[Measured], path: str) -> None:
+    seen: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        if row.status != "ok":
+            raise user_error("a row cannot be read", place=f"{path}:{row.line}", value=row.reason)
+        key = tuple(cell for cell in cells_of(table, row)[:-1] if cell != row.cells["latency_ms"])
+        key = tuple(str(row.cells.get(name)) for part in COLUMNS[table] for name in part if name != "latency_ms")
+        if key in seen:
+            raise user_error(
+                "the same measurement twice",
+                place=f"{path}:{row.line}",
+                value=", ".join(key[:8]),
+                suggestion=f"line {seen[key]} has the same columns: keep one, or their mean",
+            )
+        seen[key] = row.line
+
+
+def _unit_is_plausible(predicted: Any, measured: Any, path: str) -> None:
+    ratio = float(np.median(predicted / measured))
+    if not 1 / 300 < ratio < 300:
+        raise user_error(
+            "the times look like another unit",
+            place=path,
+            value=f"the median is {1 / ratio:.3g} times what the specification suggests",
+            allowed="latency_ms in milliseconds",
+        )
+
+
+def _groups(table: str, rows: Sequence[Measured]) -> list[list[Measured]]:
+    groups: dict[tuple[Any, ...], list[Measured]] = {}
+    for row in rows:
+        groups.setdefault(PREDICTORS[table].key(row), []).append(row)
+    return list(groups.values())
+
+
+def _fit_group(table: str, rows: list[Measured], tries: int = 2) -> tuple[Entry, Fit]:
+    predictor = PREDICTORS[table]
+    batch = Batch(rows)
+    entry = predictor.entry(batch)
+    measured = np.array([row.seconds for row in rows])
+    free = predictor.free(batch)
+    if len(rows) < 2 * len(free):  # few rows: only what they could tell apart
+        free = [name for name in free if name in predictor.first][: max(1, len(rows) // 2)]
+    result = fit(
+        lambda constants: predictor.seconds(batch, constants),
+        measured,
+        entry.constants,
+        free,
+        predictor.infos,
+        tries=tries,
+        evaluations=40 if len(rows) > 100 else 80,
+    )
+    provenance = {
+        name: f"fitted on {len(rows)} rows" if result.shown.get(name) else entry.provenance.get(name, "default")
+        for name in result.constants
+    }
+    return replace(
+        entry, constants=result.constants, provenance=provenance, rows=len(rows), fit_error=result.error
+    ), result
+
+
+def _size(row: Measured) -> int:
+    volume = 1.0
+    for name, value in row.numbers.items():
+        if name not in ("latency_ms", "ta", "tb", "padding", "stride", "window_size") and value > 0:
+            volume *= value
+    return round(math.log2(volume))
+
+
+def _fold_of(holdout: str, table: str) -> Callable[[Measured], Any]:
+    if holdout == "size":
+        return _size
+    if holdout == "dtype":
+        return lambda row: row.text("dtype") or row.text("attn_dtype")
+    if holdout == "family":
+        return lambda row: Device.load(row.text("device")).family
+    return lambda row: row_key(cells_of(table, row)) % 2
+
+
+def _folds(rows: Sequence[Measured], part: Callable[[Measured], Any]) -> list[list[int]]:
+    parts: dict[Any, list[int]] = {}
+    for index, row in enumerate(rows):
+        parts.setdefault(part(row), []).append(index)
+    ordered = [parts[key] for key in sorted(parts, key=str)]
+    if len(ordered) > FOLDS:
+        ordered = [sum(ordered[i::FOLDS], []) for i in range(FOLDS)]
+    return ordered
+
+
+def _borrowed(entries: Sequence[Entry], row: Measured, table: str, holdout: str) -> Profile:
+    """A profile for a scheme or family without rows: the constants of the nearest fitted one."""
+    own = PREDICTORS[table].entry(Batch([row]))
+    if holdout == "family":
+        near = [entry for entry in entries if entry.scheme == own.scheme] or list(entries)
+    else:
+        near = [entry for entry in entries if entry.device == own.device] or list(entries)
+    if not near:
+        return Profile("nothing")
+    taken = {**own.constants, **{k: v for k, v in near[0].constants.items() if not k.startswith("cast")}}
+    return Profile("borrowed", [replace(own, constants=taken)])
+
+
+def _left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+    predictor = PREDICTORS[table]
+    predicted = np.full(len(rows), np.nan)
+    folds = _folds(rows, _fold_of(holdout, table))
+    if len(folds) < 2:
+        raise user_error(
+            f"nothing can be left out by {holdout}",
+            value="all rows are alike",
+            allowed=", ".join(HOLDOUTS),
+            suggestion="give rows of several, or another way to hold out",
+        )
+    for fold in folds:
+        away = set(fold)
+        rest = [row for index, row in enumerate(rows) if index not in away]
+        entries = [_fit_group(table, group, tries=1)[0] for group in _groups(table, rest) if len(group) >= FEWEST]
+        keys: dict[tuple[Any, ...], list[int]] = {}
+        for index in fold:
+            keys.setdefault(predictor.key(rows[index]), []).append(index)
+        for members in keys.values():
+            batch = [rows[i] for i in members]
+            profile = Profile("fold", entries)
+            if holdout in ("dtype", "family"):
+                profile = _borrowed(entries, batch[0], table, holdout)
+            predicted[members] = predictor.seconds(Batch(batch, profile))
+    return _by_group(table, rows, predicted, holdout), predicted
+
+
+def _by_group(table: str, rows: list[Measured], predicted: np.ndarray, holdout: str) -> list[dict[str, Any]]:
+    out: dict[tuple[Any, ...], list[int]] = {}
+    for index, row in enumerate(rows):
+        out.setdefault(PREDICTORS[table].key(row), []).append(index)
+    measured = np.array([row.seconds for row in rows])
+    return [
+        {
+            "group": "|".join(part for part in map(str, key) if part),
+            "holdout": holdout,
+            **statistics(predicted[index], measured[index]),
+        }
+        for key, index in out.items()
+    ]
+
+
+def calibrate(
+    measurements: str | os.PathLike[str],
+    device: str = "auto",
+    *,
+    table: str | None = None,
+    holdout: str = "rows",
+    name: str | None = None,
+) -> Profile:
+    """Fits the few constants of a device to measured times.
+
+    Args:
+        measurements: CSV file, columns as in the reference tables.
+        device: a device, or "auto" for the device column.
+        table: "gemm", "attention", "conv" or "vector"; none: told from the columns.
+        holdout: which rows are left out for the stated error: "rows" (halves), "size", "dtype", "family" or "none".
+        name: of the profile; none: the file's.
+
+    Returns:
+        The profile: constants per source, engine, device and scheme with provenance, the error on rows left out, and
+        what was refused.
+
+    Raises:
+        UserError: for a bad number, a missing column, another unit, duplicate rows, an unknown device or scheme, or
+            rows that cannot be left out as asked.
+    """
+    path = os.fspath(measurements)
+    if holdout not in HOLDOUTS:
+        raise user_error(
+            "unknown way to hold out", value=f"'{holdout}'", allowed=", ".join(HOLDOUTS), suggestion=nearest(holdout, HOLDOUTS)
+        )
+    try:
+        kind = table or _table_of(path)
+    except OSError as error:
+        raise user_error("the file cannot be read", place=path, value=str(error)) from None
+    rows = read(kind, path, device)
+    _check(kind, rows, path)
+    entries, used, refused = [], [], []
+    for group in _groups(kind, rows):
+        label = "|".join(part for part in map(str, PREDICTORS[kind].key(group[0])) if part)
+        start = PREDICTORS[kind].seconds(Batch(group))
+        _unit_is_plausible(start, np.array([row.seconds for row in group]), path)
+        if len(group) < FEWEST:
+            refused.append(f"{label}: {len(group)} rows; at least {FEWEST} of one scheme are needed")
+            continue
+        entry, result = _fit_group(kind, group)
+        entries.append(entry)
+        used += [row_key(cells_of(kind, row)) for row in group]
+        hidden = [key for key, seen in result.shown.items() if not seen]
+        if hidden:
+            refused.append(f"{label}: the rows do not show {', '.join(hidden)}; kept as they were")
+    if not entries:
+        raise user_error("too few rows to fit anything", place=path, value="; ".join(refused))
+    held_out = [] if holdout == "none" else _left_out(kind, rows, holdout)[0]
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return Profile(name or stem, entries, used, held_out, refused)
