@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,7 @@ class Device:
             raise user_error(
                 "unknown device", value=f"'{text}'", allowed=", ".join(known), suggestion=every.get(close, "")
             )
-        return cls.load(_read(configs_dir() / "devices" / f"{name}.json"))
+        return _shipped(name)
 
     @classmethod
     def from_machine(cls, machine: Machine | str) -> Device:
@@ -365,6 +366,11 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _plain(text: str) -> str:
     return "".join(letter for letter in text.lower() if letter.isalnum())
+
+
+@lru_cache(maxsize=None)
+def _shipped(name: str) -> Device:
+    return Device.load(_read(configs_dir() / "devices" / f"{name}.json"))
 
 
 _LABELS: dict[str, str] = {}

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..device import Device
 from ..graph import nearest, user_error
-from .families import Entry, row_key
+from .families import Entry, family, row_key
 from .fit import Fit, fit, statistics
 from .predict import PREDICTORS, Batch
 from .profile import Profile
@@ -75,22 +75,32 @@ def _groups(table: str, rows: Sequence[Measured]) -> list[list[Measured]]:
     return list(groups.values())
 
 
-def _fit_group(table: str, rows: list[Measured], tries: int = 2) -> tuple[Entry, Fit]:
+def _start(table: str, rows: list[Measured], blind: bool) -> Entry:
+    """Where a fit starts; `blind`: from the standard constants if the family's were fitted on any of these rows."""
+    entry: Entry = PREDICTORS[table].entry(Batch(rows))
+    known = family(Device.load(rows[0].text("device")).family).fitted_rows
+    if not blind or not any(row_key(cells_of(table, row)) in known for row in rows):
+        return entry
+    standard = {name: float(info["default"]) for name, info in PREDICTORS[table].infos.items()}
+    return replace(entry, constants=standard, provenance={})
+
+
+def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[Entry, Fit]:
     predictor = PREDICTORS[table]
     batch = Batch(rows)
-    entry = predictor.entry(batch)
+    entry = _start(table, rows, blind)
     measured = np.array([row.seconds for row in rows])
     free = predictor.free(batch)
     if len(rows) < 2 * len(free):  # few rows: only what they could tell apart
         free = [name for name in free if name in predictor.first][: max(1, len(rows) // 2)]
     result = fit(
-        lambda constants: predictor.seconds(batch, constants),
+        predictor.model(batch),
         measured,
         entry.constants,
         free,
         predictor.infos,
-        tries=tries,
-        evaluations=40 if len(rows) > 100 else 80,
+        tries=2 if blind or len(rows) < 100 else 1,
+        evaluations=30,
     )
     provenance = {
         name: f"fitted on {len(rows)} rows" if result.shown.get(name) else entry.provenance.get(name, "default")
@@ -156,7 +166,7 @@ def _left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict
     for fold in folds:
         away = set(fold)
         rest = [row for index, row in enumerate(rows) if index not in away]
-        entries = [_fit_group(table, group, tries=1)[0] for group in _groups(table, rest) if len(group) >= FEWEST]
+        entries = [_fit_group(table, group, blind=True)[0] for group in _groups(table, rest) if len(group) >= FEWEST]
         keys: dict[tuple[Any, ...], list[int]] = {}
         for index in fold:
             keys.setdefault(predictor.key(rows[index]), []).append(index)
@@ -165,7 +175,7 @@ def _left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict
             profile = Profile("fold", entries)
             if holdout in ("dtype", "family"):
                 profile = _borrowed(entries, batch[0], table, holdout)
-            predicted[members] = predictor.seconds(Batch(batch, profile))
+            predicted[members] = predictor.model(Batch(batch, profile))(None)
     return _by_group(table, rows, predicted, holdout), predicted
 
 
@@ -223,7 +233,7 @@ def calibrate(
     entries, used, refused = [], [], []
     for group in _groups(kind, rows):
         label = "|".join(part for part in map(str, PREDICTORS[kind].key(group[0])) if part)
-        start = PREDICTORS[kind].seconds(Batch(group))
+        start = PREDICTORS[kind].model(Batch(group))(None)
         _unit_is_plausible(start, np.array([row.seconds for row in group]), path)
         if len(group) < FEWEST:
             refused.append(f"{label}: {len(group)} rows; at least {FEWEST} of one scheme are needed")

@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 SCALE = 0.1
 # A constant that leaves its starting value by a factor e costs as much as one row of residual PRIOR.
 PRIOR = 0.2
-# The rows show a constant when a change by e moves the residuals by as much as that prior.
-SHOWN = 1.0
+# The rows show a constant when going back to its starting value costs more than this share of the fit's cost.
+SHOWN = 0.002
 
 
 @dataclass(frozen=True)
@@ -108,17 +108,16 @@ def fit(
         )
         if best is None or found.cost < best.cost:
             best = found
-    slopes = np.stack(
-        [(residuals(_moved(best.x, i, 0.05, high)) - residuals(_moved(best.x, i, -0.05, high))) / 0.1 for i in range(len(names))]
-    )
-    shown = (slopes**2).sum(axis=1) / SCALE * 0.1 >= SHOWN * PRIOR**2 * 10
-    final = dict(start)
-    for name, value, seen in zip(names, np.exp(best.x), shown, strict=True):
-        final[name] = float(value) if seen else float(start[name])
-    return Fit(final, dict(zip(names, map(bool, shown), strict=True)), statistics(predict(final), measured))
+    x, shown = best.x.copy(), dict.fromkeys(names, True)
 
+    def cost(at: Array) -> float:
+        return float(np.sum(2 * SCALE**2 * (np.sqrt(1 + (residuals(at) / SCALE) ** 2) - 1)))
 
-def _moved(x: Array, index: int, by: float, high: Array) -> Array:
-    moved = x.copy()
-    moved[index] = min(moved[index] + by, high[index])
-    return moved
+    reached = cost(x)
+    for index in np.argsort(np.abs(x - origin)):  # the least moved first
+        back = x.copy()
+        back[index] = origin[index]
+        if cost(back) <= reached * (1 + SHOWN):
+            x, shown[names[index]] = back, False
+    final = constants(x)
+    return Fit(final, shown, statistics(predict(final), measured))

@@ -37,6 +37,8 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     "library": [*_LIBRARY, _vector(1)],
     # libraries with matrix-vector kernels of their own up to four rows (TensorRT-LLM: smooth-quant, weight-only, fp8)
     "library-vector4": [*_LIBRARY, _vector(4)],
+    # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, a profiler chooses rows and splits
+    "trtllm-weight-only": [*[(m, 128, 64, 4, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)], _vector(4)],
     # vLLM's fixed table for fp8 on Hopper (CUTLASS 3, chosen by m alone in the version measured, no split-K)
     "vllm-fp8-sm90": [
         (64, 64, 128, 1, 0, 64, 0, _LARGE),

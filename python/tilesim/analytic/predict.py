@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from .tables import Measured
 __all__ = ["PREDICTORS", "Batch", "Predictor"]
 
 Array = NDArray[np.float64]
+Model = Callable[[dict[str, float] | None], Array]
 
 
 @dataclass
@@ -45,8 +46,8 @@ class Predictor(Protocol):
     def key(self, row: Measured) -> tuple[Any, ...]:
         """Rows of equal keys share constants."""
 
-    def seconds(self, batch: Batch, constants: dict[str, float] | None = None) -> Array:
-        """Predicted seconds, shape [rows]."""
+    def model(self, batch: Batch) -> Model:
+        """Seconds per row, shape [rows], from constants that replace those of the entry."""
 
     def entry(self, batch: Batch) -> Entry:
         """The constants that `seconds` starts from."""
@@ -74,10 +75,11 @@ class GemmPredictor:
             profile=batch.profile,
         )
 
-    def seconds(self, batch: Batch, constants: dict[str, float] | None = None) -> Array:
-        """Predicted seconds, shape [rows]."""
-        core = self._estimator(batch).core(constants)
-        return np.asarray(core.seconds(batch.column("batch"), *(batch.column(name) for name in "mnk")))
+    def model(self, batch: Batch) -> Model:
+        """Seconds per row from constants that replace those of the entry."""
+        found = self._estimator(batch)
+        columns = [batch.column("batch"), *(batch.column(name) for name in "mnk")]
+        return lambda constants: np.asarray(found.core(constants).seconds(*columns))
 
     def entry(self, batch: Batch) -> Entry:
         """The constants that `seconds` starts from, for the rows' device and scheme."""

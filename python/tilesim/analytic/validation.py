@@ -40,7 +40,7 @@ def predictions(table: str, rows: Sequence[Measured], profile: Profile | None) -
     seconds: list[float | None] = [None] * len(rows)
     for members in groups.values():
         try:
-            values = predictor.seconds(Batch([rows[i] for i in members], profile))
+            values = predictor.model(Batch([rows[i] for i in members], profile))(None)
         except UserError as error:
             kind = "unsupported" if isinstance(error, Unsupported) else "invalid"
             for i in members:
