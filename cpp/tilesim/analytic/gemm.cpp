@@ -14,7 +14,7 @@ namespace {
 /// Time constant of the power limiter against one kernel, s: kernels far shorter run at full clock.
 constexpr double power_seconds = 1e-3;
 /// Threads of a unit that matrix-vector blocks share, and multiply-adds it retires per cycle on ordinary lanes.
-constexpr double blocks_per_unit = 8, lane_flops_per_clock = 256;
+constexpr double blocks_per_unit = 16, lane_flops_per_clock = 256;
 
 /// Smallest whole number that is not below x, for 0 <= x < 2^62; std::ceil is a library call on plain x86-64.
 inline double up(double x) {
@@ -102,7 +102,7 @@ void keep(GemmTerms& best, double total, double launch, double compute, double l
 void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, GemmTerms& best) {
   const auto& c = model.constants;
   const auto& hw = model.hardware;
-  const double blocks = shape.batch * up(shape.n / kernel.tile_n);
+  const double blocks = shape.batch * up(std::max(shape.m, shape.n) / kernel.tile_n);
   const double walk = up(blocks / (hw.units * blocks_per_unit)) * shape.k / c.vector_rate;
   const double lanes = 2 * shape.batch * shape.m * shape.n * shape.k / (hw.units * hw.clock * lane_flops_per_clock);
   const double largest = std::max({shape.memory, walk, lanes});
@@ -216,6 +216,7 @@ GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
   best[10] = shape.hits;
   std::array<Tiling, most_kernels> tilings;
   const auto serves = [&](const GemmKernel& kernel) {
+    if (kernel.tile_m == 0) return std::min(m, n) >= kernel.least_m && std::min(m, n) <= kernel.most_m;
     return m >= kernel.least_m && m <= kernel.most_m && n >= kernel.least_n && n <= kernel.most_n;
   };
   for (std::size_t i = 0; i < kernels.size(); ++i) {  // without splits first: their best prunes most of the splits

@@ -22,6 +22,7 @@ __all__ = ["calibrate"]
 
 HOLDOUTS = ("rows", "size", "dtype", "family", "none")
 FOLDS = 8  # most parts that a table is left out in
+SMALL = 20  # rows of one scheme below which schemes of one source are fitted together
 FEWEST = 4  # rows of one scheme below which nothing is fitted
 
 
@@ -68,6 +69,10 @@ def _unit_is_plausible(predicted: Any, measured: Any, path: str) -> None:
         )
 
 
+def _label(table: str, group: Sequence[Measured]) -> str:
+    return "|".join(part for part in map(str, PREDICTORS[table].key(group[0])) if part)
+
+
 def _groups(table: str, rows: Sequence[Measured]) -> list[list[Measured]]:
     groups: dict[tuple[Any, ...], list[Measured]] = {}
     for row in rows:
@@ -109,6 +114,64 @@ def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[E
     return replace(
         entry, constants=result.constants, provenance=provenance, rows=len(rows), fit_error=result.error
     ), result
+
+
+def _fit_together(table: str, groups: list[list[Measured]], blind: bool = False) -> list[tuple[Entry, Fit]]:
+    """Few rows per scheme of one source: the launch is one constant for all of them, the others are each scheme's."""
+    predictor = PREDICTORS[table]
+    entries = [_start(table, rows, blind) for rows in groups]
+    models = [predictor.model(Batch(rows)) for rows in groups]
+    own = [name for name in predictor.first if name not in predictor.common]
+    start, infos = {}, {}
+    for name in predictor.common:
+        start[name] = float(np.median([entry.constants[name] for entry in entries]))
+        infos[name] = predictor.infos[name]
+    for index, entry in enumerate(entries):
+        for name in own:
+            start[f"{index}.{name}"], infos[f"{index}.{name}"] = entry.constants[name], predictor.infos[name]
+
+    def constants_of(index: int, values: dict[str, float]) -> dict[str, float]:
+        mine = {name: values[f"{index}.{name}"] for name in own}
+        return {**entries[index].constants, **{name: values[name] for name in predictor.common}, **mine}
+
+    measured = np.array([row.seconds for rows in groups for row in rows])
+    found = fit(
+        lambda values: np.concatenate([model(constants_of(i, values)) for i, model in enumerate(models)]),
+        measured,
+        start,
+        list(start),
+        infos,
+    )
+    out = []
+    for index, (entry, rows) in enumerate(zip(entries, groups, strict=True)):
+        values = constants_of(index, found.constants)
+        shown = {name: found.shown[name] for name in predictor.common}
+        shown.update({name: found.shown[f"{index}.{name}"] for name in own})
+        error = statistics(models[index](values), np.array([row.seconds for row in rows]))
+        count = len(measured)
+        origin = {
+            name: f"fitted on {count if name in predictor.common else len(rows)} rows"
+            if shown.get(name)
+            else entry.provenance.get(name, "default")
+            for name in values
+        }
+        made = replace(entry, constants=values, provenance=origin, rows=len(rows), fit_error=error)
+        out.append((made, Fit(values, shown, error)))
+    return out
+
+
+def _fit_all(table: str, groups: list[list[Measured]], blind: bool = False) -> list[tuple[Entry, Fit]]:
+    small: dict[tuple[str, ...], list[int]] = {}
+    out: list[Any] = [None] * len(groups)
+    for index, rows in enumerate(groups):
+        if len(rows) < SMALL:
+            small.setdefault(tuple(rows[0].text(name) for name in ("source", "engine", "device")), []).append(index)
+        else:
+            out[index] = _fit_group(table, rows, blind)
+    for members in small.values():
+        for index, made in zip(members, _fit_together(table, [groups[i] for i in members], blind), strict=True):
+            out[index] = made
+    return out
 
 
 def _size(row: Measured) -> int:
@@ -166,7 +229,8 @@ def _left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict
     for fold in folds:
         away = set(fold)
         rest = [row for index, row in enumerate(rows) if index not in away]
-        entries = [_fit_group(table, group, blind=True)[0] for group in _groups(table, rest) if len(group) >= FEWEST]
+        groups = [group for group in _groups(table, rest) if len(group) >= FEWEST]
+        entries = [entry for entry, _ in _fit_all(table, groups, blind=True)]
         keys: dict[tuple[Any, ...], list[int]] = {}
         for index in fold:
             keys.setdefault(predictor.key(rows[index]), []).append(index)
@@ -231,19 +295,20 @@ def calibrate(
     rows = read(kind, path, device)
     _check(kind, rows, path)
     entries, used, refused = [], [], []
+    groups = []
     for group in _groups(kind, rows):
-        label = "|".join(part for part in map(str, PREDICTORS[kind].key(group[0])) if part)
         start = PREDICTORS[kind].model(Batch(group))(None)
         _unit_is_plausible(start, np.array([row.seconds for row in group]), path)
         if len(group) < FEWEST:
-            refused.append(f"{label}: {len(group)} rows; at least {FEWEST} of one scheme are needed")
-            continue
-        entry, result = _fit_group(kind, group)
+            refused.append(f"{_label(kind, group)}: {len(group)} rows; at least {FEWEST} of one scheme are needed")
+        else:
+            groups.append(group)
+    for group, (entry, result) in zip(groups, _fit_all(kind, groups), strict=True):
         entries.append(entry)
         used += [row_key(cells_of(kind, row)) for row in group]
         hidden = [key for key, seen in result.shown.items() if not seen]
         if hidden:
-            refused.append(f"{label}: the rows do not show {', '.join(hidden)}; kept as they were")
+            refused.append(f"{_label(kind, group)}: the rows do not show {', '.join(hidden)}; kept as they were")
     if not entries:
         raise user_error("too few rows to fit anything", place=path, value="; ".join(refused))
     held_out = [] if holdout == "none" else _left_out(kind, rows, holdout)[0]

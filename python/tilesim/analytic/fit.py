@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 SCALE = 0.1
 # A constant that leaves its starting value by a factor e costs as much as one row of residual PRIOR.
 PRIOR = 0.2
-# The rows show a constant when going back to its starting value costs more than this share of the fit's cost.
-SHOWN = 0.002
+# The rows show a constant when moving it by MOVE (in its logarithm) costs more than this share of the fit's cost.
+SHOWN, MOVE = 0.002, 0.3
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,19 @@ def fit(
 
     reached = cost(x)
     for index in np.argsort(np.abs(x - origin)):  # the least moved first
+        beside = [_moved(x, index, by, low, high) for by in (-MOVE, MOVE)]
+        if max(map(cost, beside)) > reached * (1 + SHOWN) + 1e-12:
+            continue
+        shown[names[index]] = False
         back = x.copy()
         back[index] = origin[index]
         if cost(back) <= reached * (1 + SHOWN):
-            x, shown[names[index]] = back, False
+            x = back
     final = constants(x)
     return Fit(final, shown, statistics(predict(final), measured))
+
+
+def _moved(x: Array, index: int, by: float, low: Array, high: Array) -> Array:
+    moved = x.copy()
+    moved[index] = np.clip(moved[index] + by, low[index], high[index])
+    return moved

@@ -42,6 +42,8 @@ class Predictor(Protocol):
     """What validation and calibration need of a kind of table."""
 
     infos: Mapping[str, Mapping[str, Any]]
+    first: tuple[str, ...]
+    common: tuple[str, ...]
 
     def key(self, row: Measured) -> tuple[Any, ...]:
         """Rows of equal keys share constants."""
@@ -60,7 +62,9 @@ class GemmPredictor:
     """Matrix products."""
 
     infos: Mapping[str, Mapping[str, Any]] = gemm.CONSTANTS
-    first = ("launch", "efficiency", "memory_share", "vector_launch", "half_tile", "unit_bytes_per_clock")
+    # what few rows could tell apart, and what schemes of one source share
+    first = ("launch", "efficiency", "droop")
+    common = ("launch",)
 
     def key(self, row: Measured) -> tuple[Any, ...]:
         """source, engine, device, scheme."""
