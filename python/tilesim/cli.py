@@ -12,6 +12,7 @@ import typer
 from . import __version__, models, validate_noc
 from . import validate as validation
 from ._core import Error
+from .analytic import cli as analytic_cli
 from .api import Program, compile, simulate, verify
 from .frontends import from_stablehlo
 from .graph import Graph, user_error
@@ -25,6 +26,7 @@ validate_app = typer.Typer(no_args_is_help=True, help="Comparison with measured 
 app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
+analytic_cli.register(app, validate_app)
 
 
 def _load(model: str, batch: int, context: int | None, phase: str | None) -> Graph | Program:
