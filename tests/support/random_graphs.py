@@ -201,9 +201,12 @@ def _elementwise(random: Random) -> Case:
     b = ts.GraphBuilder("elementwise")
     shape = [_size(random, 2, 12), _size(random, 60, 200)]
     values = [b.input("x", shape), b.input("z", [shape[1]]), b.input("u", [shape[0], 1])]
+    unused = [0, 1, 2]
     for _ in range(_size(random, 2, 7)):
-        x, y = (values[int(random.integers(len(values)))] for _ in range(2))
+        chosen = [int(v) for v in random.integers(len(values), size=2)]
+        x, y = (values[v] for v in chosen)
         choice = int(random.integers(5))
+        unused = [v for v in unused if v != chosen[0] and (v != chosen[1] or choice < 3)]
         if choice == 0:
             values.append(b.apply(str(random.choice(["tanh", "abs", "negate", "relu", "sigmoid"])), x))
         elif choice == 1 and x.shape == tuple(shape):
@@ -214,10 +217,61 @@ def _elementwise(random: Random) -> Case:
             values.append(b.op("transpose", b.op("transpose", x, permutation=[1, 0]), permutation=[1, 0]))
         else:
             values.append(b.apply(str(random.choice(["add", "subtract", "maximum", "multiply"])), x, y))
+    for v in unused:  # bounds count every input
+        values[-1] = values[-1] + values[v]
     b.output(values[-1], "y")
     if len(values) > 4 and random.integers(2):
         b.output(values[-2], "w")
     return Case("elementwise", b.build(), scratchpad=(896, 1280))
+
+
+def _step(random: Random, b: ts.GraphBuilder, x: Any, name: str, function: ts.GraphBuilder | None) -> Any:
+    """One operation of a network on a tensor of two axes."""
+    choice = int(random.integers(10))
+    if choice <= 1:
+        return b.linear(x, _size(random, 2, 30), name=name)
+    if choice == 2:
+        return b.apply(str(random.choice(["tanh", "relu", "gelu_tanh", "sigmoid"])), x)
+    if choice == 3:
+        return b.op("softmax", x, dim=int(random.integers(2)))
+    if choice == 4:
+        return b.op("normalize", x, mode="layer", dims=[1], epsilon=1e-5)
+    if choice == 5:
+        return b.op("cumulative", x, dim=int(random.integers(2)), combiner="maximum", reverse=bool(random.integers(2)))
+    if choice == 6:
+        total = b.op("reduce", x, dims=[int(random.integers(2))], combiner="mean", keep_dims=True)
+        return x - b.broadcast(total, x.shape)
+    if choice == 7 and function is not None and x.shape[1] == 8:
+        return b.call(function, x if x.shape[0] == 6 else b.op("pad", x, low=[0, 0], high=[6 - x.shape[0], 0]))
+    if choice == 8:
+        return b.matmul(x, b.op("transpose", x, permutation=[1, 0]))
+    return _move(random, b, x)
+
+
+def _network(random: Random) -> Case:
+    """Several operations in a row, some of them read twice; parts of it outputs."""
+    b = ts.GraphBuilder("network")
+    function = b.function("block")
+    inner = function.input("v", [6, 8])
+    function.output(function.apply("relu", function.linear(inner, 8, name="inner")))
+    x = b.input("x", [6, 8])
+    values = [x]
+    for i in range(_size(random, 2, 8)):
+        if element_count(x) > 4000:
+            break
+        x = _step(random, b, x, f"layer{i}", function)
+        same = [value for value in values if value.shape == x.shape]
+        if same and random.integers(3) == 0:
+            x = x + same[int(random.integers(len(same)))]
+        values.append(x)
+        if random.integers(5) == 0:
+            b.output(x, f"y{i}")
+    b.output(x + x, "y")
+    return Case("network", b.build(), scratchpad=(8192, 20000))
+
+
+def element_count(x: Any) -> int:
+    return int(np.prod(x.shape))
 
 
 FAMILIES: list[tuple[Callable[[Random], Case], int]] = [
@@ -232,6 +286,7 @@ FAMILIES: list[tuple[Callable[[Random], Case], int]] = [
     (_window, 2),
     (_movement, 4),
     (_elementwise, 3),
+    (_network, 2),
 ]
 
 
@@ -249,8 +304,13 @@ def random_machine(random: Random, case: Case) -> ts.Machine:
         "core.array.count": int(random.integers(1, 3)),
         "core.dma.load_queues": int(random.integers(1, 3)),
     }
-    rates = {dtype: 1.0 for dtype in ("f32", "bf16", "f16", "i8")}
-    return ts.Machine.load("edge-8").replace(change | {"core.array.rates": rates})
+    name = str(random.choice(["edge-8", "edge-8", "tpu-v3", "gemmini-16"]))
+    if name == "tpu-v3":  # its layouts, its compiler's rules
+        return ts.Machine.load(name).replace(change)
+    change["core.array.rates"] = dict.fromkeys(("f32", "bf16", "f16", "i8"), 1.0)
+    if name == "gemmini-16":
+        change["core.scratchpad.accumulator_bytes"] = f"{2 * bytes_} B"
+    return ts.Machine.load(name).replace(change)
 
 
 def random_mapping(random: Random, case: Case) -> dict[str, Any]:

@@ -98,8 +98,8 @@ double compute_cycles(const Problem& problem, Nest& nest, const Machine& machine
     const std::int64_t extent = problem.domain.extents[dim], tile = nest.tiles[dim];
     if (tile >= extent) continue;
     const std::int64_t rest = extent % tile;
-    const double full = compute_cycles(problem, nest, machine, closed_form, dim + 1,
-                                       count * static_cast<double>(extent / tile));
+    const double full =
+        compute_cycles(problem, nest, machine, closed_form, dim + 1, count * static_cast<double>(extent / tile));
     if (rest == 0) return full;
     nest.tiles[dim] = rest;
     const double last = compute_cycles(problem, nest, machine, closed_form, dim + 1, count);
@@ -127,9 +127,9 @@ double estimate(const Problem& problem, const Nest& nest, const Machine& machine
     steps = std::max(steps, static_cast<double>(moved.transfers[i]));
   }
   // With two buffers, every second step waits for a load from its issue on.
-  const double latency = static_cast<double>(machine.memory.latency_ps) * 1e-12 *
-                             static_cast<double>(machine.core.clock.hertz) +
-                         static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
+  const double latency =
+      static_cast<double>(machine.memory.latency_ps) * 1e-12 * static_cast<double>(machine.core.clock.hertz) +
+      static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
   const double waiting = (steps * latency + busy + bytes / rate) / 2;
   const double overhead = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
   // Ties: every step is several instructions, whose issue has no price here, and hidden traffic costs energy.

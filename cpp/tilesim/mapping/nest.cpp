@@ -137,8 +137,7 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
     for (const AxisAccess::Term& outer : axis.terms)
       for (const AxisAccess::Term& inner : axis.terms) {
         const auto o = static_cast<std::size_t>(outer.dim), i = static_cast<std::size_t>(inner.dim);
-        if (outer.coefficient > inner.coefficient && nest.tiles[o] > 1 &&
-            nest.tiles[i] < problem.domain.extents[i])
+        if (outer.coefficient > inner.coefficient && nest.tiles[o] > 1 && nest.tiles[i] < problem.domain.extents[i])
           return {false, "several " + problem.domain.names[o] + " in a tile need all of " + problem.domain.names[i] +
                              ": results between them would be stored too"};
       }
