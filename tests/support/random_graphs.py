@@ -201,12 +201,12 @@ def _elementwise(random: Random) -> Case:
     b = ts.GraphBuilder("elementwise")
     shape = [_size(random, 2, 12), _size(random, 60, 200)]
     values = [b.input("x", shape), b.input("z", [shape[1]]), b.input("u", [shape[0], 1])]
-    unused = [0, 1, 2]
+    read: set[int] = set()
     for _ in range(_size(random, 2, 7)):
-        chosen = [int(v) for v in random.integers(len(values), size=2)]
-        x, y = (values[v] for v in chosen)
+        i, j = (int(v) for v in random.integers(len(values), size=2))
+        x, y = values[i], values[j]
         choice = int(random.integers(5))
-        unused = [v for v in unused if v != chosen[0] and (v != chosen[1] or choice < 3)]
+        read.add(i)
         if choice == 0:
             values.append(b.apply(str(random.choice(["tanh", "abs", "negate", "relu", "sigmoid"])), x))
         elif choice == 1 and x.shape == tuple(shape):
@@ -216,12 +216,14 @@ def _elementwise(random: Random) -> Case:
         elif choice == 2 and x.shape == tuple(shape):
             values.append(b.op("transpose", b.op("transpose", x, permutation=[1, 0]), permutation=[1, 0]))
         else:
+            read.add(j)
             values.append(b.apply(str(random.choice(["add", "subtract", "maximum", "multiply"])), x, y))
-    for v in unused:  # bounds count every input
-        values[-1] = values[-1] + values[v]
+    for i, value in enumerate(values[:-1]):  # nothing is dead: bounds count every input
+        if i not in read:
+            values[-1] = values[-1] + value
     b.output(values[-1], "y")
-    if len(values) > 4 and random.integers(2):
-        b.output(values[-2], "w")
+    if random.integers(2):
+        b.output(values[-2] + values[-2], "w")
     return Case("elementwise", b.build(), scratchpad=(896, 1280))
 
 
