@@ -92,9 +92,9 @@ def _rows(random: Random) -> Case:
         graph = ts.workloads.layer_norm(rows, columns)
     else:
         b = ts.GraphBuilder(kind)
-        b.output(b.op(kind, b.input("x", [columns, rows]), dim=int(random.integers(2))), "y")
+        b.output(b.op(kind, b.input("x", [rows, columns]), dim=int(random.integers(2))), "y")
         graph = b.build()
-    return Case(kind, graph, scratchpad=(576, 896))
+    return Case(kind, graph, scratchpad=(960, 1280) if kind == "layer_norm" else (576, 896))
 
 
 def _attention(random: Random) -> Case:
@@ -277,10 +277,10 @@ def element_count(x: Any) -> int:
 
 
 FAMILIES: list[tuple[Callable[[Random], Case], int]] = [
-    (_matmul, 6),
-    (_batched, 3),
-    (_epilogue, 6),
-    (_convolution, 6),
+    (_matmul, 8),
+    (_batched, 4),
+    (_epilogue, 8),
+    (_convolution, 8),
     (_rows, 3),
     (_attention, 1),
     (_reduction, 3),
