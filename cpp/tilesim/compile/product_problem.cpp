@@ -116,16 +116,20 @@ mapping::Nest array_nest(const Context& context, const mapping::Problem& problem
 
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem) {
   const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
+  if (context.machine.core.array.count == 0 && context.options.mappings.count(op.name))
+    throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
   if (const auto given = context.options.mappings.find(op.name); given != context.options.mappings.end()) {
     const mapping::Legality verdict = mapping::legal(problem, given->second, context.machine);
     if (!verdict.legal)
       throw UserError({"the mapping given for this operation is not legal: " + verdict.reason, op.name, {}, {}, {}});
     return given->second;
   }
-  const auto& rates = context.machine.core.array.rates;
-  const auto rate = rates.find(problem.dtypes[0]);
-  const bool on_array = rate != rates.end() && rate->second > 0;
+  const ArraySpec& array = context.machine.core.array;
+  const auto rate = array.rates.find(problem.dtypes[0]);
+  const bool on_array = array.count > 0 && rate != array.rates.end() && rate->second > 0;
   const bool grouped = op.kind == Kind::convolution && !problem.batch_dims.empty();
+  if (array.count == 0 && !grouped)
+    throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
   if (!on_array && !grouped) refuse_dtype(context, op, problem.dtypes[0]);
   if (!grouped) return array_nest(context, problem, op.kind == Kind::convolution);
   mapping::Problem other = problem;
