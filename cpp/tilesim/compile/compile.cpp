@@ -137,6 +137,10 @@ class Compiler {
   }
 
   program::Statement lower_kernel(Context& context, const Kernel& kernel) {
+    std::vector<int> on_vector;
+    for (int op : kernel.ops)
+      if (op != kernel.anchor) on_vector.push_back(op);
+    lower::check_vector_dtypes(context, on_vector);
     switch (kernel.family) {
       case lower::Family::product:
         return lower::on("", lower::lower_product(context, kernel));

@@ -146,13 +146,17 @@ void Simulator::start_jobs() {
 void Simulator::start(JobState& job, int id) {
   const program::CompiledProgram& program = *job.job.program;
   job.started = true;
-  job.start = job.last_mark = now_;
+  job.start = job.accounted = now_;
   job.map = std::make_unique<MemoryMap>(program, next_base_);
   next_base_ = job.map->end;
   job.reader = std::make_unique<ArrayReader>(program, job.job.tensors);
   for (const auto& [name, size] : program.counters)
     job.counters.emplace_back(static_cast<std::size_t>(size * program.program().cores), 0);
   job.kernels.resize(program.scopes.size());
+  job.slots_of.resize(program.scopes.size());
+  for (std::size_t i = 0; i < program.slots.size(); ++i)
+    if (program.slots[i].scope >= 0)
+      job.slots_of[static_cast<std::size_t>(program.slots[i].scope)].push_back(static_cast<std::int32_t>(i));
   job.costs.resize(program.instructions().size());
   for (std::size_t i = 0; i < job.costs.size(); ++i) {
     const program::Instruction& instruction = program.instructions()[i];
@@ -337,12 +341,9 @@ void Simulator::finish_stream(int id) {
   finish_ = std::max(finish_, now_);
   if (--job.streams_left > 0) return;
   job.finished = true;
-  if (job.open_kernel >= 0) {
-    job.kernels[static_cast<std::size_t>(job.open_kernel)].exclusive += job.finish - job.last_mark;
-    job.last_mark = job.finish;
-  }
-  for (KernelCounters& kernel : job.kernels)
-    if (kernel.opened >= 0) kernel.cycles += kernel.finish - kernel.opened, kernel.opened = -1;
+  if (job.last_kernel >= 0)
+    job.kernels[static_cast<std::size_t>(job.last_kernel)].exclusive += job.finish - job.accounted;
+  job.accounted = job.finish;
   for (std::int64_t core : job.job.cores) core_user_[static_cast<std::size_t>(core)] = -1;
   start_jobs();
 }

@@ -83,12 +83,14 @@ const Instruction* Cursor::next() {
         for (const auto& [formal, actual] : site.tensors) bindings_[static_cast<std::size_t>(formal)] = tensor(actual);
         for (const auto& [slot, expr] : site.parameters) environment_[static_cast<std::size_t>(slot)] = value(expr);
         returns_.push_back(pc_ + 1);
+        calls_.push_back(++call_count_);
         pc_ = step.target;
         break;
       }
       case StepKind::leave:
         pc_ = returns_.back();
         returns_.pop_back();
+        calls_.pop_back();
         break;
       case StepKind::halt:
         return nullptr;
@@ -99,6 +101,14 @@ const Instruction* Cursor::next() {
                    std::to_string(idle_limit) + " steps",
                    "fewer in a row",
                    {}});
+}
+
+std::map<std::string, std::string> Cursor::bindings() const {
+  std::map<std::string, std::string> names;
+  const std::vector<std::string>& formals = program_->code_->formal_names;
+  for (std::size_t i = 0; i < formals.size(); ++i)
+    if (bindings_[i] >= 0) names[formals[i]] = program_->tensors[static_cast<std::size_t>(bindings_[i])].name;
+  return names;
 }
 
 std::string Cursor::where() const {

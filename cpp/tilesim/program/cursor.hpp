@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -149,6 +150,11 @@ class Cursor {
   }
   /// Names of enclosing calls and kernels, for messages: "layer/attention".
   std::string where() const;
+  /// Ordinal of the innermost call under way, counted from 1 in text order; 0 in the main body.
+  std::int64_t call() const { return calls_.empty() ? 0 : calls_.back(); }
+  std::int64_t caller() const { return calls_.size() < 2 ? 0 : calls_[calls_.size() - 2]; }
+  /// Actual tensor name of every formal that is bound.
+  std::map<std::string, std::string> bindings() const;
   int scope() const { return scope_; }  ///< innermost scope id, -1 at the top
   std::int64_t scope_instance() const {
     return scope_instance_;
@@ -173,6 +179,8 @@ class Cursor {
   std::vector<std::int32_t> returns_;  ///< return positions of calls
   std::vector<std::int32_t> scopes_;   ///< enclosing scope ids
   std::vector<std::int32_t> bindings_;
+  std::vector<std::int64_t> calls_;  ///< ordinals of calls under way
+  std::int64_t call_count_ = 0;
   std::int32_t pc_ = 0;
   int scope_ = -1;
   std::int64_t scope_instance_ = 0;

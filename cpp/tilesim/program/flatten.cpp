@@ -163,6 +163,7 @@ void Flattener::flatten(std::size_t f) {
   const auto base = static_cast<std::int32_t>(compiled_.tensors.size());
   for (const std::string& formal : function.tensors) {
     flat.formals[formal] = base + code_.formals++;
+    code_.formal_names.push_back(formal);
     formal_ids_[formal] = flat.formals[formal];
   }
   for (const std::string& parameter : function.parameters) flat.parameters[parameter] = declare(parameter);

@@ -52,6 +52,7 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::vector<Ring> rings;
     std::vector<std::pair<int, int>> live;  ///< slot and buffer of every version that is not free
     std::vector<std::set<int>> stored;      ///< per open scope: tensors stored to, for `observe`
+    int operations = 0;                     ///< open scopes that serve an operation of the graph
     bool held = false, finished = false;    ///< held: `op` waits
     Operation op;
   };
@@ -74,7 +75,7 @@ class TextRun final : public CompiledExpr::TensorReader {
   Buffer& buffer(Stream& stream, int slot, std::int64_t version) const;
   void name_statement(const Stream& stream);
   void check_released(Stream& stream, int scope);
-  void observe(const Stream& stream, const std::string& operation, const std::set<int>& stored) const;
+  void observe(const Stream& stream, int scope, const std::set<int>& stored) const;
   std::string waits_for(const Stream& stream) const;
   [[noreturn]] void stuck() const;
   [[noreturn]] void fail(const Stream& stream, const std::string& what) const;
