@@ -8,9 +8,9 @@ from typing import Any
 
 from . import network
 from ._core import UserError
+from ._validation import statistics
 from .graph import user_error
 from .network import NetworkResult
-from .validate import _statistics
 
 __all__ = ["lines", "noc"]
 
@@ -140,8 +140,8 @@ def noc(cases: str | os.PathLike[str], seeds: int = 3) -> dict[str, Any]:
         "table": "noc",
         "settings": {"seeds": seeds, "virtual_channels": 4, "buffer_flits": 8, "near_saturation": _NEAR},
         "rows": rows,
-        "groups": {key: _statistics(members) for key, members in groups.items()},
-        **_statistics(rows),
+        "groups": {key: statistics(members) for key, members in groups.items()},
+        **statistics(rows),
     }
 
 
