@@ -111,9 +111,9 @@ BOOST_AUTO_TEST_CASE(observers_see_each_operation) {
   const std::string body = R"({"scope": "kernel", "operation": "matmul", "do": [)" + gemm_body + "]}";
   std::vector<std::string> seen;
   ExecuteOptions options;
-  options.observe = [&](const std::string& operation, const std::map<std::string, Array>& tensors) {
-    seen.push_back(operation);
-    BOOST_TEST(values(tensors.at("C")) == product(), boost::test_tools::per_element());
+  options.observe = [&](Observed& kernel) {
+    seen.push_back(kernel.operation);
+    BOOST_TEST(values(kernel.tensors.at("C")) == product(), boost::test_tools::per_element());
   };
   execute(parse(body, gemm_parts), inputs(), options);
   BOOST_TEST(seen == std::vector<std::string>{"matmul"}, boost::test_tools::per_element());
