@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/engine/dram/channel_tick.hpp"
+#include "tilesim/engine/dram/channel_plan.hpp"
 
 namespace tilesim::engine::dram {
 
@@ -48,6 +48,10 @@ Channel::Channel(const Part& part)
     rings_.emplace_back(static_cast<std::size_t>(w.nodes), ring);
     window_commands_ |= w.after;
   }
+  for (const auto& [after, touched] : {std::pair{0, &columns_touch_rows_}, {1, &columns_touch_rows_},
+                                       {2, &rows_touch_columns_}, {3, &rows_touch_columns_}})
+    for (const Timing::Effect& effect : timing_.effects[static_cast<std::size_t>(after)])
+      if ((after < 2) != (effect.before < 2)) *touched = true;
   const auto entries = static_cast<double>(capacity_[1]);
   drain_high_ = static_cast<std::int64_t>(std::floor(part.controller.write_high_watermark * entries)) + 1;
   drain_low_ = static_cast<std::int64_t>(std::ceil(part.controller.write_low_watermark * entries)) - 1;
@@ -69,6 +73,7 @@ void Channel::finish_read(const Entry& entry, std::int64_t tick) {
 }
 
 bool Channel::accept(const Request& request, Tick c) {
+  newcomer_leads_ = false;
   const auto queue = static_cast<std::size_t>(request.write);
   if (queues_.count[1] != 0 && queues_.holds_write(request.address, request.bank)) {
     Entry entry;
@@ -83,7 +88,7 @@ bool Channel::accept(const Request& request, Tick c) {
     }
   } else {
     if (queues_.count[queue] == capacity_[queue]) return false;
-    queues_.push(queue, request.bank, request.row, request.address, request.tag, base_ + c);
+    newcomer_leads_ = queues_.push(queue, request.bank, request.row, request.address, request.tag, base_ + c);
     reads_waiting_ += request.write ? 0 : 1;
   }
   ++(request.write ? counters_.writes : counters_.reads);
@@ -93,7 +98,7 @@ bool Channel::accept(const Request& request, Tick c) {
 
 /// Offers whose cycle comes before the tick `next`; returns the next tick, which they may bring forward.
 template <Channel::Bus bus>
-Tick Channel::accept_due(Tick next) {
+Tick Channel::accept_due(Tick next, bool planned) {
   while (!offers_.empty()) {
     const Request& request = offers_.front();
     const std::int64_t at = std::max({base_ + now_, next_offer_, request.not_before});
@@ -109,10 +114,16 @@ Tick Channel::accept_due(Tick next) {
     offers_.pop_front();
     next_offer_ = at + 1;
     if (!queue_may_go()) continue;
-    if (drain_flips())
+    if (drain_flips()) {
       next = std::min(next, c + 1);
-    else if (queue == static_cast<std::size_t>(drain_))
-      next = std::min(next, std::max(c + 1, bank_ready<bus>(queue, bank, c)));
+    } else if (queue == static_cast<std::size_t>(drain_)) {
+      if (planned) {
+        if (newcomer_leads_) plan_newcomer<bus>(queue, bank, c);
+        next = std::min(next, plan_tick(std::min(columns_plan_, rows_plan_)));
+      } else {
+        next = std::min(next, std::max(c + 1, bank_ready<bus>(queue, bank, c)));
+      }
+    }
   }
   return next;
 }
@@ -125,13 +136,30 @@ void Channel::run(Tick until, Until mode) {
       rebase();
       if (until != never) until -= before - now_;
     }
-    const Tick next = accept_due<bus>(std::min(next_tick<bus>(), until == never ? never : until + 1));
+    const bool planned = bus != Bus::two_step && maintenance_.empty() && !closes_idle_;
+    Tick next = until == never ? never : until + 1;
+    if (planned) {
+      const Tick first = soon();
+      if (plan_tick(columns_plan_) < first) columns_plan_ = plan_columns<bus>(first);
+      if (plan_tick(rows_plan_) < first) rows_plan_ = plan_rows<bus>(first);
+      next = std::min({next, next_refresh_, plan_tick(std::min(columns_plan_, rows_plan_))});
+      if (drain_flips()) next = std::min(next, first);
+    } else {
+      columns_plan_ = rows_plan_ = 0;
+      next = std::min(next, next_tick<bus>());
+    }
+    next = accept_due<bus>(next, planned);
     if (next == now_) continue;  // only to rebase
     if (mode == Until::accepted && offers_.empty()) return;
     if (mode == Until::drained && offers_.empty() && reads_waiting_ == 0) return;
     if (next > until) return;
     require(next != never, "a DRAM channel waits for nothing");
-    tick<bus>(next);
+    if (planned && next != next_refresh_ && !drain_flips()) {
+      tick_planned<bus>(next);
+    } else {
+      tick<bus>(next);
+      columns_plan_ = rows_plan_ = 0;
+    }
     now_ = next;
   }
 }
@@ -183,6 +211,7 @@ void Channel::rebase() {
   if (pending_deadline_ != never) pending_deadline_ -= by;
   shift(sync_until_);
   shift(paired_edge_);
+  columns_plan_ = rows_plan_ = 0;
   base_ += by;
   now_ = 0;
 }

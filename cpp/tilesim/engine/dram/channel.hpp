@@ -23,9 +23,32 @@ struct Request {
   std::int64_t not_before = 0;  ///< first cycle at which it is offered
   std::uint64_t address = 0;    ///< compared whole: a read of a waiting write's address is answered from the queue
   std::int32_t row = 0;
-  std::int32_t bank = 0;
   std::uint32_t tag = 0;  ///< given back with the completion
+  std::uint8_t bank = 0;
   bool write = false;
+};
+
+/// A queue in one piece of memory.
+template <class T>
+class Ring {
+ public:
+  bool empty() const { return head_ == tail_; }
+  std::size_t size() const { return tail_ - head_; }
+  const T& front() const { return items_[head_ & (items_.size() - 1)]; }
+  void pop_front() { ++head_; }
+  void push_back(const T& item) {
+    if (size() == items_.size()) grow();
+    items_[tail_++ & (items_.size() - 1)] = item;
+  }
+
+ private:
+  void grow() {
+    std::vector<T> larger(items_.size() * 2);
+    for (std::size_t i = head_; i != tail_; ++i) larger[i & (larger.size() - 1)] = items_[i & (items_.size() - 1)];
+    items_.swap(larger);
+  }
+  std::vector<T> items_ = std::vector<T>(16);
+  std::size_t head_ = 0, tail_ = 0;
 };
 
 struct Completion {
@@ -84,7 +107,7 @@ class Channel {
   void run(Tick until, Until mode);
   void run_bus(Tick until, Until mode);
   template <Bus bus>
-  Tick accept_due(Tick next);
+  Tick accept_due(Tick next, bool planned);
   bool accept(const Request& request, Tick c);
   void finish_read(const Entry& entry, std::int64_t tick);
   void issue(Command command, int bank, Tick t);
@@ -106,7 +129,23 @@ class Channel {
   void tick_shared(Tick t);
   template <bool both_edges>
   void tick_row_and_column(Tick t);
+  template <bool both_edges>
+  void row_slot(Tick t);
   void tick_two_step(Tick t);
+  // channel_plan.hpp: both at once, where nothing interferes
+  template <Bus bus>
+  std::uint64_t plan_columns(Tick soon) const;
+  template <Bus bus>
+  std::uint64_t plan_rows(Tick soon) const;
+  template <Bus bus>
+  void plan_newcomer(std::size_t queue, int bank, Tick c);
+  template <Bus bus>
+  void tick_planned(Tick t);
+  template <Bus bus>
+  void issue_planned_row(Tick t);
+  void issue_planned_column(Tick t);
+  /// First tick that what is known now can reach.
+  Tick soon() const { return static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1; }
   struct Pick {
     Tick key = never;
     Command command = Command::read;
@@ -145,7 +184,10 @@ class Channel {
   Tick now_ = 0, next_refresh_ = never;
   std::int64_t base_ = 0;
   std::deque<std::int32_t> maintenance_;  ///< refresh jobs: scopes, or banks where refresh is per bank
-  std::deque<Request> offers_;
+  Ring<Request> offers_;
+  std::uint64_t columns_plan_ = 0, rows_plan_ = 0;  ///< 0: to be found
+  bool newcomer_leads_ = false;  ///< the request accepted last is its bank's candidate
+  bool columns_touch_rows_ = false, rows_touch_columns_ = false;
   std::int64_t next_offer_ = 0;  ///< absolute: one acceptance per cycle
   std::int64_t reads_waiting_ = 0, last_return_ = 0, last_accept_ = -1;
   std::array<std::int64_t, 2> capacity_{};

@@ -31,8 +31,7 @@ Tick Channel::bank_ready(std::size_t queue, int bank, Tick c) const {
 
 template <Channel::Bus bus>
 Tick Channel::next_tick() const {
-  // What was accepted at cycle c is seen from tick c + 1 on.
-  const Tick soon = static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1;
+  const Tick soon = this->soon();
   if (bus == Bus::two_step && (held_ || pending_bank_ >= 0)) return soon;
   Tick rise = std::min(earliest(queues_.opened[0], ready_[0], timing_.blocks),
                        earliest(queues_.opened[1], ready_[1], timing_.blocks));
@@ -200,6 +199,12 @@ void Channel::tick_row_and_column(Tick t) {
     }
     if (pick.key != never) issue_pick(pick, t);
   }
+  row_slot<both_edges>(t);
+}
+
+template <bool both_edges>
+void Channel::row_slot(Tick t) {
+  const bool falling = both_edges && (t & 1) == 0;
   const bool paired = falling && t == paired_edge_;
   if (!maintenance_.empty() && serve_maintenance(t, falling, paired)) return;
   if (!queue_may_go()) return;

@@ -52,10 +52,17 @@ inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const PerBank
 
 #else
 
+using EightTicks [[gnu::vector_size(32)]] = Tick;
+
 inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks) {
-  Tick* at = ready.at.data();
-  for (int i = 0; i < blocks; ++i, at += block_lanes)
-    for (std::size_t lane = 0; lane < block_lanes; ++lane) at[lane] = std::max(at[lane], t + delays[i].lane[lane]);
+  // Blocks lie one after the other, aligned to 64 bytes; may_alias lets vectors look at arrays of ticks.
+  using Lanes [[gnu::may_alias]] = EightTicks;
+  auto* at = reinterpret_cast<Lanes*>(ready.at.data());
+  const auto* row = reinterpret_cast<const Lanes*>(delays);
+  for (int i = 0; i < 2 * blocks; ++i) {
+    const EightTicks raised = row[i] + t;
+    at[i] = at[i] > raised ? at[i] : raised;
+  }
 }
 
 inline Tick earliest(std::uint64_t mask, const PerBank& ready, int) {

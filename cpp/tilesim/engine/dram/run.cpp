@@ -63,7 +63,8 @@ RunResult run_trace(const Part& part, const Trace& trace, const RunOptions& opti
     }
     const AddressMap::Location place = map.locate(address);
     const std::int64_t at = trace.cycles.empty() ? offered[which]++ * options.inject_every : trace.cycles[i];
-    channels[which].offer({at, address, place.row, place.bank, 0, trace.writes[i] != 0});
+    channels[which].offer(
+        {at, address, place.row, 0, static_cast<std::uint8_t>(place.bank), trace.writes[i] != 0});
     if (channels[which].waiting() >= batch) channels[which].advance_until_accepted();
   }
   RunResult result;
