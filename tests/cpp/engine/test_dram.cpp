@@ -1,8 +1,8 @@
 // The channel that decides per command equals the one that steps through every cycle.
 #include <boost/test/unit_test.hpp>
-#include <filesystem>
 #include <random>
 
+#include "engine/part_files.hpp"
 #include "engine/stepped_channel.hpp"
 #include "tilesim/engine/dram/channel.hpp"
 #include "tilesim/engine/dram/mapping.hpp"
@@ -13,14 +13,6 @@ using namespace tilesim;
 using namespace tilesim::engine;
 
 namespace {
-
-std::vector<std::string> part_files() {
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(TILESIM_SOURCE_DIR "/configs/dram"))
-    if (entry.path().extension() == ".json") files.push_back(entry.path().string());
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 using Demands = std::vector<stepped::Demand>;
 
@@ -56,7 +48,8 @@ stepped::Outcome outcome_of(const dram::Part& part, const Demands& demands, std:
   channel.report_to(&completions);
   for (std::size_t i = 0; i < demands.size(); ++i) {
     const stepped::Demand& d = demands[i];
-    channel.offer({d.not_before, d.address, d.row, static_cast<std::uint32_t>(i), static_cast<std::uint8_t>(d.bank), d.write});
+    channel.offer(
+        {d.not_before, d.address, d.row, static_cast<std::uint32_t>(i), static_cast<std::uint8_t>(d.bank), d.write});
     if (channel.waiting() >= batch) channel.advance_until_accepted();
   }
   stepped::Outcome out;

@@ -57,12 +57,12 @@ template <Channel::Bus bus>
 std::uint64_t Channel::plan_columns(Tick soon) const {
   constexpr bool rise = bus == Bus::both_edges;
   const auto queue = static_cast<std::size_t>(drain_);
-  std::uint64_t plan =
-      best_plan<rise>(queues_.hit[queue], ready_[queue], queues_.hit_key[queue], soon, true, timing_.blocks);
+  std::uint64_t plan = best_plan<rise>(queues_.hit[queue], readiness_.ready[queue], queues_.hit_key[queue], soon, true,
+                                       readiness_.timing.blocks);
   for (std::size_t q : {Queues::reads, Queues::writes})
     if (queues_.opened[q] != 0)
-      plan = std::min(
-          plan, best_plan<rise>(queues_.opened[q], ready_[q], queues_.opened_key, soon, false, timing_.blocks));
+      plan = std::min(plan, best_plan<rise>(queues_.opened[q], readiness_.ready[q], queues_.opened_key, soon, false,
+                                            readiness_.timing.blocks));
   return plan;
 }
 
@@ -71,9 +71,10 @@ std::uint64_t Channel::plan_rows(Tick soon) const {
   const auto queue = static_cast<std::size_t>(drain_);
   const std::uint64_t miss = queues_.miss[queue], openers = queues_.opened[0] | queues_.opened[1];
   const PerBank& keys = queues_.miss_key[queue];
-  return std::min(
-      best_plan<bus == Bus::both_edges>(miss & ~queues_.open, ready_[2], keys, soon, true, timing_.blocks),
-      best_plan<false>(miss & queues_.open & ~openers, ready_[3], keys, soon, true, timing_.blocks));
+  return std::min(best_plan<bus == Bus::both_edges>(miss & ~queues_.open, readiness_.ready[2], keys, soon, true,
+                                                    readiness_.timing.blocks),
+                  best_plan<false>(miss & queues_.open & ~openers, readiness_.ready[3], keys, soon, true,
+                                   readiness_.timing.blocks));
 }
 
 /// A request was accepted at cycle c as its bank's candidate.
@@ -82,7 +83,9 @@ void Channel::plan_newcomer(std::size_t queue, int bank, Tick c) {
   constexpr Tick rise = bus == Bus::both_edges;
   const auto b = static_cast<std::size_t>(bank);
   const std::uint64_t bit = 1ULL << bank;
-  const auto at = [&](std::size_t command, Tick edge) { return std::max(c + 1, ready_[command].at[b]) | edge; };
+  const auto at = [&](std::size_t command, Tick edge) {
+    return std::max(c + 1, readiness_.ready[command].at[b]) | edge;
+  };
   if (queues_.hit[queue] & bit)
     columns_plan_ = std::min(columns_plan_, plan_of(at(queue, rise), true, queues_.hit_key[queue].at[b]));
   if (!(queues_.miss[queue] & bit)) return;
@@ -93,7 +96,7 @@ void Channel::plan_newcomer(std::size_t queue, int bank, Tick c) {
     rows_plan_ = std::min(rows_plan_, plan_of(at(3, 0), true, key));
 }
 
-inline void Channel::issue_planned_column(Tick t) {
+[[gnu::always_inline]] inline void Channel::issue_planned_column(Tick t) {
   const int bank = plan_bank(columns_plan_);
   const bool opener = plan_is_opener(columns_plan_);
   const std::size_t queue = opener ? queues_.opened[1] >> bank & 1 : static_cast<std::size_t>(drain_);
@@ -120,13 +123,13 @@ void Channel::issue_planned_row(Tick t) {
   // The opener, and others of its row, join the column candidates.
   constexpr Tick rise = bus == Bus::both_edges;
   const auto b = static_cast<std::size_t>(bank);
-  const Tick at = std::max(t + 1, ready_[queue].at[b]) | rise;
+  const Tick at = std::max(t + 1, readiness_.ready[queue].at[b]) | rise;
   columns_plan_ = std::min(columns_plan_, plan_of(at, false, queues_.opened_key.at[b]));
 }
 
 /// The planned commands of tick t, when neither refresh nor a change of the write mode interferes.
 template <Channel::Bus bus>
-void Channel::tick_planned(Tick t) {
+[[gnu::always_inline]] inline void Channel::tick_planned(Tick t) {
   if (bus == Bus::shared) {
     // A tick may come early, when a change of the write mode that was due is no longer.
     if (plan_tick(std::min(columns_plan_, rows_plan_)) > t) return;
