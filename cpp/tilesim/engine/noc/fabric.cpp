@@ -35,8 +35,8 @@ void Fabric::lay_out() {
       InputPort& in = inputs_[first_input[r] + p];
       in.first_output = outputs_.data() + first_output[r];
       in.hops = net.hops.data() + r * net.nodes.size();
-      in.number = p, in.outputs = outs;
-      in.input_vcs = static_cast<std::uint16_t>(ins * vcs_);
+      in.number = p;
+      sizes_.push_back({outs, static_cast<std::uint16_t>(ins * vcs_)});
     }
     for (std::uint16_t p = 0; p < outs; ++p) {
       OutputPort& out = outputs_[first_output[r] + p];
@@ -122,6 +122,7 @@ void Fabric::lay_out_lists() {
   WorkList<std::uint32_t>(input_vcs_.size()).swap(grants_);
   is_sending_.assign(topology_.nodes.size(), 0);
   class_pointer_.assign(topology_.nodes.size(), 0);
+  usable_.assign(topology_.nodes.size(), static_cast<std::uint32_t>((std::uint64_t{1} << vcs_) - 1));
   Stream stream;
   stream.last_vc = vcs_ - 1;
   streams_.assign(topology_.nodes.size() * spec_.classes.size(), stream);
@@ -160,20 +161,30 @@ void Fabric::inject(const Packet& packet, std::int64_t cycle) {
 
 void Fabric::enqueue(const Packet& packet) {
   Stream& stream = streams_[packet.source * spec_.classes.size() + packet.message_class];
-  if (stream.first == stream.queue.size()) stream.queue.clear(), stream.first = 0;
   const std::uint32_t code = topology_.code(packet.source, packet.destination, [&] { return random_.coin(); });
-  stream.queue.push_back({now_, packet.tag, packet.destination, code, packet.flits});
-  ++queued_;
+  const Queued queued{now_, packet.tag, packet.destination, code, packet.flits};
   wake_node(packet.source);
+  if (stream.slot == none && !stream.waits()) {
+    start_packet(stream, queued, packet.source, packet.message_class);
+    return;
+  }
+  if (!stream.waits()) stream.queue.clear(), stream.first = 0;
+  stream.queue.push_back(queued);
+  ++queued_;
 }
 
-void Fabric::start_packet(std::uint32_t node, std::size_t message_class) {
-  Stream& stream = streams_[node * spec_.classes.size() + message_class];
+/// The next of the line becomes the packet that is being sent.
+void Fabric::start_next(Stream& stream, std::uint32_t node, std::uint32_t message_class) {
   const Queued queued = stream.queue[stream.first++];
   if (stream.first > 4096 && stream.first * 2 > stream.queue.size()) {
     stream.queue.erase(stream.queue.begin(), stream.queue.begin() + static_cast<std::ptrdiff_t>(stream.first));
     stream.first = 0;
   }
+  --queued_;
+  start_packet(stream, queued, node, message_class);
+}
+
+void Fabric::start_packet(Stream& stream, const Queued& queued, std::uint32_t node, std::uint32_t message_class) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::uint32_t>(live_packets_.size()));
     live_packets_.emplace_back();
@@ -188,9 +199,9 @@ void Fabric::start_packet(std::uint32_t node, std::size_t message_class) {
   live.flits = live.left = static_cast<std::uint16_t>(queued.flits);
   live.hops = 0;
   live.message_class = static_cast<std::uint16_t>(message_class);
-  live.first_mask = static_cast<std::uint32_t>(message_class * vc_groups);
+  live.first_mask = message_class * vc_groups;
   times_[stream.slot] = {queued.created, now_, now_, queued.tag, node};
-  --queued_, ++live_;
+  ++live_;
 }
 
 Backlog Fabric::backlog() const {

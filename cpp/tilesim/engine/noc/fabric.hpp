@@ -110,7 +110,7 @@ class Fabric final : public Network {
     std::uint16_t given = 0;   ///< VC of the output; active
     std::uint16_t number = 0;  ///< among the router's input VCs
   };
-  struct InputPort {
+  struct alignas(32) InputPort {
     OutputPort* first_output = nullptr;  ///< of the router
     const Hop* hops = nullptr;           ///< the router's row of the routing table
     std::uint32_t id = 0;
@@ -119,9 +119,9 @@ class Fabric final : public Network {
     std::uint16_t output_pointer = 0;
     std::uint16_t vc_pointer = 0;  ///< over the router's input VCs
     std::uint16_t credit_delay = 0;
-    std::uint16_t outputs = 0, input_vcs = 0;  ///< of the router
   };
-  struct OutputPort {
+  struct RouterSize { std::uint16_t outputs = 0, input_vcs = 0; };
+  struct alignas(64) OutputPort {
     InputVc* downstream = nullptr;  ///< first at the link's other end; none: a node
     OutputVc* vcs = nullptr;
     InputVc* parked = nullptr;  ///< those that wait until a VC of this port becomes free
@@ -187,8 +187,9 @@ class Fabric final : public Network {
   void take_arrivals();
   void send_from_nodes();
   bool send_from(std::uint32_t node);
-  bool send_flit(std::uint32_t node, std::size_t message_class);
-  void start_packet(std::uint32_t node, std::size_t message_class);
+  bool send_flit(Stream& stream, std::uint32_t node, std::size_t message_class);
+  void start_next(Stream& stream, std::uint32_t node, std::uint32_t message_class);
+  void start_packet(Stream& stream, const Queued& queued, std::uint32_t node, std::uint32_t message_class);
   void wake_node(std::uint32_t node);
   void first_credit(OutputVc& channel);
   void route(InputVc& channel);
@@ -209,6 +210,7 @@ class Fabric final : public Network {
   std::uint32_t sink_credit_delay_ = 0;  ///< of a node's buffer; 0: it never fills
   std::vector<InputVc> input_vcs_;
   std::vector<InputPort> inputs_;
+  std::vector<RouterSize> sizes_;    ///< of the router of each input
   std::vector<OutputPort> outputs_;  ///< of routers, then of nodes
   std::vector<OutputVc> output_vcs_;
   std::size_t node_outputs_ = 0;  ///< where those of nodes begin
@@ -230,6 +232,7 @@ class Fabric final : public Network {
   std::vector<std::uint32_t> sending_;  ///< nodes
   std::vector<std::uint8_t> is_sending_;
   std::vector<std::uint16_t> class_pointer_;
+  std::vector<std::uint32_t> usable_;  ///< per node: injection VCs that have a credit
 
   std::vector<Live> live_packets_;
   std::vector<Times> times_;

@@ -80,7 +80,8 @@ void Fabric::allocate_contested_vcs() {
     for (std::uint32_t bits = out.free & channel->allowed; bits != 0; bits &= bits - 1) {
       const auto vc = static_cast<std::uint32_t>(std::countr_zero(bits));
       std::uint64_t& best = best_requester_[out.id * std::size_t{vcs_} + vc];
-      best = std::min(best, offer(channel->number, out.vcs[vc].pointer, channel->input->input_vcs, channel->id));
+      best = std::min(best,
+                      offer(channel->number, out.vcs[vc].pointer, sizes_[channel->input->id].input_vcs, channel->id));
     }
   }
   grants_.clear();
@@ -92,7 +93,8 @@ void Fabric::allocate_contested_vcs() {
   }
   const std::uint32_t* grants = grants_.begin();
   for (InputVc* channel : contested_) {
-    std::fill_n(&best_requester_[channel->output->id * std::size_t{vcs_}], vcs_, nothing);
+    std::uint64_t* const best = &best_requester_[channel->output->id * std::size_t{vcs_}];
+    for (std::uint32_t v = 0; v < vcs_; ++v) best[v] = nothing;
     channel->output->vc_requests = 0;
     if (*grants != 0) {
       give_vc(*channel, *grants);
@@ -131,7 +133,7 @@ void Fabric::allocate_contested_switch() {
     const InputPort& in = *channel->input;
     const OutputPort& out = *channel->output;
     std::uint64_t& best = best_output_[in.id];
-    const std::uint64_t mine = offer(out.number, in.output_pointer, in.outputs, out.id);
+    const std::uint64_t mine = offer(out.number, in.output_pointer, sizes_[in.id].outputs, out.id);
     best = who(best_input_[out.id]) == in.id ? std::min(best, mine) : best;
   }
   for (const InputVc* channel : contested_) {

@@ -81,6 +81,7 @@ void Fabric::take_credits() {
 /// An output VC that had none has a credit again.
 void Fabric::first_credit(OutputVc& channel) {
   if (channel.node != none) {
+    usable_[channel.node] |= 1U << (&channel - outputs_[node_outputs_ + channel.node].vcs);
     wake_node(channel.node);
   } else if (channel.owner != nullptr) {
     const InputVc& owner = *channel.owner;
@@ -123,15 +124,17 @@ void Fabric::send_from_nodes() {
 
 /// False if the node has nothing to send or waits for a credit.
 bool Fabric::send_from(std::uint32_t node) {
-  const std::size_t classes = spec_.classes.size();
-  Stream* const streams = &streams_[node * classes];
-  for (std::size_t c = 0; c < classes; ++c)
-    if (streams[c].slot == none && streams[c].waits()) start_packet(node, c);
-  std::size_t next = class_pointer_[node];
-  for (std::size_t tried = 0; tried < classes; ++tried) {
-    const std::size_t c = next;
+  const auto classes = static_cast<std::uint32_t>(spec_.classes.size());
+  Stream* const streams = &streams_[std::size_t{node} * classes];
+  for (std::uint32_t c = 0; c < classes; ++c)
+    if (streams[c].slot == none && streams[c].waits()) start_next(streams[c], node, c);
+  if (classes == 1)
+    return streams->slot != none && send_flit(*streams, node, 0) && (streams->slot != none || streams->waits());
+  std::uint32_t next = class_pointer_[node];
+  for (std::uint32_t tried = 0; tried < classes; ++tried) {
+    const std::uint32_t c = next;
     next = c + 1 == classes ? 0 : c + 1;
-    if (streams[c].slot == none || !send_flit(node, c)) continue;
+    if (streams[c].slot == none || !send_flit(streams[c], node, c)) continue;
     class_pointer_[node] = static_cast<std::uint16_t>(next);
     return std::any_of(streams, streams + classes, [](const Stream& s) { return s.slot != none || s.waits(); });
   }
@@ -139,20 +142,18 @@ bool Fabric::send_from(std::uint32_t node) {
 }
 
 /// False without a credit.
-bool Fabric::send_flit(std::uint32_t node, std::size_t message_class) {
-  Stream& stream = streams_[node * spec_.classes.size() + message_class];
+bool Fabric::send_flit(Stream& stream, std::uint32_t node, std::size_t message_class) {
   const OutputPort& out = outputs_[node_outputs_ + node];
   const bool head = stream.vc == none;
   if (head) {
-    std::uint32_t usable = 0;
-    for (std::uint32_t v = 0; v < vcs_; ++v) usable |= std::uint32_t{out.vcs[v].credits != 0} << v;
-    usable &= masks_[message_class * vc_groups + all_vcs];
+    const std::uint32_t usable = usable_[node] & masks_[message_class * vc_groups + all_vcs];
     if (usable == 0) return false;
     stream.vc = stream.last_vc = next_bit(usable, stream.last_vc + 1);
-  } else if (out.vcs[stream.vc].credits == 0) {
+  } else if ((usable_[node] >> stream.vc & 1U) == 0) {
     return false;
   }
-  --out.vcs[stream.vc].credits;
+  const std::uint32_t left = --out.vcs[stream.vc].credits;
+  usable_[node] &= ~(std::uint32_t{left == 0} << stream.vc);
   InputVc& next = out.downstream[stream.vc];
   arrivals_.push(static_cast<std::uint32_t>(now_) + out.delay, &next);
   if (head) {

@@ -72,8 +72,7 @@ class Run {
   /// Injection goes on until every measured packet has arrived.
   bool drain() {
     drained_from_ = network_->now();
-    const std::int64_t created_before = created_ - (answered_at_ == drained_from_ ? answers_then_ : 0);
-    outstanding_ = created_before - started_before_ - sums_.packets;
+    outstanding_ = created_ - started_before_ - sums_.packets;
     while (outstanding_ > 0) {
       run(network_->now() + 1000);
       if (gives_up()) return false;
@@ -84,6 +83,7 @@ class Run {
   void run(std::int64_t until) {
     while (network_->now() < until && outstanding_ > 0) {
       if (++steps_ % 4096 == 0 && experiment_.cancel != nullptr) experiment_.cancel->poll();
+      inject();
       const std::int64_t next = std::min(until, traffic_.next_cycle());
       if (experiment_.reply_flits == 0) {
         network_->advance(next);
@@ -91,8 +91,19 @@ class Run {
         network_->advance_to_delivery(next);
       }
       take();
-      if (network_->now() == traffic_.next_cycle() && network_->now() < until) created_ += traffic_.inject(*network_);
     }
+  }
+
+  /// Everything that is created in the cycle about to be run.
+  void inject() {
+    for (const Packet& packet : answers_) network_->inject(packet, network_->now());
+    created_ += static_cast<std::int64_t>(answers_.size());
+    answers_.clear();
+    if (network_->now() == traffic_.next_cycle()) created_ += traffic_.inject(*network_);
+  }
+
+  void answer(const Packet& request) {
+    answers_.push_back({request.destination, request.source, experiment_.reply_flits, 1, 0});
   }
 
   void restart() {
@@ -105,7 +116,7 @@ class Run {
   /// periods, or in the drain but was created before it.
   void take() {
     for (const Delivery& delivery : network_->deliveries()) {
-      if (experiment_.reply_flits != 0 && delivery.packet.message_class == 0) reply(delivery.packet);
+      if (experiment_.reply_flits != 0 && delivery.packet.message_class == 0) answer(delivery.packet);
       if (delivery.started < measured_from_ || delivery.created >= drained_from_) continue;
       ++sums_.packets;
       sums_.latency += delivery.delivered - delivery.created;
@@ -119,13 +130,6 @@ class Run {
       if (drained_from_ != never) --outstanding_;
     }
     network_->deliveries().clear();
-  }
-
-  void reply(const Packet& request) {
-    network_->inject({request.destination, request.source, experiment_.reply_flits, 1, 0}, network_->now());
-    ++created_;
-    answers_then_ = answered_at_ == network_->now() ? answers_then_ + 1 : 1;
-    answered_at_ = network_->now();
   }
 
   bool gives_up() const {
@@ -143,7 +147,7 @@ class Run {
   Measurement result_;
   std::int64_t measured_from_ = 0, drained_from_ = never, restarted_ = 0, delivered_before_ = 0;
   std::int64_t created_ = 0, started_before_ = 0, outstanding_ = never, steps_ = 0;
-  std::int64_t answered_at_ = -1, answers_then_ = 0;  ///< cycle of the last answer, and how many in it
+  std::vector<Packet> answers_;  ///< created in the cycle that has not been run yet
 };
 
 void check(const Experiment& experiment, const RouterSpec& spec) {
