@@ -4,8 +4,9 @@ The compiled core of Tilesim (private; use the package tilesim).
 from __future__ import annotations
 import collections.abc
 import numpy
+import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'Error', 'Graph', 'InternalError', 'Machine', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simple_network', 'simulate', 'unit_roundoff']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simple_network', 'simulate', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -193,6 +194,10 @@ class Builder:
         """
         A constant without axes.
         """
+    def set_source(self, source: str) -> None:
+        """
+        Place in the user's model of the operations that follow.
+        """
     def transpose(self, x: typing.SupportsInt | typing.SupportsIndex, permutation: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
         """
         Axis i of the result is axis permutation[i] of x.
@@ -201,9 +206,9 @@ class Builder:
         """
         (dtype, shape) of a value.
         """
-    def weight(self, name: str, data: typing.Any = None, dtype: str = 'f32', shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], seed: typing.SupportsInt | typing.SupportsIndex = 0, scale: typing.SupportsFloat | typing.SupportsIndex = 0.05, offset: typing.SupportsFloat | typing.SupportsIndex = 0.0, path: str = '', byte_offset: typing.SupportsInt | typing.SupportsIndex = 0, trainable: bool = True) -> int:
+    def weight(self, name: str, data: typing.Any = None, dtype: str = 'f32', shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], seed: typing.SupportsInt | typing.SupportsIndex = 0, scale: typing.SupportsFloat | typing.SupportsIndex = 0.05, offset: typing.SupportsFloat | typing.SupportsIndex = 0.0, path: str = '', byte_offset: typing.SupportsInt | typing.SupportsIndex = 0, trainable: bool = True, share: bool = False) -> int:
         """
-        A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it.
+        A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it. share: refer to the array's memory (row-major arrays) instead of copying it.
         """
 class Machine:
     """
@@ -312,6 +317,22 @@ class Program:
     @property
     def notes(self) -> list[str]:
         ...
+class GemmModel:
+    """
+    Closed-form time of matrix products on one device with one scheme.
+    """
+    def __init__(self, hardware: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], scheme: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], constants: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], kernels: collections.abc.Sequence[typing.Annotated[collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex], "FixedSize(8)"]]) -> None:
+        """
+        From specification, scheme, constants and kernels (tile m, n, k, most splits, ranges of m and of n).
+        """
+    def seconds(self, batch: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], m: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], n: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], k: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.ndarray:
+        """
+        Seconds per row of four arrays of equal length, shape [count].
+        """
+    def terms(self, batch: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], m: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], n: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], k: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.ndarray:
+        """
+        Every term per row, shape [count, terms]; columns are gemm_term_names().
+        """
 class NetworkTopology:
     """
     Routers, links, nodes and the routing table of an on-chip network.
@@ -496,6 +517,59 @@ class Network:
         """
         The next cycle to run.
         """
+class DramPart:
+    """
+    A DRAM part's description, checked on load.
+    """
+    @staticmethod
+    def from_json(text: str, source: str = 'text') -> DramPart:
+        """
+        Parses the JSON form; raises UserError with line and path.
+        """
+    @staticmethod
+    def read_file(path: str) -> DramPart:
+        """
+        Reads a part's file.
+        """
+    def hash(self) -> str:
+        """
+        Hash of the resolved part.
+        """
+    def to_json(self) -> str:
+        """
+        The resolved JSON form.
+        """
+    def with_controller(self, settings: str) -> DramPart:
+        """
+        A copy with controller settings replaced: JSON text of an object.
+        """
+    @property
+    def banks(self) -> int:
+        ...
+    @property
+    def burst_bytes(self) -> int:
+        ...
+    @property
+    def bytes_per_second(self) -> float:
+        ...
+    @property
+    def capacity_bytes(self) -> int:
+        ...
+    @property
+    def clock_ps(self) -> int:
+        ...
+    @property
+    def description(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def sources(self) -> dict[str, str]:
+        ...
+    @property
+    def standard(self) -> str:
+        ...
 class Session:
     """
     A simulation in progress with several jobs.
@@ -535,6 +609,18 @@ def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collect
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
     """
     Converts an array of any shape, rounding once ('nearest_even' or 'toward_zero'). Beyond the target's range: as the format has it (infinity, NaN, integers wrap), or clamped with `saturate`.
+    """
+def dram_parse_trace(text: str, source: str) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
+    """
+    Addresses, write flags and cycles (empty: none given) of a trace file.
+    """
+def dram_run(part: DramPart, addresses: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], writes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], cycles: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], inject_every: typing.SupportsInt | typing.SupportsIndex, channels: typing.SupportsInt | typing.SupportsIndex, interleave_bytes: typing.SupportsInt | typing.SupportsIndex, channel_hash: bool, mapping: str, hashes: str, wrap: bool) -> dict:
+    """
+    Runs a trace on channels of a part.
+    """
+def dram_trace(name: str, requests: typing.SupportsInt | typing.SupportsIndex, burst: typing.SupportsInt | typing.SupportsIndex, span: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint8]]:
+    """
+    Addresses and write flags by name.
     """
 def dtype_bits(dtype: str) -> int:
     """
@@ -583,6 +669,14 @@ def function_arity(name: str) -> int:
 def function_names() -> list[str]:
     """
     Names of the elementwise functions.
+    """
+def gemm_constants() -> list:
+    """
+    Constants of the product model: name, default, low, high, unit.
+    """
+def gemm_term_names() -> list[str]:
+    """
+    Columns of GemmModel.terms.
     """
 def has_kernel(kind: str) -> bool:
     """
@@ -695,5 +789,10 @@ def simulate(program: Program, machine: Machine, memory: str | None = None, time
 def unit_roundoff(dtype: str) -> float:
     """
     Half the spacing just above 1 of a float dtype; 0 for integers and bool.
+    """
+def verify(prepared: Graph, program: Program, machine: Machine, inputs: dict) -> list:
+    """
+    Runs a program and compares every tensor that a kernel stores with the reference on the reference's
+    operands. Rows: operation, tensor, elements, error, bound, ratio, scale, worst position, ok.
     """
 __version__: str = '0.1.0'
