@@ -31,16 +31,19 @@ void Fabric::lay_out() {
   for (std::size_t r = 0; r < net.routers.size(); ++r) {
     const auto ins = static_cast<std::uint16_t>(net.routers[r].inputs);
     const auto outs = static_cast<std::uint16_t>(net.routers[r].outputs);
+    wide_ |= ins > 64 || outs > 64;
     for (std::uint16_t p = 0; p < ins; ++p) {
       InputPort& in = inputs_[first_input[r] + p];
       in.first_output = outputs_.data() + first_output[r];
       in.hops = net.hops.data() + r * net.nodes.size();
       in.number = p;
-      sizes_.push_back({outs, static_cast<std::uint16_t>(ins * vcs_)});
+      in.first_number = static_cast<std::uint16_t>(p * vcs_);
+      sizes_.push_back({ins, outs, static_cast<std::uint16_t>(ins * vcs_)});
     }
     for (std::uint16_t p = 0; p < outs; ++p) {
       OutputPort& out = outputs_[first_output[r] + p];
-      out.number = p, out.inputs = ins;
+      out.number = p;
+      out.first_input = static_cast<std::uint32_t>(first_input[r]);
       out.first_vc = static_cast<std::uint16_t>(p * vcs_);
     }
   }
@@ -64,7 +67,10 @@ void Fabric::lay_out_channels() {
   OutputVc empty;
   empty.credits = static_cast<std::uint16_t>(spec_.buffer_flits);
   output_vcs_.assign(outputs_.size() * vcs_, empty);
-  for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i].id = static_cast<std::uint32_t>(i);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    inputs_[i].id = static_cast<std::uint32_t>(i);
+    inputs_[i].vcs = &input_vcs_[i * vcs_];
+  }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     outputs_[i].id = static_cast<std::uint32_t>(i);
     outputs_[i].vcs = &output_vcs_[i * vcs_];
@@ -120,6 +126,8 @@ void Fabric::lay_out_lists() {
   for (auto* list : {&heads_, &next_heads_, &waiting_, &next_waiting_, &ready_, &next_ready_, &contested_, &winners_})
     WorkList<InputVc*>(input_vcs_.size()).swap(*list);
   WorkList<std::uint32_t>(input_vcs_.size()).swap(grants_);
+  WorkList<OutputPort*>(outputs_.size()).swap(asked_);
+  WorkList<InputPort*>(inputs_.size()).swap(granted_);
   is_sending_.assign(topology_.nodes.size(), 0);
   class_pointer_.assign(topology_.nodes.size(), 0);
   usable_.assign(topology_.nodes.size(), static_cast<std::uint32_t>((std::uint64_t{1} << vcs_) - 1));

@@ -68,6 +68,22 @@ inline std::uint32_t next_bit(std::uint32_t bits, std::uint32_t from) {
   return static_cast<std::uint32_t>(std::countr_zero(above != 0 ? above : bits));
 }
 
+/// The same of 64.
+inline std::uint32_t next_port(std::uint64_t bits, std::uint32_t from) {
+  const std::uint64_t above = from < 64 ? bits & ~std::uint64_t{0} << from : 0;
+  return static_cast<std::uint32_t>(std::countr_zero(above != 0 ? above : bits));
+}
+
+constexpr std::uint64_t no_offer = ~std::uint64_t{0};
+
+/// An offer: how far `number` lies behind `pointer`, going round, then who makes it. The smallest wins.
+inline std::uint64_t offer(std::uint32_t number, std::uint32_t pointer, std::uint32_t count, std::uint32_t who) {
+  const std::uint32_t distance = number >= pointer ? number - pointer : number + count - pointer;
+  return std::uint64_t{distance} << 32 | who;
+}
+
+inline std::uint32_t who(std::uint64_t best) { return static_cast<std::uint32_t>(best); }
+
 class Fabric final : public Network {
  public:
   Fabric(const Topology& topology, const RouterSpec& spec, std::uint64_t seed);
@@ -110,29 +126,36 @@ class Fabric final : public Network {
     std::uint16_t given = 0;   ///< VC of the output; active
     std::uint16_t number = 0;  ///< among the router's input VCs
   };
-  struct alignas(32) InputPort {
+  struct alignas(64) InputPort {
     OutputPort* first_output = nullptr;  ///< of the router
     const Hop* hops = nullptr;           ///< the router's row of the routing table
+    InputVc* vcs = nullptr;
+    InputVc* winner = nullptr;  ///< of the switch, while losers are told apart
+    std::uint64_t offers = 0;   ///< outputs that granted this input
     std::uint32_t id = 0;
-    std::uint16_t requests = 0;  ///< for the switch, in this cycle
+    std::uint32_t wants = 0;     ///< VCs that ask for the switch in this cycle
+    std::uint16_t requests = 0;  ///< how many
     std::uint16_t number = 0;    ///< in the router
     std::uint16_t output_pointer = 0;
-    std::uint16_t vc_pointer = 0;  ///< over the router's input VCs
+    std::uint16_t vc_pointer = 0;
     std::uint16_t credit_delay = 0;
+    std::uint16_t first_number = 0;  ///< of its VCs among the router's
   };
-  struct RouterSize { std::uint16_t outputs = 0, input_vcs = 0; };
   struct alignas(64) OutputPort {
     InputVc* downstream = nullptr;  ///< first at the link's other end; none: a node
     OutputVc* vcs = nullptr;
     InputVc* parked = nullptr;  ///< those that wait until a VC of this port becomes free
-    std::uint32_t free = 0;     ///< VCs that no unfinished packet owns
+    std::uint64_t asks = 0;     ///< inputs that ask for the switch in this cycle
+    std::int64_t flits = 0;
+    std::uint32_t free = 0;  ///< VCs that no unfinished packet owns
     std::uint32_t id = 0;
-    std::uint16_t number = 0, inputs = 0;  ///< in the router; of the router
+    std::uint32_t first_input = 0;  ///< of the router
+    std::uint16_t number = 0;       ///< in the router
     std::uint16_t input_pointer = 0, delay = 0;
     std::uint16_t vc_requests = 0, switch_requests = 0;  ///< in this cycle
     std::uint16_t first_vc = 0;                          ///< among the router's output VCs
-    std::int64_t flits = 0;
   };
+  struct RouterSize { std::uint16_t inputs = 0, outputs = 0, input_vcs = 0; };
   struct OutputVc {
     InputVc* owner = nullptr;                ///< the last one
     std::uint32_t node = none;               ///< that sends through it, if it is not a router's
@@ -199,6 +222,8 @@ class Fabric final : public Network {
   void give_vc(InputVc& channel, std::uint32_t usable);
   void allocate_switch();
   void allocate_contested_switch();
+  void allocate_wide_switch();
+  void allocate_contested_wide_switch();
   void pass(InputVc& channel);
   void wake_parked(OutputPort& out);
 
@@ -229,6 +254,9 @@ class Fabric final : public Network {
   WorkList<InputVc*> ready_, next_ready_;      ///< and those that ask for the switch
   WorkList<InputVc*> contested_, winners_;
   WorkList<std::uint32_t> grants_;
+  WorkList<OutputPort*> asked_;         ///< outputs with several requests
+  WorkList<InputPort*> granted_;        ///< inputs that one of them granted
+  bool wide_ = false;                   ///< a router has more ports than a mask has bits
   std::vector<std::uint32_t> sending_;  ///< nodes
   std::vector<std::uint8_t> is_sending_;
   std::vector<std::uint16_t> class_pointer_;
