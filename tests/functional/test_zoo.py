@@ -9,9 +9,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 import tilesim as ts  # noqa: E402
+from support import torch_zoo  # noqa: E402
 from support.torch_equal import difference  # noqa: E402
+from support.torch_resnet import resnet as torch_resnet  # noqa: E402
 from tilesim.frontends.torch_weights import elements_of  # noqa: E402
-from tilesim.models import clip, deepseek, llama4  # noqa: E402
+from tilesim.models import clip, deepseek, dit, dlrm, llama4, mamba, resnet, unet, vision  # noqa: E402
 from tilesim.models import decoder as decoders  # noqa: E402
 from tilesim.models._decoding import Yarn  # noqa: E402
 from tilesim.models.experts import Experts  # noqa: E402
@@ -160,3 +162,61 @@ def test_clip() -> None:
     found = outputs(graph, pixels, ids.int())
     for name in ("image_embeds", "text_embeds", "logits_per_image"):
         assert difference(found[name], wanted[name]) <= 1e-5
+
+
+def test_mamba() -> None:
+    config = mamba.MambaConfig("mamba", 50, 16, 2, 32, 3, state=4)
+    hf = transformers.MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, state_size=4, time_step_rank=3,
+                                  layer_norm_epsilon=1e-5, use_mambapy=False)  # fmt: skip
+    model = randomise(transformers.MambaForCausalLM(hf))
+    ids = torch.randint(0, 50, (2, 7))
+    with torch.no_grad():
+        wanted = model(ids, use_cache=False).logits
+    assert (
+        difference(outputs(copied(mamba.mamba(config, 2, 7, "prefill", "f32"), model), ids.int())["logits"], wanted)
+        <= 1e-5
+    )
+    before = outputs(copied(mamba.mamba(config, 2, 6, "prefill", "f32"), model), ids[:, :-1].int())
+    step = copied(mamba.mamba(config, 2, 7, "decode", "f32"), model)
+    inputs = {row["name"]: before[row["name"].replace("past", "cache")] for row in step.inputs[1:]}
+    got = ts.reference(step, {"input_ids": ids[:, -1:].int().numpy(), **inputs})
+    assert difference(got["logits"], wanted[:, -1:]) <= 1e-5
+
+
+def equals(graph: ts.Graph, model: Any, *args: Any, bound: float = 2e-5) -> None:
+    model = randomise(model)
+    with torch.no_grad():
+        for name, value in model.named_buffers():
+            if name.endswith("running_var"):
+                value.abs_().add_(0.5)
+        wanted = model(*args)
+    inputs = [x.int() if x.dtype == torch.int64 else x for x in args]
+    assert difference(next(iter(outputs(copied(graph, model), *inputs).values())), wanted) <= bound
+
+
+def test_dlrm() -> None:
+    config = dlrm.DlrmConfig("dlrm", (5, 9, 3), 4, 6, (8, 4), (7, 1))
+    ids = [torch.randint(0, rows, (6, 2)) for rows in config.rows]
+    equals(dlrm.dlrm(config, 6, 2), torch_zoo.Dlrm(config), torch.randn(6, 6), *ids)
+
+
+def test_dit() -> None:
+    config = dit.DitConfig("dit", 24, 2, 3, size=8, channels=3, classes=5, frequencies=16)
+    model = torch_zoo.Dit(config, torch.from_numpy(dit.position_table(24, 4))[None])
+    equals(dit.dit(config, 2), model, torch.randn(2, 3, 8, 8), torch.tensor([3.0, 700.0]), torch.tensor([4, 1]))
+
+
+def test_unet() -> None:
+    config = unet.UnetConfig("unet", (16, 32, 32), blocks=2, heads=4, text=12, tokens=5, size=8, groups=8)
+    args = torch.randn(2, 4, 8, 8), torch.tensor([3.0, 700.0]), torch.randn(2, 5, 12)
+    equals(unet.unet(config, 2), torch_zoo.Unet(config), *args)
+
+
+def test_mobilenet() -> None:
+    settings = vision._MOBILENET_V2
+    equals(vision.mobilenet_v2(1, 32), torch_zoo.mobilenet_v2(settings), torch.randn(1, 3, 32, 32), bound=2e-4)
+
+
+def test_resnets() -> None:
+    equals(resnet.resnet18(1, 32), torch_resnet(18), torch.randn(1, 3, 32, 32), bound=2e-4)
+    equals(resnet.resnet50(1, 32), torch_resnet(50), torch.randn(1, 3, 32, 32), bound=2e-4)
