@@ -193,6 +193,10 @@ class Builder:
         """
         A constant without axes.
         """
+    def set_source(self, source: str) -> None:
+        """
+        Place in the user's model of the operations that follow.
+        """
     def transpose(self, x: typing.SupportsInt | typing.SupportsIndex, permutation: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
         """
         Axis i of the result is axis permutation[i] of x.
@@ -205,14 +209,6 @@ class Builder:
         """
         A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it. share: refer to the array's memory (row-major arrays) instead of copying it.
         """
-    @property
-    def source(self) -> str:
-        """
-        Place in the user's model, given to the operations that follow.
-        """
-    @source.setter
-    def source(self, arg1: str) -> None:
-        ...
 class Machine:
     """
     A chip's description, checked on load.

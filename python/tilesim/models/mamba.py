@@ -141,8 +141,8 @@ class _Layer(Layer):
         keys, queries = chosen[..., c.rank : c.rank + c.state], chosen[..., c.rank + c.state :]
         a = -b.apply("exp", self.w["mixer.A_log"])
         if self.scan is None:
-            rows = [t.reshape(t.shape[0], t.shape[2]) for t in (u, dt, keys, queries)]
-            state, y = _step(b, self.past["state"], *rows, a)
+            u1, dt1, keys, queries = (t.reshape(t.shape[0], t.shape[2]) for t in (u, dt, keys, queries))
+            state, y = _step(b, self.past["state"], u1, dt1, keys, queries, a)
             y = y.reshape(*u.shape)
         else:
             state, y = self.scan.run_in(b, {"u": u, "dt": dt, "keys": keys, "queries": queries, "a": a})
