@@ -1,6 +1,6 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
-from . import models, workloads
+from . import memory, models, network, workloads
 from ._core import __version__
 from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
 from .errors import Error, InternalError, Unsupported, UserError
@@ -24,10 +24,12 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
+    "memory",
     "from_jax",
     "from_stablehlo",
     "from_torch",
     "models",
+    "network",
     "reference",
     "run",
     "simulate",

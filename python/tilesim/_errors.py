@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from . import _core
 
@@ -36,6 +38,14 @@ def user_error(
     }.items():
         setattr(error, key, part)
     return error
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Content of a text file; a `UserError` where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise user_error("the file cannot be read", place=os.fspath(path), value=error.strerror or "") from None
 
 
 def unsupported(what: str, *, place: str = "", value: str = "", allowed: str = "", suggestion: str = "") -> Exception:

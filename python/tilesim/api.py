@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._errors import read_text
 from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, user_error
 from .machine import Machine
@@ -60,8 +61,7 @@ class Program:
         Raises:
             UserError: with line and path.
         """
-        with open(path, encoding="utf-8") as file:
-            core = _core.Program.from_json(file.read(), os.fspath(path))
+        core = _core.Program.from_json(read_text(path), os.fspath(path))
         core.check()
         return cls(core, None, None if machine is None else Machine.load(machine))
 
@@ -166,8 +166,24 @@ def compile(
     if mapping != "heuristic" and not isinstance(mapping, Mapping):
         raise user_error("unknown mapping", value=repr(mapping), allowed="heuristic, or a dict of nests")
     target = Machine.load(machine)
-    mappings = dict(mapping) if isinstance(mapping, Mapping) else {}
+    mappings = _nests(mapping) if isinstance(mapping, Mapping) else {}
     return Program(_core.compile(graph.core, target.core, fuse, mappings), graph, target)
+
+
+def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, list[int]]]:
+    """A mapping with its form checked; whether the nests are legal is decided by the lowering."""
+    keys = ("tiles", "order", "depths")
+    nests = {}
+    for operation, nest in mapping.items():
+        if not isinstance(nest, Mapping) or set(nest) != set(keys):
+            got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
+            raise user_error("a nest has three lists", place=str(operation), value=got, allowed=", ".join(keys))
+        lists = {key: list(nest[key]) if isinstance(nest[key], Sequence) else nest[key] for key in keys}
+        for key, numbers in lists.items():
+            if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
+                raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
+        nests[str(operation)] = lists
+    return nests
 
 
 def _array(value: Any) -> Any:

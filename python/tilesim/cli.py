@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, models
+from . import __version__, models, validate_noc
 from . import validate as validation
 from ._core import Error
+from .analytic import cli as analytic_cli
 from .api import Program, compile, simulate, verify
 from .frontends import from_stablehlo
 from .graph import Graph, user_error
@@ -25,6 +26,7 @@ validate_app = typer.Typer(no_args_is_help=True, help="Comparison with measured 
 app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
+analytic_cli.register(app, validate_app)
 
 
 def _load(model: str, batch: int, context: int | None, phase: str | None) -> Graph | Program:
@@ -171,6 +173,50 @@ def validate_tpu_v3(
     typer.echo(
         f"{report['n']} rows: mean {report['mean_abs_error']:.1%}, median {report['median_abs_error']:.1%}, "
         f"worst {report['max_abs_error']:.1%}; {report['n_unsupported']} not simulated"
+    )
+
+
+@validate_app.command("noc")
+def validate_noc_(
+    cases: Annotated[str, typer.Option(help="CSV: network, traffic, packet_flits, offered load, latency, state.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per row, averaged.")] = 3,
+    json_: Annotated[
+        str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
+    ] = None,
+) -> None:
+    """Compare with measured latencies and accepted loads of on-chip networks."""
+    report = validate_noc.noc(cases, seeds)
+    if json_:
+        _write(report, json_)
+    if json_ != "-":
+        typer.echo("\n".join(validate_noc.lines(report)))
+
+
+@validate_app.command("dram")
+def validate_dram(
+    cases: Annotated[str, typer.Option(help="CSV: part, pattern, inject_every_cycles, requests, cycles, ...")],
+    parts: Annotated[str | None, typer.Option(help="JSON file of further parts, in the reference form.")] = None,
+    json_: Annotated[
+        str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
+    ] = None,
+) -> None:
+    """Compare with cycles of DRAM channels."""
+    report = validation.dram(cases, parts)
+    if json_:
+        _write(report, json_)
+    if json_ == "-":
+        return
+    for row in report["rows"]:
+        name = f"{row['part']:<14} {row['pattern']:<24} {row['inject_every_cycles']:>2}"
+        outcome = f"{row['predicted_cycles']:>10,} {row['error']:>+8.2%}" if row["status"] == "ok" else row["reason"]
+        typer.echo(f"{name} {row['measured_cycles'] or 0:>10,.0f} {outcome}")
+    _summary(report)
+
+
+def _summary(report: dict[str, Any]) -> None:
+    typer.echo(
+        f"{report['n']} rows: mean {report['mean_abs_error']:.2%}, median {report['median_abs_error']:.2%}, "
+        f"worst {report['max_abs_error']:.2%}; {report['n_unsupported']} not simulated"
     )
 
 

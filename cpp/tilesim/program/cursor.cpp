@@ -18,6 +18,12 @@ Cursor::Cursor(const CompiledProgram& program, std::int64_t core, std::int64_t c
   environment_[static_cast<std::size_t>(code.context_slot)] = context;
 }
 
+namespace {
+/// So many loop trips, branches and calls in a row without a statement are taken for a mistake (and would look like a
+/// hang).
+constexpr std::int64_t idle_limit = std::int64_t{1} << 26;
+}  // namespace
+
 int Cursor::tensor(int id) const {
   const int known = static_cast<int>(program_->tensors.size());
   return id < known ? id : bindings_[static_cast<std::size_t>(id - known)];
@@ -25,7 +31,8 @@ int Cursor::tensor(int id) const {
 
 const Instruction* Cursor::next() {
   const CompiledProgram::Code& code = *program_->code_;
-  while (true) {
+  for (std::int64_t idle = 0; idle < idle_limit; ++idle) {
+    if ((idle & 0xFFFF) == 0xFFFF && cancel_) cancel_->poll();
     const Step& step = code.steps[static_cast<std::size_t>(pc_)];
     switch (step.kind) {
       case StepKind::leaf: {
@@ -89,6 +96,11 @@ const Instruction* Cursor::next() {
         return nullptr;
     }
   }
+  throw UserError({"Loops and branches go on without a statement.",
+                   where(),
+                   std::to_string(idle_limit) + " steps",
+                   "fewer in a row",
+                   {}});
 }
 
 std::map<std::string, std::string> Cursor::bindings() const {

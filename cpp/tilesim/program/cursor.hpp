@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tilesim/base/cancel.hpp"
 #include "tilesim/program/program.hpp"
 
 namespace tilesim::program {
@@ -131,6 +132,8 @@ class Cursor {
   /// `reader` serves read() in expressions; may be null when the program reads no tensors.
   Cursor(const CompiledProgram& program, std::int64_t core, std::int64_t context,
          const CompiledExpr::TensorReader* reader);
+  /// Polled during long walks through loops and branches; may be null.
+  void poll_with(CancelToken* cancel) { cancel_ = cancel; }
   /// Next leaf instruction in text order, or null at the end. Expressions evaluate in `environment()` until the next
   /// call.
   const Instruction* next();
@@ -169,6 +172,7 @@ class Cursor {
 
   const CompiledProgram* program_;
   const CompiledExpr::TensorReader* reader_;
+  CancelToken* cancel_ = nullptr;
   std::vector<std::int64_t> environment_;
   std::vector<std::int64_t> acquired_;
   std::vector<std::int64_t> limits_;   ///< trip count per static loop

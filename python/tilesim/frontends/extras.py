@@ -25,5 +25,7 @@ def need(module: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise user_error(
-            f"'{module}' is not installed", value=str(error), suggestion=f"Install it with: pip install 'tilesim[{extra}]'"
+            f"'{module}' is not installed",
+            value=str(error),
+            suggestion=f"Install it with: pip install 'tilesim[{extra}]'",
         ) from None

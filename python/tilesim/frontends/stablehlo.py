@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-
 from .._builder import GraphBuilder
 from .._core import Unsupported
 from .._errors import user_error
@@ -21,6 +20,7 @@ from . import (
     stablehlo_products,
     stablehlo_reduce,
 )
+from .building import namer
 from .extras import need
 from .stablehlo_control import flat, rebuilt
 from .stablehlo_scope import Complex, Handler, Scope, Value, place_of
@@ -69,7 +69,7 @@ class ModuleReader:
         """
         self.module = module
         self.root = GraphBuilder(name)
-        self.names: dict[str, int] = {}
+        self.fresh = namer()  # of weights and functions
         self.functions = {
             str(op.operation.attributes["sym_name"].value): op.operation
             for op in module.body.operations
@@ -95,17 +95,14 @@ class ModuleReader:
         visit(self.module.operation)
         return counts
 
-    # --- names and functions ---
-
-    def fresh(self, stem: str) -> str:
-        """A name that no weight or function has yet."""
-        number = self.names[stem] = self.names.get(stem, -1) + 1
-        return f"{stem}.{number}" if number else stem
+    # --- functions ---
 
     def function(self, name: str) -> Any:
         """A function of the module; UserError where it does not exist or calls itself."""
         if name not in self.functions:
-            raise user_error("a function that is called does not exist", value=f"'{name}'", allowed=", ".join(self.functions))
+            raise user_error(
+                "a function that is called does not exist", value=f"'{name}'", allowed=", ".join(self.functions)
+            )
         if name in self.open:
             raise user_error("functions call each other in a cycle", value=" -> ".join([*self.open, name]))
         if not self.functions[name].regions[0].blocks:
@@ -122,7 +119,7 @@ class ModuleReader:
         block = self.function(name).regions[0].blocks[0]
         self.open.append(name)
         inner = Scope(self, scope.builder)
-        inner.known = scope.known
+        inner.known, inner.spread = scope.known, scope.spread
         for argument, value in zip(block.arguments, values, strict=True):
             inner.values[argument] = value
         results = inner.run(block)
@@ -221,7 +218,11 @@ class ModuleReader:
         ]
         name = "main" if "main" in self.functions else public[0] if len(public) == 1 else ""
         if not name:
-            raise user_error("the module has no entry", value=", ".join(self.functions) or "no function", allowed="'main', or one public function")
+            raise user_error(
+                "the module has no entry",
+                value=", ".join(self.functions) or "no function",
+                allowed="'main', or one public function",
+            )
         function = self.function(name)
         block = function.regions[0].blocks[0]
         scope = Scope(self, self.root)
@@ -237,7 +238,7 @@ class ModuleReader:
         return graph
 
     def _inputs(self, scope: Scope, function: Any, block: Any) -> set[int]:
-        attributes = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else []
+        attributes = function.attributes.get("arg_attrs", [])
         found, taken = set(), set()
         for i, argument in enumerate(block.arguments):
             shaped = Shaped(argument.type, f"input {i}")
@@ -268,7 +269,7 @@ class ModuleReader:
 
 def output_names(function: Any, count: int) -> list[str]:
     """Names of outputs: what the exporter noted, or their number."""
-    attributes = function.attributes["res_attrs"] if "res_attrs" in function.attributes else []
+    attributes = function.attributes.get("res_attrs", [])
     names: list[str] = []
     for i in range(count):
         noted = attributes[i] if i < len(attributes) else {}
@@ -291,7 +292,7 @@ def expand_chlo(scope: Scope, op: Any) -> Sequence[Value]:
         with ir.InsertionPoint(module.body):
             from jaxlib.mlir.dialects import func
 
-            function = func.FuncOp("main", (types, results))
+            function: Any = func.FuncOp("main", (types, results))
             block = function.add_entry_block()
         with ir.InsertionPoint(block):
             clone = op.clone()
@@ -326,16 +327,22 @@ def parsed(source: str | bytes, place: str) -> Any:
     mlir = need("jax.interpreters.mlir", "jax")
     ir = need("jaxlib.mlir.ir", "jax")
     if len(source) > MAX_BYTES:
-        raise user_error("the module is too long", place=place, value=f"{len(source)} bytes", allowed=f"{MAX_BYTES} bytes")
+        raise user_error(
+            "the module is too long", place=place, value=f"{len(source)} bytes", allowed=f"{MAX_BYTES} bytes"
+        )
     if isinstance(source, str) and (deepest := nesting(source)) > MAX_NESTING:
-        raise user_error("brackets are nested too deep", place=place, value=str(deepest), allowed=f"at most {MAX_NESTING}")
+        raise user_error(
+            "brackets are nested too deep", place=place, value=str(deepest), allowed=f"at most {MAX_NESTING}"
+        )
     context = mlir.make_ir_context()
     try:
         with context, ir.Location.unknown():
             return ir.Module.parse(source)
     except Exception as error:
         detail = " ".join(str(error).split())[:300]
-        raise user_error("this is no module that can be parsed", place=place, value=detail, allowed="StableHLO text or bytecode") from None
+        raise user_error(
+            "this is no module that can be parsed", place=place, value=detail, allowed="StableHLO text or bytecode"
+        ) from None
 
 
 def from_stablehlo(source: str | os.PathLike[str] | bytes, *, name: str = "") -> Graph:
@@ -354,9 +361,7 @@ def from_stablehlo(source: str | os.PathLike[str] | bytes, *, name: str = "") ->
     """
     place = "module"
     contents: str | bytes
-    if isinstance(source, bytes):
-        contents = source
-    elif isinstance(source, str) and ("\n" in source or "{" in source):
+    if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
         contents = source
     else:
         place = os.fspath(source)
@@ -408,5 +413,3 @@ def from_jax(function: Callable[..., Any], *args: Any, name: str = "", **kwargs:
     lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("cpu",))
     module = lowered.compiler_ir("stablehlo")
     return graph_of(module, name or getattr(function, "__name__", "function").strip("<>"))
-
-

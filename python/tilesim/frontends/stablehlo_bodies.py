@@ -1,4 +1,4 @@
-"""What the bodies of reductions, scatters and sorts mean: by their structure, and by what they give on special values."""
+"""Meaning of the bodies of reductions, scatters and sorts: by structure, and by what they give on special values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._builder import GraphBuilder
+from .building import FLOATS, NUMPY
 from .stablehlo_scope import Scope, named
-from .stablehlo_types import FLOATS, NUMPY, Shaped, dense, text
+from .stablehlo_types import Shaped, dense, text
 
 COMBINERS = {
     "stablehlo.add": "add",
@@ -124,9 +125,7 @@ def arg_combiner(module: Any, block: Any) -> str | None:
         return None
     cases = list(itertools.product(special(dtypes[0], True), (0, 1, 7), special(dtypes[0], True), (0, 1, 7)))
     cases = [case for case in cases if case[1] != case[3]]
-    columns = [
-        np.array([case[i] for case in cases]).astype(NUMPY[dtype]) for i, dtype in enumerate(dtypes)
-    ]
+    columns = [np.array([case[i] for case in cases]).astype(NUMPY[dtype]) for i, dtype in enumerate(dtypes)]
     value, index = evaluated(module, block, columns)
     a, i, b, j = (np.array(column, dtype=np.float64) for column in columns)
     for name, wins in (("argmax", a > b), ("argmin", a < b)):
@@ -161,7 +160,10 @@ def sort_order(module: Any, block: Any) -> tuple[int, bool] | None:
         pairs = [(a, b) for a in rows for b in rows for _ in range(3)][:60000]
         columns = []
         for i, dtype in enumerate(dtypes):
-            column = [pair[i % 2][i // 2] if i // 2 < keys else (index % 3 if i % 2 else 1) for index, pair in enumerate(pairs)]
+            column = [
+                pair[i % 2][i // 2] if i // 2 < keys else (index % 3 if i % 2 else 1)
+                for index, pair in enumerate(pairs)
+            ]
             columns.append(np.array(column).astype(NUMPY[dtype]))
         (before,) = evaluated(module, block, columns)
         for descending in (False, True):

@@ -78,7 +78,8 @@ def captured_by(blocks: Sequence[Any]) -> list[Any]:
 
 def split_captured(scope: Scope, blocks: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Values from outside: those to pass as operands, and known constants to make again inside."""
-    passed, remade = [], []
+    passed: list[Any] = []
+    remade: list[Any] = []
     for mlir in captured_by(blocks):
         value = scope.value(mlir)
         known = not isinstance(value, Complex) and scope.array(value) is not None
@@ -232,9 +233,7 @@ def batch_shape(scope: Scope, x: Tensor, feature: int) -> list[int]:
 def batch_norm(scope: Scope, op: Any) -> Sequence[Value]:
     """With given statistics."""
     epsilon = float(op.attributes["epsilon"].value)
-    return [
-        scope.op("batch_norm", *scope.operands(op), feature_dim=integer(op, "feature_index"), epsilon=epsilon)
-    ]
+    return [scope.op("batch_norm", *scope.operands(op), feature_dim=integer(op, "feature_index"), epsilon=epsilon)]
 
 
 @handles("stablehlo.batch_norm_training")

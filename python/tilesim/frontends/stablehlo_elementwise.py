@@ -10,8 +10,9 @@ import numpy as np
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import FLOATS, NUMPY
 from .stablehlo_scope import Complex, Scope, Value, handles, named
-from .stablehlo_types import BITS, FLOATS, NUMPY, Shaped, integer, text
+from .stablehlo_types import BITS, Shaped, integer, text
 
 PLAIN = {
     "abs": "abs",
@@ -122,7 +123,7 @@ def divide(scope: Scope, op: Any) -> Sequence[Value]:
             raise Unsupported("'remainder' of complex numbers")
         size = b.re * b.re + b.im * b.im
         return [Complex((a.re * b.re + a.im * b.im) / size, (a.im * b.re - a.re * b.im) / size)]
-    known = scope.array(b)
+    known = scope.array(scope.spread.get(b.value, b))
     if a.dtype in FLOATS or (known is not None and np.all(known != 0)):
         return [scope.apply(name, a, b)]
     zero = scope.apply("equal", b, scope.scalar(0, b.dtype))

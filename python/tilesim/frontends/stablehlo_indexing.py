@@ -13,9 +13,7 @@ from .stablehlo_scope import Scope, Value, handles
 from .stablehlo_types import integers
 
 
-def with_batching(
-    scope: Scope, indices: Tensor, vector_dim: int, batching: Sequence[int]
-) -> tuple[Tensor, int]:
+def with_batching(scope: Scope, indices: Tensor, vector_dim: int, batching: Sequence[int]) -> tuple[Tensor, int]:
     """Indices whose vectors also name the position along their own batch axes; the new vector dim is the last."""
     parts = indices if vector_dim < indices.ndim else scope.reshape(indices, [*indices.shape, 1])
     order = [axis for axis in range(parts.ndim) if axis != vector_dim] + [vector_dim]
@@ -97,9 +95,7 @@ def scatter(scope: Scope, op: Any) -> Sequence[Value]:
     inserted, targets = list(numbers.inserted_window_dims), list(numbers.scattered_dims_to_operand_dims)
     batching = list(numbers.input_batching_dims)
     if batching:
-        indices, vector_dim = with_batching(
-            scope, indices, vector_dim, list(numbers.scatter_indices_batching_dims)
-        )
+        indices, vector_dim = with_batching(scope, indices, vector_dim, list(numbers.scatter_indices_batching_dims))
         targets, inserted = targets + batching, sorted(inserted + batching)
     results = []
     for i in range(count):

@@ -9,8 +9,9 @@ import numpy as np
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import FLOATS
 from .stablehlo_scope import Complex, Scope, Value, handles
-from .stablehlo_types import BITS, FLOATS, Shaped, dense, integer, integers
+from .stablehlo_types import BITS, Shaped, dense, integer, integers
 
 
 def each(value: Value, move: Any) -> Value:
@@ -106,9 +107,7 @@ def concatenate(scope: Scope, op: Any) -> Sequence[Value]:
 @handles("stablehlo.pad")
 def pad(scope: Scope, op: Any) -> Sequence[Value]:
     """Low, high and interior; negative ones cut off."""
-    low, high, interior = (
-        integers(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
-    )
+    low, high, interior = (integers(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding"))
     x, fill = scope.value(op.operands[0]), scope.value(op.operands[1])
 
     def move(part: Tensor, value: Tensor) -> Tensor:
@@ -170,7 +169,11 @@ def dynamic_update(scope: Scope, op: Any) -> Sequence[Value]:
     x, update = scope.value(op.operands[0]), scope.value(op.operands[1])
     first = starts(scope, list(op.operands)[2:])
     if isinstance(x, Complex):
-        return [Complex(scope.op("dynamic_update", x.re, update.re, *first), scope.op("dynamic_update", x.im, update.im, *first))]
+        return [
+            Complex(
+                scope.op("dynamic_update", x.re, update.re, *first), scope.op("dynamic_update", x.im, update.im, *first)
+            )
+        ]
     return [scope.op("dynamic_update", x, update, *first)]
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import FLOATS
 from .stablehlo_scope import Complex, Scope, Value, handles
-from .stablehlo_types import FLOATS, Shaped, flag, integer, integers, text
+from .stablehlo_types import Shaped, flag, integer, integers, text
 
 LETTERS = "DHWXYZ"
 
@@ -148,7 +149,8 @@ def triangular_solve(scope: Scope, op: Any) -> Sequence[Value]:
 def fft(scope: Scope, op: Any) -> Sequence[Value]:
     """Transforms over the last axes; real ones keep half of the last axis, or rebuild it."""
     x, kind, lengths = scope.value(op.operands[0]), text(op, "fft_type"), integers(op, "fft_length")
-    re, im = (x.re, x.im) if isinstance(x, Complex) else (x, None)
+    re: Tensor = x.re if isinstance(x, Complex) else x
+    im: Any = x.im if isinstance(x, Complex) else None
     dims = list(range(re.ndim - len(lengths), re.ndim))
     if kind == "IRFFT":
         for dim in dims[:-1]:
@@ -174,7 +176,9 @@ def _hermitian(scope: Scope, re: Tensor, im: Tensor | None, dim: int, extent: in
     keep = [scope.along(part, dim, 0, half) for part in (re, im)]
     mirrored = []
     for part in keep:
-        tail = scope.along(part, dim, half - count if extent % 2 else half - 1 - count, half if extent % 2 else half - 1)
+        tail = scope.along(
+            part, dim, half - count if extent % 2 else half - 1 - count, half if extent % 2 else half - 1
+        )
         mirrored.append(scope.op("reverse", tail, dims=[dim]))
     ends = [0] if extent % 2 else [0, half - 1]
     pieces = []

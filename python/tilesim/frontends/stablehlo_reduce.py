@@ -10,9 +10,10 @@ import numpy as np
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import FLOATS, NUMPY
 from .stablehlo_bodies import arg_combiner, combiner_of, producer, sort_order
 from .stablehlo_scope import Scope, Value, handles, named
-from .stablehlo_types import FLOATS, NUMPY, Shaped, integer, integers
+from .stablehlo_types import Shaped, integer, integers
 
 WINDOW_LIMIT = 4096  # taps of a window whose body is built tap by tap
 Body = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
@@ -47,9 +48,7 @@ def body_of(scope: Scope, block: Any) -> Body:
 
     def combine(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
         found = scope.inline(block, [*left, *right])
-        return [
-            scope.broadcast(value, np.broadcast_shapes(*(x.shape for x in (*left, *right)))) for value in found
-        ]
+        return [scope.broadcast(value, np.broadcast_shapes(*(x.shape for x in (*left, *right)))) for value in found]
 
     return combine
 
@@ -188,9 +187,7 @@ def pooled(scope: Scope, x: Tensor, init: Tensor, s: dict[str, list[int]], combi
     return result
 
 
-def tapped(
-    scope: Scope, xs: list[Tensor], inits: list[Tensor], s: dict[str, list[int]], body: Body
-) -> list[Tensor]:
+def tapped(scope: Scope, xs: list[Tensor], inits: list[Tensor], s: dict[str, list[int]], body: Body) -> list[Tensor]:
     """Any body: one elementwise step per tap of the window."""
     taps = int(np.prod(s["window"]))
     if taps > WINDOW_LIMIT:
@@ -198,7 +195,8 @@ def tapped(
     xs = [padded(scope, x, init, s) for x, init in zip(xs, inits, strict=True)]
     reach = [(size - 1) * step + 1 for size, step in zip(s["window"], s["window_dilation"], strict=True)]
     counts = [
-        max(0, (extent - far) // stride + 1) for extent, far, stride in zip(xs[0].shape, reach, s["strides"], strict=True)
+        max(0, (extent - far) // stride + 1)
+        for extent, far, stride in zip(xs[0].shape, reach, s["strides"], strict=True)
     ]
     total = [scope.broadcast(init, counts) for init in inits]
     for tap in itertools.product(*(range(size) for size in s["window"])):
@@ -225,9 +223,7 @@ def select_and_scatter(scope: Scope, op: Any) -> Sequence[Value]:
         raise Unsupported("a select_and_scatter other than sums at the extreme of windows")
     s = window_settings(op, x.ndim)
     return [
-        scope.op(
-            "window_scatter", x, source, window=s["window"], strides=s["strides"], pads=s["pads"], select=select
-        )
+        scope.op("window_scatter", x, source, window=s["window"], strides=s["strides"], pads=s["pads"], select=select)
     ]
 
 

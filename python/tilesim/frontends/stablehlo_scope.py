@@ -6,15 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .._builder import GraphBuilder
 from .._core import Unsupported
 from .._tensor import Tensor
-from .stablehlo_types import NUMPY, Shaped
-
-SMALL = 4096  # elements of a constant whose value is kept at hand
+from .building import Building
+from .stablehlo_types import Shaped
 
 
 class Complex:
@@ -79,7 +75,7 @@ def placed(error: Unsupported) -> Unsupported:
     return error
 
 
-class Scope:
+class Scope(Building):
     """Values of one function under construction."""
 
     def __init__(self, module: Any, builder: GraphBuilder) -> None:
@@ -89,14 +85,14 @@ class Scope:
             module: the module that is read (a `stablehlo.ModuleReader`).
             builder: of the function.
         """
-        self.module, self.builder = module, builder
+        super().__init__(builder, module.fresh)
+        self.module = module
         self.values: dict[Any, Value] = {}
-        self.known: dict[int, NDArray[Any]] = {}
 
     def inner(self) -> Scope:
         """A scope for a body that is built in place: same function, own names."""
         scope = Scope(self.module, self.builder)
-        scope.values, scope.known = dict(self.values), self.known
+        scope.values, scope.known, scope.spread = dict(self.values), self.known, self.spread
         return scope
 
     # --- values ---
@@ -122,97 +118,6 @@ class Scope:
     def shaped(self, mlir: Any) -> Shaped:
         """Type of a value of the module."""
         return Shaped(mlir.type, str(mlir))
-
-    # --- constants ---
-
-    def constant(self, array: Any, name: str = "constant") -> Tensor:
-        """A constant with these elements; equal small ones are shared."""
-        array = np.asarray(array)
-        if array.ndim == 0:
-            key = f"{array.dtype}({array.item()!r})"
-        else:
-            key = self.module.fresh(name)
-        tensor = self.builder.weight(key, data=array, trainable=False)
-        if array.size <= SMALL:
-            self.known[tensor.value] = array
-        return tensor
-
-    def scalar(self, number: Any, dtype: str) -> Tensor:
-        """A constant without axes."""
-        return self.constant(np.asarray(number).astype(NUMPY[dtype]))
-
-    def array(self, tensor: Tensor) -> NDArray[Any] | None:
-        """Elements of a tensor where they are known and few."""
-        return self.known.get(tensor.value)
-
-    # --- operations ---
-
-    def op(self, kind: str, *operands: Tensor | None, **attributes: Any) -> Any:
-        """An operation of the graph."""
-        return self.builder.op(kind, *operands, **attributes)
-
-    def apply(self, function: str, *operands: Tensor) -> Tensor:
-        """An elementwise function."""
-        return self.builder.apply(function, *operands)
-
-    def convert(self, x: Tensor, dtype: str, **more: Any) -> Tensor:
-        """x in another dtype."""
-        if x.dtype == dtype:
-            return x
-        if dtype == "bool":
-            return self.apply("not_equal", x, self.scalar(0, x.dtype))
-        result: Tensor = self.op("convert", x, dtype=dtype, **more)
-        return result
-
-    def bitcast(self, x: Tensor, dtype: str) -> Tensor:
-        """The bits of x as another dtype of the same width."""
-        if x.dtype == dtype:
-            return x
-        result: Tensor = self.op("bitcast", x, dtype=dtype)
-        return result
-
-    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
-        """x in another shape of as many elements."""
-        if list(x.shape) == list(shape):
-            return x
-        result: Tensor = self.op("reshape", x, shape=list(shape))
-        return result
-
-    def transpose(self, x: Tensor, permutation: Sequence[int]) -> Tensor:
-        """Axis i of the result is axis permutation[i] of x."""
-        if list(permutation) == list(range(x.ndim)):
-            return x
-        result: Tensor = self.op("transpose", x, permutation=list(permutation))
-        return result
-
-    def broadcast(self, x: Tensor, shape: Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
-        """x repeated to a shape; dims: result axis of each axis of x, the last ones by default."""
-        dims = list(range(len(shape) - x.ndim, len(shape))) if dims is None else list(dims)
-        if list(x.shape) == list(shape) and dims == list(range(x.ndim)):
-            return x
-        result: Tensor = self.op("broadcast", x, shape=list(shape), dims=dims)
-        return result
-
-    def slice(self, x: Tensor, start: Sequence[int], limit: Sequence[int], stride: Sequence[int] = ()) -> Tensor:
-        """A part of x with static borders."""
-        stride = list(stride) or [1] * x.ndim
-        if not any(start) and list(limit) == list(x.shape) and set(stride) <= {1}:
-            return x
-        result: Tensor = self.op("slice", x, start=list(start), limit=list(limit), stride=stride)
-        return result
-
-    def along(self, x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tensor:
-        """A part of one axis."""
-        starts, limits, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
-        starts[dim], limits[dim], strides[dim] = start, limit, stride
-        return self.slice(x, starts, limits, strides)
-
-    def concat(self, parts: Sequence[Tensor], dim: int) -> Tensor:
-        """Tensors one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        result: Tensor = self.op("concat", *parts, dim=dim)
-        return result
 
     # --- bodies ---
 

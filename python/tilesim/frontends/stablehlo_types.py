@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from .._core import Unsupported
+from .building import FLOATS, NUMPY
 
 DTYPES = {
     "f64": "f64",
@@ -26,25 +26,9 @@ DTYPES = {
     **{f"{prefix}{bits}": f"i{bits}" for prefix in ("i", "si") for bits in (4, 8, 16, 32, 64)},
     **{f"ui{bits}": f"u{bits}" for bits in (4, 8, 16, 32, 64)},
 }
-NUMPY: dict[str, Any] = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f8e4m3fn": ml_dtypes.float8_e4m3fn,
-    "f8e5m2": ml_dtypes.float8_e5m2,
-    "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
-    "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
-    "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
-    "f4e2m1fn": ml_dtypes.float4_e2m1fn,
-    "bool": np.bool_,
-    "i4": ml_dtypes.int4,
-    "u4": ml_dtypes.uint4,
-    **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+BITS = {
+    name: 8 if name == "bool" else int(re.sub(r"e.*|fn.*", "", name.lstrip("bfiu"))) for name in NUMPY if name != "c64"
 }
-FLOATS = {name for name in NUMPY if name[0] == "f" or name == "bf16"}
-BITS = {name: 8 if name == "bool" else int(re.sub(r"e.*|fn.*", "", name.lstrip("bfiu"))) for name in NUMPY}
 
 NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|nan)|true|false")
 
