@@ -13,7 +13,7 @@ from support import torch_zoo  # noqa: E402
 from support.torch_equal import difference  # noqa: E402
 from support.torch_resnet import resnet as torch_resnet  # noqa: E402
 from tilesim.frontends.torch_weights import elements_of  # noqa: E402
-from tilesim.models import clip, deepseek, dit, dlrm, llama4, mamba, resnet, unet, vision  # noqa: E402
+from tilesim.models import clip, deepseek, dit, dlrm, llama4, mamba, resnet, transformer, unet, vision, vit  # noqa: E402
 from tilesim.models import decoder as decoders  # noqa: E402
 from tilesim.models._decoding import Yarn  # noqa: E402
 from tilesim.models.experts import Experts  # noqa: E402
@@ -220,3 +220,54 @@ def test_mobilenet() -> None:
 def test_resnets() -> None:
     equals(resnet.resnet18(1, 32), torch_resnet(18), torch.randn(1, 3, 32, 32), bound=2e-4)
     equals(resnet.resnet50(1, 32), torch_resnet(50), torch.randn(1, 3, 32, 32), bound=2e-4)
+
+
+def test_vit() -> None:
+    config = vit.VitConfig("vit", 24, 2, 3, 8, 10)
+    equals(vit.vit(config, 2, 32), torch_zoo.Vit(config, 32), torch.randn(2, 3, 32, 32))
+
+
+def test_bert() -> None:
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 96}
+    model = randomise(
+        transformers.BertModel(transformers.BertConfig(vocab_size=40, max_position_embeddings=12, **sizes))
+    )
+    graph = copied(transformer.bert(transformer.TextConfig("bert", 2, 24, 3, 40, 12), 2, 7), model)
+    ids, types = torch.randint(0, 40, (2, 7)), torch.randint(0, 2, (2, 7))
+    with torch.no_grad():
+        wanted = model(ids, token_type_ids=types)
+    found = outputs(graph, ids.int(), types.int())
+    assert difference(found["last_hidden_state"], wanted.last_hidden_state) <= 1e-5
+    assert difference(found["pooler_output"], wanted.pooler_output) <= 1e-5
+
+
+def test_gpt2() -> None:
+    sizes = {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 12, "bos_token_id": 0, "eos_token_id": 0}
+    model = randomise(transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=40, **sizes)))
+    graph = copied(transformer.gpt(transformer.TextConfig("gpt", 2, 24, 3, 40, 12), 2, 7), model, "transformer.")
+    ids = torch.randint(0, 40, (2, 7))
+    with torch.no_grad():
+        wanted = model(ids, use_cache=False).logits
+    assert difference(outputs(graph, ids.int())["logits"], wanted) <= 1e-5
+
+
+@pytest.mark.parametrize("name", ["llama", "mixtral"])
+def test_operations_are_as_many_as_those_imported_from_torch(name: str) -> None:
+    if name == "llama":
+        config = dataclasses.replace(decoders.LLAMA_3_8B, **SMALL)
+        model: Any = transformers.LlamaForCausalLM(transformers.LlamaConfig(**HF))
+    else:
+        config = dataclasses.replace(decoders.MIXTRAL_8X7B, **SMALL, experts=Experts(count=5, chosen=2))
+        model = transformers.MixtralForCausalLM(
+            transformers.MixtralConfig(
+                **HF, num_local_experts=5, num_experts_per_tok=2, experts_implementation="grouped_mm"
+            )
+        )
+    ids = torch.randint(0, 50, (2, 6))
+    imported = ts.from_torch(model.eval(), (ids,), {"use_cache": False})
+    with torch.no_grad():
+        wanted = model(ids, use_cache=False).logits
+    assert difference(next(iter(ts.reference(imported, (ids,)).values())), wanted) <= 2e-5
+    built = decoders.decoder(config, 2, 6, "prefill", "f32")
+    assert imported.flops()["matrix"] == built.flops()["matrix"]
+    assert imported.parameters == built.parameters

@@ -239,3 +239,35 @@ class Unet(nn.Module):
                 x = level.block(i, torch.cat([x, kept.pop()], 1), time, text)
             x = level.sample(F.interpolate(x, scale_factor=2.0)) if level.sampler else x
         return self.conv_out(F.silu(self.conv_norm_out(x)))
+
+
+class Vit(nn.Module):
+    class Layer(nn.Module):
+        def __init__(self, width: int, heads: int) -> None:
+            super().__init__()
+            self.ln_1, self.ln_2 = nn.LayerNorm(width, eps=1e-6), nn.LayerNorm(width, eps=1e-6)
+            self.self_attention = nn.MultiheadAttention(width, heads, batch_first=True)
+            inner = [nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(), nn.Linear(4 * width, width)]
+            self.mlp = nn.Sequential(*inner)
+
+        def forward(self, x: Any) -> Any:
+            y = self.ln_1(x)
+            x = x + self.self_attention(y, y, y, need_weights=False)[0]
+            return x + self.mlp(self.ln_2(x))
+
+    def __init__(self, c: Any, image: int) -> None:
+        super().__init__()
+        self.conv_proj = nn.Conv2d(3, c.width, c.patch, c.patch)
+        self.class_token = nn.Parameter(torch.zeros(1, 1, c.width))
+        layers = nn.Sequential()
+        for i in range(c.layers):
+            layers.add_module(f"encoder_layer_{i}", self.Layer(c.width, c.heads))
+        self.encoder = nn.ModuleDict({"layers": layers, "ln": nn.LayerNorm(c.width, eps=1e-6)})
+        positions = torch.zeros(1, (image // c.patch) ** 2 + 1, c.width)
+        self.encoder.register_parameter("pos_embedding", nn.Parameter(positions))
+        self.heads = nn.ModuleDict({"head": nn.Linear(c.width, c.classes)})
+
+    def forward(self, x: Any) -> Any:
+        x = self.conv_proj(x).flatten(2).mT
+        x = torch.cat([self.class_token.expand(x.shape[0], -1, -1), x], 1) + self.encoder.pos_embedding
+        return self.heads["head"](self.encoder["ln"](self.encoder["layers"](x))[:, 0])
