@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+import tilesim as ts  # noqa: E402
 from support.torch_equal import equal  # noqa: E402
 from support.torch_resnet import resnet  # noqa: E402
 
@@ -13,8 +14,16 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 
+def everything(graph: Any, function: str = "") -> list[Any]:
+    """Operations of all functions, those of a layer as often as it is called."""
+    found = []
+    for op in graph.operations(function):
+        found += everything(graph, op["functions"][0]) if op["kind"] == "call" else [op]
+    return found
+
+
 def count(graph: Any, kind: str) -> int:
-    return sum(op["kind"] == kind for op in graph.operations())
+    return sum(op["kind"] == kind for op in everything(graph))
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +45,13 @@ def test_bert() -> None:
     assert count(graph, "attention") == 2
     # without padding the mask hides nothing and is gone
     graph = equal(model, (torch.randint(0, 60, (2, 5)),))
-    assert all(len(op["operands"]) == 3 for op in graph.operations() if op["kind"] == "attention")
+    assert all(len(op["operands"]) == 3 for op in everything(graph) if op["kind"] == "attention")
 
 
 def test_gpt2() -> None:
     config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=60, bos_token_id=0, eos_token_id=0)
     graph = equal(transformers.GPT2LMHeadModel(config), (torch.randint(0, 60, (2, 6)),), {"use_cache": False})
-    found = [op for op in graph.operations() if op["kind"] == "attention"]
+    found = [op for op in everything(graph) if op["kind"] == "attention"]
     assert len(found) == 2 and all(op["attributes"]["causal"] and len(op["operands"]) == 3 for op in found)
     assert "wte.weight" in "".join(graph.weights()) and "lm_head.weight" not in graph.weights()
 
@@ -60,17 +69,30 @@ def llama(**more: Any) -> Any:
 
 def test_llama() -> None:
     graph = equal(llama(), (torch.randint(0, 60, (2, 7)),), {"use_cache": False})
-    for op in graph.operations():
+    for op in everything(graph):
         if op["kind"] == "attention":  # causal, and key heads not repeated
             assert op["attributes"]["causal"] and len(op["operands"]) == 3
     # rotary tables depend on no input
     assert not {"sin", "cos", "iota", "cumulative"} & {
-        op["attributes"].get("function", op["kind"]) for op in graph.operations()
+        op["attributes"].get("function", op["kind"]) for op in everything(graph)
     }
 
 
 def test_llama_in_bf16() -> None:
     equal(llama().to(torch.bfloat16), (torch.randint(0, 60, (1, 7)),), {"use_cache": False})
+
+
+def test_repeated_layers_are_one_function() -> None:
+    model, ids = llama(num_hidden_layers=3, tie_word_embeddings=True), torch.randint(0, 60, (2, 7))
+    graph = equal(model, (ids,), {"use_cache": False})
+    assert graph.functions == ["main", "model.layers"]
+    assert [op["name"] for op in graph.operations() if op["kind"] == "call"] == [f"model.layers.{i}" for i in range(3)]
+    plain = ts.from_torch(model, (ids,), {"use_cache": False}, functions=False)
+    assert plain.functions == ["main"] and plain.flops() == graph.flops() and plain.parameters == graph.parameters
+    inlined = graph.copy()
+    assert inlined.inline_calls() == 3
+    for got, wanted in zip(ts.reference(graph, (ids,)).values(), ts.reference(plain, (ids,)).values(), strict=True):
+        assert (got == wanted).all()
 
 
 def test_eager_attention_is_read_as_primitives() -> None:
@@ -96,7 +118,7 @@ class Decode(torch.nn.Module):
 def test_decode_with_a_cache() -> None:
     cache = [torch.randn(1, 2, 9, 8) for _ in range(4)]
     graph = equal(Decode(llama()), (torch.tensor([[5]]), torch.tensor([[9]]), *cache))
-    for op in graph.operations():
+    for op in everything(graph):
         if op["kind"] == "attention":
             assert len(op["operands"]) == 3  # a last token sees everything
 

@@ -76,7 +76,7 @@ def _attention(
         settings.update(causal=True, causal_offset=0)
     query, key, value = importer.tensor(q), importer.tensor(k), importer.tensor(v)
     before_k, before_v = (_repeated_from(importer, importer.source_of(i)) for i in (1, 2))
-    if before_k is not None and before_v is not None:
+    if before_k in importer.values and before_v in importer.values:
         key, value = importer.tensor(importer.value(before_k)), importer.tensor(importer.value(before_v))
     if isinstance(mask, torch.Tensor):
         hides, offset = _known_mask(mask)

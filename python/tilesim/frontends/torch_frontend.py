@@ -117,17 +117,19 @@ def from_torch(
     *,
     name: str = "",
     strict: bool = False,
+    functions: bool = True,
 ) -> Graph:
     """See `tilesim.from_torch`."""
-    return from_exported(export(module, args, kwargs, strict), name or type(module).__name__)
+    return from_exported(export(module, args, kwargs, strict), name or type(module).__name__, functions)
 
 
-def from_exported(program: Any, name: str = "torch") -> Graph:
+def from_exported(program: Any, name: str = "torch", functions: bool = True) -> Graph:
     """A graph of an exported program.
 
     Args:
         program: what torch.export.export returns.
         name: of the graph.
+        functions: whether layers that repeat become one function.
 
     Returns:
         The graph; parameters are weights by reference, mutated buffers inputs whose new values are outputs.
@@ -135,12 +137,12 @@ def from_exported(program: Any, name: str = "torch") -> Graph:
     Raises:
         Unsupported: naming the overload and its place in the user's code.
     """
-    return read(program, name)[0]
+    return read(program, name, functions)[0]
 
 
-def read(program: Any, name: str) -> tuple[Graph, Importer]:
+def read(program: Any, name: str, functions: bool = True) -> tuple[Graph, Importer]:
     """The graph, and what became of the program's inputs and outputs."""
-    importer = Importer(decomposed(program), name)
+    importer = Importer(decomposed(program), name, functions)
     graph = importer.run()
     graph.remove_dead_code()
     graph.defaults.update(importer.state)
