@@ -48,7 +48,12 @@ def _runs(importer: Importer) -> list[Run]:
             open_run = Run(key, [])
             runs.append(open_run)
         open_run.nodes.append(node)
-    return [run for run in runs if run.key and len(run.nodes) >= MIN_OPERATIONS]
+    return [run for run in runs if run.key and len(run.nodes) >= MIN_OPERATIONS and not _normalizes(run)]
+
+
+def _normalizes(run: Run) -> bool:
+    """Whether a run has a batch normalization, which compilation folds into weights that it must see."""
+    return any("batch_norm" in str(node.target) for node in run.nodes)
 
 
 def _digest(value: Any) -> Any:
@@ -70,9 +75,11 @@ class _Signature:
             (str(node.target), self.of(node.args), self.of(node.kwargs), self.meta(node.meta.get("val")))
             for node in self.run.nodes
         ]
-        inside = set(self.run.nodes)
-        self.run.outputs = [node for node in self.run.nodes if any(user not in inside for user in node.users)]
+        self.run.outputs = [node for node in self.run.nodes if any(self.leaves(user) for user in node.users)]
         return tuple(parts), tuple(self.places[node] for node in self.run.outputs)
+
+    def leaves(self, user: Any) -> bool:
+        return user not in self.places and str(user.target) not in IGNORED
 
     def of(self, argument: Any) -> Any:
         if isinstance(argument, torch.fx.Node):
