@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import tilesim as ts  # noqa: E402
-from support.torch_equal import equal  # noqa: E402
+from support.torch_equal import difference, equal  # noqa: E402
 from support.torch_resnet import resnet  # noqa: E402
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -31,7 +31,7 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-@pytest.mark.parametrize("layers", [18, 50])
+@pytest.mark.parametrize("layers", [18, pytest.param(50, marks=pytest.mark.slow)])
 def test_resnets(layers: int) -> None:
     graph = equal(resnet(layers), (torch.randn(1, 3, 32, 32),))
     assert graph.parameters == {18: 11_689_512, 50: 25_557_032}[layers]
@@ -121,6 +121,31 @@ def test_decode_with_a_cache() -> None:
     for op in everything(graph):
         if op["kind"] == "attention":
             assert len(op["operands"]) == 3  # a last token sees everything
+
+
+def test_a_static_cache_is_updated_in_place() -> None:
+    from transformers.integrations.executorch import TorchExportableModuleWithStaticCache
+
+    model = llama().eval()
+    cache = {"batch_size": 1, "max_cache_len": 12}
+    model.generation_config = transformers.GenerationConfig(
+        use_cache=True, cache_implementation="static", max_length=12, cache_config=cache
+    )
+    module = TorchExportableModuleWithStaticCache(model, **cache, device=torch.device("cpu"))
+    tokens = [{"input_ids": torch.tensor([[5 + i]]), "cache_position": torch.tensor([i])} for i in range(3)]
+    graph = ts.from_torch(module, (), tokens[0], strict=True)
+    caches = [row["name"] for row in graph.inputs if len(row["shape"]) == 4]
+    aliased = {graph.inputs[to]["name"]: graph.outputs[out]["name"] for out, to in graph.core.aliases}
+    assert len(caches) == 4 and set(caches) <= set(aliased) and set(aliased) == set(graph.defaults)
+    assert [op["operands"][1]["shape"][1] for op in everything(graph) if op["kind"] == "attention"] == [2, 2]
+    assert count(graph, "dynamic_update") == 4
+    state: dict[str, Any] = {}
+    for token in tokens:
+        found = ts.reference(graph, {**{key: value.numpy() for key, value in token.items()}, **state})
+        with torch.no_grad():
+            wanted = module(**token)
+        assert difference(next(iter(found.values())), wanted) <= 1e-5
+        state = {name: found[output] for name, output in aliased.items()}
 
 
 FAMILIES = ["Mistral", "Qwen2", "Gemma", "Phi", "GPTNeoX", "OPT", "T5", "CLIPVision"]

@@ -217,9 +217,11 @@ def test_mobilenet() -> None:
     equals(vision.mobilenet_v2(1, 32), torch_zoo.mobilenet_v2(settings), torch.randn(1, 3, 32, 32), bound=2e-4)
 
 
-def test_resnets() -> None:
-    equals(resnet.resnet18(1, 32), torch_resnet(18), torch.randn(1, 3, 32, 32), bound=2e-4)
-    equals(resnet.resnet50(1, 32), torch_resnet(50), torch.randn(1, 3, 32, 32), bound=2e-4)
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [18, 50])
+def test_resnets(layers: int) -> None:
+    build = {18: resnet.resnet18, 50: resnet.resnet50}[layers]
+    equals(build(1, 32), torch_resnet(layers), torch.randn(1, 3, 32, 32), bound=2e-4)
 
 
 def test_vit() -> None:
