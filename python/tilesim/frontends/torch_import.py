@@ -285,6 +285,8 @@ class Importer:
         for spec, node in zip(signature.output_specs, final.args[0], strict=True):
             (users if spec.kind == OutputKind.USER_OUTPUT else changed).append((spec, node))
         self.node = None
+        stored = [value for node, value in self.values.items() if node.op == "placeholder"]
+        self._given.update(value.value for value in stored if isinstance(value, Tensor))
         for _, node in users:
             if not isinstance(node, torch.fx.Node) or self.values[node] is None:
                 self.returned.append(("", self.value(node)))
@@ -306,7 +308,7 @@ class Importer:
         tensor = self.tensor(value)
         inputs, outputs = self.builder.graph.core.signature("main")
         taken = {row["name"] for row in [*inputs, *outputs]}
-        if isinstance(value, torch.Tensor) or node.op == "placeholder" or tensor.value in self._given:
+        if isinstance(value, (torch.Tensor, Stored)) or node.op == "placeholder" or tensor.value in self._given:
             tensor = self.builder.op("copy", tensor, name=f"{name}.out")
         self._given.add(tensor.value)
         unique, number = name, 0
