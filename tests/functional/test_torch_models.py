@@ -148,17 +148,39 @@ def test_a_static_cache_is_updated_in_place() -> None:
         state = {name: found[output] for name, output in aliased.items()}
 
 
-FAMILIES = ["Mistral", "Qwen2", "Gemma", "Phi", "GPTNeoX", "OPT", "T5", "CLIPVision"]
+def test_caches_come_out_and_are_refused_as_inputs_with_the_remedy() -> None:
+    model = llama()
+    graph = ts.from_torch(model.eval(), (torch.randint(0, 60, (1, 3)),))
+    assert [row["shape"] for row in graph.outputs] == [(1, 3, 60)] + 4 * [(1, 2, 3, 8)]
+    cache = transformers.DynamicCache()
+    for layer in range(2):
+        cache.update(torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8), layer)
+    with pytest.raises(ts.Unsupported, match="keys and values as tensors"):
+        ts.from_torch(model, (torch.tensor([[3]]),), {"past_key_values": cache})
+
+
+def test_the_loop_over_experts_is_refused_with_the_remedy() -> None:
+    experts = {"num_key_value_heads": 2, "num_local_experts": 4, "experts_implementation": "eager", "vocab_size": 60}
+    model = transformers.MixtralForCausalLM(transformers.MixtralConfig(**{**SMALL, **experts}))
+    with pytest.raises(ts.Unsupported, match=r"depends on data.*grouped"):
+        ts.from_torch(model.eval(), (torch.randint(0, 60, (1, 3)),), {"use_cache": False})
+
+
+FAMILIES = ["Llama4", "Mistral", "Qwen2", "Gemma", "Phi", "GPTNeoX", "OPT", "T5", "CLIPVision"]
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in ("Gemma", "T5") else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
+    "name", [name if name in ("Llama4", "T5") else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
 )
 def test_other_families(name: str) -> None:
     args: Any = (torch.randint(2, 60, (1, 6)),)
     if name == "T5":
         config = transformers.T5Config(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, vocab_size=60)
         equal(transformers.T5EncoderModel(config), args)
+    elif name == "Llama4":  # rotary positions as complex numbers
+        more = {"num_local_experts": 3, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 60}
+        config = transformers.Llama4TextConfig(**SMALL, **more, intermediate_size_mlp=48)
+        equal(transformers.Llama4ForCausalLM(config), args, {"use_cache": False})
     elif name == "CLIPVision":
         config = transformers.CLIPVisionConfig(image_size=32, patch_size=8, **SMALL)
         equal(transformers.CLIPVisionModel(config), (torch.randn(1, 3, 32, 32),))
