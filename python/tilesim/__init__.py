@@ -4,7 +4,7 @@ from . import models, workloads
 from ._core import __version__
 from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
 from .errors import Error, InternalError, Unsupported, UserError
-from .frontends import from_jax, from_stablehlo
+from .frontends import from_jax, from_onnx, from_stablehlo
 from .graph import Graph, GraphBuilder
 from .machine import Machine
 from .result import Result, compare
@@ -25,6 +25,7 @@ __all__ = [
     "estimate",
     "execute",
     "from_jax",
+    "from_onnx",
     "from_stablehlo",
     "models",
     "reference",

@@ -13,7 +13,7 @@ from . import __version__, models
 from . import validate as validation
 from ._core import Error
 from .api import Program, compile, simulate, verify
-from .frontends import from_stablehlo
+from .frontends import from_onnx, from_stablehlo, symbolic_sizes
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result
@@ -31,6 +31,8 @@ def _load(model: str, batch: int, context: int | None) -> Graph | Program:
     path = Path(model)
     if path.suffix in (".mlir", ".mlirbc", ".stablehlo"):
         return from_stablehlo(path)
+    if path.suffix == ".onnx":
+        return from_onnx(path, sizes=symbolic_sizes(path, batch, context))
     if path.suffix not in (".json", ".tsim"):
         return models.build(model, batch=batch, sequence=context)
     if path.suffix == ".json" and path.is_file() and '"tilesim.program"' in path.read_text(encoding="utf-8")[:2000]:
@@ -79,7 +81,7 @@ def _show(result: Result) -> None:
 
 @app.command()
 def run(
-    model: Annotated[str, typer.Argument(help="A network's name, or a graph or program file (.json, .tsim).")],
+    model: Annotated[str, typer.Argument(help="A network's name, or a file (.json, .tsim, .onnx, .mlir).")],
     machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
     batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,

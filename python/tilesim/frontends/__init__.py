@@ -1,6 +1,6 @@
 """Front ends: models of other frameworks and formats as graphs. Their libraries are extras, imported when used."""
 
-from .onnx_model import from_onnx
+from .onnx_model import from_onnx, symbolic_sizes
 from .stablehlo import from_jax, from_stablehlo
 
-__all__ = ["from_jax", "from_onnx", "from_stablehlo"]
+__all__ = ["from_jax", "from_onnx", "from_stablehlo", "symbolic_sizes"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,8 @@ def reshape(scope: OnnxScope, node: Node) -> Sequence[Value]:
         return [scope.reshape(x, [extent for axis, extent in enumerate(old) if axis not in axes])]
     rank = x.ndim + len(axes)
     axes = [axis_of(axis, rank, node.place) for axis in axes]
-    rest = iter(old)
-    return [scope.reshape(x, [1 if axis in axes else next(rest) for axis in range(rank)])]
+    kept = iter(old)
+    return [scope.reshape(x, [1 if axis in axes else next(kept) for axis in range(rank)])]
 
 
 @handles("Transpose")
@@ -113,7 +114,7 @@ def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
         part = -(-extent // count)
         sizes = [max(0, min(part, extent - i * part)) for i in range(count)]
     borders = [0, *np.cumsum(sizes).tolist()]
-    return [scope.along(x, axis, a, b) for a, b in zip(borders, borders[1:], strict=False)]
+    return [scope.along(x, axis, a, b) for a, b in pairwise(borders)]
 
 
 @handles("Slice")
@@ -242,7 +243,10 @@ def depth_space(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if node.op == "SpaceToDepth":
         parts = scope.reshape(x, [n, c, h // block, block, w // block, block])
         return [
-            scope.reshape(scope.transpose(parts, [0, 3, 5, 1, 2, 4]), [n, c * block * block, h // block, w // block])
+            scope.reshape(
+                scope.transpose(parts, [0, 3, 5, 1, 2, 4] if node.text("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]),
+                [n, c * block * block, h // block, w // block],
+            )
         ]
     depth = c // (block * block)
     if node.text("mode", "DCR") == "DCR":

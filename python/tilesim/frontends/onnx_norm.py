@@ -76,8 +76,9 @@ def normalized(
     own = [x.shape[dim] for dim in dims]
     parts = []
     for part in (scale, bias):
-        fits = part is None or list(part.shape) == own
-        parts.append(part if fits else scope.broadcast(scope.convert(part, x.dtype), own))
+        if part is not None and list(part.shape) != own:
+            part = scope.broadcast(scope.convert(part, x.dtype), own)
+        parts.append(part)
     while parts and parts[-1] is None:
         parts.pop()
     count = max(1, min(3, len(node.outputs)))
@@ -256,7 +257,7 @@ def grid_sample(scope: OnnxScope, node: Node) -> Sequence[Value]:
         node.text("mode", "linear")
     ]
     padding, aligned = node.text("padding_mode", "zeros"), node.integer("align_corners") != 0
-    n, c, *extents = x.shape
+    n, _, *extents = x.shape
     rank, places = len(extents), list(grid.shape[1:-1])
     at = []
     for i, extent in enumerate(extents):
