@@ -1,10 +1,10 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
-from . import models, workloads
+from . import memory, models, network, workloads
 from ._core import __version__
 from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
 from .errors import Error, InternalError, Unsupported, UserError
-from .frontends import from_jax, from_onnx, from_stablehlo
+from .frontends import from_jax, from_onnx, from_stablehlo, from_torch
 from .graph import Graph, GraphBuilder
 from .machine import Machine
 from .result import Result, compare
@@ -24,10 +24,13 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
+    "memory",
     "from_jax",
     "from_onnx",
     "from_stablehlo",
+    "from_torch",
     "models",
+    "network",
     "reference",
     "run",
     "simulate",

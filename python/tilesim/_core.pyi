@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import numpy
 import typing
-__all__: list[str] = ['Builder', 'Error', 'Graph', 'InternalError', 'Machine', 'Program', 'Result', 'Session', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'mutants', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simulate', 'unit_roundoff']
+__all__: list[str] = ['Builder', 'Error', 'Graph', 'InternalError', 'Machine', 'Program', 'Result', 'Session', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'mutants', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simulate', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -205,10 +205,18 @@ class Builder:
         """
         (dtype, shape) of a value.
         """
-    def weight(self, name: str, data: typing.Any = None, dtype: str = 'f32', shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], seed: typing.SupportsInt | typing.SupportsIndex = 0, scale: typing.SupportsFloat | typing.SupportsIndex = 0.05, offset: typing.SupportsFloat | typing.SupportsIndex = 0.0, path: str = '', byte_offset: typing.SupportsInt | typing.SupportsIndex = 0, trainable: bool = True) -> int:
+    def weight(self, name: str, data: typing.Any = None, dtype: str = 'f32', shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], seed: typing.SupportsInt | typing.SupportsIndex = 0, scale: typing.SupportsFloat | typing.SupportsIndex = 0.05, offset: typing.SupportsFloat | typing.SupportsIndex = 0.0, path: str = '', byte_offset: typing.SupportsInt | typing.SupportsIndex = 0, trainable: bool = True, share: bool = False) -> int:
         """
-        A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it.
+        A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it. share: refer to the array's memory (row-major arrays) instead of copying it.
         """
+    @property
+    def source(self) -> str:
+        """
+        Place in the user's model, given to the operations that follow.
+        """
+    @source.setter
+    def source(self, arg1: str) -> None:
+        ...
 class Machine:
     """
     A chip's description, checked on load.
@@ -495,5 +503,10 @@ def simulate(program: Program, machine: Machine, memory: str | None = None, time
 def unit_roundoff(dtype: str) -> float:
     """
     Half the spacing just above 1 of a float dtype; 0 for integers and bool.
+    """
+def verify(prepared: Graph, program: Program, machine: Machine, inputs: dict) -> list:
+    """
+    Runs a program and compares every tensor that a kernel stores with the reference on the reference's
+    operands. Rows: operation, tensor, elements, error, bound, ratio, scale, worst position, ok.
     """
 __version__: str = '0.1.0'

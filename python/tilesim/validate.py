@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Callable
@@ -10,11 +9,13 @@ from typing import Any
 
 from . import models, workloads
 from ._core import UserError
+from ._validate_dram import dram
+from ._validation import envelope, read_cases
 from .api import compile, simulate
 from .graph import Graph, GraphBuilder, user_error
 from .machine import Machine
 
-__all__ = ["encoder_block", "tpu_v3", "workload"]
+__all__ = ["dram", "encoder_block", "tpu_v3", "workload"]
 
 
 def encoder_block(width: int, heads: int, sequence: int = 512) -> Graph:
@@ -102,19 +103,6 @@ def workload(name: str) -> Graph:
     raise user_error("unknown workload", value=f"'{name}'", allowed=", ".join(known))
 
 
-def _statistics(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    errors = sorted(abs(row["error"]) if row["status"] == "ok" else 1.0 for row in rows)
-    n = len(errors)
-    middle = (errors[(n - 1) // 2] + errors[n // 2]) / 2 if n else 0.0
-    return {
-        "mean_abs_error": sum(errors) / n if n else 0.0,
-        "median_abs_error": middle,
-        "max_abs_error": errors[-1] if n else 0.0,
-        "n": n,
-        "n_unsupported": sum(row["status"] != "ok" for row in rows),
-    }
-
-
 def _predict(name: str, machine: Machine) -> int:
     return simulate(compile(workload(name), machine)).cycles
 
@@ -134,25 +122,16 @@ def tpu_v3(cases: str | os.PathLike[str], machine: str | Machine = "tpu-v3") -> 
         UserError: for a file without these columns.
     """
     target = Machine.load(machine)
-    try:
-        with open(cases, encoding="utf-8", newline="") as file:
-            table = list(csv.DictReader(file))
-    except OSError as error:
-        raise user_error("the file cannot be read", place=os.fspath(cases), value=str(error)) from None
-    column = next((key for key in (table[0] if table else {}) if key.startswith("measured_cycles")), None)
-    if not table or column is None or "workload" not in table[0]:
-        raise user_error(
-            "the table lacks a column",
-            place=os.fspath(cases),
-            value=", ".join(map(str, table[0] if table else [])),
-            allowed="workload, measured_cycles_at_940MHz",
-        )
+    table = read_cases(cases, ("workload",))
+    column = next((key for key in table[0] if key.startswith("measured_cycles")), None)
+    if column is None:
+        table = read_cases(cases, ("workload", "measured_cycles_at_940MHz"))
     rows = []
     for given in table:
         row: dict[str, Any] = {**given, "status": "ok", "reason": "", "measured_cycles": None}
         row.update(predicted_cycles=None, error=None, fitted=False)
         try:
-            row["measured_cycles"] = float(given[column])
+            row["measured_cycles"] = float(given[str(column)])
             if not row["measured_cycles"] > 0:
                 raise ValueError("measured cycles must be positive")
             row["predicted_cycles"] = _predict(given["workload"] or "", target)
@@ -163,15 +142,5 @@ def tpu_v3(cases: str | os.PathLike[str], machine: str | Machine = "tpu-v3") -> 
         except (TypeError, ValueError) as error:
             row.update(status="invalid", reason=str(error))
         rows.append(row)
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((row["workload"] or "").partition("_")[0], []).append(row)
-    return {
-        "schema": "tilesim.validation",
-        "version": 1,
-        "table": "tpu-v3",
-        "settings": {"machine": target.name, "machine_hash": target.core.hash()},
-        "rows": rows,
-        "groups": {key: _statistics(members) for key, members in groups.items()},
-        **_statistics(rows),
-    }
+    settings = {"machine": target.name, "machine_hash": target.core.hash()}
+    return envelope("tpu-v3", settings, rows, lambda row: (row["workload"] or "").partition("_")[0])

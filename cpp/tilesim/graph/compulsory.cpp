@@ -49,6 +49,9 @@ std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::siz
     case Kind::embedding:
     case Kind::dynamic_slice:
       return index == 0 ? std::min(packed(type), packed_bytes(type.dtype, result())) : packed(type);
+    case Kind::ragged_contract:  // all rows may belong to one group
+      if (index != 1 || type.shape[0] == 0) return packed(type);
+      return element_count(function.value(op.operands[0]).type.shape) == 0 ? 0 : packed(type) / type.shape[0];
     case Kind::dynamic_update:
       if (index != 0) return packed(type);
       return packed_bytes(type.dtype,

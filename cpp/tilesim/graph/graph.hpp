@@ -60,8 +60,9 @@ enum class Kind : std::uint8_t {
   permute_devices,
   broadcast_devices,
   device_index,
+  ragged_contract,
 };
-inline constexpr int kind_count = static_cast<int>(Kind::device_index) + 1;
+inline constexpr int kind_count = static_cast<int>(Kind::ragged_contract) + 1;
 
 /// Index of a value within its function; -1 marks an absent optional operand.
 using ValueId = std::int32_t;

@@ -13,6 +13,7 @@ namespace {
 std::vector<KindInfo> make_table() {
   std::vector<KindInfo> table;
   rules::add_products(table);
+  rules::add_ragged(table);
   rules::add_vector(table);
   rules::add_windows(table);
   rules::add_indexing(table);

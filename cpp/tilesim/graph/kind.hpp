@@ -68,6 +68,9 @@
 //     instead.
 // top_k(x) -> values, indices
 //     dim, k, largest (true), dtype of the indices (i64). Ordered; the lower index first among equals; NaN is largest.
+// ragged_contract(a[M, K], b[G, K, N], group_sizes[G]) -> [M, N]
+//     The first group_sizes[0] rows of a meet b[0], the next b[1], ..; rows beyond give zeros. b_transposed: b is
+//     [G, N, K]. Costs count all rows, and the bytes of one matrix of b.
 // while(state..)
 //     functions condition(state..) -> bool and body(state..) -> state..; trips: how often the body runs (0: unknown,
 //     costs count it once).

@@ -91,6 +91,7 @@ AttributeInfo required(std::string name, AttributeType type, std::vector<std::st
 
 // One per family; kind.cpp puts the table together.
 void add_products(std::vector<KindInfo>& table);
+void add_ragged(std::vector<KindInfo>& table);
 void add_vector(std::vector<KindInfo>& table);
 void add_windows(std::vector<KindInfo>& table);
 void add_indexing(std::vector<KindInfo>& table);

@@ -66,6 +66,7 @@ struct AxisView { std::int64_t outer = 1, extent = 1, inner = 1; };
 AxisView axis_view(const Shape& shape, std::int64_t axis);
 
 Results contract(const Call& call);
+Results ragged_contract(const Call& call);
 Results convolution(const Call& call);
 Results elementwise(const Call& call);
 Results convert(const Call& call);

@@ -2,5 +2,6 @@
 
 from .onnx_model import from_onnx, symbolic_sizes
 from .stablehlo import from_jax, from_stablehlo
+from .torch_entry import from_torch
 
-__all__ = ["from_jax", "from_onnx", "from_stablehlo", "symbolic_sizes"]
+__all__ = ["from_jax", "from_onnx", "from_stablehlo", "from_torch", "symbolic_sizes"]
