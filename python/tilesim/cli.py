@@ -14,7 +14,7 @@ from . import validate as validation
 from ._core import Error
 from .analytic import cli as analytic_cli
 from .api import Program, compile, simulate, verify
-from .frontends import from_onnx, from_stablehlo, symbolic_sizes
+from .frontends import from_onnx, from_pytorch_ir, from_stablehlo, is_pytorch_ir, symbolic_sizes
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result
@@ -37,8 +37,13 @@ def _load(model: str, batch: int, context: int | None, phase: str | None) -> Gra
         return from_onnx(path, sizes=symbolic_sizes(path, batch, context))
     if path.suffix not in (".json", ".tsim"):
         return models.build(model, batch=batch, sequence=context, phase=phase)
-    if path.suffix == ".json" and path.is_file() and '"tilesim.program"' in path.read_text(encoding="utf-8")[:2000]:
-        return Program.load(path)
+    if path.suffix == ".json" and path.is_file():
+        with path.open(encoding="utf-8", errors="replace") as file:
+            start = file.read(2000)
+        if '"tilesim.program"' in start:
+            return Program.load(path)
+        if is_pytorch_ir(start):
+            return from_pytorch_ir(path)
     return Graph.load(path)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from .._core import Unsupported
 from .._errors import user_error
 from .._tensor import Tensor
-from .building import SMALL
+from .building import SMALL, bounded
 from .onnx_elementwise import full
 from .onnx_scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
 
@@ -181,6 +181,7 @@ def pad(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if mode == "wrap":
         for axis in range(x.ndim):
             extent = x.shape[axis]
+            bounded(low[axis] + extent + high[axis], "a padded axis")
             indices = np.arange(-low[axis], extent + high[axis]) % max(1, extent)
             if low[axis] or high[axis]:
                 x = scope.take(x, scope.tensor(indices, "i64"), axis)
@@ -195,7 +196,7 @@ def range_(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if step == 0:
         raise user_error("a range without a step", place=node.place)
     count = max(0, int(np.ceil((float(limit) - float(start)) / float(step))))
-    checked([count], node)
+    bounded(count, "a range")
     values = start + np.arange(count).astype(start.dtype) * step
     return [scope.constant(values.astype(start.dtype))]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import bounded
 from .onnx_scope import Node, OnnxScope, Value, axis_of, handles
 
 
@@ -116,6 +117,7 @@ def local_response(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 def coordinates(node: Node, mode: str, extent: int, size: int, scale: float, roi: tuple[float, float]) -> NDArray[Any]:
     """Position in the source of each result element: Resize, attribute coordinate_transformation_mode."""
+    bounded(float(size) * extent, "an interpolation table")
     at = np.arange(size, dtype=np.float64)
     length = scale * extent
     if mode == "asymmetric":

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import bounded
 from .onnx_scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
 
 
@@ -60,6 +61,7 @@ def fitted(scope: OnnxScope, x: Tensor, axis: int, length: int) -> Tensor:
 def real_inverse(scope: OnnxScope, re: Tensor, im: Tensor, axis: int, length: int) -> Tensor:
     """Signal of a half spectrum, by products with cosines and sines; a last axis of extent 1."""
     half = length // 2 + 1
+    bounded(float(half) * length, "a table of cosines")
     re, im = fitted(scope, re, axis, half), fitted(scope, im, axis, half)
     angle = 2 * np.pi * np.outer(np.arange(half), np.arange(length)) / length
     weight = np.full((half, 1), 2.0)
@@ -85,6 +87,7 @@ def stft(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if x.ndim == 2:
         x = scope.reshape(x, [*x.shape, 1])
     re, im = parts_of(scope, x)
+    bounded(float(re.shape[1]) * length / max(step, 1), "a table of frames")
     frames = (re.shape[1] - length) // step + 1
     index = scope.tensor(np.arange(frames)[:, None] * step + np.arange(length)[None, :], "i64")
     cut = [scope.take(part, index, 1) for part in (re, im) if part is not None]
@@ -102,6 +105,7 @@ def mel_weights(scope: OnnxScope, node: Node) -> Sequence[Value]:
     """Triangles that are even on the mel scale, 2595 log10(1 + f / 700) (O'Shaughnessy 1987)."""
     bands, length, rate, low, high = (scope.numbers(node, i, "a mel matrix").reshape(-1)[0] for i in range(5))
     bins = int(length) // 2 + 1
+    bounded(float(bins) * float(bands), "a mel matrix")
     low_mel, high_mel = (2595 * np.log10(1 + float(f) / 700) for f in (low, high))
     step = (high_mel - low_mel) / (int(bands) + 2)
     hertz = 700 * (10 ** ((np.arange(int(bands) + 2) * step + low_mel) / 2595) - 1)

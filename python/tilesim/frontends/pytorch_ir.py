@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import operator
 import os
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from .._core import Unsupported
 from .._errors import nearest, user_error
 from .._graph import Graph
 from .extras import need
-from .weights import Stored, open_weights
+from .weights import Stored, load_weights, open_weights
 
 DTYPES = {
     name: name
@@ -257,6 +258,9 @@ class Reader:
         outputs = [self.operand(x, f"graph_outputs[{i}]") for i, x in enumerate(self.data["graph_outputs"])]
         self.graph.output(tuple(outputs))
         module = self.fx.GraphModule(self.root, self.graph)
+        log = logging.getLogger("torch._subclasses.fake_tensor")
+        level = log.level
+        log.setLevel(logging.CRITICAL)  # it logs what is raised
         try:
             with self.torch.no_grad():
                 program = self.torch.export.export(module, tuple(examples))
@@ -265,9 +269,11 @@ class Reader:
             raise user_error(
                 "torch cannot run this program", place=name, value=lines[0][:300] if lines else type(error).__name__
             ) from None
+        finally:
+            log.setLevel(level)
         graph = from_exported(program, name)
         if self.stored:
-            graph.load_weights(self.stored)
+            load_weights(graph, self.stored)
         return graph
 
 

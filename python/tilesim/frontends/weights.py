@@ -7,6 +7,7 @@ import os
 import struct
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -266,7 +267,7 @@ def _torch(path: str) -> dict[str, Stored]:
         if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
             continue
         dtype = dtype_name(tensor.dtype, f"{path}, tensor '{name}'")
-        found[str(name)] = Stored(dtype, tuple(tensor.shape), lambda t=tensor: np.asarray(elements_of(t)))
+        found[str(name)] = Stored(dtype, tuple(tensor.shape), partial(elements_of, tensor))
     return found
 
 
