@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -371,7 +372,9 @@ def simulate(
         other = compile(source.graph, changed) if source.graph is not None else source
         return simulate(other, changed, memory, network)
 
-    return Result(json.loads(core.to_json()), again)
+    data = json.loads(core.to_json())
+    data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
+    return Result(data, again)
 
 
 def _as_graph(model: Any, args: Any) -> Graph:

@@ -181,6 +181,10 @@ def validate_tpu_v3(
         f"{report['n']} rows: mean {report['mean_abs_error']:.1%}, median {report['median_abs_error']:.1%}, "
         f"worst {report['max_abs_error']:.1%}; {report['n_unsupported']} not simulated"
     )
+    for family, left in report["leave_one_family_out"].items():
+        typer.echo(
+            f"leave {family} out: memory.efficiency {left['memory_efficiency']:.3f}, mean {left['mean_abs_error']:.1%}"
+        )
 
 
 @validate_app.command("noc")

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _core
 from ._errors import read_text
+from ._paths import configs_dir
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
@@ -214,6 +215,16 @@ class Result:
         changes = _changes(self.data["configuration"])
         advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
         return sorted(advice, key=lambda item: item.cycles)
+
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """The JSON schema (draft 2020-12) of the JSON form.
+
+        Returns:
+            The schema as a dict; the file is `configs/schemas/result.json`.
+        """
+        text = (configs_dir() / "schemas" / "result.json").read_text(encoding="utf-8")
+        return dict(json.loads(text))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the JSON form.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from typing import Any
 
 from . import network
 from ._core import UserError
+from ._validation import envelope, read_cases
 from .graph import user_error
 from .network import NetworkResult
-from .validate import _statistics
 
 __all__ = ["lines", "noc"]
 
@@ -19,20 +18,6 @@ _LATENCY, _ACCEPTED = "packet_latency_cycles", "accepted_flits_per_node_per_cycl
 _COLUMNS = ("network", "traffic", "packet_flits", _LOAD, _LATENCY, _ACCEPTED, "state")
 _PREDICTED = ("latency", "network_latency", "accepted", "hops", "state")
 _NEAR = 0.9  # of the saturation throughput: beyond it, runs of the reference itself differ by tens of percent
-
-
-def _read(cases: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    try:
-        with open(cases, encoding="utf-8", newline="") as file:
-            table = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise user_error("the file cannot be read", place=os.fspath(cases), value=str(error)) from None
-    missing = [column for column in _COLUMNS if not table or column not in table[0]]
-    if missing:
-        raise user_error(
-            "the table lacks a column", place=os.fspath(cases), value=", ".join(missing), allowed=", ".join(_COLUMNS)
-        )
-    return table
 
 
 def _runs(row: dict[str, Any], load: float, seeds: int, **options: Any) -> list[NetworkResult]:
@@ -120,7 +105,7 @@ def noc(cases: str | os.PathLike[str], seeds: int = 3) -> dict[str, Any]:
     if seeds < 1:
         raise user_error("a row needs a run", value=str(seeds), allowed="seeds of at least 1")
     rows = []
-    for given in _read(cases):
+    for given in read_cases(cases, _COLUMNS):
         row: dict[str, Any] = {**given, "status": "ok", "reason": "", "measured_latency": None}
         row.update({"measured_accepted": None, "error": None, "fitted": False, "group": "invalid"})
         row.update({f"predicted_{name}": None for name in _PREDICTED})
@@ -131,18 +116,8 @@ def noc(cases: str | os.PathLike[str], seeds: int = 3) -> dict[str, Any]:
             row.update(status="invalid", reason=str(error), error=None)
         rows.append(row)
     _find_near(rows)
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(row["group"], []).append(row)
-    return {
-        "schema": "tilesim.validation",
-        "version": 1,
-        "table": "noc",
-        "settings": {"seeds": seeds, "virtual_channels": 4, "buffer_flits": 8, "near_saturation": _NEAR},
-        "rows": rows,
-        "groups": {key: _statistics(members) for key, members in groups.items()},
-        **_statistics(rows),
-    }
+    settings = {"seeds": seeds, "virtual_channels": 4, "buffer_flits": 8, "near_saturation": _NEAR}
+    return envelope("noc", settings, rows, lambda row: str(row["group"]))
 
 
 def lines(report: dict[str, Any]) -> list[str]:

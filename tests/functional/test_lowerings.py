@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-from support.lowering_cases import CASES, gather, graph_of, single
 
 import tilesim as ts
+from support.lowering_cases import CASES
 from tilesim import _core
 
 SMALL = {"core.scratchpad.bytes": "8 KiB"}

@@ -79,7 +79,8 @@ std::span<const GemmConstantInfo> gemm_constants();
 /// One entry of the library's menu; it serves products with m and n in the stated ranges (matrix-vector: the smaller of
 /// the two in the range of m).
 struct GemmKernel {
-  double tile_m = 128, tile_n = 128, tile_k = 64;  ///< tile_m 0: matrix-vector, a block walks k for tile_n of the longer side
+  double tile_m = 128, tile_n = 128,
+         tile_k = 64;  ///< tile_m 0: matrix-vector, a block walks k for tile_n of the longer side
   double most_splits = 1;
   double least_m = 0, most_m = 1e18;
   double least_n = 0, most_n = 1e18;

@@ -5,6 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/grouping.hpp"
+#include "tilesim/compile/overlap.hpp"
 #include "tilesim/compile/prepare.hpp"
 
 namespace tilesim {
@@ -184,6 +185,7 @@ class Compiler {
 
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
   program::Program result = Compiler(graph, machine, options).run();
+  lower::overlap_kernels(result, machine);
   program::check(result, &machine);
   return result;
 }

@@ -66,7 +66,10 @@ void check_vector_dtypes(const Context& context, const std::vector<int>& ops) {
       const DType dtype = context.value(operand).type.dtype;
       if (dtype == DType::u64 && orders(op, context.function))
         throw Unsupported({"the vector unit of " + context.machine.name + " orders 64-bit integers as signed ones",
-                           op.name, "u64", {}, "convert to i64 first"});
+                           op.name,
+                           "u64",
+                           {},
+                           "convert to i64 first"});
       if (!computed || computes(vector, dtype)) continue;
       std::vector<std::string> allowed;
       for (const auto& [known, has] : vector.dtypes) allowed.emplace_back(name(known));

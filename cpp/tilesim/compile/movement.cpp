@@ -164,8 +164,7 @@ void MovementLowering::emit_convert(const Region& r, DType from, Block& body) {
 
 void MovementLowering::store(const Region& r, const std::string& slot, const Placement& to, Block& body) {
   body.push_back(on("store0", program::Wait{slot, 0, {}, 0, 1}));
-  body.push_back(
-      on("store0", program::Store{region_transfer(to, r.start, r.extent, r.strides, slot), {}, 0}));
+  body.push_back(on("store0", program::Store{region_transfer(to, r.start, r.extent, r.strides, slot), {}, 0}));
   body.push_back(on("store0", program::Release{slot, 0}));
 }
 
@@ -240,7 +239,8 @@ void MovementLowering::reshape() {
   const std::vector<AxisAccess> own = plain_axes(shape(x).size()), plain = plain_axes(shape_.size());
   if (const auto split = split_access(shape(x), shape_))
     return copy(shape_, placement(x), *split, placement(y_), plain);
-  if (const auto merge = split_access(shape_, shape(x))) return copy(shape(x), placement(x), own, placement(y_), *merge);
+  if (const auto merge = split_access(shape_, shape(x)))
+    return copy(shape(x), placement(x), own, placement(y_), *merge);
   if (const auto bytes = same_bytes(placement(y_), placement(y_).dtype, shape(x)))
     return copy(shape(x), placement(x), own, *bytes, own);
   const Placement between = temporary("dense", placement(x).dtype, shape(x));

@@ -1,5 +1,5 @@
-// Lowering of movement kernels: parts shared by movement*.cpp. A kernel is a sequence of steps, each with its own slots,
-// after all steps before it.
+// Lowering of movement kernels: parts shared by movement*.cpp. A kernel is a sequence of steps, each with its own
+// slots, after all steps before it.
 #pragma once
 
 #include <optional>

@@ -90,8 +90,8 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
                           function.ops[index(producer)].kind != Kind::call;
     const Shape& from = function.value(x).type.shape;
     const Shape& to = function.value(y).type.shape;
-    const bool renames = views.identity[index(x)] && !formal(x) &&
-                         (!output || (is_main && owners.own_bytes(function, uses, views, x)));
+    const bool renames =
+        views.identity[index(x)] && !formal(x) && (!output || (is_main && owners.own_bytes(function, uses, views, x)));
     switch (op.kind) {
       case Kind::reshape:
         if (renames)

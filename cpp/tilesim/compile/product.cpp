@@ -313,7 +313,8 @@ void ProductLowering::make_accumulator() {
   direct_ = kernel_.outputs.size() == 1 && kernel_.outputs[0] == anchor_.results[0] && anchor_.operands.size() < 3 &&
             stored == problem_.dtypes[2];
   add_slot("c", problem_.dtypes[2], element_count(extents), nest_.depths[2],
-           context_.machine.core.scratchpad.accumulator_bytes > 0 && !problem_.on_vector, {direct_ ? "store0" : "vector"});
+           context_.machine.core.scratchpad.accumulator_bytes > 0 && !problem_.on_vector,
+           {direct_ ? "store0" : "vector"});
 }
 
 void ProductLowering::make_epilogue() {

@@ -29,7 +29,8 @@ class ScanLowering {
     choose();
     const std::int64_t elements = element_count(t_.tiles);
     scope.slots = {ring_slot("x", from_.dtype, elements, "vector"), ring_slot("y", to_.dtype, elements, "store0")};
-    if (carries()) scope.slots.push_back(ring_slot("carry", sum_dtype(from_.dtype), elements / t_.tiles[dim_], "vector"));
+    if (carries())
+      scope.slots.push_back(ring_slot("carry", sum_dtype(from_.dtype), elements / t_.tiles[dim_], "vector"));
     scope.body = body();
     assign_addresses(scope, context_.machine);
     return scope;
@@ -162,6 +163,8 @@ class ScanLowering {
 
 }  // namespace
 
-program::Scope lower_cumulative(Context& context, const Kernel& kernel) { return ScanLowering(context, kernel).lower(); }
+program::Scope lower_cumulative(Context& context, const Kernel& kernel) {
+  return ScanLowering(context, kernel).lower();
+}
 
 }  // namespace tilesim::lower

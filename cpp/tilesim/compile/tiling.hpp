@@ -19,7 +19,7 @@ struct TileChoice {
   std::vector<bool> whole;  ///< axes that must not be cut
   Shape tiles;              ///< the answer
   std::vector<std::size_t>
-      order;  ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
+      order;       ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
   Shape granules;  ///< per axis: below this, memory moves more than the tile; cut further only if all are. Empty: 1
 };
 

@@ -18,9 +18,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-DType sum_dtype(DType dtype) {
-  return is_float(dtype) ? (dtype == DType::f64 ? DType::f64 : DType::f32) : DType::i64;
-}
+DType sum_dtype(DType dtype) { return is_float(dtype) ? (dtype == DType::f64 ? DType::f64 : DType::f32) : DType::i64; }
 
 VectorLowering::VectorLowering(Context& context, const Kernel& kernel)
     : context_(context), kernel_(kernel), ops_(kernel.ops.begin(), kernel.ops.end()) {
@@ -133,8 +131,8 @@ void VectorLowering::wrap_loop(std::size_t axis, Block& body) const {
   body.push_back(loop("i" + std::to_string(axis), Expr(ceil_div(space_[axis], tiles_[axis])), std::move(inner)));
 }
 
-VectorLowering::Held VectorLowering::hold(ValueId value, const std::string& slot, DType dtype, std::vector<std::string> consumers,
-          std::int64_t depth) {
+VectorLowering::Held VectorLowering::hold(ValueId value, const std::string& slot, DType dtype,
+                                          std::vector<std::string> consumers, std::int64_t depth) {
   Held held{value, slot, spans(value), {}};
   Shape extents;
   for (std::size_t axis = 0; axis < space_.size(); ++axis)

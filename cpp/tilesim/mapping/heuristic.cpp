@@ -108,9 +108,9 @@ double estimate(const Problem& problem, const Nest& nest, const Machine& machine
     steps = std::max(steps, static_cast<double>(moved.transfers[i]));
   }
   // With two buffers, every second step waits for a load from its issue on.
-  const double latency = static_cast<double>(machine.memory.latency_ps) * 1e-12 *
-                             static_cast<double>(machine.core.clock.hertz) +
-                         static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
+  const double latency =
+      static_cast<double>(machine.memory.latency_ps) * 1e-12 * static_cast<double>(machine.core.clock.hertz) +
+      static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
   const double waiting = (steps * latency + busy + bytes / rate) / 2;
   const double overhead = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
   return std::max({busy, bytes / rate, overhead, waiting}) + exposed / rate;

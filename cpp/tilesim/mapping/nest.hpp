@@ -31,7 +31,7 @@ struct Problem {
   std::vector<Shape> shapes;                     ///< of the tensors; operands then result
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
-  bool on_vector = false;  ///< multiplied and summed on the vector unit instead of the array
+  bool on_vector = false;                           ///< multiplied and summed on the vector unit instead of the array
   std::int64_t extra_bytes = 0;                     ///< further scratchpad: operands that broadcast
   std::int64_t extra_bytes_per_result_element = 0;  ///< scratchpad for epilogue operands and the converted result
 };

@@ -286,7 +286,10 @@ def calibrate(
     path = os.fspath(measurements)
     if holdout not in HOLDOUTS:
         raise user_error(
-            "unknown way to hold out", value=f"'{holdout}'", allowed=", ".join(HOLDOUTS), suggestion=nearest(holdout, HOLDOUTS)
+            "unknown way to hold out",
+            value=f"'{holdout}'",
+            allowed=", ".join(HOLDOUTS),
+            suggestion=nearest(holdout, HOLDOUTS),
         )
     try:
         kind = table or _table_of(path)

@@ -8,7 +8,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ class Family:
         return (same or found or [None])[0]
 
 
-@lru_cache(maxsize=None)
+@cache
 def family(name: str) -> Family:
     """A family by name.
 

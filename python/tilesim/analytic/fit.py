@@ -46,7 +46,7 @@ def statistics(predicted: Array, measured: Array) -> dict[str, float]:
         "mean": float(error.mean()),
         "median": float(np.median(error)),
         "max": float(error.max()),
-        "n": int(len(error)),
+        "n": len(error),
     }
 
 

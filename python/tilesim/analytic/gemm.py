@@ -190,7 +190,12 @@ def _standard(device: Device, how: Scheme) -> Entry:
 
 
 def find_entry(
-    operation: str, device: Device, names: Sequence[str], engine: str = "", source: str = "", profile: Profile | None = None
+    operation: str,
+    device: Device,
+    names: Sequence[str],
+    engine: str = "",
+    source: str = "",
+    profile: Profile | None = None,
 ) -> tuple[Entry | None, str]:
     """The constants to use: of the profile, of the family, of the family it is most like; and where they are from."""
     for name in names:
@@ -253,7 +258,13 @@ def estimator(
 
 
 def gemm_seconds(
-    device: Device | str, m: ArrayLike, n: ArrayLike, k: ArrayLike, dtype: str = "bf16", batch: ArrayLike = 1, **options: Any
+    device: Device | str,
+    m: ArrayLike,
+    n: ArrayLike,
+    k: ArrayLike,
+    dtype: str = "bf16",
+    batch: ArrayLike = 1,
+    **options: Any,
 ) -> NDArray[np.float64]:
     """Time of matrix products.
 

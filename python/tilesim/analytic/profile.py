@@ -146,7 +146,9 @@ class Profile:
             [
                 {
                     "operation": entry.operation,
-                    "group": "|".join(part for part in (entry.source, entry.engine, entry.device, entry.scheme) if part),
+                    "group": "|".join(
+                        part for part in (entry.source, entry.engine, entry.device, entry.scheme) if part
+                    ),
                     "constant": name,
                     "value": value,
                     "provenance": entry.provenance.get(name, "default"),
