@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import pkgutil
 import subprocess
 import sys
 import warnings
@@ -33,7 +35,10 @@ NOT_PASSED_ELSEWHERE = {
     "test_scan_sum": "Scan of opset 8",
     "test_tensorscatter": "TensorScatter (opset 24) has no meaning yet",
     "test_tfidfvectorizer": "TfIdfVectorizer counts texts",
-    "test_attention_": "opset 24 and later",
+    "test_adagrad": "operators of training (domain ai.onnx.preview.training)",
+    "test_adam": "the same",
+    "test_momentum": "the same",
+    "test_nesterov": "the same",
 }
 ROUNDOFF = {"float16": 2.0**-9, "bfloat16": 2.0**-6}
 
@@ -101,18 +106,22 @@ def opset(case):
     return next((o.version for o in case.model.opset_import if o.domain in ("", "ai.onnx")), 0)
 
 
-@pytest.fixture(scope="module")
-def node_cases():
+def node_cases(without=()):
+    """Cases of the standard's modules; each module makes its own when it is imported."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from onnx.backend.test.case.node import collect_testcases
+        from onnx.backend.test.case import node
 
-        return collect_testcases(None)
+        for module in pkgutil.iter_modules(node.__path__):
+            if module.name not in without:
+                importlib.import_module(f"{node.__name__}.{module.name}")
+        return list(node._NodeTestCases)
 
 
-def test_node_tests(node_cases):
+def test_node_tests():
     """At least nine in ten at opset 13 to 20; none gives other values, and each that is refused is on the list."""
-    cases = [case for case in node_cases if 13 <= opset(case) <= 20 and in_our_dtypes(case)]
+    slow = ("averagepool", "maxpool", "lppool")  # of opset 22, and most of the time
+    cases = [case for case in node_cases(slow) if 13 <= opset(case) <= 20 and in_our_dtypes(case)]
     failures = {case.name: text for case in cases if (text := outcome(case))}
     unlisted = {name: text for name, text in failures.items() if not name.startswith(tuple(NOT_PASSED))}
     assert len(cases) > 700
@@ -121,9 +130,9 @@ def test_node_tests(node_cases):
 
 
 @pytest.mark.slow
-def test_all_node_tests(node_cases):
+def test_all_node_tests():
     """Of every opset: refused with a reason, never another value."""
-    cases = [case for case in node_cases if in_our_dtypes(case)]
+    cases = [case for case in node_cases() if in_our_dtypes(case)]
     failures = {case.name: text for case in cases if (text := outcome(case))}
     known = tuple([*NOT_PASSED, *NOT_PASSED_ELSEWHERE])
     assert {name: text for name, text in failures.items() if not name.startswith(known)} == {}
@@ -263,13 +272,13 @@ def loop_body():
 def test_loop_on_data():
     """Doubles until the sum passes a limit, or eight times."""
     node = helper.make_node("Loop", ["m", "", "x"], ["y"], body=loop_body())
-    for start, trips in ((1.0, 8), (10.0, 3)):
+    for start, trips in ((0.01, 8), (1.0, 7), (10.0, 3)):
         x = np.full(3, start, np.float32)
         weights = {"f": np.array(2, np.float32), "limit": np.array(200, np.float32)}
         graph = ts.from_onnx(model([node], {"x": x, "m": np.array(8)}, ["y"], weights))
         assert "while" in [op["kind"] for op in graph.operations()]
         (y,) = ts.reference(graph, {"x": x, "m": np.array(8)}).values()
-        np.testing.assert_array_equal(y, x * 2.0 ** min(8, trips))
+        np.testing.assert_array_equal(y, x * np.float32(2) ** trips)
 
 
 def softmax(x):

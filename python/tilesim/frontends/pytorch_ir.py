@@ -6,6 +6,7 @@ import json
 import logging
 import operator
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -262,7 +263,8 @@ class Reader:
         level = log.level
         log.setLevel(logging.CRITICAL)  # it logs what is raised
         try:
-            with self.torch.no_grad():
+            with self.torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 program = self.torch.export.export(module, tuple(examples))
         except Exception as error:
             lines = str(error).strip().splitlines()
@@ -476,7 +478,10 @@ def to_pytorch_ir(module: Any, args: Sequence[Any], path: str | os.PathLike[str]
     from .torch_frontend import export
 
     program = module if hasattr(module, "graph_signature") else export(module, tuple(args))
-    data = Writer(program.run_decompositions({})).write(type(module).__name__)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = program.run_decompositions({})
+    data = Writer(program).write(type(module).__name__)
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(data, file, indent=1)
