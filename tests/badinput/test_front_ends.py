@@ -154,7 +154,7 @@ module @m {
 
 def test_mlir(tmp_path):
     pytest.importorskip("jax", reason="needs jax: pip install 'tilesim[jax]'")
-    fuzz("mlir", [MODULE.encode()], tmp_path, 300)
+    fuzz("mlir", [MODULE.encode()], tmp_path, 200)
 
 
 def test_bytecode(tmp_path):
@@ -249,7 +249,7 @@ def test_pytorch_ir(tmp_path):
         "weight_name_mapping": {},
         "nodes": [node],
     }
-    fuzz("json", [json.dumps(program).encode()], tmp_path, 60)
+    fuzz("json", [json.dumps(program).encode()], tmp_path, 16)
 
 
 @pytest.mark.parametrize("what", ["onnx", "jax", "torch"])

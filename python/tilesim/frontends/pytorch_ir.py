@@ -202,6 +202,9 @@ class Reader:
         self, kind: str, inputs: list[Any], attributes: dict[str, Any], place: str
     ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """An overload with its arguments: tensors in the order of the schema, the others by name."""
+        if kind.replace("::", ".") in ("aten.view.default", "aten._unsafe_view.default") and "size" in attributes:
+            # which views are legal hangs on strides, which the format leaves out
+            kind, attributes["shape"] = "aten.reshape.default", attributes.pop("size")
         target = self.overload(kind, place)
         rest, sizes = iter(inputs), iter(attributes.pop("_tensor_list_sizes", []) or [])
         masks = iter(attributes.pop("_tensor_list_none_masks", []) or [])
