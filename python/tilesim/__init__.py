@@ -4,7 +4,7 @@ from . import memory, models, network, workloads
 from ._core import __version__
 from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
 from .errors import Error, InternalError, Unsupported, UserError
-from .frontends import from_jax, from_onnx, from_stablehlo, from_torch
+from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
 from .graph import Graph, GraphBuilder
 from .machine import Machine
 from .result import Result, compare
@@ -26,6 +26,7 @@ __all__ = [
     "execute",
     "from_jax",
     "from_onnx",
+    "from_pytorch_ir",
     "from_stablehlo",
     "from_torch",
     "memory",
@@ -35,6 +36,7 @@ __all__ = [
     "run",
     "simulate",
     "sweep",
+    "to_pytorch_ir",
     "verify",
     "workloads",
 ]

@@ -15,7 +15,7 @@ from . import _core
 from ._core import Error
 from .analytic import cli as analytic_cli
 from .api import Program, compile, simulate, verify
-from .frontends import from_stablehlo
+from .frontends import from_onnx, from_pytorch_ir, from_stablehlo, is_pytorch_ir, symbolic_sizes
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result
@@ -34,12 +34,19 @@ def _load(model: str, batch: int, context: int | None, phase: str | None) -> Gra
     path = Path(model)
     if path.suffix in (".mlir", ".mlirbc", ".stablehlo"):
         return from_stablehlo(path)
+    if path.suffix == ".onnx":
+        return from_onnx(path, sizes=symbolic_sizes(path, batch, context))
     if path.suffix not in (".json", ".tsim"):
         return models.build(model, batch=batch, sequence=context, phase=phase)
-    if path.suffix == ".json" and path.is_file() and '"tilesim.program"' in path.read_text(encoding="utf-8")[:2000]:
-        return Program.load(path)
     if path.suffix == ".tsim" and path.is_file() and _core.Graph.compiled_header(str(path)):
         return Program.load(path)
+    if path.suffix == ".json" and path.is_file():
+        with path.open(encoding="utf-8", errors="replace") as file:
+            start = file.read(2000)
+        if '"tilesim.program"' in start:
+            return Program.load(path)
+        if is_pytorch_ir(start):
+            return from_pytorch_ir(path)
     return Graph.load(path)
 
 
@@ -84,7 +91,7 @@ def _show(result: Result) -> None:
 
 @app.command()
 def run(
-    model: Annotated[str, typer.Argument(help="A network's name, or a graph or program file (.json, .tsim).")],
+    model: Annotated[str, typer.Argument(help="A network's name, or a file (.json, .tsim, .onnx, .mlir).")],
     machine: Annotated[
         str | None, typer.Option(help="Preset or file; a compiled program's own if none is given, otherwise tpu-v3.")
     ] = None,
