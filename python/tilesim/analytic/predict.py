@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..device import Device
-from . import gemm
+from ..graph import nearest, user_error
+from . import attention, gemm
 from .families import Entry
 from .profile import Profile
 from .schemes import scheme
@@ -114,4 +115,52 @@ class GemmPredictor:
         return names
 
 
-PREDICTORS: dict[str, Any] = {"gemm": GemmPredictor()}
+class AttentionPredictor:
+    """Attention kernels: prefill (`context`) and decode (`generation`)."""
+
+    infos: Mapping[str, Mapping[str, Any]] = attention.CONSTANTS
+    first: tuple[str, ...] = ("launch", "efficiency", "memory_share", "tile")
+    common: tuple[str, ...] = ("launch",)
+
+    def key(self, row: Measured) -> tuple[Any, ...]:
+        """engine, device, phase and dtypes."""
+        names = ("source", "engine", "device", "phase", "attn_dtype", "kv_cache_dtype")
+        return tuple(row.text(name) for name in names)
+
+    def _phase(self, batch: Batch) -> str:
+        phases = {"context": "prefill", "generation": "decode"}
+        given = batch.text("phase")
+        if given not in phases:
+            raise user_error("unknown phase", value=f"'{given}'", allowed=", ".join(phases), suggestion=nearest(given, phases))
+        return phases[given]
+
+    def entry(self, batch: Batch) -> Entry:
+        """The constants that `model` starts from."""
+        device = Device.load(batch.text("device"))
+        names = batch.text("attn_dtype"), batch.text("kv_cache_dtype")
+        return attention.constants_of(device, self._phase(batch), *names, batch.text("engine"), batch.profile)
+
+    def model(self, batch: Batch) -> Model:
+        """Seconds per row from constants that replace those of the entry."""
+        device, entry = Device.load(batch.text("device")), self.entry(batch)
+        queries = batch.column("isl")
+        cases = attention.AttentionCases(
+            batch.column("batch_size"),
+            queries,
+            queries + batch.column("step", 0.0),
+            batch.column("num_heads"),
+            batch.column("num_key_value_heads"),
+            batch.column("head_dim"),
+            batch.column("window_size", 0.0),
+        )
+        names = batch.text("attn_dtype"), batch.text("kv_cache_dtype")
+        return lambda constants: attention.attention_terms(
+            device, cases, *names, {**entry.constants, **(constants or {})}
+        )["total"]
+
+    def free(self, batch: Batch) -> list[str]:
+        """Names of constants that could be fitted."""
+        return list(self.infos)
+
+
+PREDICTORS: dict[str, Any] = {"gemm": GemmPredictor(), "attention": AttentionPredictor()}
