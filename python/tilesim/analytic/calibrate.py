@@ -22,7 +22,7 @@ __all__ = ["calibrate"]
 
 HOLDOUTS = ("rows", "size", "dtype", "family", "none")
 FOLDS = 8  # most parts that a table is left out in
-SMALL = 20  # rows of one scheme below which schemes of one source are fitted together
+SMALL = 10  # rows of one scheme below which schemes of one source are fitted together
 FEWEST = 4  # rows of one scheme below which nothing is fitted
 
 

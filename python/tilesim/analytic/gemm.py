@@ -128,9 +128,8 @@ class GemmEstimator:
             "cast_bytes": how.cast_bytes,
             "weight_sets": self.weight_sets,
         }
-        return _core.GemmModel(
-            hardware, bytes_, {**dict(self.entry.constants), **(constants or {})}, kernels(self.entry.kernels)
-        )
+        values = {name: value for name, value in self.entry.constants.items() if name in CONSTANTS}
+        return _core.GemmModel(hardware, bytes_, {**values, **(constants or {})}, kernels(self.entry.kernels))
 
     def seconds(self, m: ArrayLike, n: ArrayLike, k: ArrayLike, batch: ArrayLike = 1) -> NDArray[np.float64]:
         """Time of `batch` products of [m, k] by [k, n].

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..device import Device
 from ..graph import nearest, user_error
-from . import attention, gemm
+from . import attention, conv, gemm, vector
 from .families import Entry
 from .profile import Profile
 from .schemes import scheme
@@ -163,4 +163,92 @@ class AttentionPredictor:
         return list(self.infos)
 
 
-PREDICTORS: dict[str, Any] = {"gemm": GemmPredictor(), "attention": AttentionPredictor()}
+class ConvPredictor:
+    """Square 2-D convolutions."""
+
+    infos: Mapping[str, Mapping[str, Any]] = conv.CONSTANTS
+    first: tuple[str, ...] = ("launch", "efficiency", "taps_share", "winograd")
+    common: tuple[str, ...] = ("launch",)
+
+    def key(self, row: Measured) -> tuple[Any, ...]:
+        """source, engine, device, dtype."""
+        return tuple(row.text(name) for name in ("source", "engine", "device", "dtype"))
+
+    def _estimator(self, batch: Batch) -> gemm.GemmEstimator:
+        names = (batch.text(name) for name in ("device", "dtype", "engine", "source"))
+        return conv.estimator_of(*names, batch.profile)
+
+    def entry(self, batch: Batch) -> Entry:
+        """The constants that `model` starts from."""
+        found = self._estimator(batch)
+        return Entry(
+            "conv",
+            found.scheme.name,
+            batch.text("engine"),
+            batch.text("source"),
+            found.device.name,
+            found.entry.constants,
+            found.entry.provenance,
+            found.entry.kernels,
+        )
+
+    def model(self, batch: Batch) -> Model:
+        """Seconds per row from constants that replace those of the entry."""
+        found = self._estimator(batch)
+        names = ("batch", "in_channels", "out_channels", "size", "kernel", "stride")
+        cases = conv.ConvCases(*(batch.column(name) for name in names), batch.column("padding", 0.0))
+        return lambda constants: conv.conv_terms(found, cases, constants)["total"]
+
+    def free(self, batch: Batch) -> list[str]:
+        """Names of constants that could be fitted."""
+        return [name for name in self.infos if not name.startswith(("cast", "vector"))]
+
+
+class VectorPredictor:
+    """Elementwise operations, softmax, normalization."""
+
+    infos: Mapping[str, Mapping[str, Any]] = vector.CONSTANTS
+    first: tuple[str, ...] = ("launch", "memory_share", "row", "cache_share", "narrow")
+    common: tuple[str, ...] = ("launch",)
+
+    def key(self, row: Measured) -> tuple[Any, ...]:
+        """source, engine, device, dtype, class of the operation."""
+        kind = vector.OPERATIONS.get(row.text("op"), (row.text("op"),))[0]
+        return (*(row.text(name) for name in ("source", "engine", "device", "dtype")), kind)
+
+    def entry(self, batch: Batch) -> Entry:
+        """The constants that `model` starts from."""
+        device = Device.load(batch.text("device"))
+        names = (batch.text(name) for name in ("op", "dtype", "engine", "source"))
+        return vector.constants_of(device, *names, batch.profile)
+
+    def model(self, batch: Batch) -> Model:
+        """Seconds per row from constants that replace those of the entry."""
+        device, entry = Device.load(batch.text("device")), self.entry(batch)
+        parts: dict[str, list[int]] = {}
+        for index, row in enumerate(batch.rows):
+            parts.setdefault(row.text("op"), []).append(index)
+        rows, width = batch.column("rows"), batch.column("width")
+
+        def seconds(constants: dict[str, float] | None) -> Array:
+            values = {**entry.constants, **(constants or {})}
+            out = np.empty(len(rows))
+            for op, chosen in parts.items():
+                terms = vector.vector_terms(device, op, rows[chosen], width[chosen], batch.text("dtype"), values)
+                out[chosen] = terms["total"]
+            return out
+
+        return seconds
+
+    def free(self, batch: Batch) -> list[str]:
+        """Names of constants that could be fitted."""
+        by_row = vector.OPERATIONS[vector.operation(batch.text("op"))][0] in ("softmax", "ln")
+        return [name for name in self.infos if by_row or name not in ("row", "narrow")]
+
+
+PREDICTORS: dict[str, Any] = {
+    "gemm": GemmPredictor(),
+    "attention": AttentionPredictor(),
+    "conv": ConvPredictor(),
+    "vector": VectorPredictor(),
+}
