@@ -28,6 +28,7 @@ CONSTANTS: dict[str, dict[str, Any]] = {
     **gemm.CONSTANTS,
     "taps_share": {"default": 0.9, "low": 0.05, "high": 1.0, "unit": "rate of an implicit product over a plain one"},
     "winograd": {"default": 1.3, "low": 1.0, "high": 8.0, "unit": "time of the transformed products over plain ones"},
+    "transforms": {"default": 5e-5, "low": 1e-7, "high": 1e-3, "unit": "s for the further kernels of Winograd"},
     "transform": {"default": 1.0, "low": 0.05, "high": 8.0, "unit": "passes over the transformed tensors"},
     "layout": {"default": 0.2, "low": 0.001, "high": 4.0, "unit": "passes over input and output to change layouts"},
 }
@@ -119,8 +120,9 @@ def conv_terms(
         blocks = cases.batch * np.ceil(out / edge) ** 2
         points = (edge + 2) ** 2
         moved = blocks * points * (cases.channels * width + cases.filters * found.scheme.output_bytes)
+        moved = moved + cases.channels * cases.filters * (9 + points) * found.scheme.weight_bytes  # on every call
         products = np.asarray(plain.seconds(one * points, blocks, cases.filters, cases.channels))
-        seconds = products * c["winograd"] + c["transform"] * moved / bandwidth
+        seconds = products * c["winograd"] + c["transform"] * moved / bandwidth + c["transforms"]
         ways[f"winograd{edge:.0f}"] = np.where(fits & (width >= 4), seconds, np.inf)
     total = np.minimum.reduce(list(ways.values())) + layout
     return {**ways, "layout": layout, "total": total}

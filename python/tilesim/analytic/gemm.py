@@ -64,6 +64,8 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in [(128, 128), (128, 64), (64, 64), (128, 32), (32, 128), (32, 32)]],
         _vector(4, 4),
     ],
+    # implicit products of convolutions: 128 outputs, no split
+    "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (128, 64, 32)],
     # register tiles of a CPU library, blocks of k that stay in the first cache
     "cpu": [(m, n, 256, 8, 0, _LARGE, 0, _LARGE) for m, n in [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (1, 64)]],
     # systolic arrays: the array's edge in columns, rows streamed through
