@@ -2,29 +2,43 @@
 
 from . import models, workloads
 from ._core import __version__
-from .api import Program, compile, estimate, execute, reference, run, simulate, sweep, verify
+from .analytic.calibrate import calibrate
+from .analytic.crossover import crossover
+from .analytic.estimate import Estimate, Roofline, estimate, roofline
+from .analytic.profile import Profile
+from .api import Program, compile, execute, reference, run, simulate, sweep, verify
+from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
 from .graph import Graph, GraphBuilder
 from .machine import Machine
 from .result import Result, compare
 
 __all__ = [
+    "Device",
     "Error",
+    "Estimate",
     "Graph",
     "GraphBuilder",
     "InternalError",
+    "Level",
     "Machine",
+    "Profile",
     "Program",
+    "Rate",
     "Result",
+    "Roofline",
     "Unsupported",
     "UserError",
     "__version__",
+    "calibrate",
     "compare",
     "compile",
+    "crossover",
     "estimate",
     "execute",
     "models",
     "reference",
+    "roofline",
     "run",
     "simulate",
     "sweep",

@@ -213,7 +213,8 @@ class Device:
         cores = int(core["count"])
         arrays = cores * int(core["array"]["count"])
         scratchpad = _bytes(core["scratchpad"]["bytes"]) * cores
-        near = float(core["dma"]["bytes_per_cycle"]) * cores * target.hertz
+        edges = int(core["array"]["rows"]) + int(core["array"]["columns"])
+        near = arrays * edges * 4.0 * target.hertz  # what keeps every array's edges busy with 32-bit operands
         return cls(
             [
                 Level("scratchpad", scratchpad, max(near, view["memory_bytes_per_second"]), 64, 1),

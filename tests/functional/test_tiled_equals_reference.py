@@ -73,8 +73,8 @@ def test_random_graphs() -> None:
         outcome = ts.verify(program, seed=int(random.integers(1000)))
         assert outcome.ok, (family, scratchpad, arrays, outcome)
         result = ts.simulate(program)
-        bound = ts.estimate(graph, machine)
-        assert result.seconds >= bound["seconds"], (family, result, bound)
+        bound = ts.roofline(graph, machine).seconds
+        assert result.seconds >= bound, (family, result, bound)
     print(dict(seen))
     assert seen["no tile fits"] < ROUNDS / 4
     assert seen["two or more loops"] > ROUNDS / 10

@@ -46,7 +46,7 @@ struct GemmScheme {
   X(half_tile, 5.0, 0.0, 400.0, "m n / (m + n) of the tile that reaches half of the rate")           \
   X(step, 5e-8, 1e-10, 1e-5, "s per k-step at least")                                                \
   X(tile, 5e-7, 1e-9, 1e-4, "s per further wave of tiles")                                           \
-  X(unit_bytes_per_clock, 50.0, 0.5, 1000.0, "bytes one unit loads per cycle")                       \
+  X(unit_bytes_per_clock, 50.0, 0.5, 20000.0, "bytes one unit loads per cycle")                       \
   X(reload_share, 0.8, 0.01, 8.0, "share of the cache's rate when tiles load operands again")        \
   X(cache_share, 0.8, 0.01, 8.0, "share of the cache's rate for bytes that stay in it")              \
   X(memory_share, 0.85, 0.05, 0.97, "share of the memory's peak rate")                               \

@@ -184,6 +184,10 @@ def _standard(device: Device, how: Scheme) -> Entry:
     menus = {"cpu": "cpu", "tpu": "array-128", "npu": "array-256"}
     menu = menus.get(device.kind, "simt" if how.arithmetic in ("f32", "f64") else "library")
     constants = {name: float(row["default"]) for name, row in CONSTANTS.items()}
+    if device.kind in ("tpu", "npu"):  # arrays are fed from their scratchpad at their own rate
+        constants["unit_bytes_per_clock"] = CONSTANTS["unit_bytes_per_clock"]["high"]
+        constants["half_tile"] = 0.0
+        constants["epilogue_steps"] = 2 * (256.0 if menu == "array-256" else 128.0)  # fill and drain
     if device.launch_seconds:
         constants["launch"] = constants["vector_launch"] = device.launch_seconds
     provenance = dict.fromkeys(constants, "default: no rows of this family and scheme")
