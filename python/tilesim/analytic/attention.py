@@ -179,7 +179,7 @@ def constants_of(
     entry, _ = find_entry(phase, device, [name, "bf16/bf16", "fp16/fp16"], engine, "", profile)
     standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}
     if device.kind != "gpu":  # no paged cache to write, kernels of one program
-        standard.update(row=CONSTANTS["row"]["low"], launch=device.launch_seconds or standard["launch"])
+        standard.update(row=CONSTANTS["row"]["low"], launch=device.launch_seconds)
     if entry is None:
         return Entry(phase, name, constants=standard, provenance=dict.fromkeys(standard, "default"), device=device.name)
     return Entry(phase, name, engine, "", device.name, {**standard, **entry.constants}, entry.provenance)

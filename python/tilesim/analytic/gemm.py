@@ -188,7 +188,7 @@ def _standard(device: Device, how: Scheme) -> Entry:
         constants["unit_bytes_per_clock"] = CONSTANTS["unit_bytes_per_clock"]["high"]
         constants["half_tile"] = 0.0
         constants["epilogue_steps"] = 2 * (256.0 if menu == "array-256" else 128.0)  # fill and drain
-    if device.launch_seconds:
+    if device.launch_seconds or device.kind in ("tpu", "npu"):
         constants["launch"] = constants["vector_launch"] = device.launch_seconds
     provenance = dict.fromkeys(constants, "default: no rows of this family and scheme")
     return Entry("gemm", how.name, constants=constants, provenance=provenance, kernels=menu)

@@ -144,7 +144,7 @@ def constants_of(
     names = [f"{how}:{kind}", f"fp32:{kind}", "fp32:unary"]
     entry, _ = find_entry("vector", device, names, engine, source, profile)
     standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}
-    if device.launch_seconds:
+    if device.launch_seconds or device.kind in ("tpu", "npu"):
         standard["launch"] = device.launch_seconds
     if entry is None:
         return Entry("vector", names[0], constants=standard, provenance=dict.fromkeys(standard, "default"), device=device.name)
