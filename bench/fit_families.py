@@ -64,7 +64,9 @@ def fit_rows(table: str, file: str, rows: list[Measured], start: dict[str, float
     origin = {**entry.constants, **start}
     measured = np.array([row.seconds for row in rows])
     found = fit(predictor.model(batch), measured, origin, free, predictor.infos, tries=3, evaluations=60)
-    where = f"fitted on {len(rows)} rows of {file}: {batch.text('device')} {batch.text('engine') or batch.text('source')}"
+    where = (
+        f"fitted on {len(rows)} rows of {file}: {batch.text('device')} {batch.text('engine') or batch.text('source')}"
+    )
     return replace(
         at,
         constants=rounded({name: value for name, value in found.constants.items() if name in free or name in start}),

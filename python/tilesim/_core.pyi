@@ -4,8 +4,9 @@ The compiled core of Tilesim (private; use the package tilesim).
 from __future__ import annotations
 import collections.abc
 import numpy
+import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'Error', 'Graph', 'InternalError', 'Machine', 'Program', 'Result', 'Session', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'mutants', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simulate', 'unit_roundoff']
+__all__: list[str] = ['Builder', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'Program', 'Result', 'Session', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'mutants', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simulate', 'unit_roundoff']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -312,6 +313,22 @@ class Program:
     @property
     def notes(self) -> list[str]:
         ...
+class GemmModel:
+    """
+    Closed-form time of matrix products on one device with one scheme.
+    """
+    def __init__(self, hardware: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], scheme: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], constants: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], kernels: collections.abc.Sequence[typing.Annotated[collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex], "FixedSize(8)"]]) -> None:
+        """
+        From specification, scheme, constants and kernels (tile m, n, k, most splits, ranges of m and of n).
+        """
+    def seconds(self, batch: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], m: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], n: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], k: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.ndarray:
+        """
+        Seconds per row of four arrays of equal length, shape [count].
+        """
+    def terms(self, batch: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], m: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], n: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], k: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.ndarray:
+        """
+        Every term per row, shape [count, terms]; columns are gemm_term_names().
+        """
 class Session:
     """
     A simulation in progress with several jobs.
@@ -395,6 +412,14 @@ def function_arity(name: str) -> int:
 def function_names() -> list[str]:
     """
     Names of the elementwise functions.
+    """
+def gemm_constants() -> list:
+    """
+    Constants of the product model: name, default, low, high, unit.
+    """
+def gemm_term_names() -> list[str]:
+    """
+    Columns of GemmModel.terms.
     """
 def has_kernel(kind: str) -> bool:
     """

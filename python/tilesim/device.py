@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +106,26 @@ def _rates(data: Any, place: str) -> dict[str, Rate]:
     return rates
 
 
-_KEYS = (
-    "schema version name description labels kind family year unit units clock_hz matrix vector levels shared_level "
-    "power_watts launch_seconds sources"
-).split()
+_KEYS = [
+    "schema",
+    "version",
+    "name",
+    "description",
+    "labels",
+    "kind",
+    "family",
+    "year",
+    "unit",
+    "units",
+    "clock_hz",
+    "matrix",
+    "vector",
+    "levels",
+    "shared_level",
+    "power_watts",
+    "launch_seconds",
+    "sources",
+]
 
 
 @dataclass(frozen=True, init=False)
@@ -369,7 +385,7 @@ def _plain(text: str) -> str:
     return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _shipped(name: str) -> Device:
     return Device.load(_read(configs_dir() / "devices" / f"{name}.json"))
 

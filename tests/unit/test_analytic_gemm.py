@@ -41,7 +41,9 @@ KERNEL = (128.0, 128.0, 64.0, 1.0, 0.0, 1e18, 0.0, 1e18)
 
 
 def model(
-    constants: dict[str, float] | None = None, scheme_: dict[str, float] | None = None, kernel: tuple[float, ...] = KERNEL
+    constants: dict[str, float] | None = None,
+    scheme_: dict[str, float] | None = None,
+    kernel: tuple[float, ...] = KERNEL,
 ) -> _core.GemmModel:
     return _core.GemmModel(HARDWARE, {"weight_sets": 1.0, **(scheme_ or {})}, {**PLAIN, **(constants or {})}, [kernel])
 
@@ -153,7 +155,10 @@ def test_monotone_in_size_bandwidth_and_rate(device: str) -> None:
     levels = [dict(level) for level in target.to_dict()["levels"]]
     levels[-1]["bytes_per_second"] *= 2
     assert np.all(gemm.estimator(target.replace(levels=levels), found.scheme).seconds(*shapes.T) <= base * (1 + 1e-9))
-    faster = {key: {**rate, "flops_per_second": 2 * rate["flops_per_second"]} for key, rate in target.to_dict()["matrix"].items()}
+    faster = {
+        key: {**rate, "flops_per_second": 2 * rate["flops_per_second"]}
+        for key, rate in target.to_dict()["matrix"].items()
+    }
     assert np.all(gemm.estimator(target.replace(matrix=faster), found.scheme).seconds(*shapes.T) <= base * (1 + 1e-9))
 
 
@@ -167,7 +172,11 @@ def test_never_faster_than_the_arithmetic_and_the_bytes_of_a_cold_cache(device: 
             with pytest.raises(ts.Unsupported, match=target.name):
                 gemm.estimator(target, name)
             continue
-        m, n, k = np.array([1.0, 64, 1000, 4096]), np.array([4096.0, 4096, 1000, 8192]), np.array([4096.0, 4096, 3000, 16384])
+        m, n, k = (
+            np.array([1.0, 64, 1000, 4096]),
+            np.array([4096.0, 4096, 1000, 8192]),
+            np.array([4096.0, 4096, 3000, 16384]),
+        )
         seconds = gemm.estimator(target, name).seconds(m, n, k)
         assert np.all(seconds >= 2 * m * n * k / rate.flops_per_second)
         assert np.all(np.isfinite(seconds))

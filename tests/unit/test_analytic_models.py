@@ -16,7 +16,9 @@ from tilesim.analytic.suites import compare_suite, suite, suite_names
 
 
 def test_visible_pairs_against_a_loop() -> None:
-    for queries, keys, window, causal in itertools.product((1, 2, 5, 9), (1, 5, 9, 20), (0, 1, 3, 8, 30), (True, False)):
+    for queries, keys, window, causal in itertools.product(
+        (1, 2, 5, 9), (1, 5, 9, 20), (0, 1, 3, 8, 30), (True, False)
+    ):
         if queries > keys:
             continue
         count = 0
@@ -62,7 +64,9 @@ def test_convolution_is_a_product_or_winograd() -> None:
     found = conv.estimator_of("t4", "fp32")
     shape = [np.array([float(x)]) for x in (32, 256, 256, 28, 3, 1, 1)]
     ways = conv.conv_terms(found, conv.ConvCases(*shape))
-    assert ways["total"] == pytest.approx(min(ways[key] for key in ("direct", "winograd2", "winograd4")) + ways["layout"])
+    assert ways["total"] == pytest.approx(
+        min(ways[key] for key in ("direct", "winograd2", "winograd4")) + ways["layout"]
+    )
     strided = conv.conv_terms(found, conv.ConvCases(*shape[:5], np.array([2.0]), shape[6]))
     assert np.isinf(strided["winograd4"])
     flops = 2 * 32 * 256 * 256 * 9 * 28 * 28
@@ -205,7 +209,9 @@ class TestDefectsOfAnEarlierSimulator:
         found = gemm.estimator("h100", "bf16")
         square, thin = found.seconds(2048, 2048, 2048), found.seconds(16, 2048, 2048 * 128)
         assert thin > 5 * square  # equal FLOPs
-        a100 = gemm.estimator("a100", "bf16")  # 4 x 27 tiles of 128 x 128 fill its 108 units once; one row more does not fit
+        a100 = gemm.estimator(
+            "a100", "bf16"
+        )  # 4 x 27 tiles of 128 x 128 fill its 108 units once; one row more does not fit
         assert a100.seconds(513, 128 * 27, 8192) > 1.15 * a100.seconds(512, 128 * 27, 8192)
 
     def test_the_launch_does_not_scale(self) -> None:

@@ -1,7 +1,7 @@
 """Attention kernels: prefill and decode, causal, windowed, grouped; closed form on arrays.
 
-Prefill: a block of QUERY_TILE queries of one head walks over the keys it can see in blocks of KEY_TILE; each block costs
-two products at a share of the peak rate, or the exponentials, whichever is longer, and every query tile a fixed time.
+Prefill: a block of QUERY_TILE queries of one head walks over the keys it can see in blocks of KEY_TILE; each
+costs two products at a share of the peak rate, or the exponentials, whichever is longer, and every query tile a fixed time.
 Decode: the queries that share a key head form one tile; the keys are split over units until all are busy. Both move
 queries, keys, values and outputs at the memory's rate and pay a launch and a time per sequence. See docs/analytic.md.
 """
@@ -9,7 +9,7 @@ queries, keys, values and outputs at the memory's rate and pay a launch and a ti
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ CONSTANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class AttentionCases:
-    """Shapes of attention calls, arrays of one shape: queries and keys per sequence, heads, head size, window (0: all)."""
+    """Shapes of calls, arrays of one shape: queries, keys per sequence, heads, head size, window (0: all)."""
 
     batch: Array
     queries: Array
@@ -61,7 +61,7 @@ class AttentionCases:
     key_heads: Array
     depth: Array
     window: Array
-    causal: bool = True
+    causal: bool = field(default=True, kw_only=True)
 
 
 def visible_pairs(queries: ArrayLike, keys: ArrayLike, window: ArrayLike = 0, causal: bool = True) -> Array:

@@ -198,7 +198,7 @@ def _folds(rows: Sequence[Measured], part: Callable[[Measured], Any]) -> list[li
         parts.setdefault(part(row), []).append(index)
     ordered = [parts[key] for key in sorted(parts, key=str)]
     if len(ordered) > FOLDS:
-        ordered = [sum(ordered[i::FOLDS], []) for i in range(FOLDS)]
+        ordered = [[index for part in ordered[i::FOLDS] for index in part] for i in range(FOLDS)]
     return ordered
 
 
@@ -286,7 +286,10 @@ def calibrate(
     path = os.fspath(measurements)
     if holdout not in HOLDOUTS:
         raise user_error(
-            "unknown way to hold out", value=f"'{holdout}'", allowed=", ".join(HOLDOUTS), suggestion=nearest(holdout, HOLDOUTS)
+            "unknown way to hold out",
+            value=f"'{holdout}'",
+            allowed=", ".join(HOLDOUTS),
+            suggestion=nearest(holdout, HOLDOUTS),
         )
     try:
         kind = table or _table_of(path)

@@ -176,7 +176,9 @@ def roofline(
     typer.echo(repr(bound)[1:-1])
     rows = result.terms().rows
     for row in rows[:20]:
-        typer.echo(f"{row['operation'][-44:]:<44} {row['ms']:>10.4g} ms  {row['bound']:<8} {row['scheme']:<6} {row['model']}")
+        typer.echo(
+            f"{row['operation'][-44:]:<44} {row['ms']:>10.4g} ms  {row['bound']:<8} {row['scheme']:<6} {row['model']}"
+        )
     if len(rows) > 20:
         typer.echo(f"... and {len(rows) - 20} more operations")
     typer.echo("Modelled: " + "; ".join(result.approximations))
@@ -205,8 +207,9 @@ def crossover(
     if isinstance(answer, Crossover):
         for row in answer.rows:
             typer.echo(
-                f"m {row['m']:>6g} n {row['n']:>6g} k {row['k']:>6g}  {row['intensity']:>8.4g} FLOP/B  {row['ms']:>9.4g} ms "
-                f"against {row['baseline_ms']:>9.4g} ms  {row['verdict']:<5} {row['speedup']:.2f}x  sure {row['probability']:.0%}"
+                f"m {row['m']:>6g} n {row['n']:>6g} k {row['k']:>6g}  {row['intensity']:>8.4g} FLOP/B  "
+                f"{row['ms']:>9.4g} ms against {row['baseline_ms']:>9.4g} ms  {row['verdict']:<5} {row['speedup']:.2f}x  "
+                f"sure {row['probability']:.0%}"
             )
     typer.echo(answer.summary())
 

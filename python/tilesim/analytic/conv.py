@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..device import Device
 from ..graph import user_error
 from . import gemm
-from .families import Entry
 from .profile import Profile
 
 __all__ = ["CONSTANTS", "ConvCases", "conv_seconds", "conv_terms", "estimator_of"]

@@ -189,7 +189,9 @@ def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
     for shape in SQUARES if shapes is None else shapes:
         values = tuple(float(x) for x in shape)
         if len(values) not in (3, 4) or not all(x > 0 for x in values):
-            raise user_error("a shape has three or four positive extents", value=repr(tuple(shape)), allowed="m, n, k[, batch]")
+            raise user_error(
+                "a shape has three or four positive extents", value=repr(tuple(shape)), allowed="m, n, k[, batch]"
+            )
         rows.append(values if len(values) == 4 else (*values, 1.0))
     if not rows:
         raise user_error("no shapes to compare")
@@ -281,7 +283,9 @@ def crossover(
     return CrossoverSummary(target, base, parts)
 
 
-def best_schemes(graph: Graph, device: DeviceLike, schemes: Sequence[str] = ("bf16", "fp8", "int8_wo", "int4_wo")) -> Table:
+def best_schemes(
+    graph: Graph, device: DeviceLike, schemes: Sequence[str] = ("bf16", "fp8", "int8_wo", "int4_wo")
+) -> Table:
     """The best scheme of every product of a graph, and of the whole.
 
     Args:

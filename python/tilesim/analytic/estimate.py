@@ -102,7 +102,9 @@ class Estimate(Result):
         form = device.to_dict()
         levels = [dict(level) for level in form["levels"]]
         levels[-1]["bytes_per_second"] *= 2
-        faster = {key: {**rate, "flops_per_second": rate["flops_per_second"] * 2} for key, rate in form["matrix"].items()}
+        faster = {
+            key: {**rate, "flops_per_second": rate["flops_per_second"] * 2} for key, rate in form["matrix"].items()
+        }
         changes: dict[str, dict[str, Any]] = {
             "memory bandwidth x 2": {"levels": levels},
             "matrix rates x 2": {"matrix": faster},

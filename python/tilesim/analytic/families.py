@@ -8,7 +8,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +102,10 @@ class Family:
         """The entry of an operation and scheme, that of the engine first."""
         found = [entry for entry in self.entries if entry.operation == operation and entry.scheme == scheme]
         same = [entry for entry in found if entry.engine.lower() == engine.strip().lower()]
-        return (same or found or [None])[0]
+        return next(iter(same or found), None)
 
 
-@lru_cache(maxsize=None)
+@cache
 def family(name: str) -> Family:
     """A family by name.
 

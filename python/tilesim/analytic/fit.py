@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..graph import user_error
+
 __all__ = ["Fit", "fit", "statistics"]
 
 Array = NDArray[np.float64]
@@ -47,7 +49,7 @@ def statistics(predicted: Array, measured: Array) -> dict[str, float]:
         "mean": float(error.mean()),
         "median": float(np.median(error)),
         "max": float(error.max()),
-        "n": int(len(error)),
+        "n": len(error),
     }
 
 
@@ -81,9 +83,12 @@ def fit(
         The constants, whether the rows showed them, and the errors.
 
     Raises:
-        ImportError: without scipy (`pip install 'tilesim[notebook]'`).
+        UserError: without scipy, naming what to install.
     """
-    from scipy.optimize import least_squares
+    try:
+        from scipy.optimize import least_squares
+    except ImportError:
+        raise user_error("scipy is needed to fit", suggestion="pip install 'tilesim[calibrate]'") from None
 
     names = list(free)
     low, high = _bounds(names, infos)

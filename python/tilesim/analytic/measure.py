@@ -33,7 +33,7 @@ def _time(call: Callable[[], Any], budget: float) -> tuple[float, float]:
     call()
     once = max(1e-7, time.perf_counter() - begin)
     inner = max(1, int(1e-3 / once))
-    samples = []
+    samples: list[float] = []
     end = time.perf_counter() + budget
     while len(samples) < 3 or (time.perf_counter() < end and len(samples) < 30):
         begin = time.perf_counter()
@@ -160,7 +160,7 @@ def _replay(torch: Any, a: Any, weights: list[Any], budget: float) -> tuple[floa
     with torch.cuda.graph(graph):
         for weight in weights:
             torch.mm(a, weight)
-    samples = []
+    samples: list[float] = []
     end = time.perf_counter() + budget
     while len(samples) < 6 or (time.perf_counter() < end and len(samples) < 30):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -158,7 +158,9 @@ def _vector_constants(op: Mapping[str, Any], costs: Costs, kind: str) -> Mapping
     return vector.constants_of(costs.device, kind, "fp32", profile=costs.profile).constants
 
 
-def _stream(op: Mapping[str, Any], costs: Costs, kind: str = "copy", bytes_: float | None = None, launch: bool = True) -> Cost:
+def _stream(
+    op: Mapping[str, Any], costs: Costs, kind: str = "copy", bytes_: float | None = None, launch: bool = True
+) -> Cost:
     """Anything that streams: bytes of the graph at the memory's rate, arithmetic on ordinary lanes, one launch."""
     c = _vector_constants(op, costs, kind)
     device = costs.device
@@ -174,7 +176,11 @@ def _stream(op: Mapping[str, Any], costs: Costs, kind: str = "copy", bytes_: flo
     terms = {"memory": memory, "compute": work / lanes, "launch": started, "rows": each}
     p = c["overlap"]
     longest = max(memory, terms["compute"], each)
-    core = longest * sum((terms[key] / longest) ** p for key in ("memory", "compute", "rows")) ** (1 / p) if longest else 0.0
+    core = (
+        longest * sum((terms[key] / longest) ** p for key in ("memory", "compute", "rows")) ** (1 / p)
+        if longest
+        else 0.0
+    )
     return Cost(op["name"], op["kind"], started + core, terms, moved, work, dtype, kind if launch else "fused")
 
 

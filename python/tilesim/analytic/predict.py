@@ -131,7 +131,9 @@ class AttentionPredictor:
         phases = {"context": "prefill", "generation": "decode"}
         given = batch.text("phase")
         if given not in phases:
-            raise user_error("unknown phase", value=f"'{given}'", allowed=", ".join(phases), suggestion=nearest(given, phases))
+            raise user_error(
+                "unknown phase", value=f"'{given}'", allowed=", ".join(phases), suggestion=nearest(given, phases)
+            )
         return phases[given]
 
     def entry(self, batch: Batch) -> Entry:
@@ -175,8 +177,8 @@ class ConvPredictor:
         return tuple(row.text(name) for name in ("source", "engine", "device", "dtype"))
 
     def _estimator(self, batch: Batch) -> gemm.GemmEstimator:
-        names = (batch.text(name) for name in ("device", "dtype", "engine", "source"))
-        return conv.estimator_of(*names, batch.profile)
+        device, dtype, engine, source = (batch.text(name) for name in ("device", "dtype", "engine", "source"))
+        return conv.estimator_of(device, dtype, engine, source, batch.profile)
 
     def entry(self, batch: Batch) -> Entry:
         """The constants that `model` starts from."""
@@ -195,8 +197,8 @@ class ConvPredictor:
     def model(self, batch: Batch) -> Model:
         """Seconds per row from constants that replace those of the entry."""
         found = self._estimator(batch)
-        names = ("batch", "in_channels", "out_channels", "size", "kernel", "stride")
-        cases = conv.ConvCases(*(batch.column(name) for name in names), batch.column("padding", 0.0))
+        names = ("batch", "in_channels", "out_channels", "size", "kernel", "stride", "padding")
+        cases = conv.ConvCases(*(batch.column(name, 0.0) for name in names))
         return lambda constants: conv.conv_terms(found, cases, constants)["total"]
 
     def free(self, batch: Batch) -> list[str]:
@@ -219,8 +221,8 @@ class VectorPredictor:
     def entry(self, batch: Batch) -> Entry:
         """The constants that `model` starts from."""
         device = Device.load(batch.text("device"))
-        names = (batch.text(name) for name in ("op", "dtype", "engine", "source"))
-        return vector.constants_of(device, *names, batch.profile)
+        op, dtype, engine, source = (batch.text(name) for name in ("op", "dtype", "engine", "source"))
+        return vector.constants_of(device, op, dtype, engine, source, batch.profile)
 
     def model(self, batch: Batch) -> Model:
         """Seconds per row from constants that replace those of the entry."""

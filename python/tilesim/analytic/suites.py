@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .. import workloads
 from ..errors import Unsupported
@@ -73,13 +74,18 @@ def suite(name: str, dtype: str | None = None) -> dict[str, Graph]:
         return {f"{key}: {label}": graph for key in _SUITES for label, graph in suite(key, dtype).items()}
     if name not in _SUITES:
         raise user_error(
-            "unknown suite", value=f"'{name}'", allowed=", ".join(suite_names()), suggestion=nearest(name, suite_names())
+            "unknown suite",
+            value=f"'{name}'",
+            allowed=", ".join(suite_names()),
+            suggestion=nearest(name, suite_names()),
         )
     build, standard = _SUITES[name]
     return build(dtype or standard)
 
 
-def compare_suite(name: str, devices: Sequence[DeviceLike], dtype: str | None = None, scheme: str | None = None) -> Table:
+def compare_suite(
+    name: str, devices: Sequence[DeviceLike], dtype: str | None = None, scheme: str | None = None
+) -> Table:
     """A suite across devices.
 
     Args:
@@ -89,9 +95,9 @@ def compare_suite(name: str, devices: Sequence[DeviceLike], dtype: str | None = 
         scheme: of products with weights; none: the dtype's.
 
     Returns:
-        Rows with workload, device, milliseconds (none where the device cannot), speed-up over the first device that can,
-        what bounds it, the pressure on memory (low: the shared level could hold the tensors), and the
-        reason where the device cannot.
+        Rows with workload, device, milliseconds (none where the device cannot), speed-up over the first device that
+        can, what bounds it, the pressure on memory (low: the shared level could hold the tensors), and the reason where
+        the device cannot.
 
     Raises:
         UserError: for an unknown suite, device or dtype.
@@ -101,7 +107,14 @@ def compare_suite(name: str, devices: Sequence[DeviceLike], dtype: str | None = 
     for label, graph in suite(name, dtype).items():
         first: float | None = None
         for target in targets:
-            row = {"workload": label, "device": target.name, "ms": None, "speedup": None, "bound": "", "reason": ""}
+            row: dict[str, Any] = {
+                "workload": label,
+                "device": target.name,
+                "ms": None,
+                "speedup": None,
+                "bound": "",
+                "reason": "",
+            }
             try:
                 result = estimate(graph, target, scheme=scheme)
             except Unsupported as error:

@@ -127,9 +127,7 @@ def _fitted(table: str, profile: Profile | None) -> Callable[[Measured], bool]:
     return known
 
 
-def decisions(
-    report: dict[str, Any], baseline: str = "bfloat16", clear: float = 1.1
-) -> dict[str, dict[str, float]]:
+def decisions(report: dict[str, Any], baseline: str = "bfloat16", clear: float = 1.1) -> dict[str, dict[str, float]]:
     """How often the predicted times name the faster of a scheme and the baseline.
 
     Args:

@@ -147,7 +147,9 @@ def constants_of(
     if device.launch_seconds or device.kind in ("tpu", "npu"):
         standard["launch"] = device.launch_seconds
     if entry is None:
-        return Entry("vector", names[0], constants=standard, provenance=dict.fromkeys(standard, "default"), device=device.name)
+        return Entry(
+            "vector", names[0], constants=standard, provenance=dict.fromkeys(standard, "default"), device=device.name
+        )
     return Entry("vector", names[0], engine, source, device.name, {**standard, **entry.constants}, entry.provenance)
 
 

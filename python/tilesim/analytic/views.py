@@ -58,7 +58,9 @@ def plot_roofline(bound: Roofline, axes: Any = None) -> Any:
         ridge = rate.flops_per_second / device.memory.bytes_per_second
         style = "--" if rate.how == "emulated" else "-"
         axes.plot([ridge, span[-1]], [height, height], style, linewidth=1.2)
-        axes.annotate(f"{name}{' (emulated)' if rate.how == 'emulated' else ''}", (span[-1], height), fontsize=8, ha="right")
+        axes.annotate(
+            f"{name}{' (emulated)' if rate.how == 'emulated' else ''}", (span[-1], height), fontsize=8, ha="right"
+        )
     rows = bound.table().rows
     axes.scatter([row["intensity"] for row in rows], [row["ceiling_tflops"] for row in rows], s=16, zorder=3)
     axes.set(xscale="log", yscale="log", xlabel="intensity, FLOP per byte", ylabel="TFLOP/s")
@@ -92,7 +94,10 @@ def roofline_page(bound: Roofline, estimate: Estimate | None = None) -> str:
             figure.add_scatter(x=span, y=values, mode="lines", name=f"{name} ({rate.how})")
     seconds = {cost.name: cost.seconds for cost in estimate.costs} if estimate else {}
     rows = bound.table().rows
-    rate_of = [row["flops"] / seconds[row["operation"]] / 1e12 if seconds.get(row["operation"]) else row["ceiling_tflops"] for row in rows]
+    rate_of = [
+        row["flops"] / seconds[row["operation"]] / 1e12 if seconds.get(row["operation"]) else row["ceiling_tflops"]
+        for row in rows
+    ]
     figure.add_scatter(
         x=[row["intensity"] for row in rows],
         y=rate_of,
@@ -124,7 +129,11 @@ def plot_crossover(question: Crossover, axes: Any = None) -> Any:
     edge = question.threshold()
     if edge is not None:
         axes.axvline(edge, color="0.5", linestyle=":", linewidth=1)
-    axes.set(xscale="log", xlabel="intensity of the baseline, FLOP per byte", ylabel=f"{question.against} time / {question.scheme} time")
+    axes.set(
+        xscale="log",
+        xlabel="intensity of the baseline, FLOP per byte",
+        ylabel=f"{question.against} time / {question.scheme} time",
+    )
     axes.set_title(question.summary()[:90])
     return axes
 
@@ -145,7 +154,9 @@ def plot_crossover_map(summary: CrossoverSummary, axes: Any = None) -> Any:
     image = [[math.log2(row["speedup"]) for row in part.rows] for part in parts]
     drawn = axes.imshow(image, cmap="RdBu", vmin=-1.5, vmax=1.5, aspect="auto")
     axes.set_yticks(range(len(parts)), [part.scheme for part in parts])
-    axes.set_xticks(range(len(shapes)), ["x".join(f"{x:g}" for x in shape) for shape in shapes], rotation=60, fontsize=7)
+    axes.set_xticks(
+        range(len(shapes)), ["x".join(f"{x:g}" for x in shape) for shape in shapes], rotation=60, fontsize=7
+    )
     axes.figure.colorbar(drawn, label=f"log2 of the speed-up over {summary.against}")
     axes.set_title(f"{summary.device.name}: blue helps, red hurts")
     return axes
@@ -173,7 +184,9 @@ def plot_terms(result: Estimate, axes: Any = None, most: int = 15) -> Any:
         if any(values):
             axes.barh(places, values, left=left, label=name)
             left = [a + b for a, b in zip(left, values, strict=True)]
-    axes.scatter([row["ms"] for row in rows], places, color="black", marker="|", s=80, label="predicted (terms overlap)")
+    axes.scatter(
+        [row["ms"] for row in rows], places, color="black", marker="|", s=80, label="predicted (terms overlap)"
+    )
     axes.set_yticks(places, [row["operation"][-32:] for row in rows], fontsize=7)
     axes.set(xlabel="ms")
     axes.legend(fontsize=7)
@@ -251,7 +264,9 @@ def html_report(result: Estimate, bound: Roofline) -> str:
             return "<p>none</p>"
         head = "".join(f"<th>{escape(str(key))}</th>" for key in rows[0])
         cells = (
-            "<tr>" + "".join(f"<td>{escape(f'{v:.4g}' if isinstance(v, float) else str(v))}</td>" for v in row.values()) + "</tr>"
+            "<tr>"
+            + "".join(f"<td>{escape(f'{v:.4g}' if isinstance(v, float) else str(v))}</td>" for v in row.values())
+            + "</tr>"
             for row in rows
         )
         return f"<table><tr>{head}</tr>{''.join(cells)}</table>"
@@ -259,7 +274,8 @@ def html_report(result: Estimate, bound: Roofline) -> str:
     notes = "".join(f"<li>{escape(text)}</li>" for text in result.approximations)
     advice = "".join(f"<li>{escape(repr(item))}</li>" for item in result.explain())
     return (
-        f"<!doctype html><meta charset='utf-8'><title>{escape(result.summary())}</title><h1>{escape(result.summary())}</h1>"
+        f"<!doctype html><meta charset='utf-8'><title>{escape(result.summary())}</title>"
+        f"<h1>{escape(result.summary())}</h1>"
         f"<p>{escape(repr(bound)[1:-1])}</p><h2>Operations</h2>{table(result.terms().rows[:40])}"
         f"<h2>What would help</h2><ul>{advice}</ul><h2>Ceilings</h2>{table(bound.ceilings().rows)}"
         f"<h2>Modelled</h2><ul>{notes}</ul>"
