@@ -104,7 +104,7 @@ def test_rows_left_out_of_a_fit(tmp_path: Path) -> None:
 
 
 def test_constants_are_carried_to_another_device(tmp_path: Path) -> None:
-    """No constant of a family was fitted on a device without rows: what the H200 predicts follows from its bandwidth."""
+    """The H200 has no rows: what it predicts follows from its bandwidth."""
     rows = [row for row in read("gemm", table("gpu_gemm_latency.csv")) if row.text("device").startswith("H100")][:200]
     path = tmp_path / "carried.csv"
     lines = [f"{row.text('device').replace('H100-SXM-80GB', 'H200-SXM')},vLLM,{row.text('dtype')}" for row in rows]

@@ -208,8 +208,8 @@ def crossover(
         for row in answer.rows:
             typer.echo(
                 f"m {row['m']:>6g} n {row['n']:>6g} k {row['k']:>6g}  {row['intensity']:>8.4g} FLOP/B  "
-                f"{row['ms']:>9.4g} ms against {row['baseline_ms']:>9.4g} ms  {row['verdict']:<5} {row['speedup']:.2f}x  "
-                f"sure {row['probability']:.0%}"
+                f"{row['ms']:>9.4g} ms against {row['baseline_ms']:>9.4g} ms  "
+                f"{row['verdict']:<5} {row['speedup']:.2f}x  sure {row['probability']:.0%}"
             )
     typer.echo(answer.summary())
 
