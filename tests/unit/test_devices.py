@@ -107,6 +107,18 @@ def test_written_by_hand() -> None:
     assert device.replace(units=8).units == 8
 
 
+def test_several_sorts_of_units() -> None:
+    level = {"name": "DRAM", "bytes": 1 << 30, "bytes_per_second": 1e11}
+    lanes = {"name": "lanes", "count": 16, "matrix": {"f32": 1e12, "bf16": 1e12}, "vector": {"f32": 1e12}}
+    arrays = {"name": "array", "count": 2, "matrix": {"bf16": 8e12}}
+    device = ts.Device(levels=[level], units=[lanes, arrays])
+    assert (device.units, device.unit) == (2, "array")
+    assert device.rate("bf16").flops_per_second == 8e12
+    assert device.rate("f32").flops_per_second == 1e12
+    with pytest.raises(ts.UserError, match="cout"):
+        ts.Device(levels=[level], units=[{"cout": 2}])
+
+
 @pytest.mark.parametrize("name", ts.Machine.names())
 def test_view_of_a_machine(name: str) -> None:
     machine = ts.Machine.load(name)
