@@ -6,6 +6,7 @@
 
 #include "arrays.hpp"
 #include "cancel.hpp"
+#include "dram.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -34,22 +35,54 @@ Result simulate_program(const program::Program& program, const Machine& machine,
   });
 }
 
+/// A session whose runs answer Ctrl-C, and can go on after it.
+class InterruptibleSession {
+ public:
+  InterruptibleSession(const Machine& machine, SimulateOptions options) : session_(machine, with(options, relay_)) {}
+  Session& session() { return session_; }
+
+  template <class Call>
+  auto run(Call call) {
+    return bindings::cancellable([&](CancelToken& token) {
+      relay_->check = [&token] {
+        token.poll();
+        return false;
+      };
+      return call(session_);
+    });
+  }
+
+ private:
+  static SimulateOptions with(SimulateOptions& options, const std::unique_ptr<CancelToken>& relay) {
+    options.cancel = relay.get();
+    return options;
+  }
+
+  std::unique_ptr<CancelToken> relay_ = std::make_unique<CancelToken>();
+  Session session_;
+};
+
 }  // namespace
 
+void init_noc(py::module_& module);  // noc.cpp
+
 void init_engine(py::module_& module) {
+  init_noc(module);
+  init_dram(module);
   module.def("simulate", &simulate_program, py::arg("program"), py::arg("machine"), py::arg("memory") = py::none(),
              py::arg("timeline") = false, py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0,
              py::arg("extra_statistic") = false, "Runs a program in simulated time.");
-  py::class_<Session>(module, "Session", "A simulation in progress with several jobs.")
+  using Own = InterruptibleSession;
+  py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory) {
              SimulateOptions options;
              options.memory = memory;
-             return std::make_unique<Session>(machine, options);
+             return std::make_unique<Own>(machine, options);
            }),
            py::arg("machine"), py::arg("memory") = py::none())
       .def(
           "submit",
-          [](Session& session, const program::Program& program, std::vector<std::int64_t> cores, std::int64_t arrival,
+          [](Own& own, const program::Program& program, std::vector<std::int64_t> cores, std::int64_t arrival,
              std::int64_t priority, const py::dict& tensors) {
             Job job;
             job.program = std::make_shared<const program::CompiledProgram>(program);
@@ -57,15 +90,23 @@ void init_engine(py::module_& module) {
             job.arrival_cycles = arrival;
             job.priority = priority;
             job.tensors = arrays_of(tensors);
-            return session.submit(std::move(job));
+            return own.session().submit(std::move(job));
           },
           py::arg("program"), py::arg("cores") = std::vector<std::int64_t>{}, py::arg("arrival") = 0,
           py::arg("priority") = 0, py::arg("tensors") = py::dict(),
           "Queues a program on physical cores, from core cycle `arrival` on; returns the job's id.")
-      .def("run_until", &Session::run_until, py::arg("cycles"),
-           "Processes events up to a core cycle; False when nothing is left.")
-      .def("run", &Session::run, "Runs to the end.")
-      .def_property_readonly("now", &Session::now, "Core cycles.")
-      .def("finished", &Session::finished, py::arg("job"), "Core cycle of completion, or None.")
-      .def("result", &Session::result, "The Result so far.");
+      .def(
+          "run_until",
+          [](Own& own, std::int64_t cycles) {
+            return own.run([cycles](Session& session) { return session.run_until(cycles); });
+          },
+          py::arg("cycles"), "Processes events up to a core cycle; False when nothing is left.")
+      .def(
+          "run", [](Own& own) { own.run([](Session& session) { session.run(); }); }, "Runs to the end.")
+      .def_property_readonly(
+          "now", [](Own& own) { return own.session().now(); }, "Core cycles.")
+      .def(
+          "finished", [](Own& own, int job) { return own.session().finished(job); }, py::arg("job"),
+          "Core cycle of completion, or None.")
+      .def("result", [](Own& own) { return own.session().result(); }, "The Result so far.");
 }

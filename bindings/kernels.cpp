@@ -124,7 +124,10 @@ void init_kernels(py::module_& module) {
              "Results of one operation on arrays (None: absent operand) by its reference kernel, as a list of arrays.");
   module.def(
       "random_inputs",
-      [](const Graph& graph, std::int64_t seed) { return arrays_to_python(random_inputs(graph, seed)); },
+      [](const Graph& graph, std::int64_t seed) {
+        return arrays_to_python(
+            bindings::cancellable([&](CancelToken& token) { return random_inputs(graph, seed, &token); }));
+      },
       py::arg("graph"), py::arg("seed") = 0,
       "Deterministic inputs of a graph: floats uniform in [-1, 1], integers small and legal as indices, random bools.");
   module.def(

@@ -1,6 +1,6 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
-from . import models, workloads
+from . import memory, models, network, workloads
 from ._core import __version__
 from .analytic.calibrate import calibrate
 from .analytic.crossover import crossover
@@ -9,6 +9,7 @@ from .analytic.profile import Profile
 from .api import Program, compile, execute, reference, run, simulate, sweep, verify
 from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
+from .frontends import from_jax, from_onnx, from_stablehlo, from_torch
 from .graph import Graph, GraphBuilder
 from .machine import Machine
 from .result import Result, compare
@@ -36,7 +37,13 @@ __all__ = [
     "crossover",
     "estimate",
     "execute",
+    "from_jax",
+    "from_onnx",
+    "from_stablehlo",
+    "from_torch",
+    "memory",
     "models",
+    "network",
     "reference",
     "roofline",
     "run",

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'Program', 'Result', 'Session', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'mutants', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simulate', 'unit_roundoff']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simulate', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -194,6 +194,10 @@ class Builder:
         """
         A constant without axes.
         """
+    def set_source(self, source: str) -> None:
+        """
+        Place in the user's model of the operations that follow.
+        """
     def transpose(self, x: typing.SupportsInt | typing.SupportsIndex, permutation: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
         """
         Axis i of the result is axis permutation[i] of x.
@@ -202,9 +206,9 @@ class Builder:
         """
         (dtype, shape) of a value.
         """
-    def weight(self, name: str, data: typing.Any = None, dtype: str = 'f32', shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], seed: typing.SupportsInt | typing.SupportsIndex = 0, scale: typing.SupportsFloat | typing.SupportsIndex = 0.05, offset: typing.SupportsFloat | typing.SupportsIndex = 0.0, path: str = '', byte_offset: typing.SupportsInt | typing.SupportsIndex = 0, trainable: bool = True) -> int:
+    def weight(self, name: str, data: typing.Any = None, dtype: str = 'f32', shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], seed: typing.SupportsInt | typing.SupportsIndex = 0, scale: typing.SupportsFloat | typing.SupportsIndex = 0.05, offset: typing.SupportsFloat | typing.SupportsIndex = 0.0, path: str = '', byte_offset: typing.SupportsInt | typing.SupportsIndex = 0, trainable: bool = True, share: bool = False) -> int:
         """
-        A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it.
+        A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it. share: refer to the array's memory (row-major arrays) instead of copying it.
         """
 class Machine:
     """
@@ -329,6 +333,230 @@ class GemmModel:
         """
         Every term per row, shape [count, terms]; columns are gemm_term_names().
         """
+class NetworkTopology:
+    """
+    Routers, links, nodes and the routing table of an on-chip network.
+    """
+    @staticmethod
+    def crossbar(nodes: typing.SupportsInt | typing.SupportsIndex) -> NetworkTopology:
+        """
+        One router between 1 to 1024 nodes.
+        """
+    @staticmethod
+    def from_json(text: str, source: str = 'text') -> NetworkTopology:
+        """
+        Any graph: JSON text of schema tilesim.network. UserError with the place in `source`.
+        """
+    @staticmethod
+    def mesh(extents: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], concentration: typing.SupportsInt | typing.SupportsIndex = 1, link_latency: typing.SupportsInt | typing.SupportsIndex = 1) -> NetworkTopology:
+        """
+        Mesh of the given extents, `concentration` nodes at each router; links of `link_latency` cycles. UserError for an extent below 1 or more than 4096 nodes.
+        """
+    @staticmethod
+    def torus(extents: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], link_latency: typing.SupportsInt | typing.SupportsIndex = 2) -> NetworkTopology:
+        """
+        Torus (one extent: ring); links of `link_latency` cycles. UserError for an extent below 2.
+        """
+    @staticmethod
+    def tree(arity: typing.SupportsInt | typing.SupportsIndex, levels: typing.SupportsInt | typing.SupportsIndex, link_latency: typing.SupportsInt | typing.SupportsIndex = 1) -> NetworkTopology:
+        """
+        Tree of routers with `arity` children each; arity^levels nodes at the leaves.
+        """
+    @property
+    def extents(self) -> list[int]:
+        """
+        Digits of a node's number, lowest first.
+        """
+    @property
+    def links(self) -> list[tuple[int, int, int]]:
+        """
+        (from router, to router, latency in cycles) of each directed link.
+        """
+    @property
+    def name(self) -> str:
+        """
+        Such as 'mesh_8x8'.
+        """
+    @property
+    def node_routers(self) -> list[int]:
+        """
+        Router of each node.
+        """
+    @property
+    def nodes(self) -> int:
+        """
+        Number of nodes.
+        """
+    @property
+    def routers(self) -> int:
+        """
+        Number of routers.
+        """
+    @property
+    def routing(self) -> str:
+        """
+        How the routing table came about.
+        """
+class NetworkRouter:
+    """
+    Virtual channels, buffers and delays of every router.
+    """
+    def __init__(self, virtual_channels: typing.SupportsInt | typing.SupportsIndex = 4, buffer_flits: typing.SupportsInt | typing.SupportsIndex = 8, switch_cycles: typing.SupportsInt | typing.SupportsIndex = 1, credit_cycles: typing.SupportsInt | typing.SupportsIndex = 1, classes: collections.abc.Sequence[tuple[str, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex]] = []) -> None:
+        """
+        `classes`: (name, first VC, VCs) of each message class; empty: one class that uses all.
+        """
+class NetworkMeasurement:
+    """
+    What a network did under synthetic traffic.
+    """
+    @property
+    def accepted(self) -> float:
+        """
+        Flits delivered per node and cycle.
+        """
+    @property
+    def cycles(self) -> int:
+        """
+        Simulated cycles, all phases.
+        """
+    @property
+    def flit_hops(self) -> int:
+        """
+        Number of flits times routers, all phases.
+        """
+    @property
+    def hops(self) -> float:
+        """
+        Mean number of routers passed.
+        """
+    @property
+    def link_flits(self) -> list[int]:
+        """
+        Flits per link, all phases.
+        """
+    @property
+    def longest_latency(self) -> int:
+        """
+        Cycles of the slowest measured packet.
+        """
+    @property
+    def network_latency(self) -> float:
+        """
+        The same from the head's departure.
+        """
+    @property
+    def packet_latency(self) -> float:
+        """
+        Mean cycles from creation to the tail's arrival.
+        """
+    @property
+    def packets(self) -> int:
+        """
+        Number of measured packets.
+        """
+    @property
+    def seconds(self) -> float:
+        """
+        Wall time of the run in seconds.
+        """
+    @property
+    def stable(self) -> bool:
+        """
+        False: saturated.
+        """
+class Network:
+    """
+    A network in progress, in cycles of its own clock.
+    """
+    def advance(self, until: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        Runs the cycles before `until`.
+        """
+    def advance_to_delivery(self, limit: typing.SupportsInt | typing.SupportsIndex) -> int:
+        """
+        Runs until something is delivered or `limit`; returns `now`.
+        """
+    def inject(self, source: typing.SupportsInt | typing.SupportsIndex, destination: typing.SupportsInt | typing.SupportsIndex, flits: typing.SupportsInt | typing.SupportsIndex, cycle: typing.SupportsInt | typing.SupportsIndex, message_class: typing.SupportsInt | typing.SupportsIndex = 0, tag: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        """
+        Puts a packet into its source's queue at `cycle`, not before `now`.
+        """
+    def take_deliveries(self) -> list:
+        """
+        (tag, source, destination, created, sent, delivered, routers passed) since the last call, in cycles.
+        """
+    @property
+    def flit_hops(self) -> int:
+        """
+        Number of flits times routers so far.
+        """
+    @property
+    def idle(self) -> bool:
+        """
+        No packet anywhere.
+        """
+    @property
+    def link_flits(self) -> list[int]:
+        """
+        Flits per link so far.
+        """
+    @property
+    def now(self) -> int:
+        """
+        The next cycle to run.
+        """
+class DramPart:
+    """
+    A DRAM part's description, checked on load.
+    """
+    @staticmethod
+    def from_json(text: str, source: str = 'text') -> DramPart:
+        """
+        Parses the JSON form; raises UserError with line and path.
+        """
+    @staticmethod
+    def read_file(path: str) -> DramPart:
+        """
+        Reads a part's file.
+        """
+    def hash(self) -> str:
+        """
+        Hash of the resolved part.
+        """
+    def to_json(self) -> str:
+        """
+        The resolved JSON form.
+        """
+    def with_controller(self, settings: str) -> DramPart:
+        """
+        A copy with controller settings replaced: JSON text of an object.
+        """
+    @property
+    def banks(self) -> int:
+        ...
+    @property
+    def burst_bytes(self) -> int:
+        ...
+    @property
+    def bytes_per_second(self) -> float:
+        ...
+    @property
+    def capacity_bytes(self) -> int:
+        ...
+    @property
+    def clock_ps(self) -> int:
+        ...
+    @property
+    def description(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def sources(self) -> dict[str, str]:
+        ...
+    @property
+    def standard(self) -> str:
+        ...
 class Session:
     """
     A simulation in progress with several jobs.
@@ -369,6 +597,18 @@ def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even',
     """
     Converts an array of any shape, rounding once ('nearest_even' or 'toward_zero'). Beyond the target's range: as the format has it (infinity, NaN, integers wrap), or clamped with `saturate`.
     """
+def dram_parse_trace(text: str, source: str) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
+    """
+    Addresses, write flags and cycles (empty: none given) of a trace file.
+    """
+def dram_run(part: DramPart, addresses: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], writes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], cycles: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], inject_every: typing.SupportsInt | typing.SupportsIndex, channels: typing.SupportsInt | typing.SupportsIndex, interleave_bytes: typing.SupportsInt | typing.SupportsIndex, channel_hash: bool, mapping: str, hashes: str, wrap: bool) -> dict:
+    """
+    Runs a trace on channels of a part.
+    """
+def dram_trace(name: str, requests: typing.SupportsInt | typing.SupportsIndex, burst: typing.SupportsInt | typing.SupportsIndex, span: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint8]]:
+    """
+    Addresses and write flags by name.
+    """
 def dtype_bits(dtype: str) -> int:
     """
     Bits of one element as stored in a memory.
@@ -396,6 +636,10 @@ def evaluate_op(kind: str, operands: collections.abc.Iterable, attributes: dict 
 def execute(program: Program, inputs: dict, order: str = 'text', seed: typing.SupportsInt | typing.SupportsIndex = 0, find_races: bool = False) -> dict:
     """
     Runs a program on arrays by tensor name; returns outputs and final state.
+    """
+def flit_network(topology: NetworkTopology, router: NetworkRouter, seed: typing.SupportsInt | typing.SupportsIndex = 1) -> Network:
+    """
+    A network decided flit by flit. UserError if packets could wait for each other in a circle.
     """
 def fold_batch_norm(graph: Graph) -> int:
     """
@@ -449,9 +693,21 @@ def machine_settings() -> list:
     """
     Path, unit and description of every setting.
     """
+def measure_network(topology: NetworkTopology, router: NetworkRouter, traffic: str, load: typing.SupportsFloat | typing.SupportsIndex, packet_flits: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, period_cycles: typing.SupportsInt | typing.SupportsIndex = 10000, warmup_periods: typing.SupportsInt | typing.SupportsIndex = 3, most_periods: typing.SupportsInt | typing.SupportsIndex = 15) -> NetworkMeasurement:
+    """
+    Open-loop measurement with Bernoulli injection of `load` flits per node and cycle.
+    """
 def mutants(program: Program) -> list:
     """
     Programs with one wait, commit or release deleted, and what was deleted.
+    """
+def network_destinations(topology: NetworkTopology, traffic: str, seed: typing.SupportsInt | typing.SupportsIndex = 1) -> list[int]:
+    """
+    One destination drawn for every source.
+    """
+def network_traffic_names() -> list[str]:
+    """
+    Names of synthetic traffic.
     """
 def normalize_expr(text: str) -> str:
     """
@@ -516,5 +772,10 @@ def simulate(program: Program, machine: Machine, memory: str | None = None, time
 def unit_roundoff(dtype: str) -> float:
     """
     Half the spacing just above 1 of a float dtype; 0 for integers and bool.
+    """
+def verify(prepared: Graph, program: Program, machine: Machine, inputs: dict) -> list:
+    """
+    Runs a program and compares every tensor that a kernel stores with the reference on the reference's
+    operands. Rows: operation, tensor, elements, error, bound, ratio, scale, worst position, ok.
     """
 __version__: str = '0.1.0'

@@ -26,6 +26,8 @@ class Graph:
             core: the compiled graph; none makes an empty one.
         """
         self.core = _core.Graph() if core is None else core
+        #: elements of inputs that callers may leave out (state of an imported model), by name
+        self.defaults: dict[str, NDArray[Any]] = {}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
@@ -83,7 +85,9 @@ class Graph:
         Returns:
             A graph whose changes leave this one alone.
         """
-        return Graph(self.core.copy())
+        other = Graph(self.core.copy())
+        other.defaults.update(self.defaults)
+        return other
 
     def check(self) -> None:
         """Checks structure, attributes, shapes and dtypes.

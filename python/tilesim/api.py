@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _core
+from ._errors import read_text
+from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result, Table
@@ -42,6 +45,7 @@ class Program:
         """
         self.core, self.graph, self.machine = core, graph, machine
         self._prepared: _core.Graph | None = None
+        self._weights: dict[str, Any] | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], machine: MachineLike | None = None) -> Program:
@@ -57,8 +61,7 @@ class Program:
         Raises:
             UserError: with line and path.
         """
-        with open(path, encoding="utf-8") as file:
-            core = _core.Program.from_json(file.read(), os.fspath(path))
+        core = _core.Program.from_json(read_text(path), os.fspath(path))
         core.check()
         return cls(core, None, None if machine is None else Machine.load(machine))
 
@@ -90,9 +93,35 @@ class Program:
         """
         if self.graph is None or self.machine is None:
             raise user_error("a program without its graph has no weights")
+        return self.prepared.weight(name)
+
+    @property
+    def prepared(self) -> _core.Graph:
+        """The graph that lowering worked on: expanded, folded.
+
+        Raises:
+            UserError: for a program without its graph.
+        """
+        if self.graph is None or self.machine is None:
+            raise user_error("a program without its graph has none to prepare")
         if self._prepared is None:
             self._prepared = _core.prepared(self.graph.core, self.machine.core)
-        return self._prepared.weight(name)
+        return self._prepared
+
+    def weights(self) -> dict[str, Any]:
+        """Elements of all weights of the program, read once.
+
+        Returns:
+            Numpy arrays by the names of the program's tensors.
+        """
+        if self._weights is None:
+            rows = [row for row in self.core.tensors() if row["role"] == "weight"]
+            self._weights = {row["name"]: self.weight(row["weight"]) for row in rows}
+        return self._weights
+
+    def forget_weights(self) -> None:
+        """Reads the weights anew at the next execution: the graph's have changed."""
+        self._prepared, self._weights = None, None
 
     def tensors(self) -> Table:
         """The tensors of the program.
@@ -137,50 +166,86 @@ def compile(
     if mapping != "heuristic" and not isinstance(mapping, Mapping):
         raise user_error("unknown mapping", value=repr(mapping), allowed="heuristic, or a dict of nests")
     target = Machine.load(machine)
-    mappings = dict(mapping) if isinstance(mapping, Mapping) else {}
+    mappings = _nests(mapping) if isinstance(mapping, Mapping) else {}
     return Program(_core.compile(graph.core, target.core, fuse, mappings), graph, target)
 
 
+def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, list[int]]]:
+    """A mapping with its form checked; whether the nests are legal is decided by the lowering."""
+    keys = ("tiles", "order", "depths")
+    nests = {}
+    for operation, nest in mapping.items():
+        if not isinstance(nest, Mapping) or set(nest) != set(keys):
+            got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
+            raise user_error("a nest has three lists", place=str(operation), value=got, allowed=", ".join(keys))
+        lists = {key: list(nest[key]) if isinstance(nest[key], Sequence) else nest[key] for key in keys}
+        for key, numbers in lists.items():
+            if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
+                raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
+        nests[str(operation)] = lists
+    return nests
+
+
+def _array(value: Any) -> Any:
+    """A torch tensor as an array in the same memory; anything else as it is."""
+    if not hasattr(value, "detach"):
+        return value
+    from .frontends.torch_weights import elements_of
+
+    return elements_of(value)
+
+
 def _inputs(graph: Graph, inputs: Any, seed: int) -> list[Any]:
+    """Arrays in the graph's order. State that an imported model carries may be left out."""
     names = [row["name"] for row in graph.core.inputs]
+    state = graph.defaults
     if inputs is None:
-        return list(_core.random_inputs(graph.core, seed))
+        given = dict(zip(names, _core.random_inputs(graph.core, seed), strict=True))
+        return [state.get(name, array) for name, array in given.items()]
     if isinstance(inputs, Mapping):
-        missing = [name for name in names if name not in inputs]
+        missing = [name for name in names if name not in inputs and name not in state]
         unknown = [name for name in inputs if name not in names]
         if missing or unknown:
             raise user_error("wrong inputs", value=", ".join(map(str, inputs)), allowed=", ".join(names))
-        return [inputs[name] for name in names]
-    if not isinstance(inputs, Sequence) or len(inputs) != len(names):
-        raise user_error("wrong number of inputs", value=str(type(inputs)), allowed=", ".join(names))
-    return list(inputs)
+        return [_array(inputs[name]) if name in inputs else state[name] for name in names]
+    free = [name for name in names if name not in state]
+    if not isinstance(inputs, Sequence) or len(inputs) not in (len(names), len(free)):
+        count = f"{len(inputs)} of them" if isinstance(inputs, Sequence) else str(type(inputs))
+        raise user_error("wrong number of inputs", value=count, allowed=", ".join(free))
+    given = dict(zip(names if len(inputs) == len(names) else free, inputs, strict=True))
+    return [_array(given[name]) if name in given else state[name] for name in names]
 
 
-def execute(program: Program, inputs: Any = None, seed: int = 0, find_races: bool = False) -> dict[str, Any]:
+def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
+    """Inputs and weights by the program's tensor names."""
+    if program.graph is None:
+        return dict(inputs or {})
+    names = [row["name"] for row in program.graph.core.inputs]
+    arrays: dict[str, Any] = dict(zip(names, _inputs(program.graph, inputs, seed), strict=True))
+    arrays.update(program.weights())
+    return arrays
+
+
+def execute(
+    program: Program, inputs: Any = None, seed: int = 0, find_races: bool = False, order: str = "text"
+) -> dict[str, Any]:
     """Runs the tiled program on real tensors, in the machine's numerics.
 
     Args:
         program: what to run.
         inputs: dict by name or sequence of arrays; none: random ones.
-        seed: of random inputs.
+        seed: of random inputs, and of the order "random".
         find_races: also report uses that no wait, commit or release orders.
+        order: "text"; "early_loads" (loads as early, consumers as late as the program allows); "random" (some legal
+            order). Without races all give the same bits.
 
     Returns:
         Outputs (numpy arrays) by name.
 
     Raises:
-        UserError: for wrong inputs, or a race.
+        UserError: for wrong inputs, an unknown order, or a race.
     """
-    arrays: dict[str, Any] = {}
-    if program.graph is None:
-        arrays = dict(inputs or {})
-    else:
-        names = [row["name"] for row in program.graph.core.inputs]
-        arrays = dict(zip(names, _inputs(program.graph, inputs, seed), strict=True))
-        for tensor in program.core.tensors():
-            if tensor["role"] == "weight":
-                arrays[tensor["name"]] = program.weight(tensor["weight"])
-    return dict(_core.execute(program.core, arrays, "text", seed, find_races))
+    return dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races))
 
 
 def reference(graph: Graph, inputs: Any = None, seed: int = 0, machine: MachineLike | None = None) -> dict[str, Any]:
@@ -203,26 +268,32 @@ def reference(graph: Graph, inputs: Any = None, seed: int = 0, machine: MachineL
 
 
 class Verification:
-    """Tiled outputs against the reference."""
+    """Tiled tensors against the reference, operation by operation."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
-        """Holds one row per output.
+        """Holds one row per tensor that a kernel stores.
 
         Args:
-            rows: output, error, bound, ok.
+            rows: operation, tensor, elements, error, bound, ratio, scale, worst, ok.
         """
         self.rows = rows
 
     @property
     def ok(self) -> bool:
-        """Whether every output lies within its bound."""
+        """Whether every element lies within its bound."""
         return all(row["ok"] for row in self.rows)
 
+    @property
+    def worst(self) -> dict[str, Any] | None:
+        """The row with the largest ratio of error to bound; none without rows."""
+        return max(self.rows, key=lambda row: row["ratio"], default=None)
+
     def table(self) -> Table:
-        """Per output: largest difference relative to the output's scale, bound and verdict.
+        """Per tensor: largest difference, bound where it is nearest, their ratio, verdict.
 
         Returns:
-            The rows.
+            The rows: `error`, `bound` and `scale` (largest magnitude) in the tensor's own unit, `worst` its row-major
+            position.
         """
         return Table(self.rows)
 
@@ -232,10 +303,12 @@ class Verification:
 
 
 def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
-    """Compares the tiled program with the reference kernels, output by output.
+    """Compares the tiled program with the reference kernels, operation by operation, each on the reference's operands.
 
-    The bound is on the largest difference relative to the largest magnitude of the output: 2e-2 where operands are
-    rounded to bf16 (a different order of sums moves values across rounding borders), 2e-4 for f32; integers are equal.
+    A float element may deviate by gamma_n * sum |a||b| + u * |reference| for products (gamma_n = n*u / (1 - n*u) with
+    the accumulator's roundoff u), gamma_n * sum |x| for sums, a few roundings for other functions; inside a fused
+    kernel deviations are carried through its operations. Where operands are rounded (bf16 in the array), computed ones
+    may go to another neighbour. Integers, booleans and moved elements are equal.
 
     Args:
         program: a compiled program.
@@ -250,19 +323,8 @@ def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
     """
     if program.graph is None or program.machine is None:
         raise user_error("a program without its graph cannot be verified")
-    tiled = execute(program, inputs, seed)
-    wanted = reference(program.graph, inputs, seed, program.machine)
-    rows = []
-    for name, expected in wanted.items():
-        integer = expected.dtype.kind in "iub"
-        a, b = np.asarray(tiled[name], dtype=np.float64), np.asarray(expected, dtype=np.float64)
-        scale = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0)) or 1.0
-        same = np.isnan(a) & np.isnan(b) | (a == b)
-        error = float(np.max(np.where(same, 0.0, np.abs(a - b)), initial=0.0)) / scale
-        narrow = expected.dtype.itemsize < 4 or program.machine.core.multiply is not None
-        bound = 0.0 if integer else 2e-2 if narrow else 2e-4
-        rows.append({"output": name, "error": error, "bound": bound, "ok": bool(error <= bound)})
-    return Verification(rows)
+    arrays = _arrays(program, inputs, seed)
+    return Verification(_core.verify(program.prepared, program.core, program.machine.core, arrays))
 
 
 def simulate(
@@ -309,16 +371,26 @@ def simulate(
         other = compile(source.graph, changed) if source.graph is not None else source
         return simulate(other, changed, memory, network)
 
-    return Result(json.loads(core.to_json()), again)
+    data = json.loads(core.to_json())
+    data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
+    return Result(data, again)
+
+
+def _as_graph(model: Any, args: Any) -> Graph:
+    if isinstance(model, Graph):
+        return model
+    if is_module(model):
+        return from_torch(model, args)
+    raise user_error("this is no model", value=type(model).__name__, allowed="a Graph, a torch.nn.Module")
 
 
 def run(
-    model: Graph, args: Any = (), machine: MachineLike = "tpu-v3", verify: bool = False, timeline: bool = False
+    model: Any, args: Any = (), machine: MachineLike = "tpu-v3", verify: bool = False, timeline: bool = False
 ) -> Result:
     """The first minute: compile and simulate with defaults.
 
     Args:
-        model: a graph.
+        model: a graph, or a torch.nn.Module (then `args` are its arguments).
         args: inputs for verification; none: random ones.
         machine: preset name, file, dict or Machine.
         verify: also execute and compare with the reference kernels.
@@ -330,7 +402,7 @@ def run(
     Raises:
         UserError: as `compile`; also when verification fails.
     """
-    program = compile(model, machine)
+    program = compile(_as_graph(model, args), machine)
     if verify:
         outcome = globals()["verify"](program, args or None)
         if not outcome.ok:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from typing import Any
 
 from . import _core
+from ._errors import read_text
+from ._paths import configs_dir
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
@@ -58,6 +61,42 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
+
+
+# What advice tries: settings that are doubled, with their largest value, and costs that are taken away.
+DOUBLED: dict[str, float] = {
+    "memory.bandwidth": math.inf,
+    "core.array.count": 16,  # a program names at most 32 queues
+    "core.vector.issue": 64,
+    "core.dma.bytes_per_cycle": 1 << 20,
+    "core.scratchpad.bytes": math.inf,
+}
+REMOVED: dict[str, Any] = {
+    "core.kernel_launch_cycles": 0,
+    "core.dma.issue_cycles": 0,
+    "core.dma.latency_cycles": 0,
+    "memory.latency": "0 ns",
+}
+
+
+def _changes(configuration: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each setting of the two tables with its new value, where that differs from the present one."""
+
+    def now(path: str) -> Any:
+        value: Any = configuration
+        for key in path.split("."):
+            value = value[key]
+        return value
+
+    changes: list[dict[str, Any]] = []
+    for path, most in DOUBLED.items():
+        value = now(path)
+        if isinstance(value, str):
+            number, unit = value.split(" ")
+            changes.append({path: f"{float(number) * 2:g} {unit}"})
+        elif value > 0 and value * 2 <= most:
+            changes.append({path: value * 2})
+    return changes + [{path: value} for path, value in REMOVED.items() if now(path) != value]
 
 
 class Advice:
@@ -173,18 +212,19 @@ class Result:
         """
         if self._again is None:
             raise ValueError("a result read from a file cannot be simulated again; simulate the program first")
-        configuration = self.data["configuration"]
-        array, vector, memory = configuration["core"]["array"], configuration["core"]["vector"], configuration["memory"]
-        number, unit = str(memory["bandwidth"]).split(" ")
-        changes: list[dict[str, Any]] = [
-            {"memory.bandwidth": f"{float(number) * 2:g} {unit}"},
-            {"core.array.count": array["count"] * 2},
-            {"core.vector.issue": vector["issue"] * 2},
-            {"core.kernel_launch_cycles": 0},
-            {"memory.latency": "0 ns"},
-        ]
+        changes = _changes(self.data["configuration"])
         advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
         return sorted(advice, key=lambda item: item.cycles)
+
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """The JSON schema (draft 2020-12) of the JSON form.
+
+        Returns:
+            The schema as a dict; the file is `configs/schemas/result.json`.
+        """
+        text = (configs_dir() / "schemas" / "result.json").read_text(encoding="utf-8")
+        return dict(json.loads(text))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the JSON form.
@@ -208,8 +248,7 @@ class Result:
         Raises:
             UserError: for a file that is no result, with line and path.
         """
-        with open(path, encoding="utf-8") as file:
-            return cls(json.loads(_core.Result.from_json(file.read()).to_json()))
+        return cls(json.loads(_core.Result.from_json(read_text(path)).to_json()))
 
     def timing_hash(self) -> str:
         """Hash over everything that timing decides.

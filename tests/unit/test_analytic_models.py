@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -97,6 +98,7 @@ def test_an_estimate_is_a_result(device: str) -> None:
     assert sum(row["share"] for row in result.table().rows) == pytest.approx(1)
     assert sum(result.shares().values()) == pytest.approx(1)
     assert result.approximations
+    jsonschema.validate(result.data, ts.Result.schema())
     again = ts.Result.load(save(result))
     assert again.cycles == result.cycles
     assert all(advice.gain >= 1 for advice in result.explain())

@@ -42,6 +42,20 @@ program::Transfer region_transfer(const Placement& placement, const std::vector<
   return transfer;
 }
 
+bool ends_with_tensor(const Context& context, ValueId value) {
+  const Placement& placement = context.placements[static_cast<std::size_t>(value)];
+  const Shape& shape = context.value(value).type.shape;
+  std::vector<bool> seen(shape.size(), false);
+  for (std::size_t axis = 0; axis < placement.axes.size(); ++axis) {
+    const AxisAccess& access = placement.axes[axis];
+    if (access.terms.size() != 1 || access.terms[0].coefficient != 1 || access.constant != 0) return false;
+    const auto dim = static_cast<std::size_t>(access.terms[0].dim);
+    if (shape[dim] != placement.tensor_shape[axis]) return false;
+    seen[dim] = true;
+  }
+  return std::find(seen.begin(), seen.end(), false) == seen.end();
+}
+
 void assign_addresses(program::Scope& scope, const Machine& machine, std::int64_t base) {
   std::int64_t next[2] = {base, 0};
   for (program::Slot& slot : scope.slots) {

@@ -13,7 +13,10 @@ FusionRules FusionRules::of(const Machine& machine, const CompileOptions& option
   FusionRules rules;
   rules.fuse = options.fuse != "none";
   if (machine.lowering.is_null()) return rules;
-  const Json* section = machine.lowering.find("fusion");
+  ObjectReader profile(machine.lowering);
+  const Json* section = profile.optional("fusion");
+  for (const char* other : {"product", "convolution", "reason"}) profile.optional(other);
+  profile.finish();
   if (!section) return rules;
   ObjectReader reader(*section);
   rules.resident = reader.boolean_or("resident_rows", rules.resident);
@@ -69,8 +72,10 @@ class Grouping {
   std::vector<Kernel> run() {
     for (int i = 0; i < count(); ++i)
       if (is_product(op(i).kind)) make_product(i);
-    for (int i = 0; i < count(); ++i)
+    for (int i = 0; i < count(); ++i) {
+      if (context_.options.cancel) context_.options.cancel->poll();
       if (owner_[index(i)] < 0 && is_vector_kind(op(i).kind)) place_vector(i);
+    }
     for (int i = 0; i < count(); ++i)
       if (owner_[index(i)] < 0 && needs_movement(i))
         add_kernel(op(i).kind == Kind::call ? Family::call : Family::movement, i);
@@ -156,13 +161,15 @@ class Grouping {
 
   bool reaches(int from, int to) const {
     std::set<int> seen;
+    const auto& ends = kernels_[index(to)].ops;
+    const int last = *std::max_element(ends.begin(), ends.end());  // operations stand in order: no way leads back
     std::function<bool(int)> walk = [&](int kernel) {
       if (kernel == to) return true;
       if (!seen.insert(kernel).second) return false;
       for (int member : kernels_[index(kernel)].ops)
         for (ValueId result : op(member).results)
           for (int reader : uses_.consumers[index(result)]) {
-            if (walk_reader(reader, kernel, walk)) return true;
+            if (reader <= last && walk_reader(reader, kernel, walk)) return true;
           }
       return false;
     };

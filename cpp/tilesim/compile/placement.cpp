@@ -1,6 +1,7 @@
 #include "tilesim/compile/placement.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -38,9 +39,45 @@ std::optional<std::vector<AxisAccess>> split_access(const Shape& from, const Sha
   return axes;
 }
 
+namespace {
+
+/// Whether a window runs over the value's edges: there it reads a fill value, so no neighbour may lie behind them.
+bool read_beyond_edges(const GraphFunction& function, const Uses& uses, ValueId value) {
+  for (int reader : uses.consumers[index(value)]) {
+    const Op& op = function.ops[index(reader)];
+    if (op.operands.empty() || op.operands[0] != value) continue;
+    const bool window = op.kind == Kind::convolution || op.kind == Kind::window_reduce;
+    const auto pads = window ? op.attributes.integers("pads", {}) : std::vector<std::int64_t>{};
+    if (std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad > 0; })) return true;
+    const bool may_view = op.kind == Kind::reshape || op.kind == Kind::transpose || op.kind == Kind::slice ||
+                          op.kind == Kind::broadcast || op.kind == Kind::copy;
+    if (may_view && read_beyond_edges(function, uses, op.results[0])) return true;
+  }
+  return false;
+}
+
+/// An output may be a view of what a kernel computes, but of neither an input nor another output: those have bytes of
+/// their own, and are copied.
+struct Owners {
+  std::set<ValueId> claimed;
+  bool own_bytes(const GraphFunction& function, const Uses& uses, const Views& views, ValueId value) {
+    while (true) {
+      const int producer = uses.producer[index(value)];
+      if (producer < 0 || uses.is_output[index(value)]) return false;
+      const Op& op = function.ops[index(producer)];
+      if (op.kind == Kind::constant || op.kind == Kind::call) return false;
+      if (!views.view[index(producer)]) return claimed.insert(value).second;
+      value = op.operands[0];
+    }
+  }
+};
+
+}  // namespace
+
 Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) {
   Views views{std::vector<bool>(function.ops.size(), false), std::vector<bool>(function.ops.size(), false),
               std::vector<bool>(function.values.size(), true)};
+  Owners owners;
   const auto formal = [&](ValueId value) { return !is_main && uses.producer[index(value)] < 0; };
   for (std::size_t i = 0; i < function.ops.size(); ++i) {
     const Op& op = function.ops[i];
@@ -53,15 +90,17 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
                           function.ops[index(producer)].kind != Kind::call;
     const Shape& from = function.value(x).type.shape;
     const Shape& to = function.value(y).type.shape;
+    const bool renames =
+        views.identity[index(x)] && !formal(x) && (!output || (is_main && owners.own_bytes(function, uses, views, x)));
     switch (op.kind) {
       case Kind::reshape:
-        if (views.identity[index(x)] && !formal(x) && (!output || is_main))
+        if (renames)
           views.view[i] = true;
-        else if (!output && split_access(from, to))
+        else if (!output && !read_beyond_edges(function, uses, y) && split_access(from, to))
           views.view[i] = true, views.identity[index(y)] = false;
         break;
       case Kind::bitcast:
-        views.view[i] = views.identity[index(x)] && !formal(x) && (!output || is_main) && from == to;
+        views.view[i] = renames && from == to;
         break;
       case Kind::transpose:
         if (computed && uses.consumers[index(x)].size() == 1 && !uses.is_output[index(x)]) {
@@ -76,6 +115,7 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
       case Kind::broadcast:
       case Kind::copy:
         if (output || (op.kind == Kind::copy && op.attributes.flag("layout"))) break;
+        if (op.kind != Kind::copy && read_beyond_edges(function, uses, y)) break;
         views.view[i] = true;
         views.identity[index(y)] = op.kind == Kind::copy && views.identity[index(x)];
         break;
@@ -211,8 +251,18 @@ class Placer {
   DType stored_dtype(ValueId value) const {
     const DType dtype = context_.value(value).type.dtype;
     const auto narrow = context_.machine.core.array.numerics.multiply;
+    if (has_raw_moves(value)) return dtype;
     if (!rules_.narrow_for_products || dtype != DType::f32 || !narrow || uses_.is_output[index(value)]) return dtype;
     return only_products_read(value) ? *narrow : dtype;
+  }
+
+  /// Whether the producer's transfers go straight from its operand's bytes, which leaves no place to convert.
+  bool has_raw_moves(ValueId value) const {
+    const int producer = uses_.producer[index(value)];
+    if (producer < 0) return false;
+    const Kind kind = function_.ops[index(producer)].kind;
+    return kind == Kind::gather || kind == Kind::embedding || kind == Kind::dynamic_slice ||
+           kind == Kind::dynamic_update || kind == Kind::bitcast;
   }
 
   bool only_products_read(ValueId value) const {

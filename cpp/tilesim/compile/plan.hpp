@@ -61,6 +61,9 @@ program::Transfer region_transfer(const Placement& placement, const std::vector<
                                   const std::vector<Expr>& extents, const std::vector<std::int64_t>& slot_strides,
                                   const std::string& slot);
 
+/// Whether what lies outside of the value lies outside of its tensor too, so that reading there gives a fill value.
+bool ends_with_tensor(const Context& context, ValueId value);
+
 /// Assigns addresses to the slots of a kernel scope one after the other from `base`, 64-byte aligned; throws UserError
 /// naming the operation and the bytes when they exceed the machine's scratchpad or accumulator memory.
 void assign_addresses(program::Scope& scope, const Machine& machine, std::int64_t base = 0);
@@ -69,6 +72,9 @@ void assign_addresses(program::Scope& scope, const Machine& machine, std::int64_
 program::Scope lower_product(Context& context, const Kernel& kernel);
 program::Scope lower_vector(Context& context, const Kernel& kernel);
 program::Scope lower_movement(Context& context, const Kernel& kernel);
+
+/// Throws Unsupported naming the operation whose operands the vector unit does not compute on.
+void check_vector_dtypes(const Context& context, const std::vector<int>& ops);
 
 /// Whether lower_vector can keep all reduced dims of these operations resident in the scratchpad (one pass over
 /// memory).

@@ -96,16 +96,51 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
   return problem;
 }
 
-mapping::Nest product_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem) {
+namespace {
+
+mapping::Nest array_nest(const Context& context, const mapping::Problem& problem, bool convolution) {
+  if (auto nest = profile_nest(context.machine, problem, convolution)) return *nest;
+  return mapping::heuristic(problem, context.machine);
+}
+
+[[noreturn]] void refuse_dtype(const Context& context, const Op& op, DType dtype) {
+  std::vector<std::string> allowed;
+  for (const auto& [known, rate] : context.machine.core.array.rates)
+    if (rate > 0) allowed.emplace_back(name(known));
+  throw Unsupported({"the arrays of " + context.machine.name + " do not multiply this type", op.name,
+                     std::string(name(dtype)), join(allowed), "convert the operands first"});
+}
+
+}  // namespace
+
+mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem) {
   const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
+  if (context.machine.core.array.count == 0)
+    throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
   if (const auto given = context.options.mappings.find(op.name); given != context.options.mappings.end()) {
     const mapping::Legality verdict = mapping::legal(problem, given->second, context.machine);
     if (!verdict.legal)
       throw UserError({"the mapping given for this operation is not legal: " + verdict.reason, op.name, {}, {}, {}});
     return given->second;
   }
-  if (auto nest = profile_nest(context.machine, problem, op.kind == Kind::convolution)) return *nest;
-  return mapping::heuristic(problem, context.machine);
+  const auto& rates = context.machine.core.array.rates;
+  const auto rate = rates.find(problem.dtypes[0]);
+  const bool on_array = rate != rates.end() && rate->second > 0;
+  const bool grouped = op.kind == Kind::convolution && !problem.batch_dims.empty();
+  if (!on_array && !grouped) refuse_dtype(context, op, problem.dtypes[0]);
+  if (!grouped) return array_nest(context, problem, op.kind == Kind::convolution);
+  mapping::Problem other = problem;
+  other.on_vector = true;
+  const mapping::Nest nest = mapping::heuristic(other, context.machine);
+  if (on_array) {
+    const mapping::Nest alternative = array_nest(context, problem, true);
+    if (mapping::estimated_cycles(problem, alternative, context.machine) <=
+        mapping::estimated_cycles(other, nest, context.machine))
+      return alternative;
+  }
+  check_vector_dtypes(context, {kernel.anchor});
+  problem.on_vector = true;
+  return nest;
 }
 
 ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
@@ -118,6 +153,7 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
       arrays_(context.machine.core.array.count) {
   for (int index : kernel.ops)
     if (index != kernel.anchor) fused_ops_.insert(index);
+  if (problem_.on_vector) arrays_ = 1;
   for (const AxisAccess& axis : domain_.results[0].axes)
     result_dim_.push_back(axis.terms.empty() ? -1 : axis.terms.back().dim);
 }
@@ -277,7 +313,8 @@ void ProductLowering::make_accumulator() {
   direct_ = kernel_.outputs.size() == 1 && kernel_.outputs[0] == anchor_.results[0] && anchor_.operands.size() < 3 &&
             stored == problem_.dtypes[2];
   add_slot("c", problem_.dtypes[2], element_count(extents), nest_.depths[2],
-           context_.machine.core.scratchpad.accumulator_bytes > 0, {direct_ ? "store0" : "vector"});
+           context_.machine.core.scratchpad.accumulator_bytes > 0 && !problem_.on_vector,
+           {direct_ ? "store0" : "vector"});
 }
 
 void ProductLowering::make_epilogue() {

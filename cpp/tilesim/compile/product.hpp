@@ -11,8 +11,9 @@ namespace tilesim::lower {
 /// The mapping problem of a kernel's anchor.
 mapping::Problem product_problem(const Context& context, const Kernel& kernel);
 
-/// The nest to use: from the table, from the machine's lowering profile, or by heuristic.
-mapping::Nest product_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem);
+/// The nest to use: from the table, from the machine's lowering profile, or by heuristic. A convolution in groups goes
+/// to the vector unit (problem.on_vector) where the estimate says that this is faster.
+mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem);
 
 /// The profile's nest for this problem, or none when the profile has no rule for it (profile.cpp).
 std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution);
@@ -74,6 +75,8 @@ class ProductLowering {
   void emit_release(int index, program::Block& block);
   void emit_mma(program::Block& block);
   void emit_one_mma(std::int64_t array, program::Block& block);
+  void emit_on_vector(program::Block& block);
+  Expr earlier_sums() const;
   void emit_finish(program::Block& block);
   void emit_epilogue(program::Block& block);
   void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
@@ -87,6 +90,7 @@ class ProductLowering {
   std::vector<Expr> result_start() const;
   std::vector<Expr> result_extent() const;
   std::string load_queue(int index) const;
+  /// Queues that multiply: one per array, or the vector unit's.
   std::vector<std::string> mma_queues() const;
 
   Context& context_;

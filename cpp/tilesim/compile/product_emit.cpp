@@ -11,6 +11,7 @@ using program::Block;
 using program::View;
 
 std::vector<std::string> ProductLowering::mma_queues() const {
+  if (problem_.on_vector) return {"vector"};
   std::vector<std::string> queues;
   for (std::int64_t u = 0; u < arrays_; ++u) queues.push_back("mma" + std::to_string(u));
   return queues;
@@ -159,15 +160,22 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
                        join_dims({&problem_.batch_dims, &rows, &problem_.n_dims}), array);
   mma.c.offset = mma.c.offset + window_offset();
   mma.numerics = context_.machine.core.array.numerics;
-  Expr before = 0;  // positive once an earlier reduction step has written the sum
-  for (int dim : nest_.order)
-    if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
-      before = before + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
+  const Expr before = earlier_sums();
   mma.accumulate = before.is_constant() ? Expr(0) : less(Expr(0), before);
   block.push_back(on("mma" + std::to_string(array), std::move(mma)));
 }
 
+/// Positive once an earlier reduction step has written the sum.
+Expr ProductLowering::earlier_sums() const {
+  Expr before = 0;
+  for (int dim : nest_.order)
+    if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
+      before = before + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
+  return before;
+}
+
 void ProductLowering::emit_mma(Block& block) {
+  if (problem_.on_vector) return emit_on_vector(block);
   for (std::int64_t array = 0; array < arrays_; ++array) {
     if (arrays_ == 1 || array == 0) {
       emit_one_mma(array, block);

@@ -8,10 +8,7 @@ namespace tilesim::lower {
 
 namespace {
 
-std::int64_t number(const Json& rules, const char* key, std::int64_t fallback) {
-  const Json* found = rules.find(key);
-  return found ? found->as_int() : fallback;
-}
+constexpr std::int64_t most = std::int64_t{1} << 40;
 
 /// Bytes of a region in the chip's padded layout: minor axis to `tile[1]`, second minor to `tile[0]`.
 std::int64_t padded_bytes(const Machine& machine, const mapping::Problem& problem, const mapping::Nest& nest,
@@ -49,9 +46,12 @@ std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> grou
 /// Products: the left operand is a stationary panel (loaded whole, not overlapped), the right one streams in windows of
 /// columns.
 mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
-  const std::int64_t panel = number(rules, "panel_bytes", 8 << 20);
-  const std::int64_t columns = number(rules, "window_columns", 256);
-  const std::int64_t split_rows_above = number(rules, "split_rows_above", 512);
+  ObjectReader reader(rules);
+  const std::int64_t panel = reader.integer_or("panel_bytes", 8 << 20, 1, most);
+  const std::int64_t columns = reader.integer_or("window_columns", 256, 1, most);
+  const std::int64_t split_rows_above = reader.integer_or("split_rows_above", 512, 0, most);
+  reader.optional("reason");
+  reader.finish();
   mapping::Nest nest{problem.domain.extents,
                      concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
                      {1, 2, 2}};
@@ -81,8 +81,11 @@ mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem
 
 /// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise
 /// load, compute and store take turns, and the plane is cut into rows where even one does not fit.
-mapping::Nest plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
-  const std::int64_t images = number(rules, "images", 8);
+std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
+  ObjectReader reader(rules);
+  const std::int64_t images = reader.integer_or("images", 8, 1, most);
+  reader.optional("reason");
+  reader.finish();
   mapping::Nest nest{problem.domain.extents,
                      concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
                      {2, 1, 2}};
@@ -108,6 +111,8 @@ mapping::Nest plane_nest(const Machine& machine, const mapping::Problem& problem
     while (rows > 1 && bytes(0) + bytes(2) + std::min(bytes(1), capacity / 4) > capacity) rows -= ceil_div(rows, 16);
     const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(row_dim)];
     rows = ceil_div(extent, ceil_div(extent, rows));  // equal pieces
+    if (rows == 1 && extent > 1 && bytes(0) + bytes(2) + std::min(bytes(1), capacity / 4) > capacity)
+      return std::nullopt;  // not even one row of all channels fits
   }
   const bool whole =
       !groups && (row_dim < 0 || tile(nest, row_dim) == problem.domain.extents[static_cast<std::size_t>(row_dim)]);
@@ -126,7 +131,10 @@ std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping:
   if (machine.lowering.is_null()) return std::nullopt;
   const Json* rules = machine.lowering.find(convolution ? "convolution" : "product");
   if (!rules) return std::nullopt;
-  mapping::Nest nest = convolution ? plane_nest(machine, problem, *rules) : panel_nest(machine, problem, *rules);
+  const std::optional<mapping::Nest> planned =
+      convolution ? plane_nest(machine, problem, *rules) : panel_nest(machine, problem, *rules);
+  if (!planned) return std::nullopt;
+  mapping::Nest nest = *planned;
   if (mapping::legal(problem, nest, machine).legal) return nest;
   nest.depths = {1, 1, 1};
   if (mapping::legal(problem, nest, machine).legal) return nest;

@@ -21,20 +21,44 @@ std::int64_t needed(const TileChoice& choice) {
   return bytes;
 }
 
-/// Halves the outermost axis that may still be cut; false if there is none.
+/// Halves the outermost axis that may still be cut, if possible one that is longer than its granule; false if there is
+/// none.
 bool cut(TileChoice& choice, bool keep_inner) {
   const std::size_t rank = choice.space.size();
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::size_t axis = choice.order.empty() ? i : choice.order[i];
-    if (choice.whole[axis] || choice.tiles[axis] <= 1) continue;
-    if (keep_inner && i + 1 == rank) return false;
-    choice.tiles[axis] = (choice.tiles[axis] + 1) / 2;
-    return true;
+  for (const bool fine : {false, true}) {
+    for (std::size_t i = 0; i < rank; ++i) {
+      const std::size_t axis = choice.order.empty() ? i : choice.order[i];
+      const std::int64_t granule = fine || choice.granules.empty() ? 1 : choice.granules[axis];
+      if (choice.whole[axis] || choice.tiles[axis] <= granule) continue;
+      if (keep_inner && (i + 1 == rank || fine)) return false;
+      choice.tiles[axis] = std::max(granule, (choice.tiles[axis] + 1) / 2);
+      return true;
+    }
+    if (choice.granules.empty()) return false;
   }
   return false;
 }
 
 }  // namespace
+
+void add_granules(TileChoice& choice, const Context& context, const Placement& placement) {
+  const std::size_t rank = placement.axes.size();
+  if (rank == 0) return;
+  const program::Tensor* tensor = context.program.find_tensor(placement.tensor);
+  const bool ordered = tensor && tensor->minor_to_major.size() == rank;
+  const bool padded = tensor && tensor->tile.size() == 2 && rank >= 2;
+  choice.granules.resize(choice.space.size(), 1);
+  const std::int64_t burst =
+      std::max<std::int64_t>(1, 8 * context.machine.memory.burst_bytes / std::max(1, bits(placement.dtype)));
+  for (std::size_t i = 0; i < (padded ? 2U : 1U); ++i) {
+    const std::size_t axis = ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : rank - 1 - i;
+    const std::int64_t granule = padded ? tensor->tile[1 - i] : burst;
+    for (const AxisAccess::Term& term : placement.axes[axis].terms) {
+      std::int64_t& own = choice.granules[static_cast<std::size_t>(term.dim)];
+      if (std::abs(term.coefficient) == 1) own = std::max(own, granule);
+    }
+  }
+}
 
 bool choose_tiles(TileChoice& choice, const Machine& machine) {
   choice.tiles.clear();
@@ -56,6 +80,42 @@ bool choose_tiles(TileChoice& choice, const Machine& machine) {
     choice.tiles[axis] = ceil_div(extent, ceil_div(extent, choice.tiles[axis]));
   }
   return true;
+}
+
+std::int64_t TiledSpace::trips(std::size_t axis) const {
+  return tiles[axis] >= space[axis] ? 1 : ceil_div(space[axis], tiles[axis]);
+}
+
+TiledSpace tiled_space(const Shape& space, const Shape& tiles, const std::string& stem) {
+  TiledSpace result{space, tiles, stem, {}, {}};
+  for (std::size_t axis = 0; axis < space.size(); ++axis) {
+    const bool whole = tiles[axis] >= space[axis];
+    result.start.push_back(whole ? Expr(0) : Expr::symbol(stem + std::to_string(axis)) * Expr(tiles[axis]));
+    result.extent.push_back(whole || space[axis] % tiles[axis] == 0
+                                ? Expr(std::min(space[axis], tiles[axis]))
+                                : min(Expr(tiles[axis]), Expr(space[axis]) - result.start.back()));
+  }
+  return result;
+}
+
+program::Block wrap_loops(const TiledSpace& t, program::Block body, std::size_t skip) {
+  for (std::size_t axis = t.space.size(); axis-- > 0;) {
+    if (axis == skip || t.trips(axis) == 1) continue;
+    program::Block inner = std::move(body);
+    body.clear();
+    body.push_back(loop(t.stem + std::to_string(axis), Expr(t.trips(axis)), std::move(inner)));
+  }
+  return body;
+}
+
+program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer) {
+  program::Slot slot;
+  slot.name = name;
+  slot.dtype = dtype;
+  slot.elements = std::max<std::int64_t>(1, elements);
+  slot.depth = 2;
+  slot.consumers = {consumer};
+  return slot;
 }
 
 program::Scope named_scope(const Context& context, const Kernel& kernel) {

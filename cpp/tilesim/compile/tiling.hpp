@@ -1,6 +1,8 @@
 // Tile sizes of vector and movement kernels, and parts that their lowerings share.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tilesim/compile/plan.hpp"
@@ -17,8 +19,12 @@ struct TileChoice {
   std::vector<bool> whole;  ///< axes that must not be cut
   Shape tiles;              ///< the answer
   std::vector<std::size_t>
-      order;  ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
+      order;       ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
+  Shape granules;  ///< per axis: below this, memory moves more than the tile; cut further only if all are. Empty: 1
 };
+
+/// Takes into `granules` what memory moves at least of a tensor: bursts along its minor axis, or layout tiles.
+void add_granules(TileChoice& choice, const Context& context, const Placement& placement);
 
 /// Cuts outer axes first, until all rings fit the scratchpad and the work falls into several tiles that can overlap.
 /// False when even single elements of the axes that may be cut do not fit.
@@ -26,6 +32,19 @@ bool choose_tiles(TileChoice& choice, const Machine& machine);
 
 /// An empty scope with the kernel's name, operations, launch cost and barrier.
 program::Scope named_scope(const Context& context, const Kernel& kernel);
+
+/// A tiled iteration space: start and extent of the current tile of each axis, loops named `stem` and the axis.
+struct TiledSpace {
+  Shape space, tiles;
+  std::string stem;
+  std::vector<Expr> start, extent;
+  std::int64_t trips(std::size_t axis) const;
+};
+TiledSpace tiled_space(const Shape& space, const Shape& tiles, const std::string& stem);
+/// The loops of the axes that are cut, axis 0 outermost; `skip`: an axis that has its loop already.
+program::Block wrap_loops(const TiledSpace& t, program::Block body, std::size_t skip = SIZE_MAX);
+/// A ring of two buffers.
+program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer);
 
 program::Scope lower_cumulative(Context& context, const Kernel& kernel);
 program::Scope lower_window(Context& context, const Kernel& kernel);

@@ -9,6 +9,26 @@ namespace tilesim::engine {
 
 using program::Opcode;
 
+namespace {
+constexpr std::int64_t longest_operation = std::int64_t{1} << 50;
+
+void check_index(const program::Cursor& cursor, const std::string& what, std::int64_t index, std::int64_t size) {
+  if (index < 0 || index >= size)
+    throw UserError({"the index of a " + what + " is out of range",
+                     cursor.where(),
+                     std::to_string(index),
+                     "0 to " + std::to_string(size - 1),
+                     {}});
+}
+
+std::int64_t counter_index(const Stream& stream, const program::Instruction& instruction) {
+  const std::int64_t index = stream.cursor.value(instruction.index);
+  const auto& [name, size] = stream.program->counters[static_cast<std::size_t>(instruction.counter)];
+  check_index(stream.cursor, "counter", index, size);
+  return index;
+}
+}  // namespace
+
 void Simulator::dispatch(int id) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   if (stream.finished || now_ < stream.stalled_until) return;
@@ -32,44 +52,30 @@ void Simulator::dispatch(int id) {
 bool Simulator::begin_scope(int id, const program::Instruction& instruction) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   const program::Scope& scope = *stream.program->scopes[static_cast<std::size_t>(instruction.scope)].scope;
-  // Slots of a scope may lie on bytes of earlier ones: without a barrier of its own the scope still waits until those
-  // are free.
-  const bool drains = scope.barrier || !scope.slots.empty();
-  if (drains && (stream.entries_in_queues > 0 || now_ < stream.done_until)) {
+  if (scope.barrier && (stream.entries_in_queues > 0 || now_ < stream.done_until)) {
     if (stream.entries_in_queues == 0) push(EventKind::stream, stream.done_until, id, 0);
     return false;
   }
   if (scope.kernel.empty()) return true;
-  JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
   const bool outermost = stream.kernels.empty();
   stream.kernels.push_back(instruction.scope);
-  if (outermost) {
-    KernelCounters& kernel = job.kernels[static_cast<std::size_t>(instruction.scope)];
-    if (stream.virtual_core == 0) {
-      if (job.open_kernel >= 0)
-        job.kernels[static_cast<std::size_t>(job.open_kernel)].exclusive += now_ - job.last_mark;
-      else
-        kernel.exclusive += now_ - job.last_mark;
-      job.last_mark = now_;
-      if (job.open_kernel >= 0) {
-        KernelCounters& before = job.kernels[static_cast<std::size_t>(job.open_kernel)];
-        if (before.opened >= 0) before.cycles += std::max(now_, before.finish) - before.opened;
-        before.opened = -1;
-      }
-      job.open_kernel = instruction.scope;
-      ++kernel.count;
-      if (kernel.start < 0) kernel.start = now_;
-      kernel.opened = now_;
-      kernel.launch += scope.launch_cycles;
-    }
-    kernel.finish = std::max(kernel.finish, now_ + scope.launch_cycles);
-  }
+  if (outermost) begin_kernel(id, instruction.scope, scope.launch_cycles);
   if (scope.launch_cycles > 0) {
     stream.stalled_until = now_ + scope.launch_cycles;
     stream.done_until = std::max(stream.done_until, stream.stalled_until);
     push(EventKind::stream, stream.stalled_until, id, 0);
   }
   return true;
+}
+
+void Simulator::end_scope(int id, const program::Instruction& instruction) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  end_slots(stream, instruction.scope);
+  if (stream.kernels.empty() || stream.kernels.back() != instruction.scope) return;
+  stream.kernels.pop_back();
+  if (!stream.kernels.empty()) return;
+  stream.running.back().ended = true;
+  settle(stream);
 }
 
 KernelCounters* Simulator::kernel_of(const Stream& stream, const Entry& entry) {
@@ -83,20 +89,16 @@ bool Simulator::dispatch_one(int id, const program::Instruction& instruction) {
     case Opcode::scope_begin:
       return begin_scope(id, instruction);
     case Opcode::scope_end:
-      if (!stream.kernels.empty() && stream.kernels.back() == instruction.scope) stream.kernels.pop_back();
+      end_scope(id, instruction);
       return true;
     case Opcode::receive: {
       SlotState& slot = stream.slots[static_cast<std::size_t>(instruction.slot)];
       ++slot.received;
       const std::int64_t version = stream.cursor.version(instruction.slot, 0);
       slot.dispatched[static_cast<std::size_t>(version) % slot.dispatched.size()] = 0;
-      for (std::size_t other = 0; other < streams_.size(); ++other)
-        if (slot.remote_waiting >> (other & 63) & 1)
-          for (std::size_t q = 0; q < streams_[other]->queues.size(); ++q)
-            if (!streams_[other]->queues[q].entries.empty() &&
-                streams_[other]->queues[q].entries.front().opcode == Opcode::send)
-              wake(static_cast<int>(other), static_cast<int>(q), now_);
-      slot.remote_waiting = 0;
+      slot.epochs.resize(slot.dispatched.size());
+      slot.epochs[static_cast<std::size_t>(version) % slot.epochs.size()] = stream.ended_scopes;
+      wake_senders(slot.remote_waiting);
       return true;
     }
     default:
@@ -127,10 +129,15 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
   entry.instruction = &instruction;
   entry.slot = instruction.slot;
   entry.counter = instruction.counter;
-  entry.scope = stream.kernels.empty() ? -1 : stream.kernels.front();
+  if (!stream.kernels.empty()) {
+    entry.scope = stream.kernels.front();
+    entry.kernel = stream.first_running + static_cast<std::int64_t>(stream.running.size()) - 1;
+    ++stream.running.back().pending;
+  }
   switch (instruction.opcode) {
     case Opcode::acquire: {
       entry.version = cursor.version(instruction.slot, 0);
+      entry.epoch = stream.ended_scopes;
       SlotState& slot = stream.slots[static_cast<std::size_t>(instruction.slot)];
       slot.dispatched[static_cast<std::size_t>(entry.version) % slot.dispatched.size()] = 0;
       break;
@@ -148,14 +155,15 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
     case Opcode::wait:
       entry.pieces = cursor.value(instruction.count);
       if (instruction.counter >= 0)
-        entry.index = cursor.value(instruction.index);
+        entry.index = counter_index(stream, instruction);
       else
         entry.version = cursor.version(instruction.slot, instruction.back);
       break;
     case Opcode::signal:
       entry.pieces = cursor.value(instruction.count);
-      entry.index = cursor.value(instruction.index);
+      entry.index = counter_index(stream, instruction);
       entry.core = cursor.value(instruction.core);
+      check_index(cursor, "core", entry.core, stream.program->program().cores);
       break;
     case Opcode::load:
     case Opcode::store: {
@@ -165,7 +173,7 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
       entry.address = moved.address;
       entry.bytes = moved.bytes;
       entry.elements = moved.elements;
-      if (instruction.counter >= 0) entry.index = cursor.value(instruction.index);
+      if (instruction.counter >= 0) entry.index = counter_index(stream, instruction);
       break;
     }
     case Opcode::mma:
@@ -178,7 +186,11 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
       entry.bytes =
           packed_bytes(stream.program->slots[static_cast<std::size_t>(instruction.views[0].slot)].dtype, elements);
       entry.pieces = instruction.pieces;
-      for (const CompiledExpr& core : instruction.cores) entry.core |= std::int64_t{1} << cursor.value(core);
+      for (const CompiledExpr& core : instruction.cores) {
+        const std::int64_t target = cursor.value(core);
+        check_index(cursor, "core", target, std::min<std::int64_t>(64, stream.program->program().cores));
+        entry.core |= std::int64_t{1} << target;
+      }
       break;
     }
     default:
@@ -269,6 +281,12 @@ void Simulator::resolve_vector(Stream& stream, const program::Instruction& instr
     default:
       d.kind = ComputeKind::opaque;
       d.duration = cursor.value(instruction.count);
+      if (d.duration < 0 || d.duration > longest_operation)
+        throw UserError({"an opaque operation declares an impossible duration",
+                         cursor.where(),
+                         std::to_string(d.duration) + " cycles",
+                         "0 to " + std::to_string(longest_operation),
+                         {}});
       break;
   }
 }

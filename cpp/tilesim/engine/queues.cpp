@@ -4,10 +4,21 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/engine/simulator.hpp"
+#include "tilesim/program/execute.hpp"
 
 namespace tilesim::engine {
 
 using program::Opcode;
+
+/// What executing the program with find_races reports in detail.
+void Simulator::race(int id, int slot, std::int64_t version, const char* who) const {
+  const program::CompiledProgram& program = *streams_[static_cast<std::size_t>(id)]->program;
+  throw program::RaceError({std::string("a race: ") + who + " comes when the buffer holds another version",
+                            program.program().name,
+                            program.slots[static_cast<std::size_t>(slot)].name + "[" + std::to_string(version) + "]",
+                            {},
+                            "execute the program with find_races to see the statement"});
+}
 
 void Simulator::block(int id, int queue, UnitState reason) {
   Queue& q = streams_[static_cast<std::size_t>(id)]->queues[static_cast<std::size_t>(queue)];
@@ -62,6 +73,10 @@ void Simulator::popped(int id, int queue) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   Queue& q = stream.queues[static_cast<std::size_t>(queue)];
   const bool was_full = q.entries.full();
+  if (const std::int64_t kernel = q.entries.front().kernel; kernel >= 0) {
+    KernelRun& run = stream.running[static_cast<std::size_t>(kernel - stream.first_running)];
+    if (--run.pending == 0 && run.ended) settle(stream);
+  }
   q.entries.pop();
   --stream.entries_in_queues;
   stream.done_until = std::max(stream.done_until, q.done_until);
@@ -125,9 +140,7 @@ bool Simulator::try_wait(int id, int queue, const Entry& entry) {
   }
   SlotState& slot = stream.slots[static_cast<std::size_t>(entry.slot)];
   const BufferState& buffer = slot.buffers[static_cast<std::size_t>(entry.version) % slot.buffers.size()];
-  if (buffer.version > entry.version)
-    throw InternalError("a wait names a version that was overwritten: slot " +
-                        stream.program->slots[static_cast<std::size_t>(entry.slot)].name);
+  if (buffer.version > entry.version) race(id, entry.slot, entry.version, "a wait");
   if (buffer.version == entry.version && buffer.pieces >= entry.pieces) return true;
   slot.waiting |= 1U << queue;
   const Queue& q = stream.queues[static_cast<std::size_t>(queue)];
@@ -142,9 +155,10 @@ bool Simulator::try_acquire(int id, int queue, const Entry& entry) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   SlotState& slot = stream.slots[static_cast<std::size_t>(entry.slot)];
   BufferState& buffer = slot.buffers[static_cast<std::size_t>(entry.version) % slot.buffers.size()];
-  if (buffer.version == entry.version) return true;  // another queue of the same acquire came first
-  if (!buffer.free) {
-    slot.waiting |= 1U << queue;
+  if (buffer.version >= entry.version) return true;  // another queue of the same acquire came first
+  const bool overlaps = buffer.free && on_ended_bytes(stream, entry.slot, entry.version, entry.epoch);
+  if (!buffer.free || overlaps) {
+    (overlaps ? stream.ended_waiting : slot.waiting) |= 1U << queue;
     block(id, queue, UnitState::wait_store);
     return false;
   }
@@ -172,10 +186,9 @@ bool Simulator::try_compute(int id, int queue, const Entry& entry) {
   units_[static_cast<std::size_t>(q.unit)].work += entry.work;
   q.done_until = std::max(q.done_until, now_ + latency.done);
   q.consumed_until = std::max(q.consumed_until, now_ + latency.consumed);
-  if (KernelCounters* kernel = kernel_of(stream, entry)) {
+  if (KernelCounters* kernel = kernel_of(stream, entry))
     (entry.opcode == Opcode::mma ? kernel->multiply_adds : kernel->vector_operations) += entry.work;
-    kernel->finish = std::max(kernel->finish, q.done_until);
-  }
+  used(stream, entry, now_, q.done_until);
   return true;
 }
 
@@ -189,6 +202,7 @@ bool Simulator::try_transfer(int id, int queue, Entry& entry) {
   if (entry.bytes == 0) {  // nothing inside the tensor: only the fill, which costs the issue
     q.issue_ready = now_ + machine_.core.dma.issue_cycles;
     q.done_until = q.consumed_until = std::max(q.done_until, q.issue_ready);
+    used(stream, entry, now_, q.done_until);
     if (entry.opcode == Opcode::store && entry.counter >= 0)
       push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);
     stream.done_until = std::max(stream.done_until, q.done_until);
@@ -255,10 +269,9 @@ void Simulator::end_transfer(int id, int queue, std::int64_t done) {
   q.done_until = std::max(q.done_until, done);
   q.consumed_until = q.done_until;
   q.transferring = false;
-  if (KernelCounters* kernel = kernel_of(stream, entry)) {
+  if (KernelCounters* kernel = kernel_of(stream, entry))
     (entry.opcode == Opcode::load ? kernel->load_bytes : kernel->store_bytes) += entry.bytes;
-    kernel->finish = std::max(kernel->finish, q.done_until);
-  }
+  used(stream, entry, q.started, q.done_until);
   if (entry.opcode == Opcode::store && entry.counter >= 0)
     push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);
   popped(id, queue);
@@ -276,8 +289,12 @@ bool Simulator::try_send(int id, int queue, const Entry& entry) {
     SlotState& slot = destination.slots[static_cast<std::size_t>(entry.slot)];
     const std::int64_t version = slot.sent;
     const BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
-    if (slot.received <= version || !buffer.free) {
-      slot.remote_waiting |= 1ULL << (id & 63);
+    const bool known = slot.received > version;
+    const bool overlaps = known && buffer.free &&
+                          on_ended_bytes(destination, entry.slot, version,
+                                         slot.epochs[static_cast<std::size_t>(version) % slot.epochs.size()]);
+    if (!known || !buffer.free || overlaps) {
+      (overlaps ? destination.remote_waiting : slot.remote_waiting) |= 1ULL << (id & 63);
       block(id, queue, UnitState::wait_port);
       return false;
     }
@@ -302,13 +319,14 @@ bool Simulator::try_send(int id, int queue, const Entry& entry) {
   units_[static_cast<std::size_t>(q.unit)].bytes += entry.bytes;
   q.done_until = std::max(q.done_until, arrival);
   q.consumed_until = std::max(q.consumed_until, now_ + through);
+  used(stream, entry, now_, arrival);
   return true;
 }
 
 void Simulator::commit(int id, int slot_id, std::int64_t version, std::int64_t sequence, std::int64_t pieces) {
   SlotState& slot = streams_[static_cast<std::size_t>(id)]->slots[static_cast<std::size_t>(slot_id)];
   BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
-  require(buffer.version == version, "a commit reaches a version that its buffer does not hold");
+  if (buffer.version != version) race(id, slot_id, version, "a commit");
   require(sequence - buffer.next_sequence < 64, "too many commits of a version are out of order");
   buffer.pending[static_cast<std::size_t>(sequence & 63)] = static_cast<std::int32_t>(pieces);
   buffer.done_mask |= 1ULL << (sequence & 63);
@@ -323,7 +341,7 @@ void Simulator::commit(int id, int slot_id, std::int64_t version, std::int64_t s
 void Simulator::arrive(int id, int slot_id, std::int64_t version, std::int64_t pieces) {
   SlotState& slot = streams_[static_cast<std::size_t>(id)]->slots[static_cast<std::size_t>(slot_id)];
   BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
-  require(buffer.version == version, "a send arrives at a version that its buffer does not hold");
+  if (buffer.version != version) race(id, slot_id, version, "a send");
   buffer.pieces += pieces;
   wake_mask(id, slot.waiting);
 }
@@ -332,18 +350,28 @@ void Simulator::release(int id, int slot_id, std::int64_t version, int queue) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   SlotState& slot = stream.slots[static_cast<std::size_t>(slot_id)];
   BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
-  require(buffer.version == version, "a release reaches a version that its buffer does not hold");
+  if (buffer.version != version) race(id, slot_id, version, "a release");
   buffer.released |= 1U << queue;
   if (buffer.released != stream.program->slots[static_cast<std::size_t>(slot_id)].consumers) return;
   buffer.free = true;
   wake_mask(id, slot.waiting);
-  for (std::size_t other = 0; other < streams_.size() && slot.remote_waiting != 0; ++other)
-    if (slot.remote_waiting >> (other & 63) & 1)
-      for (std::size_t q = 0; q < streams_[other]->queues.size(); ++q)
-        if (!streams_[other]->queues[q].entries.empty() &&
-            streams_[other]->queues[q].entries.front().opcode == Opcode::send)
-          wake(static_cast<int>(other), static_cast<int>(q), now_);
-  slot.remote_waiting = 0;
+  wake_senders(slot.remote_waiting);
+  if (stream.ended.empty()) return;
+  std::erase_if(stream.ended, [&](const EndedBuffer& ended) { return is_free(stream, ended); });
+  wake_mask(id, stream.ended_waiting);
+  wake_senders(stream.remote_waiting);
+}
+
+void Simulator::wake_senders(std::uint64_t& mask) {
+  for (std::size_t other = 0; other < streams_.size() && mask != 0; ++other) {
+    if (!(mask >> (other & 63) & 1)) continue;
+    for (std::size_t q = 0; q < streams_[other]->queues.size(); ++q) {
+      const Queue& queue = streams_[other]->queues[q];
+      if (!queue.entries.empty() && queue.entries.front().opcode == Opcode::send)
+        wake(static_cast<int>(other), static_cast<int>(q), now_);
+    }
+  }
+  mask = 0;
 }
 
 }  // namespace tilesim::engine

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/program/execute.hpp"
 
 namespace tilesim::engine {
 
@@ -27,6 +28,7 @@ class ArrayReader final : public CompiledExpr::TensorReader {
         arrays_[i] = found->second.to(DType::i64);
   }
   std::int64_t read(int tensor, const std::int64_t* index, int rank) const override {
+    used_ = true;
     const auto id = static_cast<std::size_t>(tensor);
     require(id < arrays_.size(), "an expression reads a formal tensor");
     if (arrays_[id].empty())
@@ -43,9 +45,12 @@ class ArrayReader final : public CompiledExpr::TensorReader {
     return arrays_[id].as<std::int64_t>()[offset];
   }
 
+  bool used() const { return used_; }
+
  private:
   const program::CompiledProgram& program_;
   std::vector<Array> arrays_;
+  mutable bool used_ = false;
 };
 
 }  // namespace
@@ -141,13 +146,17 @@ void Simulator::start_jobs() {
 void Simulator::start(JobState& job, int id) {
   const program::CompiledProgram& program = *job.job.program;
   job.started = true;
-  job.start = job.last_mark = now_;
+  job.start = job.accounted = now_;
   job.map = std::make_unique<MemoryMap>(program, next_base_);
   next_base_ = job.map->end;
   job.reader = std::make_unique<ArrayReader>(program, job.job.tensors);
   for (const auto& [name, size] : program.counters)
     job.counters.emplace_back(static_cast<std::size_t>(size * program.program().cores), 0);
   job.kernels.resize(program.scopes.size());
+  job.slots_of.resize(program.scopes.size());
+  for (std::size_t i = 0; i < program.slots.size(); ++i)
+    if (program.slots[i].scope >= 0)
+      job.slots_of[static_cast<std::size_t>(program.slots[i].scope)].push_back(static_cast<std::int32_t>(i));
   job.costs.resize(program.instructions().size());
   for (std::size_t i = 0; i < job.costs.size(); ++i) {
     const program::Instruction& instruction = program.instructions()[i];
@@ -173,6 +182,7 @@ void Simulator::start(JobState& job, int id) {
       auto stream = std::make_unique<Stream>(program, virtual_core, context, job.reader.get());
       stream->physical_core = job.job.cores[static_cast<std::size_t>(virtual_core)];
       stream->job = id;
+      stream->cursor.poll_with(options_.cancel);
       for (const std::string& queue : program.queues) {
         stream->queues.emplace_back(static_cast<std::size_t>(machine_.core.dma.queue_entries));
         stream->queues.back().unit = unit_of(*stream, queue);
@@ -225,6 +235,13 @@ int Simulator::unit_of(const Stream& stream, const std::string& queue) {
 
 void Simulator::push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t a, std::int64_t b,
                      std::int64_t c) {
+  constexpr std::int64_t last_cycle = std::int64_t{1} << 61;
+  if (time > last_cycle)
+    throw UserError({"the simulated time is beyond what a cycle counter holds",
+                     jobs_.empty() ? "" : jobs_[0]->job.program->program().name,
+                     std::to_string(time) + " cycles",
+                     "at most " + std::to_string(last_cycle),
+                     {}});
   events_.push({time, order_of(kind, stream, port), stream, port, kind, a, b, c});
 }
 
@@ -284,10 +301,18 @@ void Simulator::process(const Event& event) {
 
 bool Simulator::run_until(std::int64_t cycles) {
   while (!events_.empty() && events_.top().time <= cycles) {
+    // Before an event is taken out: a session that was interrupted can go on.
+    if ((event_count_ & 0xFFF) == 0xFFF && options_.cancel) options_.cancel->poll();
+    ++event_count_;
     const Event event = events_.pop();
     now_ = event.time;
-    if ((++event_count_ & 0xFFF) == 0 && options_.cancel) options_.cancel->poll();
-    process(event);
+    try {
+      process(event);
+    } catch (const Cancelled&) {  // only the cursor polls inside of an event: nothing has happened yet
+      events_.push(event);
+      --event_count_;
+      throw;
+    }
   }
   if (events_.empty()) {
     for (const auto& job : jobs_)
@@ -316,12 +341,9 @@ void Simulator::finish_stream(int id) {
   finish_ = std::max(finish_, now_);
   if (--job.streams_left > 0) return;
   job.finished = true;
-  if (job.open_kernel >= 0) {
-    job.kernels[static_cast<std::size_t>(job.open_kernel)].exclusive += job.finish - job.last_mark;
-    job.last_mark = job.finish;
-  }
-  for (KernelCounters& kernel : job.kernels)
-    if (kernel.opened >= 0) kernel.cycles += kernel.finish - kernel.opened, kernel.opened = -1;
+  if (job.last_kernel >= 0)
+    job.kernels[static_cast<std::size_t>(job.last_kernel)].exclusive += job.finish - job.accounted;
+  job.accounted = job.finish;
   for (std::int64_t core : job.job.cores) core_user_[static_cast<std::size_t>(core)] = -1;
   start_jobs();
 }
@@ -343,6 +365,10 @@ void Simulator::deadlock() const {
       text += ";";
     }
   }
+  // Where the program depends on tensors, the checker could not prove that it ends: then it is the program's mistake.
+  for (const auto& job : jobs_)
+    if (const auto* reader = dynamic_cast<const ArrayReader*>(job->reader.get()); reader && reader->used())
+      throw program::RaceError({text, job->job.program->program().name, {}, {}, {}});
   throw InternalError(text);
 }
 

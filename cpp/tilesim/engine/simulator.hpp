@@ -51,6 +51,8 @@ struct Entry {
   std::int64_t index = 0;     ///< counter index
   std::int64_t core = 0;      ///< signal: target
   std::int32_t sequence = 0;  ///< commit: its place among the version's commits
+  std::int64_t kernel = -1;   ///< ordinal of the stream's kernel that it belongs to
+  std::int64_t epoch = 0;     ///< acquire: scopes that ended before it in text order
   std::int64_t address = 0, bytes = 0, elements = 0;
   Descriptor descriptor;      ///< computes
   std::int64_t weights = -1;  ///< mma: identifies the stationary operand
@@ -115,6 +117,7 @@ struct SlotState {
   std::vector<BufferState> buffers;
   std::vector<std::int32_t> dispatched;  ///< per version modulo its size: commits handed out so far
   std::int64_t received = 0, sent = 0;   ///< receives dispatched here; sends that arrived
+  std::vector<std::int64_t> epochs;      ///< per receive modulo its size: as Entry::epoch
   std::uint32_t waiting = 0;             ///< queues to wake when anything changes
   std::uint64_t remote_waiting = 0;      ///< streams with a send waiting for this slot
 };
@@ -131,17 +134,31 @@ struct KernelCounters {
   std::int64_t count = 0, start = -1, finish = 0, cycles = 0, exclusive = 0;
   std::int64_t load_bytes = 0, store_bytes = 0, array_busy = 0, vector_busy = 0, memory_busy = 0, launch = 0;
   double multiply_adds = 0, vector_operations = 0;
-  std::int64_t opened = -1;
+};
+
+/// A kernel (outermost named scope) under way in a stream.
+struct KernelRun {
+  std::int32_t scope = -1;
+  std::int64_t start = -1, finish = 0;
+  std::int64_t pending = 0;  ///< its statements in queues
+  bool ended = false;        ///< all of them have been dispatched
+};
+
+/// A buffer of a scope that has ended in text order, whose last version is not free yet: later scopes may lie on its
+/// bytes.
+struct EndedBuffer {
+  std::int32_t slot = 0;
+  std::int64_t version = 0, epoch = 0;
 };
 
 /// One instruction stream of a job on a core.
 struct Stream {
-  Stream(const program::CompiledProgram& p, std::int64_t core, std::int64_t context,
+  Stream(const program::CompiledProgram& p, std::int64_t core, std::int64_t context_id,
          const CompiledExpr::TensorReader* reader)
-      : program(&p), cursor(p, core, context, reader), virtual_core(core) {}
+      : program(&p), cursor(p, core, context_id, reader), virtual_core(core), context(context_id) {}
   const program::CompiledProgram* program;
   program::Cursor cursor;
-  std::int64_t virtual_core, physical_core = 0;
+  std::int64_t virtual_core, context, physical_core = 0;
   int job = 0;
   const program::Instruction* held = nullptr;  ///< resolved next statement that found its queue full
   std::int64_t stalled_until = 0;              ///< launch, barrier
@@ -150,6 +167,12 @@ struct Stream {
   std::vector<SlotState> slots;
   std::int64_t done_until = 0;
   std::vector<std::int32_t> kernels;  ///< enclosing named scopes
+  std::deque<KernelRun> running;      ///< in text order
+  std::int64_t first_running = 0;     ///< ordinal of the front
+  std::vector<EndedBuffer> ended;
+  std::int64_t ended_scopes = 0;     ///< with slots
+  std::uint32_t ended_waiting = 0;   ///< queues whose acquire waits for one of `ended`
+  std::uint64_t remote_waiting = 0;  ///< streams with a send that waits for one of `ended`
   std::int64_t entries_in_queues = 0;
 };
 
@@ -174,9 +197,9 @@ struct JobState {
   std::vector<std::vector<std::int64_t>> counters;                     ///< per counter: core * size + index
   std::vector<std::pair<std::int32_t, std::int32_t>> counter_waiters;  ///< (stream, queue)
   std::vector<KernelCounters> kernels;                                 ///< per scope id
-  std::vector<std::int32_t> outermost;                                 ///< scope id -> id of the outermost named scope
-  std::int32_t open_kernel = -1;
-  std::int64_t last_mark = 0;
+  std::vector<std::vector<std::int32_t>> slots_of;                     ///< per scope id
+  std::int32_t last_kernel = -1;
+  std::int64_t accounted = 0;  ///< kernels have been given the time up to here
   std::vector<int> streams;
 };
 
@@ -197,15 +220,18 @@ class Simulator {
   void process(const Event& event);
   void step_poll();
   [[noreturn]] void deadlock() const;
+  [[noreturn]] void race(int stream, int slot, std::int64_t version, const char* who) const;
   void push(EventKind kind, std::int64_t time, int stream, int port, std::int64_t a = 0, std::int64_t b = 0,
             std::int64_t c = 0);
   void wake(int stream, int queue, std::int64_t time);
   void wake_mask(int stream, std::uint32_t& mask);
+  void wake_senders(std::uint64_t& mask);
   void finish_stream(int stream);
   // dispatch.cpp: from the cursor into queues
   void dispatch(int stream);
   bool dispatch_one(int stream, const program::Instruction& instruction);
   bool begin_scope(int stream, const program::Instruction& instruction);
+  void end_scope(int stream, const program::Instruction& instruction);
   void resolve(int stream, const program::Instruction& instruction, Entry& entry);
   void resolve_mma(Stream& stream, const program::Instruction& instruction, Entry& entry);
   void resolve_vector(Stream& stream, const program::Instruction& instruction, Entry& entry);
@@ -228,6 +254,13 @@ class Simulator {
   void arrive(int stream, int slot, std::int64_t version, std::int64_t pieces);
   int unit_of(const Stream& stream, const std::string& queue);
   KernelCounters* kernel_of(const Stream& stream, const Entry& entry);
+  // kernels.cpp: time of kernels, bytes of scopes that have ended
+  void begin_kernel(int stream, std::int32_t scope, std::int64_t launch);
+  void used(Stream& stream, const Entry& entry, std::int64_t start, std::int64_t finish);
+  void settle(Stream& stream);
+  void end_slots(Stream& stream, std::int32_t scope);
+  bool is_free(const Stream& stream, const EndedBuffer& ended) const;
+  bool on_ended_bytes(Stream& stream, std::int32_t slot, std::int64_t version, std::int64_t epoch) const;
 
   Machine machine_;
   SimulateOptions options_;

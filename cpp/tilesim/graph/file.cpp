@@ -58,7 +58,9 @@ void write_tsim(Graph graph, const std::string& path) {
   header.append(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(header.size()) + fixed, alignment)) -
                     fixed - header.size(),
                 ' ');
-  std::ofstream file(path, std::ios::binary);
+  // Beside the target first: weights may be mapped from the very file that this one replaces.
+  const std::string beside = path + ".partial";
+  std::ofstream file(beside, std::ios::binary);
   const auto length = static_cast<std::uint64_t>(header.size());
   file.write(magic, 8).write(reinterpret_cast<const char*>(&length), 8);
   file.write(header.data(), static_cast<std::streamsize>(header.size()));
@@ -67,8 +69,10 @@ void write_tsim(Graph graph, const std::string& path) {
     file.write(reinterpret_cast<const char*>(array.bytes()), array.nbytes());
     file.write(padding.data(), static_cast<std::streamsize>(padding.size()));
   }
-  file.flush();
-  if (!file) unwritable(path);
+  file.close();
+  std::error_code failed;
+  if (file) std::filesystem::rename(beside, path, failed);
+  if (!file || failed) unwritable(path);
 }
 
 Graph read_tsim(const std::string& path) {

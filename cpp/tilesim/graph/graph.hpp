@@ -45,8 +45,24 @@ enum class Kind : std::uint8_t {
   attention,
   call,
   fused,
+  scatter,
+  window_scatter,
+  sort,
+  top_k,
+  while_loop,
+  branch,
+  linear_solve,
+  fft,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  permute_devices,
+  broadcast_devices,
+  device_index,
+  ragged_contract,
 };
-inline constexpr int kind_count = static_cast<int>(Kind::fused) + 1;
+inline constexpr int kind_count = static_cast<int>(Kind::ragged_contract) + 1;
 
 /// Index of a value within its function; -1 marks an absent optional operand.
 using ValueId = std::int32_t;
@@ -96,7 +112,7 @@ struct Op {
   std::vector<ValueId> operands;
   std::vector<ValueId> results;
   Attributes attributes;
-  std::vector<std::int32_t> functions;  ///< callee of call and fused
+  std::vector<std::int32_t> functions;  ///< callees of call, fused, while, branch; comparator of sort
   std::string source;                   ///< place in the user's model; may be empty
 };
 

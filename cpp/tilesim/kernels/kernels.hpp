@@ -35,6 +35,6 @@ std::vector<Array> evaluate(const Graph& graph, const std::vector<Array>& inputs
 bool has_kernel(Kind kind);
 
 /// Deterministic inputs for a graph: floats uniform in [-1, 1], integer inputs small and legal as indices, bool random.
-std::vector<Array> random_inputs(const Graph& graph, std::int64_t seed);
+std::vector<Array> random_inputs(const Graph& graph, std::int64_t seed, CancelToken* cancel = nullptr);
 
 }  // namespace tilesim

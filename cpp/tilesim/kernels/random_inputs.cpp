@@ -81,7 +81,8 @@ std::vector<Range> input_ranges(const Graph& graph, const GraphFunction& functio
   for (std::size_t i = function.ops.size(); i-- > 0;) {
     const Op& op = function.ops[i];
     std::vector<Range> callee;
-    if (!op.functions.empty()) callee = input_ranges(graph, graph.functions[static_cast<std::size_t>(op.functions[0])]);
+    if (op.kind == Kind::call || op.kind == Kind::fused)
+      callee = input_ranges(graph, graph.functions[static_cast<std::size_t>(op.functions[0])]);
     for (std::size_t operand = 0; operand < op.operands.size(); ++operand) {
       if (op.operands[operand] == no_value) continue;
       Range& range = ranges[static_cast<std::size_t>(op.operands[operand])];
@@ -93,10 +94,11 @@ std::vector<Range> input_ranges(const Graph& graph, const GraphFunction& functio
   return inputs;
 }
 
-Array random_array(const TensorType& type, const Range& range, std::uint64_t stream) {
+Array random_array(const TensorType& type, const Range& range, std::uint64_t stream, CancelToken* cancel) {
   const bool floating = is_float(type.dtype) || dtype_class(type.dtype) == DTypeClass::complex;
   Array values(floating ? DType::f64 : DType::i64, type.shape);
   for (std::int64_t i = 0; i < values.size(); ++i) {
+    if ((i & 0xFFFFF) == 0 && cancel != nullptr) cancel->poll();
     const std::uint64_t bits = mix(stream + static_cast<std::uint64_t>(i) * 0xd1342543de82ef95U);
     if (floating) {
       values.as<double>()[i] = static_cast<double>(bits >> 11) * 0x1p-52 - 1;
@@ -112,13 +114,13 @@ Array random_array(const TensorType& type, const Range& range, std::uint64_t str
 
 }  // namespace
 
-std::vector<Array> random_inputs(const Graph& graph, std::int64_t seed) {
+std::vector<Array> random_inputs(const Graph& graph, std::int64_t seed, CancelToken* cancel) {
   const GraphFunction& entry = graph.entry();
   const std::vector<Range> ranges = input_ranges(graph, entry);
   std::vector<Array> inputs;
   for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
     const std::uint64_t stream = mix(mix(static_cast<std::uint64_t>(seed)) + i);
-    inputs.push_back(random_array(entry.value(entry.inputs[i]).type, ranges[i], stream));
+    inputs.push_back(random_array(entry.value(entry.inputs[i]).type, ranges[i], stream, cancel));
   }
   return inputs;
 }

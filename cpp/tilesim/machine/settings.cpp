@@ -288,7 +288,7 @@ void memory_settings(std::vector<Setting>& all) {
                       "latency of a transfer beyond network and memory", AT(core.dma.latency_cycles)));
   all.push_back(whole("core.dma.outstanding_bytes", U::bytes, 64, big, "bytes in flight per queue; more waits",
                       AT(core.dma.outstanding_bytes)));
-  all.push_back(whole("core.dma.queue_entries", U::count, 1, 1 << 20, "tile operations that a queue holds",
+  all.push_back(whole("core.dma.queue_entries", U::count, 1, 1 << 16, "tile operations that a queue holds",
                       AT(core.dma.queue_entries)));
   all.push_back(whole("network.clock", U::frequency, 1, big, "clock of the network", AT(network.clock.hertz)));
   all.push_back(
@@ -310,7 +310,8 @@ void memory_settings(std::vector<Setting>& all) {
   all.push_back(whole("memory.burst_bytes", U::bytes, 1, 1 << 20, "smallest transfer", AT(memory.burst_bytes)));
   all.push_back(whole("memory.interleave_bytes", U::bytes, 1, 1 << 30, "consecutive bytes on one channel",
                       AT(memory.interleave_bytes)));
-  all.push_back(whole("memory.capacity", U::bytes, 1, big, "all channels together", AT(memory.capacity_bytes)));
+  all.push_back(
+      whole("memory.capacity", U::bytes, 0, big, "all channels together; 0 B: not stated", AT(memory.capacity_bytes)));
   all.push_back(whole("memory.buffer_bytes", U::bytes, 64, big, "requests waiting per channel; full pushes back",
                       AT(memory.buffer_bytes)));
   all.push_back(layout_tile());

@@ -24,8 +24,40 @@ double tile_count(const Problem& problem, const Nest& nest) {
   return count;
 }
 
-/// Estimated cycles: the longer of array and memory, plus the first load and last store that nothing overlaps.
-double estimate(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& closed_form) {
+/// Bytes that memory moves per byte of a tile: whole bursts of each contiguous run, or whole layout tiles.
+double overfetch(const Problem& problem, const Nest& nest, const Machine& machine, std::size_t operand) {
+  const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+  const std::size_t rank = access.axes.size();
+  if (rank == 0) return 1;
+  std::vector<std::int64_t> extents;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    std::int64_t extent = 1;
+    for (const AxisAccess::Term& term : access.axes[axis].terms) {
+      const auto d = static_cast<std::size_t>(term.dim);
+      extent += std::abs(term.coefficient) * (std::min(nest.tiles[d], problem.domain.extents[d]) - 1);
+    }
+    extents.push_back(std::max<std::int64_t>(1, std::min(extent, problem.shapes[operand][axis])));
+  }
+  const auto axis_at = [&](std::size_t i) {  // minor first
+    const std::vector<int>& order = problem.minor_to_major[operand];
+    return order.size() == rank ? static_cast<std::size_t>(order[i]) : rank - 1 - i;
+  };
+  const Shape& tile = machine.layout.tile;
+  if (tile.size() == 2 && rank >= 2) {
+    const std::int64_t minor = extents[axis_at(0)], second = extents[axis_at(1)];
+    return static_cast<double>(round_up(minor, tile[1])) / static_cast<double>(minor) *
+           static_cast<double>(round_up(second, tile[0])) / static_cast<double>(second);
+  }
+  std::int64_t run = 1;
+  for (std::size_t i = 0; i < rank; ++i) {
+    run *= extents[axis_at(i)];
+    if (extents[axis_at(i)] < problem.shapes[operand][axis_at(i)]) break;
+  }
+  const std::int64_t bytes = std::max<std::int64_t>(1, packed_bytes(problem.memory_dtypes[operand], run));
+  return static_cast<double>(round_up(bytes, machine.memory.burst_bytes)) / static_cast<double>(bytes);
+}
+
+Descriptor array_compute(const Problem& problem, const Nest& nest, const Machine& machine) {
   Descriptor descriptor;
   descriptor.kind = ComputeKind::mma;
   descriptor.dtype = problem.dtypes[0];
@@ -42,19 +74,46 @@ double estimate(const Problem& problem, const Nest& nest, const Machine& machine
   descriptor.k = product(problem, inner, nest);
   descriptor.k_outer =
       std::max<std::int64_t>(1, product(problem, problem.k_dims, nest) / std::max<std::int64_t>(1, descriptor.k));
+  return descriptor;
+}
+
+/// A multiplication and an addition per element of the whole domain.
+Descriptor vector_compute(const Problem& problem, const Nest& nest, const Machine& machine) {
+  Descriptor descriptor;
+  descriptor.kind = ComputeKind::vector;
+  descriptor.dtype = problem.dtypes[0];
+  descriptor.elements = 1;
+  for (const auto* dims : {&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims})
+    descriptor.elements *= product(problem, *dims, nest);
+  const int lane = lane_dim(problem, nest, machine);
+  if (lane >= 0) descriptor.lane_extent = product(problem, {lane}, nest);
+  descriptor.functions = {1, 1, 0, 0};
+  return descriptor;
+}
+
+double estimate(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& closed_form) {
+  const Descriptor descriptor =
+      problem.on_vector ? vector_compute(problem, nest, machine) : array_compute(problem, nest, machine);
   const double busy = static_cast<double>(closed_form.latency(descriptor, {}).busy) * tile_count(problem, nest);
   const Traffic moved = traffic(problem, nest);
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
-  double bytes = 0, exposed = 0, transfers = 0;
+  double bytes = 0, exposed = 0, transfers = 0, steps = 0;
   for (std::size_t i = 0; i < 3; ++i) {
-    const double element = static_cast<double>(bits(problem.memory_dtypes[i])) / 8.0;
+    const double element =
+        static_cast<double>(bits(problem.memory_dtypes[i])) / 8.0 * overfetch(problem, nest, machine, i);
     bytes += static_cast<double>(moved.elements[i]) * element;
     exposed += static_cast<double>(tile_elements(problem, nest, i)) * element;
     transfers += static_cast<double>(moved.transfers[i]);
+    steps = std::max(steps, static_cast<double>(moved.transfers[i]));
   }
+  // With two buffers, every second step waits for a load from its issue on.
+  const double latency =
+      static_cast<double>(machine.memory.latency_ps) * 1e-12 * static_cast<double>(machine.core.clock.hertz) +
+      static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
+  const double waiting = (steps * latency + busy + bytes / rate) / 2;
   const double overhead = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
-  return std::max({busy, bytes / rate, overhead}) + exposed / rate;
+  return std::max({busy, bytes / rate, overhead, waiting}) + exposed / rate;
 }
 
 /// Loops: batch and rows outside, columns, then the contraction innermost, so that partial sums stay on chip.
@@ -102,6 +161,38 @@ Nest smallest(const Problem& problem, const Machine& machine) {
 }
 
 }  // namespace
+
+double estimated_cycles(const Problem& problem, const Nest& nest, const Machine& machine) {
+  ClosedForm closed_form(machine);
+  if (!problem.on_vector) {
+    const auto rate = machine.core.array.rates.find(problem.dtypes[0]);
+    if (rate == machine.core.array.rates.end() || rate->second <= 0) return std::numeric_limits<double>::infinity();
+  }
+  return estimate(problem, nest, machine, closed_form);
+}
+
+int lane_dim(const Problem& problem, const Nest& nest, const Machine& machine) {
+  const std::int64_t lanes = machine.core.vector.lanes;
+  const auto strided = [&](int dim) {
+    for (const AxisAccess& axis : problem.domain.operands[0].axes)
+      for (const AxisAccess::Term& term : axis.terms)
+        if (term.dim == dim && term.coefficient != 1) return true;
+    return false;
+  };
+  int best = -1;
+  double waste = std::numeric_limits<double>::infinity();
+  for (const auto* dims : {&problem.batch_dims, &problem.n_dims, &problem.m_dims})
+    for (int dim : *dims) {
+      const std::int64_t extent = product(problem, {dim}, nest);
+      const double own = static_cast<double>(round_up(extent, lanes)) / static_cast<double>(extent) +
+                         (strided(dim) ? static_cast<double>(lanes) : 0);
+      if (own < waste) {
+        waste = own;
+        best = dim;
+      }
+    }
+  return best;
+}
 
 Nest heuristic(const Problem& problem, const Machine& machine) {
   ClosedForm closed_form(machine);

@@ -99,7 +99,7 @@ Demand demand(const Problem& problem, const Nest& nest, const Machine& machine) 
   }
   const std::int64_t elements = tile_elements(problem, nest, 2);
   const std::int64_t sums = round_up(packed_bytes(problem.dtypes[2], elements), 64) * nest.depths[2];
-  (machine.core.scratchpad.accumulator_bytes > 0 ? need.accumulator : need.scratchpad) += sums;
+  (machine.core.scratchpad.accumulator_bytes > 0 && !problem.on_vector ? need.accumulator : need.scratchpad) += sums;
   std::int64_t window = 1;  // epilogue buffers hold one tile, even where the accumulator spans several
   for (const AxisAccess& axis : problem.domain.results[0].axes)
     for (const AxisAccess::Term& term : axis.terms) {

@@ -31,6 +31,7 @@ struct Problem {
   std::vector<Shape> shapes;                     ///< of the tensors; operands then result
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
+  bool on_vector = false;                           ///< multiplied and summed on the vector unit instead of the array
   std::int64_t extra_bytes = 0;                     ///< further scratchpad: operands that broadcast
   std::int64_t extra_bytes_per_result_element = 0;  ///< scratchpad for epilogue operands and the converted result
 };
@@ -53,6 +54,13 @@ struct Traffic {
   std::vector<std::int64_t> transfers;
 };
 Traffic traffic(const Problem& problem, const Nest& nest);
+
+/// Estimated cycles: the longer of compute and memory, plus the first load and last store that nothing overlaps.
+/// Infinite where the array does not multiply these types.
+double estimated_cycles(const Problem& problem, const Nest& nest, const Machine& machine);
+/// The dim that lies over the lanes of a product on the vector unit: where the fewest registers are ragged, and
+/// neighbours along it are neighbours in the first operand.
+int lane_dim(const Problem& problem, const Nest& nest, const Machine& machine);
 
 /// Fills half the scratchpad (the other half is the second buffer), keeping arrays busy. Never fails when a legal nest
 /// exists with unit tiles; otherwise Unsupported naming operation and bytes.

@@ -43,6 +43,7 @@ struct CompiledProgram::Code {
   std::int32_t environment_size = 0;
   std::int32_t loops = 0;
   std::int32_t formals = 0;
+  std::vector<std::string> formal_names;
   std::int32_t core_slot = 0, context_slot = 0;
   std::vector<std::pair<std::int32_t, std::int64_t>> parameters;  ///< environment index -> value
 };

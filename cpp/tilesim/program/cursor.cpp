@@ -18,6 +18,12 @@ Cursor::Cursor(const CompiledProgram& program, std::int64_t core, std::int64_t c
   environment_[static_cast<std::size_t>(code.context_slot)] = context;
 }
 
+namespace {
+/// So many loop trips, branches and calls in a row without a statement are taken for a mistake (and would look like a
+/// hang).
+constexpr std::int64_t idle_limit = std::int64_t{1} << 26;
+}  // namespace
+
 int Cursor::tensor(int id) const {
   const int known = static_cast<int>(program_->tensors.size());
   return id < known ? id : bindings_[static_cast<std::size_t>(id - known)];
@@ -25,7 +31,8 @@ int Cursor::tensor(int id) const {
 
 const Instruction* Cursor::next() {
   const CompiledProgram::Code& code = *program_->code_;
-  while (true) {
+  for (std::int64_t idle = 0; idle < idle_limit; ++idle) {
+    if ((idle & 0xFFFF) == 0xFFFF && cancel_) cancel_->poll();
     const Step& step = code.steps[static_cast<std::size_t>(pc_)];
     switch (step.kind) {
       case StepKind::leaf: {
@@ -76,17 +83,32 @@ const Instruction* Cursor::next() {
         for (const auto& [formal, actual] : site.tensors) bindings_[static_cast<std::size_t>(formal)] = tensor(actual);
         for (const auto& [slot, expr] : site.parameters) environment_[static_cast<std::size_t>(slot)] = value(expr);
         returns_.push_back(pc_ + 1);
+        calls_.push_back(++call_count_);
         pc_ = step.target;
         break;
       }
       case StepKind::leave:
         pc_ = returns_.back();
         returns_.pop_back();
+        calls_.pop_back();
         break;
       case StepKind::halt:
         return nullptr;
     }
   }
+  throw UserError({"Loops and branches go on without a statement.",
+                   where(),
+                   std::to_string(idle_limit) + " steps",
+                   "fewer in a row",
+                   {}});
+}
+
+std::map<std::string, std::string> Cursor::bindings() const {
+  std::map<std::string, std::string> names;
+  const std::vector<std::string>& formals = program_->code_->formal_names;
+  for (std::size_t i = 0; i < formals.size(); ++i)
+    if (bindings_[i] >= 0) names[formals[i]] = program_->tensors[static_cast<std::size_t>(bindings_[i])].name;
+  return names;
 }
 
 std::string Cursor::where() const {

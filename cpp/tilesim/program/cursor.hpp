@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tilesim/base/cancel.hpp"
 #include "tilesim/program/program.hpp"
 
 namespace tilesim::program {
@@ -130,6 +132,8 @@ class Cursor {
   /// `reader` serves read() in expressions; may be null when the program reads no tensors.
   Cursor(const CompiledProgram& program, std::int64_t core, std::int64_t context,
          const CompiledExpr::TensorReader* reader);
+  /// Polled during long walks through loops and branches; may be null.
+  void poll_with(CancelToken* cancel) { cancel_ = cancel; }
   /// Next leaf instruction in text order, or null at the end. Expressions evaluate in `environment()` until the next
   /// call.
   const Instruction* next();
@@ -146,6 +150,11 @@ class Cursor {
   }
   /// Names of enclosing calls and kernels, for messages: "layer/attention".
   std::string where() const;
+  /// Ordinal of the innermost call under way, counted from 1 in text order; 0 in the main body.
+  std::int64_t call() const { return calls_.empty() ? 0 : calls_.back(); }
+  std::int64_t caller() const { return calls_.size() < 2 ? 0 : calls_[calls_.size() - 2]; }
+  /// Actual tensor name of every formal that is bound.
+  std::map<std::string, std::string> bindings() const;
   int scope() const { return scope_; }  ///< innermost scope id, -1 at the top
   std::int64_t scope_instance() const {
     return scope_instance_;
@@ -163,12 +172,15 @@ class Cursor {
 
   const CompiledProgram* program_;
   const CompiledExpr::TensorReader* reader_;
+  CancelToken* cancel_ = nullptr;
   std::vector<std::int64_t> environment_;
   std::vector<std::int64_t> acquired_;
   std::vector<std::int64_t> limits_;   ///< trip count per static loop
   std::vector<std::int32_t> returns_;  ///< return positions of calls
   std::vector<std::int32_t> scopes_;   ///< enclosing scope ids
   std::vector<std::int32_t> bindings_;
+  std::vector<std::int64_t> calls_;  ///< ordinals of calls under way
+  std::int64_t call_count_ = 0;
   std::int32_t pc_ = 0;
   int scope_ = -1;
   std::int64_t scope_instance_ = 0;

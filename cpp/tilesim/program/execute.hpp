@@ -15,6 +15,16 @@ namespace tilesim::program {
 
 enum class Order : std::uint8_t { text, early_loads, random };
 
+/// A kernel that has just run.
+struct Observed {
+  std::string operation;  ///< of the graph, as the scope says
+  std::string function;   ///< whose body the kernel is in; empty in the main body
+  std::int64_t call = 0;  ///< ordinal of the call under way, 0 in the main body
+  std::int64_t caller = 0;
+  std::map<std::string, std::string> bindings;  ///< formal tensor to actual one
+  std::map<std::string, Array> tensors;         ///< stored to, by actual name
+};
+
 struct ExecuteOptions {
   Order order = Order::text;  ///< early_loads: loads as early and consumers as late as allowed
   std::int64_t seed = 0;
@@ -22,9 +32,9 @@ struct ExecuteOptions {
       false;           ///< carry happens-before per buffer piece and tensor element; throws RaceError (small programs)
   bool poison = true;  ///< NaN / extreme integers in fresh and released buffers
   CancelToken* cancel = nullptr;
-  /// Called with the name of a tensor after the last statement of a kernel that stored to it (per-operation
-  /// comparison).
-  std::function<void(const std::string& operation, const std::map<std::string, Array>& tensors)> observe;
+  /// Called in text order after each kernel with the tensors that it stored to (per-operation comparison). The arrays
+  /// share the program's memory: what is written to them is what later kernels read.
+  std::function<void(Observed& kernel)> observe;
 };
 
 /// A race, a missing release, a wait that can never be satisfied: names statements and versions.

@@ -12,6 +12,7 @@ Flattener::Flattener(CompiledProgram& compiled, CompiledProgram::Code& code)
     : compiled_(compiled), code_(code), program_(code.program) {}
 
 void Flattener::run() {
+  check_sizes();
   for (const auto& [name, value] : program_.parameters) code_.parameters.emplace_back(declare(name), value);
   code_.core_slot = declare("core");
   code_.context_slot = declare("context");
@@ -22,6 +23,41 @@ void Flattener::run() {
   step(StepKind::halt);
   flatten_functions();
   code_.environment_size = static_cast<std::int32_t>(next_symbol_);
+}
+
+/// What every user of a program allocates up front stays small.
+void Flattener::check_sizes() const {
+  constexpr std::int64_t most_counters = 1 << 24, most_streams = 1 << 16, most_buffers = 1 << 22;
+  const auto limit = [](const char* what, std::int64_t value, std::int64_t most) {
+    if (value > most) throw UserError({what, {}, std::to_string(value), "at most " + std::to_string(most), {}});
+  };
+  const std::int64_t streams = program_.cores * program_.contexts;
+  limit("The program has too many cores and contexts.", streams, most_streams);
+  std::int64_t counters = 0, buffers = 0;
+  for (const Counter& counter : program_.counters) {
+    counters += counter.size * program_.cores;
+    limit("The counters are too many, over all cores.", counters, most_counters);
+  }
+  const auto add = [&](const Slot& slot) {
+    buffers += slot.depth * streams;
+    limit("The slots have too many buffers, over all cores.", buffers, most_buffers);
+  };
+  const std::function<void(const Block&)> visit = [&](const Block& block) {
+    for (const Statement& s : block) {
+      if (const auto* scope = std::get_if<Scope>(&s.action)) {
+        for (const Slot& slot : scope->slots) add(slot);
+        visit(scope->body);
+      } else if (const auto* loop = std::get_if<For>(&s.action)) {
+        visit(loop->body);
+      } else if (const auto* branch = std::get_if<If>(&s.action)) {
+        visit(branch->then);
+        visit(branch->otherwise);
+      }
+    }
+  };
+  for (const Slot& slot : program_.slots) add(slot);
+  visit(program_.body);
+  for (const Function& function : program_.functions) visit(function.body);
 }
 
 std::int32_t Flattener::step(StepKind kind, std::int32_t target) {
@@ -127,6 +163,7 @@ void Flattener::flatten(std::size_t f) {
   const auto base = static_cast<std::int32_t>(compiled_.tensors.size());
   for (const std::string& formal : function.tensors) {
     flat.formals[formal] = base + code_.formals++;
+    code_.formal_names.push_back(formal);
     formal_ids_[formal] = flat.formals[formal];
   }
   for (const std::string& parameter : function.parameters) flat.parameters[parameter] = declare(parameter);
@@ -164,17 +201,21 @@ void Flattener::patch(const PendingCall& call) {
 }
 
 void Flattener::check_recursion() const {
+  constexpr int depth_limit = 1000;
   std::vector<int> state(program_.functions.size(), 0);
-  const std::function<void(std::size_t)> walk = [&](std::size_t f) {
+  const std::function<void(std::size_t, int)> walk = [&](std::size_t f, int depth) {
+    const std::string& name = program_.functions[f].name;
     if (state[f] == 2) return;
-    if (state[f] == 1) throw UserError({"A function calls itself.", program_.functions[f].name, {}, {}, {}});
+    if (state[f] == 1) throw UserError({"A function calls itself.", name, {}, {}, {}});
+    if (depth > depth_limit)
+      throw UserError({"Calls are nested too deeply.", name, {}, "at most " + std::to_string(depth_limit), {}});
     state[f] = 1;
     if (const auto found = callees_.find(f); found != callees_.end()) {
-      for (const std::size_t callee : found->second) walk(callee);
+      for (const std::size_t callee : found->second) walk(callee, depth + 1);
     }
     state[f] = 2;
   };
-  for (std::size_t f = 0; f < state.size(); ++f) walk(f);
+  for (std::size_t f = 0; f < state.size(); ++f) walk(f, 0);
 }
 
 }  // namespace tilesim::program

@@ -58,6 +58,7 @@ class Flattener {
   void flatten_functions();
   void flatten(std::size_t function);
   void patch(const PendingCall& call);
+  void check_sizes() const;
   void check_recursion() const;
 
   // flatten_leaves.cpp: one instruction each

@@ -204,11 +204,15 @@ void Races::send(std::size_t stream, const Operation& op, const std::vector<std:
     Known room;
     start_version(streams[i], op.slot, versions[i], room);
     known.add(room);
-    const auto [last, first] = streams_[streams[i]].last_send.try_emplace(op.slot, -1);
-    if (!first && !known.consumed(last->second)) race("Which of two sends comes first is open", last->second);
+    // Sends of one queue start, and so take the receiver's versions, in order.
+    const auto last = streams_[streams[i]].last_send.find(op.slot);
+    if (last == streams_[streams[i]].last_send.end()) continue;
+    const LastSend& before = last->second;
+    if (before.stream == stream && before.queue == op.queue) continue;
+    if (!known.consumed(before.operation)) race("Which of two sends comes first is open", before.operation);
   }
   const std::int32_t id = begin_operation();
-  for (const std::size_t target : streams) streams_[target].last_send[op.slot] = id;
+  for (const std::size_t target : streams) streams_[target].last_send[op.slot] = {id, stream, op.queue};
   access(stream, op, op.views[0], false, known, id);
   for (std::size_t i = 0; i < streams.size(); ++i) {
     Version& v = version(streams[i], op.slot, versions[i]);

@@ -83,12 +83,17 @@ class Races {
     std::vector<std::int32_t> writer, readers;
     std::int64_t unit = 0;  ///< bytes that one entry stands for
   };
+  struct LastSend {
+    std::int32_t operation = -1;
+    std::size_t stream = 0;  ///< of the sender
+    int queue = -1;
+  };
   struct Stream {
     std::vector<Known> queues, done;  ///< per queue: what it knows; all its operations
     Known walker;
     std::vector<std::vector<Version>> rings;     ///< per slot and buffer
     std::map<std::pair<int, int>, Known> freed;  ///< per slot and buffer: what its last release showed
-    std::map<int, std::int32_t> last_send;       ///< per slot: who filled the latest received version
+    std::map<int, LastSend> last_send;           ///< per slot: who filled the latest received version
   };
 
   [[noreturn]] void race(const std::string& what, std::int32_t other = -1) const;

@@ -20,6 +20,7 @@ Schedule::Schedule(const CompiledProgram& program, Tensors& tensors, const Execu
     for (std::int64_t context = 0; context < source.contexts; ++context) {
       streams_.push_back(std::make_unique<Stream>(program, core, context, tensors));
       streams_.back()->queues.resize(program.queues.size());
+      streams_.back()->cursor.poll_with(options.cancel);
       for (std::size_t q = 0; q < program.queues.size(); ++q) weights_.push_back(1 + next_random() % 8);
     }
   }

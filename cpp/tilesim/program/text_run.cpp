@@ -17,6 +17,7 @@ TextRun::TextRun(const CompiledProgram& program, const TextOptions& options) : p
     for (std::int64_t context = 0; context < source.contexts; ++context) {
       auto stream = std::make_unique<Stream>(program, core, context, this);
       stream->id = streams_.size();
+      stream->cursor.poll_with(cancel());
       for (const CompiledSlot& slot : program.slots) {
         stream->rings.emplace_back().buffers.resize(at(slot.depth));
       }
@@ -63,7 +64,12 @@ void TextRun::run() {
 }
 
 bool TextRun::step(Stream& stream, bool counters) {
-  if ((++statements_ & 0x3FF) == 0 && options_.execute && options_.execute->cancel) options_.execute->cancel->poll();
+  ++statements_;
+  if (CancelToken* token = cancel()) {
+    // A tile compute may take milliseconds; the others are too short to ask the clock each time.
+    const bool computed = stream.op.instruction && stream.op.opcode >= Opcode::mma;
+    if (computed || (statements_ & 0x3FF) == 0) token->poll();
+  }
   walking_ = &stream;
   try {
     if (!stream.held) {
@@ -133,6 +139,7 @@ bool TextRun::begin_scope(Stream& stream) {
   const Scope& scope = *program_.scopes[at(stream.op.instruction->scope)].scope;
   if (options_.races && scope.barrier) options_.races->barrier(stream.id);
   stream.stored.emplace_back();
+  if (!scope.operation.empty()) ++stream.operations;
   return true;
 }
 
@@ -143,15 +150,18 @@ void TextRun::end_scope(Stream& stream) {
   const std::set<int> stored = std::move(stream.stored.back());
   stream.stored.pop_back();
   if (!stream.stored.empty()) stream.stored.back().insert(stored.begin(), stored.end());
-  if (!scope.operation.empty() && stream.id + 1 == streams_.size()) observe(stream, scope.operation, stored);
+  // A kernel in steps is seen once, at its end.
+  if (!scope.operation.empty() && --stream.operations == 0 && stream.id + 1 == streams_.size())
+    observe(stream, id, stored);
 }
 
-void TextRun::observe(const Stream& stream, const std::string& operation, const std::set<int>& stored) const {
+void TextRun::observe(const Stream& stream, int scope, const std::set<int>& stored) const {
   if (!options_.execute || !options_.execute->observe || !options_.tensors) return;
-  std::map<std::string, Array> arrays;
-  for (const int tensor : stored) arrays[program_.tensors[at(tensor)].name] = options_.tensors->view(tensor);
-  options_.execute->observe(operation, arrays);
-  (void)stream;
+  const CompiledScope& place = program_.scopes[at(scope)];
+  Observed kernel{place.scope->operation, place.function,           stream.cursor.call(),
+                  stream.cursor.caller(), stream.cursor.bindings(), {}};
+  for (const int tensor : stored) kernel.tensors[program_.tensors[at(tensor)].name] = options_.tensors->view(tensor);
+  options_.execute->observe(kernel);
 }
 
 TextRun::Buffer& TextRun::buffer(Stream& stream, int slot, std::int64_t version) const {

@@ -52,11 +52,13 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::vector<Ring> rings;
     std::vector<std::pair<int, int>> live;  ///< slot and buffer of every version that is not free
     std::vector<std::set<int>> stored;      ///< per open scope: tensors stored to, for `observe`
+    int operations = 0;                     ///< open scopes that serve an operation of the graph
     bool held = false, finished = false;    ///< held: `op` waits
     Operation op;
   };
 
   std::int64_t read(int tensor, const std::int64_t* index, int rank) const override;
+  CancelToken* cancel() const { return options_.execute ? options_.execute->cancel : nullptr; }
   bool step(Stream& stream, bool counters);
   bool perform_one(Stream& stream, bool counters);
   bool begin_scope(Stream& stream);
@@ -73,7 +75,7 @@ class TextRun final : public CompiledExpr::TensorReader {
   Buffer& buffer(Stream& stream, int slot, std::int64_t version) const;
   void name_statement(const Stream& stream);
   void check_released(Stream& stream, int scope);
-  void observe(const Stream& stream, const std::string& operation, const std::set<int>& stored) const;
+  void observe(const Stream& stream, int scope, const std::set<int>& stored) const;
   std::string waits_for(const Stream& stream) const;
   [[noreturn]] void stuck() const;
   [[noreturn]] void fail(const Stream& stream, const std::string& what) const;

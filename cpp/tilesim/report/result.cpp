@@ -175,6 +175,7 @@ Result Result::from_json(const Json& json) {
   result.machine = reader.string("machine");
   result.source = reader.string("source");
   integer_fields(result, [&](const char* key, std::int64_t& value) { value = reader.required(key).as_int(); });
+  json.at("hertz").as_int(1, INT64_MAX);  // seconds divide by it
   reader.required("seconds");
   result.multiply_adds = reader.required("multiply_adds").as_double();
   result.vector_operations = reader.required("vector_operations").as_double();

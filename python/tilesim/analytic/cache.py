@@ -16,7 +16,7 @@ from ..graph import user_error
 
 __all__ = ["Cache", "TiledProduct", "hit_share", "traffic"]
 
-OPERANDS = {"a": "mk", "b": "kn", "c": "mn"}
+OPERANDS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 
 
 class Cache:

@@ -1,0 +1,44 @@
+// Verification of a tiled program, kernel by kernel.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "arrays.hpp"
+#include "cancel.hpp"
+#include "tilesim/validate/verify.hpp"
+
+namespace py = pybind11;
+using namespace tilesim;
+
+namespace {
+
+py::list verify_program(const Graph& prepared, const program::Program& program, const Machine& machine,
+                        const py::dict& inputs) {
+  std::map<std::string, Array> arrays;
+  for (const auto& [key, value] : inputs)
+    arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
+  const auto rows = bindings::cancellable(
+      [&](CancelToken& token) { return validate::verify(prepared, program, machine, arrays, &token); });
+  py::list list;
+  for (const validate::Comparison& row : rows) {
+    py::dict entry;
+    entry["operation"] = row.operation;
+    entry["tensor"] = row.tensor;
+    entry["elements"] = row.elements;
+    entry["error"] = row.error;
+    entry["bound"] = row.bound;
+    entry["ratio"] = row.ratio;
+    entry["scale"] = row.scale;
+    entry["worst"] = row.worst;
+    entry["ok"] = row.ok;
+    list.append(entry);
+  }
+  return list;
+}
+
+}  // namespace
+
+void init_validate(py::module_& module) {
+  module.def("verify", &verify_program, py::arg("prepared"), py::arg("program"), py::arg("machine"), py::arg("inputs"),
+             "Runs a program and compares every tensor that a kernel stores with the reference on the reference's\n"
+             "operands. Rows: operation, tensor, elements, error, bound, ratio, scale, worst position, ok.");
+}

@@ -1,0 +1,99 @@
+// Lowering of the vector family: parts shared by vector*.cpp. Rows (the reduced axes) stay on chip where they fit;
+// otherwise tiles of them stream by, once per level of reductions that depend on each other.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tilesim/compile/plan.hpp"
+
+namespace tilesim::lower {
+
+class VectorLowering {
+ public:
+  VectorLowering(Context& context, const Kernel& kernel);
+  /// Whether the rows fit the scratchpad.
+  bool fits();
+  program::Scope lower();
+
+ private:
+  /// A value held in a slot: its extent along each space axis is the tile's, or 1.
+  struct Held {
+    ValueId value = no_value;
+    std::string slot;
+    std::vector<bool> spans;            ///< per space axis
+    std::vector<std::int64_t> strides;  ///< per space axis, 0 where it does not span
+  };
+  /// A compute over the tile (or, `points`, over one point per row) whose DAG may read inputs and finished reductions.
+  struct Compute {
+    program::VectorOp op;
+    DagBuilder dag;
+    explicit Compute(const Context& context) : dag(context) {}
+  };
+
+  const Op& op(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }
+  const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
+  bool is_reduce(int i) const { return op(i).kind == Kind::reduce; }
+  bool is_arg(int i) const;
+
+  // vector.cpp
+  void find_space();
+  std::vector<bool> spans(ValueId value) const;
+  bool dropped(ValueId value) const;
+  void make_tiles(bool rows_whole);
+  Expr start(std::size_t axis) const;
+  Expr extent(std::size_t axis) const;
+  bool cut(std::size_t axis) const { return tiles_[axis] < space_[axis]; }
+  void wrap_loop(std::size_t axis, program::Block& body) const;
+  Held hold(ValueId value, const std::string& slot, DType dtype, std::vector<std::string> consumers,
+            std::int64_t depth = 2);
+  void make_slots();
+  /// Reductions that must be finished before the value can be computed, one after the other.
+  int level_of(ValueId value) const;
+  program::View view(const Held& held, bool points = false) const;
+  program::Transfer transfer(const Held& held) const;
+  std::string load_queue(std::size_t i) const;
+  std::vector<int> reduced_dims() const;
+  std::int64_t row_count() const;
+  /// Positive from the second tile of a row on.
+  Expr tiles_before() const;
+  bool spans_rows(const Held& held) const;
+  program::Block resident_body();
+  program::Block streamed_body();
+  program::Block stream_pass(int level);
+
+  // vector_emit.cpp
+  void load_inputs(const std::vector<ValueId>& wanted, program::Block& block) const;
+  void release_inputs(const std::vector<ValueId>& wanted, program::Block& block) const;
+  std::vector<ValueId> inputs_of(const std::vector<ValueId>& values) const;
+  Compute begin(bool points, const std::set<int>& finished) const;
+  void bind_result(Compute& compute, std::size_t index) const;
+  static void finish(Compute& compute);
+  void emit_reduce(std::size_t index, const std::set<int>& finished, const Expr& accumulate,
+                   program::Block& block) const;
+  void emit_outputs(Compute& compute, const std::vector<ValueId>& values, program::Block& block) const;
+  void store_outputs(Compute& compute, const std::vector<const Held*>& targets, program::Block& block) const;
+
+  // vector_arg.cpp
+  program::Block arg_body();
+  void arg_of_tile(program::Block& block) const;
+  void merge_arg(program::Block& block) const;
+  int flat_index(Compute& compute) const;
+
+  Context& context_;
+  const Kernel& kernel_;
+  std::set<int> ops_;
+  Shape space_, tiles_;
+  std::vector<bool> reduced_;
+  bool tiles_fit_ = false, streamed_ = false;
+  program::Scope scope_;
+  std::vector<int> reduces_;
+  std::vector<Held> inputs_, sums_, outputs_;
+};
+
+/// The type that a reduction of elements of this type runs in.
+DType sum_dtype(DType dtype);
+int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node);
+
+}  // namespace tilesim::lower

@@ -1,0 +1,174 @@
+// The statements of a vector kernel.
+#include <algorithm>
+#include <functional>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/compile/vector.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node) {
+  nodes.push_back({node, 0});
+  return static_cast<int>(nodes.size()) - 1;
+}
+
+/// Inputs of the kernel that these values are computed from; what reductions give lies on chip.
+std::vector<ValueId> VectorLowering::inputs_of(const std::vector<ValueId>& values) const {
+  std::set<ValueId> seen;
+  std::function<void(ValueId)> visit = [&](ValueId value) {
+    if (value == no_value || !seen.insert(value).second) return;
+    for (int i : kernel_.ops)
+      if (op(i).results[0] == value && !is_reduce(i))
+        for (ValueId operand : op(i).operands) visit(operand);
+  };
+  for (ValueId value : values) visit(value);
+  std::vector<ValueId> inputs;
+  for (const Held& held : inputs_)
+    if (seen.count(held.value)) inputs.push_back(held.value);
+  return inputs;
+}
+
+void VectorLowering::load_inputs(const std::vector<ValueId>& wanted, Block& block) const {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (std::find(wanted.begin(), wanted.end(), inputs_[i].value) == wanted.end()) continue;
+    block.push_back(on("", program::Acquire{inputs_[i].slot, {load_queue(i)}}));
+    block.push_back(on(load_queue(i), program::Load{transfer(inputs_[i])}));
+    block.push_back(on(load_queue(i), program::Commit{inputs_[i].slot, 0, 1}));
+    block.push_back(on("vector", program::Wait{inputs_[i].slot, 0, {}, 0, 1}));
+  }
+}
+
+void VectorLowering::release_inputs(const std::vector<ValueId>& wanted, Block& block) const {
+  for (const Held& held : inputs_)
+    if (std::find(wanted.begin(), wanted.end(), held.value) != wanted.end())
+      block.push_back(on("vector", program::Release{held.slot, 0}));
+}
+
+VectorLowering::Compute VectorLowering::begin(bool points, const std::set<int>& finished) const {
+  Compute compute(context_);
+  for (std::size_t axis = 0; axis < space_.size(); ++axis) {
+    compute.op.extents.push_back(points && reduced_[axis] ? Expr(1) : extent(axis));
+    compute.dag.axis_dim.push_back(static_cast<int>(axis));
+    compute.dag.axis_start.push_back(start(axis));
+  }
+  compute.op.lane_dim = static_cast<int>(space_.size()) - 1;
+  for (const Held& held : inputs_) {
+    compute.dag.bind_input(held.value, static_cast<int>(compute.op.inputs.size()));
+    compute.op.inputs.push_back(view(held, points));
+  }
+  for (int i : finished) bind_result(compute, at(i));
+  return compute;
+}
+
+/// Drops inputs that no node reads.
+void VectorLowering::finish(Compute& compute) {
+  auto& nodes = compute.dag.nodes();
+  std::vector<bool> used(nodes.size(), false);
+  for (const auto& output : compute.op.outputs) used[at(output.node)] = true;
+  for (std::size_t i = nodes.size(); i-- > 0;)
+    if (used[i])
+      for (int argument : nodes[i].node.arguments)
+        if (argument >= 0) used[at(argument)] = true;
+  std::vector<int> node_map(nodes.size(), -1), input_map(compute.op.inputs.size(), -1);
+  std::vector<program::VectorNodeSpec> kept;
+  std::vector<View> inputs;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!used[i]) continue;
+    program::VectorNodeSpec spec = nodes[i];
+    for (int& argument : spec.node.arguments)
+      if (argument >= 0) argument = node_map[at(argument)];
+    if (spec.node.op == VectorNode::Op::input) {
+      int& mapped = input_map[at(spec.node.index)];
+      if (mapped < 0) {
+        mapped = static_cast<int>(inputs.size());
+        inputs.push_back(compute.op.inputs[at(spec.node.index)]);
+      }
+      spec.node.index = mapped;
+    }
+    node_map[i] = static_cast<int>(kept.size());
+    kept.push_back(std::move(spec));
+  }
+  for (auto& output : compute.op.outputs) output.node = node_map[at(output.node)];
+  compute.op.nodes = std::move(kept);
+  compute.op.inputs = std::move(inputs);
+}
+
+/// The reduction over the tile into its slot; streamed: combined with what earlier tiles left there.
+void VectorLowering::emit_reduce(std::size_t index, const std::set<int>& finished, const Expr& accumulate,
+                                 Block& block) const {
+  const Op& reduce = op(reduces_[index]);
+  const std::string combiner = reduce.attributes.text("combiner");
+  Compute compute = begin(false, finished);
+  program::VectorOutputSpec output;
+  output.node = compute.dag.node_of(reduce.operands[0], ops_);
+  output.view = view(sums_[index]);
+  output.reduce = reduced_dims();
+  output.combiner = combiner == "mean" ? Combiner::add : parse_combiner(combiner);
+  output.accumulate = accumulate;
+  compute.op.outputs.push_back(output);
+  finish(compute);
+  block.push_back(on("vector", std::move(compute.op)));
+}
+
+/// One compute gives all these outputs, which are stored.
+void VectorLowering::emit_outputs(Compute& compute, const std::vector<ValueId>& values, Block& block) const {
+  std::vector<const Held*> targets;
+  for (ValueId value : values)
+    for (const Held& held : outputs_)
+      if (held.value == value) targets.push_back(&held);
+  if (targets.empty()) return;
+  for (const Held* held : targets) {
+    program::VectorOutputSpec output;
+    output.node = compute.dag.node_of(held->value, ops_);
+    output.view = view(*held);
+    for (std::size_t axis = 0; axis < space_.size(); ++axis) output.view.dims[axis].extent = compute.op.extents[axis];
+    compute.op.outputs.push_back(std::move(output));
+  }
+  store_outputs(compute, targets, block);
+}
+
+void VectorLowering::store_outputs(Compute& compute, const std::vector<const Held*>& targets, Block& block) const {
+  for (const Held* held : targets) block.push_back(on("", program::Acquire{held->slot, {"vector"}}));
+  finish(compute);
+  block.push_back(on("vector", std::move(compute.op)));
+  for (const Held* held : targets) {
+    block.push_back(on("vector", program::Commit{held->slot, 0, 1}));
+    block.push_back(on("store0", program::Wait{held->slot, 0, {}, 0, 1}));
+    block.push_back(on("store0", program::Store{transfer(*held), {}, 0}));
+    block.push_back(on("store0", program::Release{held->slot, 0}));
+  }
+}
+
+/// Turns a finished sum into the reduction's own result (mean, rounding), in its slot's node.
+void VectorLowering::bind_result(Compute& compute, std::size_t index) const {
+  const Op& reduce = op(reduces_[index]);
+  auto& nodes = compute.dag.nodes();
+  const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype),
+              wanted = context_.value(reduce.results[0]).type.dtype;
+  int node = add_node(
+      nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(compute.op.inputs.size()), .dtype = held});
+  compute.op.inputs.push_back(view(sums_[index]));
+  for (std::size_t axis = 0; axis < space_.size(); ++axis)
+    compute.op.inputs.back().dims[axis].extent = compute.op.extents[axis];
+  if (reduce.attributes.text("combiner") == "mean") {
+    const int count =
+        add_node(nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(row_count()), .dtype = held});
+    node = add_node(
+        nodes,
+        {.op = VectorNode::Op::function, .function = Function::divide, .arguments = {node, count, -1}, .dtype = held});
+  }
+  if (wanted != held)
+    node = add_node(nodes, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = wanted});
+  compute.dag.bind_node(reduce.results[0], node);
+}
+
+}  // namespace tilesim::lower

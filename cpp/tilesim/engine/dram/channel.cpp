@@ -1,0 +1,190 @@
+#include "tilesim/engine/dram/channel.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/engine/dram/channel_tick.hpp"
+
+namespace tilesim::engine::dram {
+
+namespace {
+
+constexpr Tick rebase_at = 1 << 28;
+
+}  // namespace
+
+std::size_t Histogram::bin(std::int64_t value) {
+  if (value < 8) return static_cast<std::size_t>(value);
+  const auto v = static_cast<std::uint64_t>(value);
+  const auto top = static_cast<std::size_t>(std::bit_width(v)) - 1;
+  return std::min<std::size_t>((top - 2) * 8 + (v >> (top - 3) & 7), 255);
+}
+
+std::int64_t Histogram::low(std::size_t bin) {
+  if (bin < 8) return static_cast<std::int64_t>(bin);
+  return static_cast<std::int64_t>(8 + (bin & 7)) << (bin / 8 - 1);
+}
+
+Channel::Channel(const Part& part)
+    : timing_(part),
+      queues_(part.controller.read_queue, part.controller.write_queue, part.banks()),
+      capacity_{part.controller.read_queue, part.controller.write_queue},
+      read_latency_(static_cast<Tick>(part.read_latency)),
+      refresh_interval_(static_cast<Tick>(part.refresh_interval)) {
+  const Features& f = part.features;
+  if (f.row_and_column_bus) bus_ = f.both_edges ? Bus::both_edges : Bus::row_and_column;
+  if (f.two_step_activate || f.clock_sync) bus_ = Bus::two_step;
+  two_step_ = f.two_step_activate;
+  has_sync_ = f.clock_sync;
+  activate_window_ = static_cast<Tick>(f.activate_window);
+  sync_ = {static_cast<Tick>(f.sync_read), static_cast<Tick>(f.sync_write)};
+  for (PerBank& per_bank : ready_) per_bank.at.fill(long_ago);
+  for (auto& per_scope : last_) per_scope.fill(long_ago);
+  for (const Timing::Window& w : timing_.windows) {
+    WindowRing ring;
+    ring.ticks.fill(long_ago);
+    rings_.emplace_back(static_cast<std::size_t>(w.nodes), ring);
+    window_commands_ |= w.after;
+  }
+  const auto entries = static_cast<double>(capacity_[1]);
+  drain_high_ = static_cast<std::int64_t>(std::floor(part.controller.write_high_watermark * entries)) + 1;
+  drain_low_ = static_cast<std::int64_t>(std::ceil(part.controller.write_low_watermark * entries)) - 1;
+  per_bank_ = part.controller.refresh == RefreshMode::per_bank;
+  if (per_bank_) refresh_interval_ = static_cast<Tick>(part.refresh_bank_interval);
+  if (part.controller.refresh != RefreshMode::none) next_refresh_ = refresh_interval_;
+  closes_idle_ = part.controller.page != PagePolicy::open;
+  page_timeout_ = static_cast<Tick>(part.controller.page_timeout);
+  idle_at_.at.fill(long_ago);
+}
+
+void Channel::finish_read(const Entry& entry, std::int64_t tick) {
+  last_return_ = std::max(last_return_, tick);  // returned in the order of issue
+  const std::int64_t latency = last_return_ - 1 - entry.arrival;
+  counters_.latency_sum += latency;
+  counters_.latency_max = std::max(counters_.latency_max, latency);
+  ++counters_.latency.bins[Histogram::bin(latency)];
+  if (completions_) completions_->push_back({entry.tag, false, last_return_});
+}
+
+bool Channel::accept(const Request& request, Tick c) {
+  const auto queue = static_cast<std::size_t>(request.write);
+  if (queues_.count[1] != 0 && queues_.holds_write(request.address, request.bank)) {
+    Entry entry;
+    entry.arrival = base_ + c;
+    entry.tag = request.tag;
+    if (request.write) {
+      ++counters_.merged;
+      if (completions_) completions_->push_back({request.tag, true, base_ + c + 1});
+    } else {
+      ++counters_.forwarded;
+      finish_read(entry, base_ + c + 1);
+    }
+  } else {
+    if (queues_.count[queue] == capacity_[queue]) return false;
+    queues_.push(queue, request.bank, request.row, request.address, request.tag, base_ + c);
+    reads_waiting_ += request.write ? 0 : 1;
+  }
+  ++(request.write ? counters_.writes : counters_.reads);
+  last_accept_ = base_ + c;
+  return true;
+}
+
+/// Offers whose cycle comes before the tick `next`; returns the next tick, which they may bring forward.
+template <Channel::Bus bus>
+Tick Channel::accept_due(Tick next) {
+  while (!offers_.empty()) {
+    const Request& request = offers_.front();
+    const std::int64_t at = std::max({base_ + now_, next_offer_, request.not_before});
+    if (at - base_ >= next && next != never) break;
+    if (at - base_ >= rebase_at) {  // nothing happens until then
+      now_ = rebase_at;
+      return now_;
+    }
+    const auto c = static_cast<Tick>(at - base_);
+    const int bank = request.bank;
+    const auto queue = static_cast<std::size_t>(request.write);
+    if (!accept(request, c)) break;
+    offers_.pop_front();
+    next_offer_ = at + 1;
+    if (!queue_may_go()) continue;
+    if (drain_flips())
+      next = std::min(next, c + 1);
+    else if (queue == static_cast<std::size_t>(drain_))
+      next = std::min(next, std::max(c + 1, bank_ready<bus>(queue, bank, c)));
+  }
+  return next;
+}
+
+template <Channel::Bus bus>
+void Channel::run(Tick until, Until mode) {
+  for (;;) {
+    if (now_ >= rebase_at) {
+      const Tick before = now_;
+      rebase();
+      if (until != never) until -= before - now_;
+    }
+    const Tick next = accept_due<bus>(std::min(next_tick<bus>(), until == never ? never : until + 1));
+    if (next == now_) continue;  // only to rebase
+    if (mode == Until::accepted && offers_.empty()) return;
+    if (mode == Until::drained && offers_.empty() && reads_waiting_ == 0) return;
+    if (next > until) return;
+    require(next != never, "a DRAM channel waits for nothing");
+    tick<bus>(next);
+    now_ = next;
+  }
+}
+
+void Channel::run_bus(Tick until, Until mode) {
+  switch (bus_) {
+    case Bus::shared:
+      return run<Bus::shared>(until, mode);
+    case Bus::row_and_column:
+      return run<Bus::row_and_column>(until, mode);
+    case Bus::both_edges:
+      return run<Bus::both_edges>(until, mode);
+    case Bus::two_step:
+      return run<Bus::two_step>(until, mode);
+  }
+}
+
+void Channel::advance(std::int64_t tick) {
+  while (now() < tick) {
+    const std::int64_t step = std::min<std::int64_t>(tick - base_, never - 1);
+    run_bus(static_cast<Tick>(step), Until::tick);
+    const std::int64_t reached = std::min(tick, base_ + (never - 1));
+    if (reached > now()) now_ = static_cast<Tick>(reached - base_);
+    if (now_ >= rebase_at) rebase();
+  }
+}
+
+void Channel::advance_until_accepted() { run_bus(never, Until::accepted); }
+
+std::int64_t Channel::finish() {
+  run_bus(never, Until::drained);
+  const std::int64_t stop = std::max(last_return_, last_accept_ + 1);
+  advance(stop);
+  return stop;
+}
+
+void Channel::rebase() {
+  const Tick by = now_;
+  const auto shift = [by](Tick& tick) { tick = tick < long_ago / 2 + by ? long_ago : tick - by; };
+  for (PerBank& per_bank : ready_)
+    for (Tick& tick : per_bank.at) shift(tick);
+  for (Tick& tick : idle_at_.at) shift(tick);
+  for (auto& per_scope : last_)
+    for (Tick& tick : per_scope) shift(tick);
+  for (auto& nodes : rings_)
+    for (WindowRing& ring : nodes)
+      for (Tick& tick : ring.ticks) shift(tick);
+  if (next_refresh_ != never) next_refresh_ -= by;
+  if (pending_deadline_ != never) pending_deadline_ -= by;
+  shift(sync_until_);
+  shift(paired_edge_);
+  base_ += by;
+  now_ = 0;
+}
+
+}  // namespace tilesim::engine::dram

@@ -1,0 +1,43 @@
+// Open-loop measurement of a network under synthetic traffic: warm-up, sample periods, drain, detection of saturation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/cancel.hpp"
+#include "tilesim/engine/noc/network.hpp"
+
+namespace tilesim::engine::noc {
+
+struct Experiment {
+  std::string traffic = "uniform";
+  double load = 0.1;  ///< flits per node and cycle
+  std::uint32_t packet_flits = 1;
+  std::uint64_t seed = 1;
+  std::int64_t period_cycles = 10000;
+  int warmup_periods = 3;
+  int most_periods = 15;                 ///< warm-up included
+  double settled = 0.05;                 ///< relative change of latency and accepted load between periods
+  int settled_periods = 3;               ///< in a row
+  double give_up_latency_cycles = 2000;  ///< mean latency, ages of waiting flits included, beyond which it is saturated
+  CancelToken* cancel = nullptr;
+};
+
+struct Measurement {
+  bool stable = true;
+  double packet_latency = 0, network_latency = 0;  ///< mean cycles per packet: from creation; from the head's departure
+  double hops = 0;                                 ///< mean routers per packet
+  double accepted = 0;                             ///< flits per node and cycle
+  std::int64_t longest_latency = 0;                ///< of a packet
+  std::int64_t packets = 0;                        ///< measured
+  std::int64_t cycles = 0;                         ///< simulated, all phases
+  std::int64_t flit_hops = 0;                      ///< over all cycles
+  double seconds = 0;                              ///< wall time
+  std::vector<std::int64_t> link_flits;            ///< over all cycles, per link of the topology
+};
+
+/// UserError for an experiment without periods, a load out of range, or traffic that does not fit.
+Measurement measure(const Topology& topology, const RouterSpec& spec, const Experiment& experiment);
+
+}  // namespace tilesim::engine::noc

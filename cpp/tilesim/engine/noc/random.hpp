@@ -1,0 +1,70 @@
+// Random numbers that are the same on every machine.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace tilesim::engine::noc {
+
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014). `stream` separates
+/// the uses of one seed.
+class Random {
+ public:
+  Random(std::uint64_t seed, std::uint64_t stream) : state_(mix(mix(seed) + stream * golden)) {}
+
+  std::uint64_t next() { return mix(state_ += golden); }
+  /// Uniform below `count` > 0; no value is more likely than another by more than count / 2^32.
+  std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>((next() >> 32) * count >> 32); }
+  /// Uniform in (0, 1]: multiples of 2^-53.
+  double unit() { return static_cast<double>((next() >> 11) + 1) * 0x1p-53; }
+  bool coin() { return next() >> 63 != 0; }
+
+ private:
+  static constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
+  static std::uint64_t mix(std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  std::uint64_t state_;
+};
+
+/// Natural logarithm of a positive normal number from correctly rounded operations alone, so that its bits do not
+/// depend on a library. Relative error below 1e-13: x = 2^e * m with m near 1, log m = 2 atanh((m - 1) / (m + 1)) as a
+/// series.
+inline double portable_log(double x) {
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  int exponent = static_cast<int>(bits >> 52) - 1023;
+  double m = std::bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
+  if (m > 1.4142135623730951) m *= 0.5, ++exponent;
+  const double s = (m - 1) / (m + 1), z = s * s;
+  double sum = 1.0 / 19;
+  for (int k = 17; k >= 1; k -= 2) sum = sum * z + 1.0 / k;
+  return exponent * 0.6931471805599453 + 2 * s * sum;
+}
+
+/// Successes of independent trials of probability p, as the number of failures before each (geometric).
+class Bernoulli {
+ public:
+  /// 0 <= p <= 1
+  explicit Bernoulli(double p) : never_(p <= 0), scale_(p >= 1 || p <= 0 ? 0 : 1 / log_of_failure(p)) {}
+  /// Failures before the next success; a number beyond any run if there is none.
+  std::int64_t failures(Random& random) const {
+    if (never_) return std::int64_t{1} << 62;
+    const double count = portable_log(random.unit()) * scale_;
+    return count < 4e18 ? static_cast<std::int64_t>(count) : std::int64_t{1} << 62;
+  }
+
+ private:
+  /// log(1 - p), by its series where 1 - p would lose digits.
+  static double log_of_failure(double p) {
+    if (p > 1e-3) return portable_log(1 - p);
+    double sum = 0;
+    for (int k = 8; k >= 1; --k) sum = sum * p + 1.0 / k;
+    return -sum * p;
+  }
+  bool never_;
+  double scale_;
+};
+
+}  // namespace tilesim::engine::noc

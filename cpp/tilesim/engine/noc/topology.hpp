@@ -1,0 +1,112 @@
+// On-chip networks as values: routers, links, nodes, and the table that routes packets.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/json.hpp"
+
+namespace tilesim::engine::noc {
+
+/// One entry of the routing table: the output that a packet at a router takes towards a node.
+/// Output port = port + bit `shift` of the packet's code; VC group = group + bit `shift` + 1 of it. The code is 0
+/// except on rings and tori, where it holds a direction and a class for each dimension.
+struct Hop {
+  static constexpr std::uint16_t no_route = 0xffff;
+  static constexpr std::uint8_t no_choice = 30;  ///< bits that are 0 in every code
+  std::uint16_t port = no_route;
+  std::uint8_t shift = no_choice;
+  std::uint8_t group = 0;
+
+  std::uint32_t output(std::uint32_t code) const { return port + (code >> shift & 1U); }
+  std::uint32_t vc_group(std::uint32_t code) const { return group + (code >> shift >> 1 & 1U); }
+};
+
+/// VC groups of a hop: all VCs of the message class, the lower half of them, the upper half.
+enum VcGroup : std::uint8_t { all_vcs, lower_vcs, upper_vcs, vc_groups };
+
+/// Ports matter: round-robin pointers start at port 0. A mesh has the same ports at every router, used or not.
+struct Topology {
+  struct Router { int inputs = 0, outputs = 0; };
+  struct Link { int from = 0, output = 0, to = 0, input = 0, latency = 1; };
+  struct Node { int router = 0, input = 0, output = 0; };  ///< injects into `input`, is delivered from `output`
+
+  std::string name;          ///< "mesh_8x8"
+  std::string routing;       ///< "dimension_order", "destination_tag", "up_down", "shortest", "table"
+  std::vector<int> extents;  ///< digits of a node's number for digit patterns, lowest first; their product is the nodes
+  bool wraps = false;        ///< ring or torus: packets carry a code
+  int node_latency = 1;      ///< of injection and ejection links, cycles
+  std::vector<Router> routers;
+  std::vector<Link> links;
+  std::vector<Node> nodes;
+  std::vector<Hop> hops;  ///< routers x nodes
+
+  const Hop& hop(std::size_t router, std::size_t node) const { return hops[router * nodes.size() + node]; }
+  Hop& hop(std::size_t router, std::size_t node) { return hops[router * nodes.size() + node]; }
+
+  /// Shortest way round in every dimension; `coin` decides where both ways are equally long. The class of a dimension
+  /// is 1 if the packet enters it at a coordinate above its destination's.
+  template <class Coin>
+  std::uint32_t code(std::uint32_t source, std::uint32_t destination, Coin&& coin) const {
+    std::uint32_t result = 0;
+    if (!wraps) return result;
+    unsigned shift = 0;
+    for (const int extent : extents) {
+      const int k = extent;
+      const int from = static_cast<int>(source) % k, to = static_cast<int>(destination) % k;
+      source /= static_cast<unsigned>(k), destination /= static_cast<unsigned>(k);
+      const int right = (to - from + k) % k;
+      const bool left = 2 * right > k || (2 * right == k && coin());
+      result |= (left ? 1U : 0U) << shift | (from > to ? 2U : 0U) << shift;
+      shift += 2;
+    }
+    return result;
+  }
+};
+
+/// k-ary mesh of any number of dimensions, `concentration` nodes at each router. Router r = y*kx + x; output 2D leads
+/// to the +1 neighbour in dimension D, 2D+1 to the -1 neighbour, then come the nodes; input 2D comes from the +1
+/// neighbour. Dimension-order routing, lowest dimension first.
+Topology mesh(const std::vector<int>& extents, int concentration = 1, int link_latency = 1);
+/// The same with wrap-around links; needs two VCs in every message class.
+Topology torus(const std::vector<int>& extents, int link_latency = 2);
+/// One router; node i at input i and output i.
+Topology crossbar(int nodes);
+/// `levels` levels of routers with `arity` children each; arity^levels nodes at the leaves. Ports 0 ... arity-1 lead
+/// down, port `arity` up.
+Topology tree(int arity, int levels, int link_latency = 1);
+/// Any graph. {"schema": "tilesim.network", "version": 1, "name", "routers": count, "nodes": [router of node 0, ...],
+/// "links": [{"between": [a, b]} | {"from": a, "to": b}, "latency": cycles], "routing": "up_down" | "shortest" |
+/// {"table": [[next router towards node 0, ...] of router 0, ...]}, "root": router}. Ports follow the order of the
+/// links, then of the nodes. UserError with the place in the file.
+Topology graph_from_json(const Json& json);
+
+/// Fails unless links and nodes use existing, distinct ports and every node reaches every node. UserError names the
+/// pair.
+void check(const Topology& topology);
+
+/// How many VCs a router port has, what each message class may use, and the delays of the pipeline.
+struct RouterSpec {
+  struct Class {
+    std::string name = "packet";
+    int first_vc = 0, vcs = 0;  ///< 0: all from first_vc on
+  };
+  int virtual_channels = 4;
+  int buffer_flits = 8;   ///< per VC, private
+  int switch_cycles = 1;  ///< from winning the switch to the link
+  int credit_cycles = 1;  ///< a router's processing of a credit
+  std::vector<Class> classes{Class{}};
+
+  /// Bit v is set if the class may use VC v in the group.
+  std::uint32_t mask(std::size_t message_class, unsigned group) const;
+};
+
+/// UserError for a number that is out of range, a class without VCs, or too few VCs for the topology.
+void check(const RouterSpec& spec, const Topology& topology);
+/// Fails, naming the cycle, if packets can wait for each other in a circle: the channel dependency graph (Dally and
+/// Seitz, 1987) over (output port, VC) of all routes has a cycle.
+void check_no_deadlock(const Topology& topology, const RouterSpec& spec);
+
+}  // namespace tilesim::engine::noc

@@ -1,0 +1,236 @@
+// Is a network connected, and can its packets wait for each other in a circle?
+#include <algorithm>
+#include <unordered_map>
+
+#include "tilesim/engine/noc/topology.hpp"
+
+namespace tilesim::engine::noc {
+
+namespace {
+
+std::string number(std::size_t value) { return std::to_string(value); }
+
+/// First output port (or input port) of each router in a numbering over all routers; one more entry for the end.
+template <class Count>
+std::vector<std::size_t> first_ports(const Topology& net, Count&& count) {
+  std::vector<std::size_t> first{0};
+  for (const Topology::Router& router : net.routers)
+    first.push_back(first.back() + static_cast<std::size_t>(count(router)));
+  return first;
+}
+
+/// Takes each port once; fails for one that does not exist or is taken twice.
+class Ports {
+ public:
+  Ports(const Topology& net, bool outputs)
+      : first_(first_ports(net, [&](const Topology::Router& r) { return outputs ? r.outputs : r.inputs; })),
+        taken_(first_.back()),
+        what_(outputs ? "output" : "input") {}
+  std::size_t take(int router, int port, const std::string& place) {
+    if (router < 0 || static_cast<std::size_t>(router) + 1 >= first_.size())
+      throw UserError(
+          {"there is no such router", place, std::to_string(router), "0 ... " + number(first_.size() - 2), {}});
+    const std::size_t id = first_[static_cast<std::size_t>(router)] + static_cast<std::size_t>(port);
+    if (port < 0 || id >= first_[static_cast<std::size_t>(router) + 1])
+      throw UserError({"the router has no such " + what_, place, std::to_string(port), {}, {}});
+    if (taken_[id])
+      throw UserError({"an " + what_ + " is used twice",
+                       place,
+                       "router " + std::to_string(router) + ", " + what_ + " " + std::to_string(port),
+                       {},
+                       {}});
+    taken_[id] = true;
+    return id;
+  }
+
+ private:
+  std::vector<std::size_t> first_;
+  std::vector<bool> taken_;
+  std::string what_;
+};
+
+/// Where every output leads: a link, or a node.
+struct Outputs {
+  std::vector<std::size_t> first;
+  std::vector<int> link;  ///< index, or -1
+
+  explicit Outputs(const Topology& net)
+      : first(first_ports(net, [](const Topology::Router& r) { return r.outputs; })), link(first.back(), -1) {
+    for (std::size_t i = 0; i < net.links.size(); ++i)
+      link[first[static_cast<std::size_t>(net.links[i].from)] + static_cast<std::size_t>(net.links[i].output)] =
+          static_cast<int>(i);
+  }
+};
+
+/// All codes that packets from one node to another can carry.
+std::vector<std::uint32_t> codes(const Topology& net, std::size_t source, std::size_t destination) {
+  std::vector<std::uint32_t> found;
+  const std::size_t ties = net.wraps ? net.extents.size() : 0;
+  for (std::size_t coins = 0; coins < std::size_t{1} << ties; ++coins) {
+    std::size_t tosses = 0;
+    const std::uint32_t code = net.code(static_cast<std::uint32_t>(source), static_cast<std::uint32_t>(destination),
+                                        [&] { return (coins >> tosses++ & 1U) != 0; });
+    if (std::find(found.begin(), found.end(), code) == found.end()) found.push_back(code);
+    if (tosses == 0) break;
+  }
+  return found;
+}
+
+/// Walks every route and reports each (output, group) followed by the next (output, group).
+class Routes {
+ public:
+  explicit Routes(const Topology& net) : net_(net), outputs_(net) {}
+
+  template <class Step>
+  void walk(Step&& step) {
+    for (std::size_t to = 0; to < net_.nodes.size(); ++to) {
+      visited_.clear();
+      for (std::size_t from = 0; from < net_.nodes.size(); ++from)
+        for (const std::uint32_t code : codes(net_, from, to)) follow(from, to, code, step);
+    }
+  }
+  const Outputs& outputs() const { return outputs_; }
+
+ private:
+  template <class Step>
+  void follow(std::size_t from, std::size_t to, std::uint32_t code, Step& step) {
+    ++walk_;
+    auto router = static_cast<std::size_t>(net_.nodes[from].router);
+    for (std::size_t before = outputs_.link.size() * vc_groups;;) {
+      const Hop hop = net_.hop(router, to);
+      const std::size_t output = outputs_.first[router] + hop.output(code);
+      if (hop.port == Hop::no_route || output >= outputs_.first[router + 1]) unreachable(from, to, "ends", router);
+      const std::size_t state = output * vc_groups + hop.vc_group(code);
+      if (before != outputs_.link.size() * vc_groups) step(before, state);
+      // A state of an earlier walk is known to arrive; one of this walk closes a circle.
+      const auto [known, fresh] = visited_.try_emplace(static_cast<std::uint64_t>(router) << 32 | code, walk_);
+      if (!fresh && known->second == walk_) unreachable(from, to, "runs in a circle", router);
+      if (!fresh) return;
+      if (outputs_.link[output] < 0) {
+        const Topology::Node& node = net_.nodes[to];
+        if (static_cast<std::size_t>(node.router) != router || node.output != static_cast<int>(hop.output(code)))
+          unreachable(from, to, "ends", router);
+        return;
+      }
+      before = state;
+      router = static_cast<std::size_t>(net_.links[static_cast<std::size_t>(outputs_.link[output])].to);
+    }
+  }
+
+  [[noreturn]] void unreachable(std::size_t from, std::size_t to, const char* how, std::size_t router) const {
+    throw UserError({"the network is not connected: node " + number(from) + " cannot reach node " + number(to),
+                     net_.name,
+                     std::string("the route ") + how + " at router " + number(router),
+                     {},
+                     {}});
+  }
+
+  const Topology& net_;
+  Outputs outputs_;
+  std::unordered_map<std::uint64_t, std::uint64_t> visited_;
+  std::uint64_t walk_ = 0;
+};
+
+using Edges = std::vector<std::vector<std::uint32_t>>;
+
+void sort_unique(Edges& edges) {
+  for (std::vector<std::uint32_t>& list : edges) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+}
+
+/// Dependencies between (output, VC): a packet may hold the first while it waits for the second.
+Edges dependencies(const Edges& states, const RouterSpec& spec) {
+  const auto vcs = static_cast<std::size_t>(spec.virtual_channels);
+  Edges edges(states.size() / vc_groups * vcs);
+  for (std::size_t message = 0; message < spec.classes.size(); ++message)
+    for (std::size_t state = 0; state < states.size(); ++state)
+      for (const std::uint32_t next : states[state])
+        for (std::size_t v = 0; v < vcs; ++v)
+          for (std::size_t w = 0; w < vcs; ++w)
+            if ((spec.mask(message, state % vc_groups) >> v & 1U) && (spec.mask(message, next % vc_groups) >> w & 1U))
+              edges[state / vc_groups * vcs + v].push_back(static_cast<std::uint32_t>(next / vc_groups * vcs + w));
+  sort_unique(edges);
+  return edges;
+}
+
+/// The vertices of a cycle in order, or nothing. Depth first, with its own stack.
+std::vector<std::uint32_t> find_cycle(const Edges& edges) {
+  enum Colour : std::uint8_t { unseen, open, done };
+  std::vector<Colour> colour(edges.size(), unseen);
+  std::vector<std::pair<std::uint32_t, std::size_t>> stack;
+  for (std::size_t root = 0; root < edges.size(); ++root) {
+    if (colour[root] != unseen) continue;
+    stack.assign(1, {static_cast<std::uint32_t>(root), 0});
+    colour[root] = open;
+    while (!stack.empty()) {
+      auto& [vertex, next] = stack.back();
+      if (next == edges[vertex].size()) {
+        colour[vertex] = done;
+        stack.pop_back();
+        continue;
+      }
+      const std::uint32_t to = edges[vertex][next++];
+      if (colour[to] == open) {
+        std::vector<std::uint32_t> cycle;
+        for (auto at = stack.rbegin(); cycle.empty() || cycle.back() != to; ++at) cycle.push_back(at->first);
+        std::reverse(cycle.begin(), cycle.end());
+        return cycle;
+      }
+      if (colour[to] != unseen) continue;
+      colour[to] = open;
+      stack.emplace_back(to, 0);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void check(const Topology& net) {
+  if (net.nodes.empty()) throw UserError({"a network needs a node", net.name, "none", "at least one node", {}});
+  require(net.hops.size() == net.routers.size() * net.nodes.size(), "the routing table has another size");
+  Ports inputs(net, false), outputs(net, true);
+  for (std::size_t i = 0; i < net.links.size(); ++i) {
+    const Topology::Link& link = net.links[i];
+    const std::string place = net.name + ", link " + number(i);
+    outputs.take(link.from, link.output, place);
+    inputs.take(link.to, link.input, place);
+    if (link.latency < 1 || link.latency > 4096)
+      throw UserError({"a link's latency is out of range", place, std::to_string(link.latency), "1 ... 4096", {}});
+  }
+  for (std::size_t i = 0; i < net.nodes.size(); ++i) {
+    const std::string place = net.name + ", node " + number(i);
+    inputs.take(net.nodes[i].router, net.nodes[i].input, place);
+    outputs.take(net.nodes[i].router, net.nodes[i].output, place);
+  }
+  Routes(net).walk([](std::size_t, std::size_t) {});
+}
+
+void check_no_deadlock(const Topology& net, const RouterSpec& spec) {
+  Routes routes(net);
+  const Outputs& outputs = routes.outputs();
+  Edges states(outputs.link.size() * vc_groups);
+  routes.walk([&](std::size_t from, std::size_t to) {
+    std::vector<std::uint32_t>& list = states[from];
+    if (list.empty() || list.back() != to) list.push_back(static_cast<std::uint32_t>(to));
+  });
+  sort_unique(states);
+  const std::vector<std::uint32_t> cycle = find_cycle(dependencies(states, spec));
+  if (cycle.empty()) return;
+  const auto vcs = static_cast<std::uint32_t>(spec.virtual_channels);
+  std::string path;
+  for (std::size_t i = 0; i < cycle.size() && i < 8; ++i) {
+    const std::size_t output = cycle[i] / vcs;
+    const auto router =
+        std::upper_bound(outputs.first.begin(), outputs.first.end(), output) - outputs.first.begin() - 1;
+    path += (i > 0 ? " -> " : "") + std::string("router ") + std::to_string(router) + " output " +
+            number(output - outputs.first[static_cast<std::size_t>(router)]) + " VC " + std::to_string(cycle[i] % vcs);
+  }
+  throw UserError({"packets can wait for each other in a circle (cyclic channel dependency)", net.name,
+                   path + (cycle.size() > 8 ? " -> ..." : ""), "routes without such a circle",
+                   "routing \"up_down\" has none on any graph"});
+}
+
+}  // namespace tilesim::engine::noc

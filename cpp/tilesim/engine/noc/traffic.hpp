@@ -1,0 +1,49 @@
+// Synthetic traffic: who sends to whom, and when.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tilesim/engine/noc/network.hpp"
+#include "tilesim/engine/noc/random.hpp"
+
+namespace tilesim::engine::noc {
+
+/// Destination of each packet.
+class Pattern {
+ public:
+  virtual ~Pattern() = default;
+  virtual std::uint32_t destination(std::uint32_t source, Random& random) const = 0;
+};
+
+/// "uniform", "transpose", "bitcomp", "bitrev", "shuffle", "tornado", "neighbor", "diagonal", "asymmetric",
+/// "permutation" (one random permutation for the run), "hotspot" (node 0), "hotspot(3)" or "hotspot(3,12)". Digit
+/// patterns act on the topology's extents. UserError for another name or a number of nodes that the pattern cannot
+/// have.
+std::unique_ptr<Pattern> make_pattern(const std::string& name, const Topology& topology, std::uint64_t seed);
+/// All names, for messages.
+std::vector<std::string> pattern_names();
+
+/// Every node makes one trial per cycle, whatever its backlog; a success is a packet. The trials of all (cycle, node)
+/// in order are one sequence, of which only the successes are computed.
+class BernoulliTraffic {
+ public:
+  /// `load`: flits per node and cycle; `packet_flits` each. UserError for a load outside 0 ... packet_flits.
+  BernoulliTraffic(const Topology& topology, const std::string& pattern, double load, std::uint32_t packet_flits,
+                   std::uint64_t seed);
+  std::int64_t next_cycle() const { return cycle_; }
+  /// Injects all packets of next_cycle(), which must be network.now(); how many.
+  std::int64_t inject(Network& network);
+
+ private:
+  void draw();
+  std::unique_ptr<Pattern> pattern_;
+  Bernoulli trial_;
+  Random times_, destinations_;
+  std::int64_t nodes_, cycle_ = 0, node_ = -1;
+  std::uint32_t packet_flits_;
+};
+
+}  // namespace tilesim::engine::noc

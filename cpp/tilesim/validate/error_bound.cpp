@@ -1,0 +1,241 @@
+#include "tilesim/validate/error_bound.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/kernels/kernels.hpp"
+
+namespace tilesim::validate {
+
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+bool any_error(const std::vector<Bounded>& operands) {
+  return std::any_of(operands.begin(), operands.end(), [](const Bounded& b) { return !b.error.empty(); });
+}
+
+/// The operation alone, on operands and results of other types.
+class Probe {
+ public:
+  Probe(const Graph& graph, const GraphFunction& function, const Op& op, DType type) : graph_(graph), op_(op) {
+    function_.name = function.name;
+    const auto take = [&](ValueId id) {
+      if (id == no_value) return no_value;
+      Value value = function.value(id);
+      if (is_float(value.type.dtype)) value.type.dtype = type;
+      function_.values.push_back(std::move(value));
+      return static_cast<ValueId>(function_.values.size()) - 1;
+    };
+    for (ValueId& id : op_.operands) id = take(id);
+    for (ValueId& id : op_.results) id = take(id);
+    if (op_.attributes.find("accumulate") != nullptr) op_.attributes.set("accumulate", type);
+    type_ = type;
+  }
+
+  /// Float operands are converted.
+  std::vector<Array> run(std::vector<Array> operands) const {
+    for (Array& operand : operands)
+      if (!operand.empty() && is_float(operand.dtype())) operand = operand.to(type_);
+    Numerics numerics;
+    numerics.accumulate = type_;
+    return evaluate_op(graph_, function_, op_, operands, numerics);
+  }
+
+ private:
+  const Graph& graph_;
+  GraphFunction function_;
+  Op op_;
+  DType type_ = DType::f64;
+};
+
+Array zeros(const Shape& shape) { return {DType::f64, shape}; }
+
+/// value + sign * error, in f64; elements that are not finite stay.
+Array shifted(const Bounded& operand, double sign) {
+  Array result = operand.value.to(DType::f64).clone();
+  if (operand.error.empty()) return result;
+  double* out = result.as<double>();
+  const double* error = operand.error.as<double>();
+  for (std::int64_t i = 0; i < result.size(); ++i)
+    if (std::isfinite(out[i])) out[i] += sign * error[i];
+  return result;
+}
+
+Array magnitude(const Array& array) {
+  Array result = array.to(DType::f64).clone();
+  double* out = result.as<double>();
+  for (std::int64_t i = 0; i < result.size(); ++i) out[i] = std::isfinite(out[i]) ? std::fabs(out[i]) : 0;
+  return result;
+}
+
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double d = std::fabs(a - b);
+  return std::isnan(d) ? infinite : d;
+}
+
+/// Largest distance of the results at the corners of the operands' intervals from those at the centre.
+std::vector<Array> corner_distances(const Probe& probe, const std::vector<Bounded>& operands, bool all_corners) {
+  std::vector<std::size_t> uncertain;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (!operands[i].error.empty()) uncertain.push_back(i);
+  std::vector<Array> centre_operands;
+  for (const Bounded& operand : operands) centre_operands.push_back(operand.value);
+  const std::vector<Array> centre = probe.run(centre_operands);
+  std::vector<Array> distances;
+  for (const Array& result : centre) distances.push_back(zeros(result.shape()));
+  // Movement and sums rise with every operand alike: two corners say all.
+  const bool few = uncertain.size() <= 4;
+  const std::size_t corners = all_corners && few ? std::size_t{1} << uncertain.size() : 2;
+  for (std::size_t corner = 0; corner < corners; ++corner) {
+    std::vector<Array> at = centre_operands;
+    for (std::size_t k = 0; k < uncertain.size(); ++k) {
+      const bool up = corners == 2 ? corner == 1 : (corner >> k & 1) != 0;
+      at[uncertain[k]] = shifted(operands[uncertain[k]], up ? 1 : -1);
+    }
+    const std::vector<Array> moved = probe.run(at);
+    for (std::size_t r = 0; r < moved.size(); ++r) {
+      const Array a = moved[r].to(DType::f64), b = centre[r].to(DType::f64);
+      double* out = distances[r].as<double>();
+      for (std::int64_t i = 0; i < a.size(); ++i)
+        out[i] = std::max(out[i], distance(a.as<double>()[i], b.as<double>()[i]));
+    }
+  }
+  return distances;
+}
+
+double gamma(std::int64_t n, double u) {
+  const double nu = static_cast<double>(n) * u;
+  return nu < 1 ? nu / (1 - nu) : infinite;
+}
+
+/// Terms of the longest sum that makes one element.
+std::int64_t terms(const GraphFunction& function, const Op& op) {
+  const Domain space = domain(function, op);
+  std::int64_t n = 1;
+  for (std::size_t i = 0; i < space.extents.size(); ++i)
+    if (space.reduction[i]) n *= space.extents[i];
+  if (op.kind == Kind::cumulative) n = *std::max_element(space.extents.begin(), space.extents.end());
+  return std::max<std::int64_t>(n, 1);
+}
+
+/// |a| |b| terms. A product of magnitudes in f32: its own error is far below the slack.
+Array product_of(const Probe& probe, const Array& a, const Array& b, const std::vector<Bounded>& operands) {
+  std::vector<Array> at{a, b};
+  for (std::size_t i = 2; i < operands.size(); ++i)
+    at.push_back(operands[i].value.empty() ? Array() : zeros(operands[i].value.shape()));
+  return probe.run(at)[0].to(DType::f64);
+}
+
+void add_scaled(Array& total, const Array& term, double factor) {
+  double* out = total.as<double>();
+  for (std::int64_t i = 0; i < total.size(); ++i) out[i] += factor * term.as<double>()[i];
+}
+
+std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
+                                  const std::vector<Bounded>& operands, const Array& result, const Numerics& numerics) {
+  constexpr double slack = 1.001;
+  const Probe probe(graph, function, op, DType::f32);
+  const Array a = magnitude(operands[0].value), b = magnitude(operands[1].value);
+  Array bound = zeros(result.shape());
+  add_scaled(bound, product_of(probe, a, b, operands),
+             slack * gamma(terms(function, op), unit_roundoff(numerics.accumulate)));
+  // A deviating operand may also be rounded to another neighbour.
+  const auto deviation = [&](const Bounded& operand, const Array& size) {
+    Array error = operand.error.clone();
+    if (numerics.multiply_tf32) add_scaled(error, size, 2 * 0x1p-11);
+    if (rounds_operands(numerics, operand.value.dtype()))
+      add_scaled(error, size, 2 * unit_roundoff(*numerics.multiply));
+    return error;
+  };
+  if (!operands[0].error.empty()) {
+    Array wide = b.clone();
+    if (!operands[1].error.empty()) add_scaled(wide, deviation(operands[1], b), 1);
+    add_scaled(bound, product_of(probe, deviation(operands[0], a), wide, operands), slack);
+  }
+  if (!operands[1].error.empty()) add_scaled(bound, product_of(probe, a, deviation(operands[1], b), operands), slack);
+  if (operands.size() > 2) {
+    std::vector<Bounded> rest = operands;
+    for (int i : {0, 1}) {
+      const auto at = static_cast<std::size_t>(i);
+      rest[at] = {zeros(rest[at].value.shape()), {}};
+    }
+    const std::vector<Array> added = corner_distances(Probe(graph, function, op, DType::f64), rest, true);
+    add_scaled(bound, added[0], 1);
+    for (std::size_t i = 2; i < operands.size(); ++i)
+      if (!operands[i].value.empty()) {
+        std::vector<Array> at{zeros(a.shape()), zeros(b.shape())};
+        for (std::size_t k = 2; k < operands.size(); ++k) at.push_back(operands[k].value);
+        add_scaled(bound, magnitude(Probe(graph, function, op, DType::f64).run(at)[0]),
+                   2 * unit_roundoff(numerics.accumulate));
+        break;
+      }
+  }
+  return {std::move(bound)};
+}
+
+bool is_sum(const Op& op) {
+  if (op.kind != Kind::reduce && op.kind != Kind::cumulative && op.kind != Kind::window_reduce) return false;
+  const std::string& combiner = op.attributes.text("combiner");
+  return combiner == "add" || combiner == "mean" || combiner == "multiply";
+}
+
+/// Roundings of the result that one operation may differ by: float functions are computed within a few units.
+double roundings(const Op& op) {
+  switch (op.kind) {
+    case Kind::elementwise:
+      return 4;
+    case Kind::convert:
+    case Kind::reduce:
+    case Kind::cumulative:
+    case Kind::window_reduce:
+      return 2;
+    default:
+      return 0;
+  }
+}
+
+/// Sine and cosine turn within an interval: their slope is at most 1.
+bool turns(const Op& op) {
+  if (op.kind != Kind::elementwise) return false;
+  const std::string& function = op.attributes.text("function");
+  return function == "sin" || function == "cos";
+}
+
+}  // namespace
+
+std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
+                                const std::vector<Bounded>& operands, const std::vector<Array>& results,
+                                const Numerics& numerics) {
+  std::vector<Array> bounds(results.size());
+  const bool product = op.kind == Kind::contract || op.kind == Kind::convolution;
+  if (product && is_float(results[0].dtype())) {
+    bounds = product_bounds(graph, function, op, operands, results[0], numerics);
+  } else if (any_error(operands)) {
+    bounds = corner_distances(Probe(graph, function, op, DType::f64), operands, op.kind == Kind::elementwise);
+    if (turns(op)) bounds[0] = operands[0].error.clone();
+  }
+  if (is_sum(op) && is_float(results[0].dtype())) {
+    std::vector<Array> sizes;
+    for (const Bounded& operand : operands) sizes.push_back(operand.value.empty() ? Array() : magnitude(operand.value));
+    if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
+    const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(sizes);
+    add_scaled(bounds[0], sums[0].to(DType::f64), gamma(terms(function, op), unit_roundoff(DType::f32)));
+  }
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    if (!is_float(results[r].dtype())) continue;
+    const double u = unit_roundoff(results[r].dtype()) * (product ? 2 : roundings(op));
+    if (u == 0) continue;
+    if (bounds[r].empty()) bounds[r] = zeros(results[r].shape());
+    add_scaled(bounds[r], magnitude(results[r]), u);
+    // Below the smallest normal number, spacing no longer shrinks with the value.
+    double* out = bounds[r].as<double>();
+    for (std::int64_t i = 0; i < bounds[r].size(); ++i) out[i] += 1e-37;
+  }
+  return bounds;
+}
+
+}  // namespace tilesim::validate

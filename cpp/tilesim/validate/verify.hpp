@@ -1,0 +1,36 @@
+// The tiled program against the reference, kernel by kernel, each on the reference's operands.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/array.hpp"
+#include "tilesim/base/cancel.hpp"
+#include "tilesim/graph/graph.hpp"
+#include "tilesim/machine/machine.hpp"
+#include "tilesim/program/program.hpp"
+
+namespace tilesim::validate {
+
+/// One tensor that a kernel stored.
+struct Comparison {
+  std::string operation, tensor;
+  std::int64_t elements = 0;
+  double error = 0;        ///< largest |tiled - reference|
+  double bound = 0;        ///< at the element where error / bound is largest
+  double ratio = 0;        ///< largest error / bound; infinite where a bound is 0 and the bits differ
+  double scale = 0;        ///< largest magnitude of the reference
+  std::int64_t worst = 0;  ///< row-major position of the largest ratio
+  bool ok = true;          ///< every element within its bound
+};
+
+/// `prepared`: the graph that lowering worked on. `inputs`: arrays by tensor name for roles input, weight, state.
+/// After each kernel its stored tensors are compared and set to the reference's values, so that an error shows at the
+/// operation that makes it. Tensors local to called functions are compared through the call's results. Throws UserError
+/// as `execute` does.
+std::vector<Comparison> verify(const Graph& prepared, const program::Program& program, const Machine& machine,
+                               const std::map<std::string, Array>& inputs, CancelToken* cancel = nullptr);
+
+}  // namespace tilesim::validate

@@ -1,0 +1,243 @@
+"""On-chip networks by themselves: how fast packets cross a mesh, a torus, a crossbar or any graph."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import _core
+from .graph import user_error
+
+__all__ = ["NetworkResult", "run", "topology", "traffic_names"]
+
+_KINDS = ("mesh", "torus", "ring", "crossbar", "cmesh", "tree")
+
+
+@dataclass(frozen=True)
+class NetworkResult:
+    """What a network did under synthetic traffic.
+
+    Attributes:
+        topology: name, such as "mesh_8x8".
+        traffic: name of the traffic.
+        load: offered flits per node and cycle.
+        packet: flits of a packet.
+        stable: False if the network is saturated; its latencies then depend on when the run was given up.
+        packet_latency: mean cycles from a packet's creation to the arrival of its last flit.
+        network_latency: the same from the departure of its first flit.
+        longest_latency: cycles of the slowest packet.
+        accepted: flits delivered per node and cycle.
+        hops: mean number of routers that a packet passed.
+        packets: measured packets.
+        cycles: simulated cycles, warm-up and drain included.
+        flit_hops: flits times routers over all cycles.
+        seconds: wall time of the run.
+        links: (from router, to router, flits per cycle) of each link, over all cycles.
+        settings: everything else that was set.
+    """
+
+    topology: str
+    traffic: str
+    load: float
+    packet: int
+    stable: bool
+    packet_latency: float
+    network_latency: float
+    longest_latency: int
+    accepted: float
+    hops: float
+    packets: int
+    cycles: int
+    flit_hops: int
+    seconds: float = field(compare=False)
+    links: tuple[tuple[int, int, float], ...] = field(repr=False)
+    settings: dict[str, Any] = field(repr=False)
+
+    @property
+    def state(self) -> str:
+        """ "stable" or "saturated"."""
+        return "stable" if self.stable else "saturated"
+
+
+def traffic_names() -> list[str]:
+    """The synthetic traffic patterns.
+
+    Returns:
+        Their names. "hotspot(3,12)" sends everything to the nodes named, "hotspot" to node 0.
+    """
+    return list(_core.network_traffic_names())
+
+
+def _split(name: str) -> tuple[str, list[int]]:
+    kind, _, sizes = name.partition("_")
+    if kind not in _KINDS or not re.fullmatch(r"[0-9]{1,5}(x[0-9]{1,5})*", sizes):
+        allowed = ", ".join([*_KINDS, *(f"{kind}_..." for kind in _KINDS), "a .json file"])
+        raise user_error("unknown network", value=f"'{name}'", allowed=allowed)
+    return kind, [int(size) for size in sizes.split("x")]
+
+
+def _extents(kind: str, sizes: list[int], dimensions: int) -> list[int]:
+    """One number stands for all dimensions, except where there is only one."""
+    if len(sizes) > 1 or kind in ("ring", "crossbar"):
+        return sizes
+    return sizes * dimensions
+
+
+def topology(
+    name: str | os.PathLike[str] | _core.NetworkTopology,
+    k: int | list[int] | tuple[int, ...] | None = None,
+    *,
+    dimensions: int = 2,
+    concentration: int = 4,
+    levels: int = 2,
+    link_latency: int | None = None,
+) -> _core.NetworkTopology:
+    """A network's routers, links, nodes and routes.
+
+    Args:
+        name: "mesh", "torus", "ring", "crossbar", "cmesh" (several nodes at each router), "tree"; the same with sizes
+            ("mesh_8x8", "crossbar_16", "cmesh_4x4x4": the last number is the concentration, "tree_2x3": arity, levels);
+            or the path of a .json file of schema tilesim.network.
+        k: routers per dimension (one number for all, or one each), nodes of a ring or crossbar, arity of a tree.
+        dimensions: of mesh, torus and cmesh, where `k` is one number.
+        concentration: nodes at each router of a cmesh.
+        levels: of a tree.
+        link_latency: cycles; None: 1, on rings and tori 2.
+
+    Returns:
+        The topology.
+
+    Raises:
+        UserError: for an unknown name, a size out of range, or a file that is not a connected network.
+    """
+    if isinstance(name, _core.NetworkTopology):
+        return name
+    text = os.fspath(name)
+    if text.endswith(".json"):
+        try:
+            return _core.NetworkTopology.from_json(Path(text).read_text(encoding="utf-8"), text)
+        except OSError as error:
+            raise user_error("the file cannot be read", place=text, value=str(error)) from None
+    if "_" in text or text not in _KINDS:
+        kind, sizes = _split(text)
+        if k is not None:
+            raise user_error("the sizes are given twice", value=f"'{text}', k={k}", allowed="one of the two")
+        if kind == "cmesh":
+            *sizes, concentration = sizes if len(sizes) > 1 else [sizes[0], sizes[0], concentration]
+        if kind == "tree":
+            levels = sizes[1] if len(sizes) == 2 else levels
+            sizes = sizes[:1]
+    else:
+        kind = text
+        sizes = [8 if kind != "tree" else 2] if k is None else [k] if isinstance(k, int) else list(k)
+    latency = link_latency if link_latency is not None else 2 if kind in ("torus", "ring") else 1
+    extents = _extents(kind, sizes, dimensions)
+    if kind in ("ring", "crossbar", "tree") and len(extents) != (1 if kind != "tree" else dimensions):
+        raise user_error(f"a {kind} has one size", value=str(sizes), allowed="one number")
+    if kind == "crossbar":
+        return _core.NetworkTopology.crossbar(extents[0])
+    if kind == "tree":
+        return _core.NetworkTopology.tree(extents[0], levels, latency)
+    if kind in ("torus", "ring"):
+        return _core.NetworkTopology.torus(extents, latency)
+    return _core.NetworkTopology.mesh(extents, concentration if kind == "cmesh" else 1, latency)
+
+
+def run(
+    topology: str | os.PathLike[str] | _core.NetworkTopology = "mesh",
+    k: int | list[int] | tuple[int, ...] | None = None,
+    traffic: str = "uniform",
+    load: float = 0.1,
+    packet: int = 1,
+    *,
+    seed: int = 1,
+    virtual_channels: int = 4,
+    buffer_flits: int = 8,
+    switch_cycles: int = 1,
+    credit_cycles: int = 1,
+    period: int = 10_000,
+    warmup_periods: int = 3,
+    periods: int = 15,
+    **shape: Any,
+) -> NetworkResult:
+    """Measures a network under synthetic traffic: warm-up, sample periods until latency and throughput settle, drain.
+
+    Every node draws each cycle whether a packet is created (Bernoulli). Routers have virtual channels with private
+    buffers, credits, and one-iteration iSLIP allocation of channels and switch; routing is by dimension order
+    (crossbar and tree: destination tag; files: table).
+
+    Args:
+        topology: a name, file or topology; see `topology`.
+        k: routers per dimension, or nodes; see `topology`.
+        traffic: one of `traffic_names()`.
+        load: offered flits per node and cycle.
+        packet: flits of a packet.
+        seed: of all random numbers; the same seed gives the same result on every machine.
+        virtual_channels: per router port, 1 to 32.
+        buffer_flits: per virtual channel.
+        switch_cycles: from winning the switch to the link.
+        credit_cycles: a router's processing of a credit.
+        period: cycles of a sample period.
+        warmup_periods: periods before measurement.
+        periods: at most, warm-up included.
+        **shape: dimensions, concentration, levels, link_latency as for `topology`.
+
+    Returns:
+        Latencies in cycles, accepted load, hops, link loads.
+
+    Raises:
+        UserError: for a setting out of range or traffic that does not fit the number of nodes.
+    """
+    net = _named(topology, k, shape)
+    for name, value, low in (("seed", seed, 0), ("packet", packet, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 1 << (16 if low else 64):
+            raise user_error(f"{name} is out of range", value=repr(value), allowed=f"a whole number from {low} on")
+    try:
+        router = _core.NetworkRouter(virtual_channels, buffer_flits, switch_cycles, credit_cycles)
+        measured = _core.measure_network(net, router, traffic, load, packet, seed, period, warmup_periods, periods)
+    except TypeError as error:
+        raise user_error(
+            "a setting has the wrong type or is out of range", value=str(error).split("Invoked")[-1]
+        ) from None
+    return NetworkResult(
+        topology=net.name,
+        traffic=traffic,
+        load=load,
+        packet=packet,
+        stable=measured.stable,
+        packet_latency=measured.packet_latency,
+        network_latency=measured.network_latency,
+        longest_latency=measured.longest_latency,
+        accepted=measured.accepted,
+        hops=measured.hops,
+        packets=measured.packets,
+        cycles=measured.cycles,
+        flit_hops=measured.flit_hops,
+        seconds=measured.seconds,
+        links=tuple(
+            (begin, end, flits / measured.cycles)
+            for (begin, end, _), flits in zip(net.links, measured.link_flits, strict=True)
+        ),
+        settings={
+            "routing": net.routing,
+            "seed": seed,
+            "virtual_channels": virtual_channels,
+            "buffer_flits": buffer_flits,
+            "switch_cycles": switch_cycles,
+            "credit_cycles": credit_cycles,
+            "period_cycles": period,
+            "warmup_periods": warmup_periods,
+            "periods": periods,
+        },
+    )
+
+
+def _named(name: Any, k: Any, shape: dict[str, Any]) -> _core.NetworkTopology:
+    known = ("dimensions", "concentration", "levels", "link_latency")
+    for key in shape:
+        if key not in known:
+            raise user_error("unknown setting of a network", value=f"'{key}'", allowed=", ".join(known))
+    return topology(name, k, **shape)

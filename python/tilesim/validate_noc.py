@@ -1,0 +1,148 @@
+"""Comparison with measured latencies and accepted loads of on-chip networks."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from . import network
+from ._core import UserError
+from ._validation import envelope, read_cases
+from .graph import user_error
+from .network import NetworkResult
+
+__all__ = ["lines", "noc"]
+
+_LOAD = "offered_flits_per_node_per_cycle"
+_LATENCY, _ACCEPTED = "packet_latency_cycles", "accepted_flits_per_node_per_cycle"
+_COLUMNS = ("network", "traffic", "packet_flits", _LOAD, _LATENCY, _ACCEPTED, "state")
+_PREDICTED = ("latency", "network_latency", "accepted", "hops", "state")
+_NEAR = 0.9  # of the saturation throughput: beyond it, runs of the reference itself differ by tens of percent
+
+
+def _runs(row: dict[str, Any], load: float, seeds: int, **options: Any) -> list[NetworkResult]:
+    try:
+        packet = int(row["packet_flits"])
+    except (TypeError, ValueError):
+        raise user_error("packet_flits is not a number", value=repr(row["packet_flits"])) from None
+    name, traffic = row["network"], row["traffic"]
+    return [network.run(name, None, traffic, load, packet, seed=seed + 1, **options) for seed in range(seeds)]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _predict(row: dict[str, Any], seeds: int) -> dict[str, Any]:
+    runs = _runs(row, float(row[_LOAD]), seeds)
+    stable = [result for result in runs if result.stable]
+    settled = stable if 2 * len(stable) >= len(runs) else runs
+    return {
+        "predicted_latency": _mean([result.packet_latency for result in settled]),
+        "predicted_network_latency": _mean([result.network_latency for result in settled]),
+        "predicted_accepted": _mean([result.accepted for result in settled]),
+        "predicted_hops": _mean([result.hops for result in settled]),
+        "predicted_state": settled[0].state,
+    }
+
+
+def _positive(row: dict[str, Any], column: str) -> float:
+    try:
+        value = float(row[column])
+    except (TypeError, ValueError):
+        value = -1.0
+    if not 0 < value < 1e15:
+        raise user_error(f"{column} is not a positive number", value=repr(row[column]))
+    return value
+
+
+def _compare(row: dict[str, Any], seeds: int) -> None:
+    if row["state"] not in ("stable", "saturated"):
+        raise user_error("unknown state", value=repr(row["state"]), allowed="stable, saturated")
+    _positive(row, _LOAD)
+    row["measured_latency"] = _positive(row, _LATENCY)
+    row["measured_accepted"] = _positive(row, _ACCEPTED)
+    row.update(_predict(row, seeds))
+    measure = "latency" if row["state"] == "stable" else "accepted"
+    row["error"] = row[f"predicted_{measure}"] / row[f"measured_{measure}"] - 1
+    row["group"] = row["state"]
+
+
+def _find_near(rows: list[dict[str, Any]]) -> None:
+    """Marks the stable rows whose network, traffic and packet would saturate at a load a little higher."""
+    settled = set()
+    for row in sorted((row for row in rows if row["group"] == "stable"), key=lambda row: -float(row[_LOAD])):
+        key = (row["network"], row["traffic"], row["packet_flits"])
+        load = float(row[_LOAD]) / _NEAR
+        if key not in settled and (load > 1 or not _carries(row, load)):
+            row["group"] = "stable near saturation"
+        else:
+            settled.add(key)
+
+
+def _carries(row: dict[str, Any], load: float) -> bool:
+    """Whether a short run delivers what is offered, but for chance."""
+    short = _runs(row, load, 1, period=3000, periods=8)[0]
+    return short.stable and short.accepted > 0.97 * load
+
+
+def noc(cases: str | os.PathLike[str], seeds: int = 3) -> dict[str, Any]:
+    """Simulates every row of a table of measured networks.
+
+    Args:
+        cases: CSV with the columns network (mesh_8x8, torus_4x4, crossbar_16, ...), traffic, packet_flits,
+            offered_flits_per_node_per_cycle, packet_latency_cycles, accepted_flits_per_node_per_cycle and state
+            (stable or saturated).
+        seeds: runs per row with other random numbers, of which the mean is compared.
+
+    Returns:
+        The validation file. `error` is of packet latency for stable rows, of accepted load for saturated ones. Groups:
+        stable, stable near saturation (at load / 0.9 a short run delivers less than is offered), saturated.
+
+    Raises:
+        UserError: for a file without these columns, or no seeds.
+    """
+    if seeds < 1:
+        raise user_error("a row needs a run", value=str(seeds), allowed="seeds of at least 1")
+    rows = []
+    for given in read_cases(cases, _COLUMNS):
+        row: dict[str, Any] = {**given, "status": "ok", "reason": "", "measured_latency": None}
+        row.update({"measured_accepted": None, "error": None, "fitted": False, "group": "invalid"})
+        row.update({f"predicted_{name}": None for name in _PREDICTED})
+        try:
+            _compare(row, seeds)
+        except UserError as error:
+            row.update({f"predicted_{name}": None for name in _PREDICTED})
+            row.update(status="invalid", reason=str(error), error=None)
+        rows.append(row)
+    _find_near(rows)
+    settings = {"seeds": seeds, "virtual_channels": 4, "buffer_flits": 8, "near_saturation": _NEAR}
+    return envelope("noc", settings, rows, lambda row: str(row["group"]))
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """A validation file of networks as text.
+
+    Args:
+        report: what `noc` returned.
+
+    Returns:
+        One line per row, one per group.
+    """
+    text = []
+    for row in report["rows"]:
+        name = f"{row['network']:<12} {row['traffic']:<10} {row['packet_flits']:>3} {row[_LOAD]:>6}"
+        if row["status"] != "ok":
+            text.append(f"{name}  {row['reason']}")
+            continue
+        measure = "latency" if row["state"] == "stable" else "accepted"
+        text.append(
+            f"{name}  {measure:<8} {row[f'measured_{measure}']:>10.4f} {row[f'predicted_{measure}']:>10.4f} "
+            f"{row['error']:>+8.2%}  {row['group']}"
+        )
+    for name, group in report["groups"].items():
+        text.append(
+            f"{name}: {group['n']} rows, mean {group['mean_abs_error']:.2%}, median {group['median_abs_error']:.2%}, "
+            f"worst {group['max_abs_error']:.2%}"
+        )
+    return text

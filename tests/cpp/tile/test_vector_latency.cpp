@@ -1,0 +1,169 @@
+// Closed forms of the vector and cross-lane units by hand; the store of latencies.
+#include <boost/test/unit_test.hpp>
+#include <random>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/tile/tile.hpp"
+
+using namespace tilesim;
+
+namespace {
+
+/// 8 lanes x 4 sublanes: a register holds 32 elements of 32 bit.
+Machine machine() {
+  Machine machine;
+  VectorSpec& vector = machine.core.vector;
+  vector.lanes = 8;
+  vector.sublanes = 4;
+  vector.issue = 1;
+  vector.latency = 5;
+  vector.simple = 1;
+  vector.multiply = 2;
+  vector.divide = 8;
+  vector.transcendental = 4.5;
+  vector.reduce_latency = 6;
+  machine.core.cross_lane = {64, 10};
+  machine.core.array.rates = {{DType::f32, 1.0}};
+  machine.core.array.rows = machine.core.array.columns = 4;
+  return machine;
+}
+
+Descriptor vector(std::int64_t elements, std::int64_t lane_extent, std::array<std::int32_t, 4> functions,
+                  DType dtype = DType::f32) {
+  Descriptor d;
+  d.kind = ComputeKind::vector;
+  d.dtype = dtype;
+  d.elements = elements;
+  d.lane_extent = lane_extent;
+  d.functions = functions;
+  return d;
+}
+
+TileLatency latency(const Machine& machine, const Descriptor& descriptor) {
+  return ClosedForm(machine).latency(descriptor, {});
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(vector_latency)
+
+BOOST_AUTO_TEST_CASE(whole_registers_by_hand) {
+  const Machine chip = machine();
+  // 64 elements in rows of 16: 8 rows of lanes, 2 registers.
+  BOOST_TEST(latency(chip, vector(64, 16, {3, 0, 0, 0})).busy == 2 * 3);
+  BOOST_TEST(latency(chip, vector(64, 16, {0, 2, 0, 0})).busy == 2 * 2 * 2);
+  BOOST_TEST(latency(chip, vector(64, 16, {0, 0, 1, 0})).busy == 2 * 8);
+  BOOST_TEST(latency(chip, vector(64, 16, {0, 0, 0, 1})).busy == 9);  // 2 registers x 4.5
+  const TileLatency all = latency(chip, vector(64, 16, {3, 2, 1, 1}));
+  BOOST_TEST(all.busy == 2 * 3 + 2 * 4 + 2 * 8 + 9);
+  BOOST_TEST(all.done == all.busy + 5);
+  BOOST_TEST(all.consumed == all.busy);
+  BOOST_TEST(all.limit == std::string("divide"));
+}
+
+BOOST_AUTO_TEST_CASE(ragged_lanes_cost_a_full_register) {
+  const Machine chip = machine();
+  // Rows of 9 elements take two rows of lanes each, as rows of 16 do.
+  BOOST_TEST(latency(chip, vector(36, 9, {1, 0, 0, 0})).busy == latency(chip, vector(64, 16, {1, 0, 0, 0})).busy);
+  // One element per row: 64 rows of lanes, 16 registers.
+  BOOST_TEST(latency(chip, vector(64, 1, {1, 0, 0, 0})).busy == 16);
+  // 5 rows of lanes fill a register and one row of the next.
+  BOOST_TEST(latency(chip, vector(40, 8, {1, 0, 0, 0})).busy == 2);
+}
+
+BOOST_AUTO_TEST_CASE(dtypes_pack_where_the_unit_can) {
+  Machine chip = machine();
+  const auto busy = [&](DType dtype) { return latency(chip, vector(256, 8, {1, 0, 0, 0}, dtype)).busy; };
+  BOOST_TEST(busy(DType::f32) == 8);
+  BOOST_TEST(busy(DType::bf16) == 8);
+  BOOST_TEST(busy(DType::f64) == 16);
+  BOOST_TEST(busy(DType::i64) == 16);
+  chip.core.vector.packs_narrow = true;
+  BOOST_TEST(busy(DType::f32) == 8);
+  BOOST_TEST(busy(DType::bf16) == 4);
+  BOOST_TEST(busy(DType::i8) == 2);
+  BOOST_TEST(busy(DType::i4) == 2);  // held as bytes
+}
+
+BOOST_AUTO_TEST_CASE(issue_reductions_copies_and_nothing) {
+  Machine chip = machine();
+  Descriptor d = vector(256, 8, {1, 0, 0, 0});
+  d.lane_reductions = 3;
+  BOOST_TEST(latency(chip, d).busy == 8 + 3 * 6);
+  BOOST_TEST(latency(chip, vector(256, 8, {0, 0, 0, 0})).busy == 8);  // a copy passes through the unit
+  BOOST_TEST(latency(chip, vector(0, 8, {1, 1, 1, 1})).done == 0);
+  BOOST_TEST(latency(chip, vector(1, 1, {1, 0, 0, 0})).busy == 1);
+  chip.core.vector.issue = 2;
+  BOOST_TEST(latency(chip, vector(256, 8, {1, 0, 0, 0})).busy == 4);
+  BOOST_TEST(latency(chip, vector(288, 8, {1, 0, 0, 0})).busy == 5);  // 9 registers at 2 a cycle
+}
+
+BOOST_AUTO_TEST_CASE(cross_lane_unit_by_hand) {
+  const Machine chip = machine();
+  Descriptor d;
+  d.kind = ComputeKind::permute;
+  d.elements = 100;
+  BOOST_TEST(latency(chip, d).busy == 7);  // 400 bytes at 64 a cycle
+  BOOST_TEST(latency(chip, d).done == 7 + 10);
+  d.dtype = DType::i8;
+  BOOST_TEST(latency(chip, d).busy == 2);
+  d.elements = 1;
+  BOOST_TEST(latency(chip, d).busy == 1);
+}
+
+BOOST_AUTO_TEST_CASE(indexed_and_sort_by_hand) {
+  const Machine chip = machine();
+  Descriptor d;
+  d.kind = ComputeKind::indexed;
+  d.elements = 64;
+  BOOST_TEST(latency(chip, d).busy == 2);  // one element per lane and cycle: 2 registers
+  d.kind = ComputeKind::sort;
+  d.lane_extent = 8;
+  // Bitonic: 3 levels, 3 * 4 / 2 passes of a compare and an exchange on 64 / 32 registers.
+  BOOST_TEST(latency(chip, d).busy == 6 * 2 * 2);
+}
+
+BOOST_AUTO_TEST_CASE(opaque_takes_what_it_declares) {
+  Descriptor d;
+  d.kind = ComputeKind::opaque;
+  d.duration = 1234;
+  const TileLatency t = latency(machine(), d);
+  BOOST_TEST(t.busy == 1234);
+  BOOST_TEST(t.done == 1234);
+  d.duration = -1;
+  BOOST_TEST(latency(machine(), d).busy == 0);
+}
+
+BOOST_AUTO_TEST_CASE(the_store_answers_as_the_model_does) {
+  ClosedForm direct(machine());
+  LatencyStore store(direct);
+  std::mt19937 random(7);
+  const auto below = [&](int bound) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(bound)); };
+  std::vector<std::pair<Descriptor, History>> keys;
+  for (int i = 0; i < 20000; ++i) {  // more than the table holds: entries collide
+    Descriptor d;
+    d.kind = below(2) == 0 ? ComputeKind::mma : ComputeKind::vector;
+    d.m = 1 + below(50), d.n = 1 + below(50), d.k = 1 + below(50), d.batch = 1 + below(2);
+    d.k_outer = 1 + below(2), d.stationary_a = below(2) == 0;
+    d.elements = below(1000), d.lane_extent = 1 + below(40), d.lane_reductions = below(3);
+    d.functions = {static_cast<std::int32_t>(below(4)), 0, static_cast<std::int32_t>(below(2)), 0};
+    keys.emplace_back(d, History{below(2) == 0, below(2) == 0});
+  }
+  for (int round = 0; round < 2; ++round)
+    for (const auto& [d, history] : keys) {
+      const TileLatency a = store.latency(d, history), b = direct.latency(d, history);
+      BOOST_REQUIRE(a.busy == b.busy);
+      BOOST_REQUIRE(a.done == b.done);
+      BOOST_REQUIRE(a.consumed == b.consumed);
+      BOOST_REQUIRE(a.weights_consumed == b.weights_consumed);
+      BOOST_REQUIRE(a.first == b.first);
+    }
+  BOOST_TEST(store.hits() + store.misses() == 40000);
+  const std::int64_t before = store.hits();
+  store.latency(keys[0].first, keys[0].second);
+  store.latency(keys[0].first, keys[0].second);
+  BOOST_TEST(store.hits() >= before + 1);
+  BOOST_TEST(store.name() == direct.name());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
