@@ -6,6 +6,7 @@
 
 #include "arrays.hpp"
 #include "cancel.hpp"
+#include "dram.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -67,6 +68,7 @@ void init_noc(py::module_& module);  // noc.cpp
 
 void init_engine(py::module_& module) {
   init_noc(module);
+  init_dram(module);
   module.def("simulate", &simulate_program, py::arg("program"), py::arg("machine"), py::arg("memory") = py::none(),
              py::arg("timeline") = false, py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0,
              py::arg("extra_statistic") = false, "Runs a program in simulated time.");

@@ -71,12 +71,14 @@ Attributes attributes_from(Kind kind, const py::dict& values) {
 // --- Builder ---
 
 Weight weight_from(const py::object& data, const std::string& dtype, const Shape& shape, std::int64_t seed,
-                   double scale, double offset, const std::string& path, std::int64_t byte_offset, bool trainable) {
+                   double scale, double offset, const std::string& path, std::int64_t byte_offset, bool trainable,
+                   bool share) {
   Weight weight;
   weight.trainable = trainable;
   if (!data.is_none()) {
     weight.source = Weight::Source::data;
-    weight.data = bindings::array_from_python(data).clone();
+    weight.data = bindings::array_from_python(data);
+    if (!share) weight.data = weight.data.clone();
     weight.type = {weight.data.dtype(), weight.data.shape()};
     return weight;
   }
@@ -149,14 +151,16 @@ void bind_values(BuilderClass& type) {
           "weight",
           [](PyBuilder& self, const std::string& name, const py::object& data, const std::string& dtype,
              const Shape& shape, std::int64_t seed, double scale, double offset, const std::string& path,
-             std::int64_t byte_offset, bool trainable) {
+             std::int64_t byte_offset, bool trainable, bool share) {
             return self.builder.weight(
-                name, weight_from(data, dtype, shape, seed, scale, offset, path, byte_offset, trainable));
+                name, weight_from(data, dtype, shape, seed, scale, offset, path, byte_offset, trainable, share));
           },
           py::arg("name"), py::arg("data") = py::none(), py::arg("dtype") = "f32", py::arg("shape") = Shape{},
           py::arg("seed") = 0, py::arg("scale") = 0.05, py::arg("offset") = 0.0, py::arg("path") = "",
-          py::arg("byte_offset") = 0, py::arg("trainable") = true,
-          "A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it.")
+          py::arg("byte_offset") = 0, py::arg("trainable") = true, py::arg("share") = false,
+          "A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it. "
+          "share: refer to the array's memory (row-major arrays) instead of copying it.")
+
       .def(
           "scalar",
           [](PyBuilder& self, double value, const std::string& dtype) {
@@ -203,6 +207,9 @@ void bind_operations(BuilderClass& type) {
             return self.builder.transpose(x, std::move(permutation));
           },
           py::arg("x"), py::arg("permutation"), "Axis i of the result is axis permutation[i] of x.")
+      .def(
+          "set_source", [](PyBuilder& self, const std::string& source) { self.builder.set_source(source); },
+          py::arg("source"), "Place in the user's model of the operations that follow.")
       .def(
           "output", [](PyBuilder& self, ValueId value, const std::string& name) { self.builder.output(value, name); },
           py::arg("value"), py::arg("name") = "", "Makes a value an output of the function.")

@@ -1,9 +1,15 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
-from . import mapping, models, network, workloads
+from . import mapping, memory, models, network, workloads
 from ._core import __version__
-from .api import Program, compile, estimate, execute, reference, run, simulate, verify
+from .analytic.calibrate import calibrate
+from .analytic.crossover import crossover
+from .analytic.estimate import Estimate, Roofline, estimate, roofline
+from .analytic.profile import Profile
+from .api import Program, compile, execute, reference, run, simulate, verify
+from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
+from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
 from .graph import Graph, GraphBuilder
 from .machine import Machine
 from .mapping import MappingTable
@@ -13,30 +19,46 @@ from .sweep import sweep
 from .tune import Study, tune
 
 __all__ = [
+    "Device",
     "Error",
+    "Estimate",
     "Graph",
     "GraphBuilder",
     "InternalError",
+    "Level",
     "Machine",
     "MappingTable",
+    "Profile",
     "Program",
+    "Rate",
     "Result",
+    "Roofline",
     "Store",
     "Study",
     "Unsupported",
     "UserError",
     "__version__",
+    "calibrate",
     "compare",
     "compile",
+    "crossover",
     "estimate",
     "execute",
+    "from_jax",
+    "from_onnx",
+    "from_pytorch_ir",
+    "from_stablehlo",
+    "from_torch",
     "mapping",
+    "memory",
     "models",
     "network",
     "reference",
+    "roofline",
     "run",
     "simulate",
     "sweep",
+    "to_pytorch_ir",
     "tune",
     "verify",
     "workloads",

@@ -4,8 +4,9 @@ The compiled core of Tilesim (private; use the package tilesim).
 from __future__ import annotations
 import collections.abc
 import numpy
+import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'Error', 'Graph', 'InternalError', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'machine_documentation', 'machine_schema', 'machine_settings', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'product_choices', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simulate', 'unit_roundoff', 'verify']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'machine_documentation', 'machine_schema', 'machine_settings', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'product_choices', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simple_network', 'simulate', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -32,6 +33,11 @@ class Graph:
     Operations on single-assignment tensors, in functions, with weights by name.
     """
     name: str
+    @staticmethod
+    def compiled_header(path: str) -> str:
+        """
+        The header that save_compiled wrote, as JSON; empty for a plain graph.
+        """
     @staticmethod
     def from_json(text: str, directory: str = '.') -> Graph:
         """
@@ -102,9 +108,17 @@ class Graph:
         """
         Writes .json or .tsim (a JSON header, then the weights). Raises UserError when the file cannot be written.
         """
+    def save_compiled(self, path: str, header: str) -> None:
+        """
+        Writes .tsim with a JSON header that holds more than the graph.
+        """
     def set_weight(self, name: str, array: typing.Any) -> None:
         """
         Replaces the elements of one weight; dtype and shape must agree.
+        """
+    def set_weight_file(self, name: str, path: str, byte_offset: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        """
+        Takes the elements of one weight from a file of raw little-endian elements, which is mapped when they are read.
         """
     def signature(self, function: str) -> tuple[list, list]:
         """
@@ -193,6 +207,10 @@ class Builder:
         """
         A constant without axes.
         """
+    def set_source(self, source: str) -> None:
+        """
+        Place in the user's model of the operations that follow.
+        """
     def transpose(self, x: typing.SupportsInt | typing.SupportsIndex, permutation: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
         """
         Axis i of the result is axis permutation[i] of x.
@@ -201,9 +219,9 @@ class Builder:
         """
         (dtype, shape) of a value.
         """
-    def weight(self, name: str, data: typing.Any = None, dtype: str = 'f32', shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], seed: typing.SupportsInt | typing.SupportsIndex = 0, scale: typing.SupportsFloat | typing.SupportsIndex = 0.05, offset: typing.SupportsFloat | typing.SupportsIndex = 0.0, path: str = '', byte_offset: typing.SupportsInt | typing.SupportsIndex = 0, trainable: bool = True) -> int:
+    def weight(self, name: str, data: typing.Any = None, dtype: str = 'f32', shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], seed: typing.SupportsInt | typing.SupportsIndex = 0, scale: typing.SupportsFloat | typing.SupportsIndex = 0.05, offset: typing.SupportsFloat | typing.SupportsIndex = 0.0, path: str = '', byte_offset: typing.SupportsInt | typing.SupportsIndex = 0, trainable: bool = True, share: bool = False) -> int:
         """
-        A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it.
+        A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it. share: refer to the array's memory (row-major arrays) instead of copying it.
         """
 class Machine:
     """
@@ -384,6 +402,22 @@ class Program:
     @property
     def notes(self) -> list[str]:
         ...
+class GemmModel:
+    """
+    Closed-form time of matrix products on one device with one scheme.
+    """
+    def __init__(self, hardware: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], scheme: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], constants: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], kernels: collections.abc.Sequence[typing.Annotated[collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex], "FixedSize(8)"]]) -> None:
+        """
+        From specification, scheme, constants and kernels (tile m, n, k, most splits, ranges of m and of n).
+        """
+    def seconds(self, batch: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], m: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], n: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], k: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.ndarray:
+        """
+        Seconds per row of four arrays of equal length, shape [count].
+        """
+    def terms(self, batch: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], m: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], n: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], k: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.ndarray:
+        """
+        Every term per row, shape [count, terms]; columns are gemm_term_names().
+        """
 class NetworkTopology:
     """
     Routers, links, nodes and the routing table of an on-chip network.
@@ -456,6 +490,14 @@ class NetworkRouter:
         """
         `classes`: (name, first VC, VCs) of each message class; empty: one class that uses all.
         """
+class SimpleNetwork:
+    """
+    Ports and buffers of the simple network.
+    """
+    def __init__(self, flits_per_cycle: typing.SupportsInt | typing.SupportsIndex = 1, buffer_flits: typing.SupportsInt | typing.SupportsIndex = 64) -> None:
+        """
+        Flits per cycle of a node's port, in and out; flits that a destination has place for.
+        """
 class NetworkMeasurement:
     """
     What a network did under synthetic traffic.
@@ -506,9 +548,14 @@ class NetworkMeasurement:
         Number of measured packets.
         """
     @property
+    def reply_latency(self) -> float:
+        """
+        Mean cycles of the answers alone.
+        """
+    @property
     def seconds(self) -> float:
         """
-        Processor time of the run in seconds.
+        Wall time of the run in seconds.
         """
     @property
     def stable(self) -> bool:
@@ -555,6 +602,59 @@ class Network:
         """
         The next cycle to run.
         """
+class DramPart:
+    """
+    A DRAM part's description, checked on load.
+    """
+    @staticmethod
+    def from_json(text: str, source: str = 'text') -> DramPart:
+        """
+        Parses the JSON form; raises UserError with line and path.
+        """
+    @staticmethod
+    def read_file(path: str) -> DramPart:
+        """
+        Reads a part's file.
+        """
+    def hash(self) -> str:
+        """
+        Hash of the resolved part.
+        """
+    def to_json(self) -> str:
+        """
+        The resolved JSON form.
+        """
+    def with_controller(self, settings: str) -> DramPart:
+        """
+        A copy with controller settings replaced: JSON text of an object.
+        """
+    @property
+    def banks(self) -> int:
+        ...
+    @property
+    def burst_bytes(self) -> int:
+        ...
+    @property
+    def bytes_per_second(self) -> float:
+        ...
+    @property
+    def capacity_bytes(self) -> int:
+        ...
+    @property
+    def clock_ps(self) -> int:
+        ...
+    @property
+    def description(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def sources(self) -> dict[str, str]:
+        ...
+    @property
+    def standard(self) -> str:
+        ...
 class Session:
     """
     A simulation in progress with several jobs.
@@ -595,6 +695,18 @@ def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collect
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
     """
     Converts an array of any shape, rounding once ('nearest_even' or 'toward_zero'). Beyond the target's range: as the format has it (infinity, NaN, integers wrap), or clamped with `saturate`.
+    """
+def dram_parse_trace(text: str, source: str) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
+    """
+    Addresses, write flags and cycles (empty: none given) of a trace file.
+    """
+def dram_run(part: DramPart, addresses: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], writes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], cycles: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], inject_every: typing.SupportsInt | typing.SupportsIndex, channels: typing.SupportsInt | typing.SupportsIndex, interleave_bytes: typing.SupportsInt | typing.SupportsIndex, channel_hash: bool, mapping: str, hashes: str, wrap: bool) -> dict:
+    """
+    Runs a trace on channels of a part.
+    """
+def dram_trace(name: str, requests: typing.SupportsInt | typing.SupportsIndex, burst: typing.SupportsInt | typing.SupportsIndex, span: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint8]]:
+    """
+    Addresses and write flags by name.
     """
 def dtype_bits(dtype: str) -> int:
     """
@@ -644,6 +756,14 @@ def function_names() -> list[str]:
     """
     Names of the elementwise functions.
     """
+def gemm_constants() -> list:
+    """
+    Constants of the product model: name, default, low, high, unit.
+    """
+def gemm_term_names() -> list[str]:
+    """
+    Columns of GemmModel.terms.
+    """
 def has_kernel(kind: str) -> bool:
     """
     Whether a kind has a reference kernel.
@@ -676,7 +796,7 @@ def machine_settings() -> list:
     """
     Path, unit and description of every setting.
     """
-def measure_network(topology: NetworkTopology, router: NetworkRouter, traffic: str, load: typing.SupportsFloat | typing.SupportsIndex, packet_flits: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, period_cycles: typing.SupportsInt | typing.SupportsIndex = 10000, warmup_periods: typing.SupportsInt | typing.SupportsIndex = 3, most_periods: typing.SupportsInt | typing.SupportsIndex = 15) -> NetworkMeasurement:
+def measure_network(topology: NetworkTopology, router: NetworkRouter, traffic: str, load: typing.SupportsFloat | typing.SupportsIndex, packet_flits: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, period_cycles: typing.SupportsInt | typing.SupportsIndex = 10000, warmup_periods: typing.SupportsInt | typing.SupportsIndex = 3, most_periods: typing.SupportsInt | typing.SupportsIndex = 15, reply_flits: typing.SupportsInt | typing.SupportsIndex = 0, simple: SimpleNetwork | None = None) -> NetworkMeasurement:
     """
     Open-loop measurement with Bernoulli injection of `load` flits per node and cycle.
     """
@@ -751,6 +871,10 @@ def round_array(array: typing.Any, through: str) -> numpy.ndarray:
 def share_array(array: typing.Any) -> numpy.ndarray:
     """
     The same array through the core and back: the same memory where it is row-major, aligned and native.
+    """
+def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: SimpleNetwork) -> Network:
+    """
+    Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
 def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False) -> Result:
     """

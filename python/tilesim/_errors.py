@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from . import _core
 
 
-def user_error(what: str, *, place: str = "", value: str = "", allowed: str = "", suggestion: str = "") -> Exception:
-    """A `UserError` with its parts, worded as those of the core are."""
+def user_error(
+    what: str,
+    *,
+    place: str = "",
+    value: str = "",
+    allowed: str = "",
+    suggestion: str = "",
+    sort: type[Exception] = _core.UserError,
+) -> Exception:
+    """A `UserError` (or another `sort`) with its parts, worded as those of the core are."""
     text = f"{place}: {what}" if place else what
     detail = "; ".join(
         part for part in (f"got {value}" if value else "", f"allowed: {allowed}" if allowed else "") if part
@@ -18,7 +28,7 @@ def user_error(what: str, *, place: str = "", value: str = "", allowed: str = ""
         text += f" ({detail})"
     if suggestion:
         text += f". {suggestion}" if " " in suggestion else f". Did you mean '{suggestion}'?"
-    error: Exception = _core.UserError(text)
+    error: Exception = sort(text)
     for key, part in {
         "what": what,
         "place": place,
@@ -28,6 +38,19 @@ def user_error(what: str, *, place: str = "", value: str = "", allowed: str = ""
     }.items():
         setattr(error, key, part)
     return error
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Content of a text file; a `UserError` where it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise user_error("the file cannot be read", place=os.fspath(path), value=error.strerror or "") from None
+
+
+def unsupported(what: str, *, place: str = "", value: str = "", allowed: str = "", suggestion: str = "") -> Exception:
+    """An `Unsupported` with its parts: what is legal but cannot be done."""
+    return user_error(what, place=place, value=value, allowed=allowed, suggestion=suggestion, sort=_core.Unsupported)
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:

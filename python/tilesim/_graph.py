@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ class Graph:
             core: the compiled graph; none makes an empty one.
         """
         self.core = _core.Graph() if core is None else core
+        #: elements of inputs that callers may leave out (state of an imported model), by name
+        self.defaults: dict[str, NDArray[Any]] = {}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
@@ -83,7 +85,9 @@ class Graph:
         Returns:
             A graph whose changes leave this one alone.
         """
-        return Graph(self.core.copy())
+        other = Graph(self.core.copy())
+        other.defaults.update(self.defaults)
+        return other
 
     def check(self) -> None:
         """Checks structure, attributes, shapes and dtypes.
@@ -186,6 +190,32 @@ class Graph:
             UserError: for an unknown name, or an array of another shape or dtype.
         """
         self.core.set_weight(name, value)
+
+    def load_weights(
+        self,
+        source: str | os.PathLike[str] | Mapping[str, ArrayLike],
+        names: Mapping[str, str] | Callable[[str], str] | None = None,
+        strict: bool = True,
+        convert: bool = False,
+    ) -> list[str]:
+        """Gives weights the elements of a file. Those of safetensors stay there and are mapped when they are read.
+
+        Args:
+            source: .safetensors (or its .index.json, or the directory of both), .npz, .pt (read with weights_only), or
+                arrays by name.
+            names: from names of the graph's weights to names in the file: a dictionary, or a function.
+            strict: whether a trainable weight that the file lacks is an error.
+            convert: round elements of another dtype; an error otherwise.
+
+        Returns:
+            Names of the weights that were given.
+
+        Raises:
+            UserError: for a damaged file, a weight that is missing, or one of another shape or dtype.
+        """
+        from .frontends.weights import load_weights
+
+        return load_weights(self, source, names, strict, convert)
 
     def expand(self, kinds: Sequence[str] = ()) -> int:
         """Replaces composite operations (softmax, attention, ...) by primitives.

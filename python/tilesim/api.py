@@ -1,15 +1,18 @@
-"""The calls that users make: compile, execute, verify, simulate, estimate."""
+"""The calls that users make: compile, execute, verify, simulate."""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _core
+from ._errors import read_text
+from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, nearest, user_error
 from .machine import Machine
 from .result import Result, Table
@@ -18,7 +21,6 @@ __all__ = [
     "Program",
     "Verification",
     "compile",
-    "estimate",
     "execute",
     "reference",
     "run",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 STRATEGIES = ("heuristic", "cost", "gemmini", "pytorchsim")
+COMPILED = "tilesim.compiled"
 MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
@@ -43,34 +46,69 @@ class Program:
         """
         self.core, self.graph, self.machine = core, graph, machine
         self._prepared: _core.Graph | None = None
+        self._weights: dict[str, Any] | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], machine: MachineLike | None = None) -> Program:
         """Reads a program written by hand or by `save`.
 
         Args:
-            path: a JSON file, schema "tilesim.program".
-            machine: to simulate it on.
+            path: a JSON file, schema "tilesim.program", or a .tsim file that `save` wrote (with graph, weights and
+                machine: it can be executed, verified and simulated without the front end).
+            machine: to simulate it on; none: the file's, if it has one.
 
         Returns:
             The program, checked.
 
         Raises:
-            UserError: with line and path.
+            UserError: with line and path, for a damaged file, or one of a newer version.
         """
-        with open(path, encoding="utf-8") as file:
-            core = _core.Program.from_json(file.read(), os.fspath(path))
+        target = None if machine is None else Machine.load(machine)
+        if os.fspath(path).endswith(".tsim"):
+            return cls._load_compiled(os.fspath(path), target)
+        core = _core.Program.from_json(read_text(path), os.fspath(path))
         core.check()
-        return cls(core, None, None if machine is None else Machine.load(machine))
+        return cls(core, None, target)
+
+    @classmethod
+    def _load_compiled(cls, path: str, machine: Machine | None) -> Program:
+        text = _core.Graph.compiled_header(path)
+        if not text:
+            raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
+        header = json.loads(text)
+        if header.get("schema") != COMPILED or header.get("version") != 1:
+            found = f"{header.get('schema')} version {header.get('version')}"
+            raise user_error("the file is of another kind or a newer version", place=path, value=found, allowed="1")
+        core = _core.Program.from_json(json.dumps(header["program"]), path)
+        core.check()
+        return cls(core, Graph.load(path), machine or Machine.load(header["machine"]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the JSON form.
+        """Writes the program.
 
         Args:
-            path: file to write.
+            path: .json for the tile program alone; .tsim for the program with its graph, weights (random ones as their
+                recipe; folded, transposed and padded ones are made again from the graph's) and machine.
+
+        Raises:
+            UserError: for .tsim from a program without its graph, or a path that cannot be written.
         """
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.core.to_json())
+        if not os.fspath(path).endswith(".tsim"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(self.core.to_json())
+            return
+        if self.graph is None or self.machine is None:
+            raise user_error(
+                "a program without its graph has no weights to write", place=os.fspath(path), allowed=".json"
+            )
+        header = {
+            "schema": COMPILED,
+            "version": 1,
+            "tilesim": _core.__version__,
+            "machine": self.machine.to_dict(),
+            "program": json.loads(self.core.to_json()),
+        }
+        self.graph.core.save_compiled(os.fspath(path), json.dumps(header))
 
     @property
     def notes(self) -> list[str]:
@@ -106,6 +144,21 @@ class Program:
             self._prepared = _core.prepared(self.graph.core, self.machine.core)
         return self._prepared
 
+    def weights(self) -> dict[str, Any]:
+        """Elements of all weights of the program, read once.
+
+        Returns:
+            Numpy arrays by the names of the program's tensors.
+        """
+        if self._weights is None:
+            rows = [row for row in self.core.tensors() if row["role"] == "weight"]
+            self._weights = {row["name"]: self.weight(row["weight"]) for row in rows}
+        return self._weights
+
+    def forget_weights(self) -> None:
+        """Reads the weights anew at the next execution: the graph's have changed."""
+        self._prepared, self._weights = None, None
+
     def tensors(self) -> Table:
         """The tensors of the program.
 
@@ -129,13 +182,15 @@ def compile(
     """Lowers a graph to a tile program.
 
     "heuristic" takes the machine's lowering profile where it has one, else a greedy choice; "cost" searches with the
-    cost model; "gemmini" and "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct product (`ts.tune` does so with more say).
+    cost model; "gemmini" and "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct
+    product (`ts.tune` does so with more say).
 
     Args:
         graph: the workload.
         machine: preset name, file, dict or Machine.
-        mapping: "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an entry are mapped by the heuristic,
-            see its `report`); or a dict: operation name to {"tiles", "order", "depths", "unit"} (sizes in elements).
+        mapping: "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an entry are
+            mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order", "depths",
+            "unit"} (sizes in elements).
         fuse: "all" or "none".
         fallback: "error"; other placements are not built yet.
 
@@ -166,7 +221,7 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
     if isinstance(mapping, MappingTable):
         return mapping.nests(products(graph, target, fuse)), "heuristic"
     if isinstance(mapping, Mapping):
-        return dict(mapping), "heuristic"
+        return _nests(mapping), "heuristic"
     if mapping in STRATEGIES:
         return {}, mapping
     allowed = (*STRATEGIES, "tuned")
@@ -178,19 +233,50 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
     )
 
 
+def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """A mapping with its form checked; whether the nests are legal is decided by the lowering."""
+    keys = ("tiles", "order", "depths")
+    nests = {}
+    for operation, nest in mapping.items():
+        if not isinstance(nest, Mapping) or set(nest) - {"unit"} != set(keys):
+            got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
+            raise user_error("a nest has three lists", place=str(operation), value=got, allowed=", ".join(keys))
+        lists = {key: list(nest[key]) if isinstance(nest[key], Sequence) else nest[key] for key in keys}
+        for key, numbers in lists.items():
+            if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
+                raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
+        nests[str(operation)] = {**lists, "unit": nest.get("unit", "array")}
+    return nests
+
+
+def _array(value: Any) -> Any:
+    """A torch tensor as an array in the same memory; anything else as it is."""
+    if not hasattr(value, "detach"):
+        return value
+    from .frontends.torch_weights import elements_of
+
+    return elements_of(value)
+
+
 def _inputs(graph: Graph, inputs: Any, seed: int) -> list[Any]:
+    """Arrays in the graph's order. State that an imported model carries may be left out."""
     names = [row["name"] for row in graph.core.inputs]
+    state = graph.defaults
     if inputs is None:
-        return list(_core.random_inputs(graph.core, seed))
+        given = dict(zip(names, _core.random_inputs(graph.core, seed), strict=True))
+        return [state.get(name, array) for name, array in given.items()]
     if isinstance(inputs, Mapping):
-        missing = [name for name in names if name not in inputs]
+        missing = [name for name in names if name not in inputs and name not in state]
         unknown = [name for name in inputs if name not in names]
         if missing or unknown:
             raise user_error("wrong inputs", value=", ".join(map(str, inputs)), allowed=", ".join(names))
-        return [inputs[name] for name in names]
-    if not isinstance(inputs, Sequence) or len(inputs) != len(names):
-        raise user_error("wrong number of inputs", value=str(type(inputs)), allowed=", ".join(names))
-    return list(inputs)
+        return [_array(inputs[name]) if name in inputs else state[name] for name in names]
+    free = [name for name in names if name not in state]
+    if not isinstance(inputs, Sequence) or len(inputs) not in (len(names), len(free)):
+        count = f"{len(inputs)} of them" if isinstance(inputs, Sequence) else str(type(inputs))
+        raise user_error("wrong number of inputs", value=count, allowed=", ".join(free))
+    given = dict(zip(names if len(inputs) == len(names) else free, inputs, strict=True))
+    return [_array(given[name]) if name in given else state[name] for name in names]
 
 
 def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
@@ -199,9 +285,7 @@ def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
         return dict(inputs or {})
     names = [row["name"] for row in program.graph.core.inputs]
     arrays: dict[str, Any] = dict(zip(names, _inputs(program.graph, inputs, seed), strict=True))
-    for tensor in program.core.tensors():
-        if tensor["role"] == "weight":
-            arrays[tensor["name"]] = program.weight(tensor["weight"])
+    arrays.update(program.weights())
     return arrays
 
 
@@ -350,16 +434,26 @@ def simulate(
         other = compile(source.graph, changed) if source.graph is not None else source
         return simulate(other, changed, memory, network)
 
-    return Result(json.loads(core.to_json()), again)
+    data = json.loads(core.to_json())
+    data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
+    return Result(data, again)
+
+
+def _as_graph(model: Any, args: Any) -> Graph:
+    if isinstance(model, Graph):
+        return model
+    if is_module(model):
+        return from_torch(model, args)
+    raise user_error("this is no model", value=type(model).__name__, allowed="a Graph, a torch.nn.Module")
 
 
 def run(
-    model: Graph, args: Any = (), machine: MachineLike = "tpu-v3", verify: bool = False, timeline: bool = False
+    model: Any, args: Any = (), machine: MachineLike = "tpu-v3", verify: bool = False, timeline: bool = False
 ) -> Result:
     """The first minute: compile and simulate with defaults.
 
     Args:
-        model: a graph.
+        model: a graph, or a torch.nn.Module (then `args` are its arguments).
         args: inputs for verification; none: random ones.
         machine: preset name, file, dict or Machine.
         verify: also execute and compare with the reference kernels.
@@ -371,27 +465,9 @@ def run(
     Raises:
         UserError: as `compile`; also when verification fails.
     """
-    program = compile(model, machine)
+    program = compile(_as_graph(model, args), machine)
     if verify:
         outcome = globals()["verify"](program, args or None)
         if not outcome.ok:
             raise user_error(f"the tiled program differs from the reference:\n{outcome}")
     return simulate(program, timeline=timeline)
-
-
-def estimate(graph: Graph, machine: MachineLike = "tpu-v3") -> dict[str, float]:
-    """Roofline bound from graph and machine alone: no simulation takes less.
-
-    Args:
-        graph: the workload.
-        machine: preset name, file, dict or Machine.
-
-    Returns:
-        Seconds: of products at the highest rate of any dtype, of compulsory bytes at peak bandwidth, and their maximum.
-    """
-    device = Machine.load(machine).core.device()
-    flops = graph.core.flops()
-    rate = max(device["matrix_flops_per_second"].values(), default=0.0)
-    compute = flops["matrix"] / rate if rate else 0.0
-    memory = graph.core.compulsory_bytes() / device["memory_bytes_per_second"]
-    return {"compute_seconds": compute, "memory_seconds": memory, "seconds": max(compute, memory)}

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, cli_mapping, models, validate_noc
+from . import __version__, _core, cli_mapping, models, validate_noc
 from . import validate as validation
 from ._core import Error
+from .analytic import cli as analytic_cli
 from .api import Program, compile, simulate, verify
+from .frontends import from_onnx, from_pytorch_ir, from_stablehlo, is_pytorch_ir, symbolic_sizes
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result
@@ -25,16 +27,26 @@ app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
 cli_mapping.register(app)
+analytic_cli.register(app, validate_app)
 
 
-def _load(model: str, batch: int, context: int | None) -> Graph | Program:
+def _load(model: str, batch: int, context: int | None, phase: str | None) -> Graph | Program:
     path = Path(model)
-    if path.suffix in (".onnx", ".mlir"):
-        raise user_error(f"{path.suffix} files cannot be read yet", value=f"'{model}'", allowed=".json, .tsim, a model")
+    if path.suffix in (".mlir", ".mlirbc", ".stablehlo"):
+        return from_stablehlo(path)
+    if path.suffix == ".onnx":
+        return from_onnx(path, sizes=symbolic_sizes(path, batch, context))
     if path.suffix not in (".json", ".tsim"):
-        return models.build(model, batch=batch, sequence=context)
-    if path.suffix == ".json" and path.is_file() and '"tilesim.program"' in path.read_text(encoding="utf-8")[:2000]:
+        return models.build(model, batch=batch, sequence=context, phase=phase)
+    if path.suffix == ".tsim" and path.is_file() and _core.Graph.compiled_header(str(path)):
         return Program.load(path)
+    if path.suffix == ".json" and path.is_file():
+        with path.open(encoding="utf-8", errors="replace") as file:
+            start = file.read(2000)
+        if '"tilesim.program"' in start:
+            return Program.load(path)
+        if is_pytorch_ir(start):
+            return from_pytorch_ir(path)
     return Graph.load(path)
 
 
@@ -79,10 +91,13 @@ def _show(result: Result) -> None:
 
 @app.command()
 def run(
-    model: Annotated[str, typer.Argument(help="A network's name, or a graph or program file (.json, .tsim).")],
-    machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
+    model: Annotated[str, typer.Argument(help="A network's name, or a file (.json, .tsim, .onnx, .mlir).")],
+    machine: Annotated[
+        str | None, typer.Option(help="Preset or file; a compiled program's own if none is given, otherwise tpu-v3.")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
+    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: path=value.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
@@ -91,8 +106,9 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
 ) -> None:
     """Compile, simulate and explain a workload."""
-    target = Machine.load(machine).replace(_changes(set_ or []))
-    loaded = _load(model, batch, context)
+    loaded = _load(model, batch, context, phase)
+    own = loaded.machine if isinstance(loaded, Program) else None
+    target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
     program = loaded if isinstance(loaded, Program) else compile(loaded, target)
     if verify_:
         outcome = verify(program, seed=seed)
@@ -171,12 +187,16 @@ def validate_tpu_v3(
         f"{report['n']} rows: mean {report['mean_abs_error']:.1%}, median {report['median_abs_error']:.1%}, "
         f"worst {report['max_abs_error']:.1%}; {report['n_unsupported']} not simulated"
     )
+    for family, left in report["leave_one_family_out"].items():
+        typer.echo(
+            f"leave {family} out: memory.efficiency {left['memory_efficiency']:.3f}, mean {left['mean_abs_error']:.1%}"
+        )
 
 
 @validate_app.command("noc")
 def validate_noc_(
     cases: Annotated[str, typer.Option(help="CSV: network, traffic, packet_flits, offered load, latency, state.")],
-    seeds: Annotated[int, typer.Option(min=1, help="Runs per row.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per row, averaged.")] = 3,
     json_: Annotated[
         str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
     ] = None,
@@ -187,6 +207,34 @@ def validate_noc_(
         _write(report, json_)
     if json_ != "-":
         typer.echo("\n".join(validate_noc.lines(report)))
+
+
+@validate_app.command("dram")
+def validate_dram(
+    cases: Annotated[str, typer.Option(help="CSV: part, pattern, inject_every_cycles, requests, cycles, ...")],
+    parts: Annotated[str | None, typer.Option(help="JSON file of further parts, in the reference form.")] = None,
+    json_: Annotated[
+        str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
+    ] = None,
+) -> None:
+    """Compare with cycles of DRAM channels."""
+    report = validation.dram(cases, parts)
+    if json_:
+        _write(report, json_)
+    if json_ == "-":
+        return
+    for row in report["rows"]:
+        name = f"{row['part']:<14} {row['pattern']:<24} {row['inject_every_cycles']:>2}"
+        outcome = f"{row['predicted_cycles']:>10,} {row['error']:>+8.2%}" if row["status"] == "ok" else row["reason"]
+        typer.echo(f"{name} {row['measured_cycles'] or 0:>10,.0f} {outcome}")
+    _summary(report)
+
+
+def _summary(report: dict[str, Any]) -> None:
+    typer.echo(
+        f"{report['n']} rows: mean {report['mean_abs_error']:.2%}, median {report['median_abs_error']:.2%}, "
+        f"worst {report['max_abs_error']:.2%}; {report['n_unsupported']} not simulated"
+    )
 
 
 @app.command()

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _core
+from ._errors import read_text
+from ._paths import configs_dir
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
@@ -214,6 +216,16 @@ class Result:
         advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
         return sorted(advice, key=lambda item: item.cycles)
 
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """The JSON schema (draft 2020-12) of the JSON form.
+
+        Returns:
+            The schema as a dict; the file is `configs/schemas/result.json`.
+        """
+        text = (configs_dir() / "schemas" / "result.json").read_text(encoding="utf-8")
+        return dict(json.loads(text))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the JSON form.
 
@@ -236,8 +248,7 @@ class Result:
         Raises:
             UserError: for a file that is no result, with line and path.
         """
-        with open(path, encoding="utf-8") as file:
-            return cls(json.loads(_core.Result.from_json(file.read()).to_json()))
+        return cls(json.loads(_core.Result.from_json(read_text(path)).to_json()))
 
     def timing_hash(self) -> str:
         """Hash over everything that timing decides.

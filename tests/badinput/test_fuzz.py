@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+import copy
 import faulthandler
 import json
 import random
 import resource
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,12 +20,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tilesim as ts
-from support.mutate import damaged
+from support.mutate import damage_tree, damaged
 from tilesim import _core
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "functional"))
+from test_programs import CASES as PROGRAMS
+from test_programs import FOLDER
 
 TESTS = Path(__file__).resolve().parents[1]
 SECONDS = 5.0  # of process time for one file: far above what any takes
-HANG = 60.0  # of wall time: the whole run is stopped with a traceback
+HANG = 300.0  # of wall time, generous for a loaded machine: the whole run is stopped with a traceback
 BYTES = 1 << 30  # beyond what the process has already
 
 
@@ -63,6 +71,17 @@ def use_result(text: str) -> None:
     assert _core.Result.from_json(result.to_json()).to_json() == result.to_json()
 
 
+def use_part(text: str) -> None:
+    part = _core.DramPart.from_json(text, "fuzzed")
+    assert _core.DramPart.from_json(part.to_json()).hash() == part.hash()
+    ts.memory.run(json.loads(text), "random_read", requests=20, inject_every=50)
+
+
+def use_network(text: str) -> None:
+    net = _core.NetworkTopology.from_json(text, "fuzzed")
+    _core.measure_network(net, _core.NetworkRouter(), "neighbor", 0.1, 1, 1, 20, 1, 3)
+
+
 def graphs() -> list[str]:
     made = [
         ts.workloads.softmax(4, 8),
@@ -86,11 +105,23 @@ def results() -> list[str]:
     return [json.dumps(ts.simulate(ts.compile(ts.workloads.softmax(4, 8)), timeline=True).data)]
 
 
+def parts() -> list[str]:
+    return [json.dumps(ts.memory.Part.load(name).to_dict()) for name in ("HBM2-2000", "DDR4-3200")]
+
+
+def networks() -> list[str]:
+    star = [{"between": [0, leaf], "latency": 3} for leaf in (1, 2, 3)]
+    network = {"schema": "tilesim.network", "version": 1, "name": "star", "routers": 4, "nodes": [1, 2, 3]}
+    return [json.dumps({**network, "links": star}), json.dumps({**network, "links": star, "root": 2})]
+
+
 KINDS: dict[str, tuple[Callable[[], list[str]], Callable[[str], None]]] = {
     "graph": (graphs, use_graph),
     "machine": (machines, use_machine),
     "program": (programs, use_program),
     "result": (results, use_result),
+    "DRAM part": (parts, use_part),
+    "network": (networks, use_network),
 }
 
 
@@ -133,6 +164,63 @@ def test_damaged_files(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_damaged_files(kind: str) -> None:
     print(kind, fuzz(kind, 20000))
+
+
+def run(rounds: int) -> dict[str, int]:
+    """Damaged programs that the checker accepts, executed and simulated, each for a second at most."""
+    chip = ts.Machine.load("tpu-v3").replace({"core.count": 2, "core.dma.load_queues": 2, "layout.tile": []})
+    documents = {name: json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")) for name in PROGRAMS}
+    inputs = {name: make()[0] for name, make in PROGRAMS.items()}
+    outcomes: dict[str, int] = collections.Counter()
+
+    @settings(max_examples=rounds, deadline=None, derandomize=True, database=None, suppress_health_check=HealthCheck)
+    @given(st.integers(0, 2**48))
+    def one(seed: int) -> None:
+        choose = random.Random(seed)
+        name = choose.choice(sorted(documents))
+        document = copy.deepcopy(documents[name])
+        damage_tree(document, choose)
+        given_arrays = inputs[name]
+        faulthandler.dump_traceback_later(HANG, exit=True)
+        try:
+            made = _core.Program.from_json(json.dumps(document))
+            made.check()
+        except ts.UserError:
+            outcomes["refused"] += 1
+            return
+        for call in (
+            lambda: _core.execute(made, given_arrays, find_races=True),
+            lambda: _core.execute(made, given_arrays, order="random", seed=seed % 1000),
+            lambda: _core.simulate(made, chip.core, tensors=given_arrays),
+        ):
+            signal.setitimer(signal.ITIMER_PROF, 1)
+            try:
+                call()
+                outcomes["ran"] += 1
+            except ts.UserError:
+                outcomes["stopped"] += 1
+            except (KeyboardInterrupt, MemoryError):  # a legal program, but long or large
+                outcomes["long or large"] += 1
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+
+    before = signal.signal(signal.SIGPROF, signal.default_int_handler)
+    try:
+        one()
+    finally:
+        signal.signal(signal.SIGPROF, before)
+    return outcomes
+
+
+def test_damaged_programs_run_or_stop() -> None:
+    outcomes = run(300)
+    print(outcomes)
+    assert min(outcomes["refused"], outcomes["ran"], outcomes["stopped"]) >= 20
+
+
+@pytest.mark.slow
+def test_many_damaged_programs_run_or_stop() -> None:
+    print(run(20000))
 
 
 def program(**parts: Any) -> _core.Program:

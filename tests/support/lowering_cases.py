@@ -101,15 +101,9 @@ CASES: dict[str, Build] = {
     "pad reflect, beyond the extent": single("pad", [[5, 3]], low=[17, 6], high=[9, 11], mode="reflect"),
     "pad reflect, extent 1": single("pad", [[1, 7]], low=[3, 2], high=[2, 2], mode="reflect"),
     # reshape of views
-    "reshape of a transpose": reshaped_view(
-        lambda b, x: b.op("transpose", x, permutation=[1, 0]), [12, 35], [14, 30]
-    ),
-    "reshape of a slice": reshaped_view(
-        lambda b, x: b.op("slice", x, start=[1, 2], limit=[11, 32]), [12, 35], [4, 75]
-    ),
-    "reshape of a broadcast": reshaped_view(
-        lambda b, x: b.op("broadcast", x, shape=[9, 10], dims=[1]), [10], [6, 15]
-    ),
+    "reshape of a transpose": reshaped_view(lambda b, x: b.op("transpose", x, permutation=[1, 0]), [12, 35], [14, 30]),
+    "reshape of a slice": reshaped_view(lambda b, x: b.op("slice", x, start=[1, 2], limit=[11, 32]), [12, 35], [4, 75]),
+    "reshape of a broadcast": reshaped_view(lambda b, x: b.op("broadcast", x, shape=[9, 10], dims=[1]), [10], [6, 15]),
     "reshape of a merged slice": reshaped_view(
         lambda b, x: b.op("slice", x, start=[0, 2, 1], limit=[4, 8, 9]), [4, 9, 10], [24, 8]
     ),
@@ -145,7 +139,11 @@ CASES: dict[str, Build] = {
     # windows
     "window maximum": single("window_reduce", [[3, 40, 30]], window=[1, 3, 2], strides=[1, 2, 1], combiner="maximum"),
     "window sum, padded": single(
-        "window_reduce", [[3, 40, 30]], window=[1, 3, 5], pads=[0, 0, 1, 1, 2, 0], window_dilation=[1, 2, 1],
+        "window_reduce",
+        [[3, 40, 30]],
+        window=[1, 3, 5],
+        pads=[0, 0, 1, 1, 2, 0],
+        window_dilation=[1, 2, 1],
         combiner="add",
     ),
     "window longer than the scratchpad": single("window_reduce", [[2, 6000]], window=[1, 5000], combiner="add"),
@@ -156,17 +154,20 @@ CASES: dict[str, Build] = {
     "grouped, fused": lambda: graph_of(
         lambda b: b.apply(
             "relu",
-            b.conv2d(
-                b.input("x", [1, 8, 12, 12]), b.input("w", [8, 2, 3, 3]), b.input("c", [8]), padding=1, groups=4
-            ),
+            b.conv2d(b.input("x", [1, 8, 12, 12]), b.input("w", [8, 2, 3, 3]), b.input("c", [8]), padding=1, groups=4),
         )
     ),
     "batch groups": convolution([6, 5, 9, 8], [12, 5, 3, 3], batch_groups=3, pads=[1, 0, 0, 1]),
     "transposed": convolution([1, 4, 7, 6], [5, 4, 3, 3], input_dilation=[2, 2], pads=[2, 2, 2, 2]),
     "transposed, grouped": convolution([1, 4, 7, 6], [6, 2, 3, 3], input_dilation=[2, 1], groups=2),
     "convolution of integers": single(
-        "convolution", [([1, 8, 9, 9], "i8"), ([8, 1, 3, 3], "i8")], x_labels="NCHW", w_labels="OIHW",
-        y_labels="NCHW", groups=8, dtype="i32",
+        "convolution",
+        [([1, 8, 9, 9], "i8"), ([8, 1, 3, 3], "i8")],
+        x_labels="NCHW",
+        w_labels="OIHW",
+        y_labels="NCHW",
+        groups=8,
+        dtype="i32",
     ),
     "convolution of one axis": single(
         "convolution", [[2, 40, 8], [3, 8, 6]], x_labels="NWC", w_labels="WIO", y_labels="NWC", strides=[3]

@@ -10,8 +10,28 @@ from tilesim.graph import Graph
 
 # --- networks ---
 
-# torchvision: resnet18, resnet50, vit_b_16; Hugging Face: BertModel, GPT2LMHeadModel (tied head)
+# torchvision: resnet, vgg16, mobilenet_v2, vit_b_16. Hugging Face classes at the published configuration: BertModel,
+# GPT2LMHeadModel (tied head), LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, MixtralForCausalLM,
+# MambaForCausalLM, DeepseekV3ForCausalLM and the 58 · 256 biases of its routers, Llama4ForCausalLM, CLIPModel.
+# DeepSeekMoE 16B: the index of its weights. DiT-XL/2, Stable Diffusion 1.5 (diffusers): the published implementations,
+# DiT's positions included. DLRM: 187,767,399 rows of 128 and the two networks of the MLPerf benchmark.
 PARAMETERS = {
+    "resnet34": 21_797_672,
+    "vgg16": 138_357_544,
+    "mobilenet-v2": 3_504_872,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    "mistral-7b": 7_241_732_096,
+    "qwen2.5-1.5b": 1_543_714_304,
+    "mixtral-8x7b": 46_702_792_704,
+    "deepseek-moe-16b": 16_375_728_128,
+    "deepseek-v3": 671_026_404_352 + 58 * 256,
+    "llama-4-scout": 107_769_861_120,
+    "mamba-2.8b": 2_768_345_600,
+    "stable-diffusion-1.5-unet": 859_520_964,
+    "clip-vit-b-32": 151_277_313,
+    "dit-xl-2": 675_129_632,
+    "dlrm": 187_767_399 * 128 + 171_392 + 2_197_505,
     "resnet18": 11_689_512,
     "resnet50": 25_557_032,
     "bert-base": 109_482_240,
@@ -21,7 +41,7 @@ PARAMETERS = {
     "mlp": 784 * 512 + 512 + 512 * 256 + 256 + 256 * 10 + 10,
 }
 # multiply-adds as published: torchvision's model cards (GFLOPS there are multiply-adds)
-GIGA_MACS = {"resnet18": 1.81, "resnet50": 4.09, "vit-b-16": 17.56}
+GIGA_MACS = {"resnet18": 1.81, "resnet34": 3.66, "resnet50": 4.09, "vgg16": 15.47, "vit-b-16": 17.56}
 
 
 @pytest.mark.parametrize("name", models.names())
@@ -79,7 +99,7 @@ def test_unknown_models_and_settings() -> None:
 
 def test_the_table_of_kinds_is_whole() -> None:
     table = {kind["name"]: kind for kind in _core.kinds()}
-    assert len(table) == 29
+    assert len(table) == 45
     assert [name for name, kind in table.items() if kind["composite"]] == [
         "softmax",
         "log_softmax",

@@ -19,4 +19,9 @@ struct Numerics {
 
 inline Numerics exact_numerics() { return {}; }
 
+/// Whether float operands of this type are rounded to `multiply`: it holds fewer digits.
+inline bool rounds_operands(const Numerics& numerics, DType dtype) {
+  return numerics.multiply && is_float(dtype) && unit_roundoff(dtype) < unit_roundoff(*numerics.multiply);
+}
+
 }  // namespace tilesim

@@ -1,10 +1,12 @@
 #include "tilesim/compile/compile.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/grouping.hpp"
+#include "tilesim/compile/overlap.hpp"
 #include "tilesim/compile/prepare.hpp"
 
 namespace tilesim {
@@ -27,21 +29,76 @@ class Compiler {
     const Graph& graph = prepared_.graph;
     program_.name = graph.name;
     program_.machine = machine_.name;
+    check_mappings();
+    for (const GraphFunction& function : prepared_.graph.functions)
+      for (const Op& op : function.ops) check_elements(function, op);
     std::map<ValueId, std::string> boundary = declare_boundary(graph.entry());
     for (std::size_t i = 0; i < graph.functions.size(); ++i)
       if (static_cast<std::int32_t>(i) != graph.main && is_called(static_cast<std::int32_t>(i)))
         add_function(graph.functions[i]);
     program_.body = lower_function(graph.entry(), "", boundary, true);
+    owners_first();
     return std::move(program_);
   }
 
  private:
+  /// A tensor of an output may be an alias of a temporary that was declared after it.
+  void owners_first() {
+    std::vector<program::Tensor> sorted;
+    std::set<std::string> done;
+    const auto known = [&](const program::Tensor& tensor) {
+      return tensor.alias_of.empty() || done.count(tensor.alias_of) || !program_.find_tensor(tensor.alias_of);
+    };
+    std::vector<program::Tensor> left = program_.tensors;
+    while (!left.empty()) {
+      std::vector<program::Tensor> later;
+      for (program::Tensor& tensor : left) {
+        if (!known(tensor)) {
+          later.push_back(std::move(tensor));
+          continue;
+        }
+        done.insert(tensor.name);
+        sorted.push_back(std::move(tensor));
+      }
+      require(later.size() < left.size(), "tensors are aliases of each other");
+      left = std::move(later);
+    }
+    program_.tensors = std::move(sorted);
+  }
+
   bool is_called(std::int32_t index) const {
     for (const GraphFunction& function : prepared_.graph.functions)
       for (const Op& op : function.ops)
         if (op.kind == Kind::call && std::find(op.functions.begin(), op.functions.end(), index) != op.functions.end())
           return true;
     return false;
+  }
+
+  /// Loops over nothing have no tiles. Operands may be empty where operations only move elements.
+  static void check_elements(const GraphFunction& function, const Op& op) {
+    const auto check = [&](const std::vector<ValueId>& values) {
+      for (ValueId value : values)
+        if (value != no_value && element_count(function.value(value).type.shape) == 0)
+          throw Unsupported({"an operation on an empty tensor has no lowering",
+                             op.name,
+                             to_string(function.value(value).type),
+                             "at least one element",
+                             {}});
+    };
+    check(op.results);
+    if (!info(op.kind).movement) check(op.operands);
+  }
+
+  /// Every nest given from outside is for a product of the graph.
+  void check_mappings() const {
+    std::vector<std::string> products;
+    for (const GraphFunction& function : prepared_.graph.functions)
+      for (const Op& op : function.ops)
+        if (op.kind == Kind::contract || op.kind == Kind::convolution) products.push_back(op.name);
+    for (const auto& [name, nest] : options_.mappings)
+      if (std::find(products.begin(), products.end(), name) == products.end())
+        throw UserError({"a mapping is given for an operation that is no product of the graph", prepared_.graph.name,
+                         "'" + name + "'", join(products), nearest(name, products)});
   }
 
   void declare(const std::string& name, const TensorType& type, program::Role role, const std::string& alias = {}) {
@@ -114,6 +171,10 @@ class Compiler {
   }
 
   program::Statement lower_kernel(Context& context, const Kernel& kernel) {
+    std::vector<int> on_vector;
+    for (int op : kernel.ops)
+      if (op != kernel.anchor) on_vector.push_back(op);
+    lower::check_vector_dtypes(context, on_vector);
     switch (kernel.family) {
       case lower::Family::product:
         return lower::on("", lower::lower_product(context, kernel));
@@ -157,6 +218,7 @@ class Compiler {
 
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
   program::Program result = Compiler(graph, machine, options).run();
+  lower::overlap_kernels(result, machine);
   program::check(result, &machine);
   return result;
 }

@@ -65,6 +65,8 @@ int DagBuilder::node_of(ValueId value, const std::set<int>& ops) {
           "only elementwise operations, conversions and indices form a vector compute's DAG");
   VectorNode function{
       .op = VectorNode::Op::function, .function = parse_function(op->attributes.text("function")), .dtype = type.dtype};
+  if (function.function == Function::bitwise_not && type.dtype == DType::boolean)
+    function.function = Function::logical_not;
   for (std::size_t i = 0; i < op->operands.size(); ++i) function.arguments[i] = node_of(op->operands[i], ops);
   node = append(nodes_, function);
   if (!computes_exactly(type.dtype))

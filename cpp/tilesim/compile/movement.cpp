@@ -69,9 +69,13 @@ void MovementLowering::unsupported(const std::string& why) const {
   throw Unsupported({std::string(info(op_.kind).name) + ": " + why, op_.name, {}, {}, {}});
 }
 
-MovementLowering::Region MovementLowering::region(const Shape& space, std::int64_t bytes, int suffix) const {
-  TileChoice choice{
-      space, {{std::vector<bool>(space.size(), true), bytes}}, std::vector<bool>(space.size(), false), {}, {}};
+MovementLowering::Region MovementLowering::region(const Shape& space, std::int64_t bytes, int suffix,
+                                                  const std::vector<Placement>& tensors) const {
+  TileChoice choice;
+  choice.space = space;
+  choice.buffers = {{std::vector<bool>(space.size(), true), bytes}};
+  choice.whole.assign(space.size(), false);
+  for (const Placement& tensor : tensors) add_granules(choice, context_, tensor);
   const program::Tensor* target = context_.program.find_tensor(placement(y_).tensor);
   if (target && target->minor_to_major.size() == space.size() && placement(y_).identity)
     for (auto axis = target->minor_to_major.rbegin(); axis != target->minor_to_major.rend(); ++axis)
@@ -111,7 +115,7 @@ void MovementLowering::add_step(const Region& r, program::Scope step, Block body
     body.push_back(loop(index(axis, suffix), Expr(ceil_div(r.space[axis], r.tiles[axis])), std::move(inner)));
   }
   step.body = std::move(body);
-  step.barrier = true;
+  step.barrier = !scope_.body.empty();  // the kernel's own, if any, orders the first step
   step.operation = scope_.operation;
   assign_addresses(step, context_.machine);
   scope_.body.push_back(on("", std::move(step)));
@@ -122,18 +126,20 @@ void MovementLowering::copy(const Shape& space, const Placement& from, const std
   if (element_count(space) == 0) return;
   const int suffix = steps_++;
   const bool converts = from.dtype != to.dtype;
-  const Region r = region(space, 2 * host_bytes(from.dtype) + (converts ? 2 * host_bytes(to.dtype) : 0), suffix);
+  const Placement source = seen_through(from, read), target = seen_through(to, write);
+  const std::int64_t bytes = 2 * host_bytes(from.dtype) + (converts ? 2 * host_bytes(to.dtype) : 0);
+  const Region r = region(space, bytes, suffix, {source, target});
   program::Scope step;
   add_slot(step, "x", from.dtype, element_count(r.tiles), {converts ? "vector" : "store0"});
   if (converts) add_slot(step, "y", to.dtype, element_count(r.tiles), {"store0"});
   Block body;
   body.push_back(on("", program::Acquire{"x", {"load0"}}));
-  program::Transfer load = region_transfer(seen_through(from, read), r.start, r.extent, r.strides, "x");
+  program::Transfer load = region_transfer(source, r.start, r.extent, r.strides, "x");
   load.fill = fill;
   body.push_back(on("load0", program::Load{std::move(load)}));
   body.push_back(on("load0", program::Commit{"x", 0, 1}));
   if (converts) emit_convert(r, from.dtype, body);
-  store(r, converts ? "y" : "x", seen_through(to, write), body);
+  store(r, converts ? "y" : "x", target, body);
   add_step(r, std::move(step), std::move(body), suffix);
 }
 
@@ -158,8 +164,7 @@ void MovementLowering::emit_convert(const Region& r, DType from, Block& body) {
 
 void MovementLowering::store(const Region& r, const std::string& slot, const Placement& to, Block& body) {
   body.push_back(on("store0", program::Wait{slot, 0, {}, 0, 1}));
-  body.push_back(
-      on("store0", program::Store{region_transfer(to, r.start, r.extent, r.strides, slot), {}, 0}));
+  body.push_back(on("store0", program::Store{region_transfer(to, r.start, r.extent, r.strides, slot), {}, 0}));
   body.push_back(on("store0", program::Release{slot, 0}));
 }
 
@@ -234,7 +239,8 @@ void MovementLowering::reshape() {
   const std::vector<AxisAccess> own = plain_axes(shape(x).size()), plain = plain_axes(shape_.size());
   if (const auto split = split_access(shape(x), shape_))
     return copy(shape_, placement(x), *split, placement(y_), plain);
-  if (const auto merge = split_access(shape_, shape(x))) return copy(shape(x), placement(x), own, placement(y_), *merge);
+  if (const auto merge = split_access(shape_, shape(x)))
+    return copy(shape(x), placement(x), own, placement(y_), *merge);
   if (const auto bytes = same_bytes(placement(y_), placement(y_).dtype, shape(x)))
     return copy(shape(x), placement(x), own, *bytes, own);
   const Placement between = temporary("dense", placement(x).dtype, shape(x));

@@ -1,5 +1,5 @@
-// Lowering of movement kernels: parts shared by movement*.cpp. A kernel is a sequence of steps, each with its own slots,
-// after all steps before it.
+// Lowering of movement kernels: parts shared by movement*.cpp. A kernel is a sequence of steps, each with its own
+// slots, after all steps before it.
 #pragma once
 
 #include <optional>
@@ -27,8 +27,8 @@ class MovementLowering {
   const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
   const Placement& placement(ValueId value) const { return context_.placements[static_cast<std::size_t>(value)]; }
   [[noreturn]] void unsupported(const std::string& why) const;
-  /// Tiles of `space` for buffers of so many bytes per element in all.
-  Region region(const Shape& space, std::int64_t bytes, int suffix) const;
+  /// Tiles of `space` for buffers of so many bytes per element in all; `tensors`: by the axes of the space.
+  Region region(const Shape& space, std::int64_t bytes, int suffix, const std::vector<Placement>& tensors = {}) const;
   static std::string index(std::size_t axis, int suffix);
   static void add_slot(program::Scope& scope, const std::string& name, DType dtype, std::int64_t elements,
                        const std::vector<std::string>& consumers);

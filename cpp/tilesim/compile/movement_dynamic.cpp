@@ -77,7 +77,7 @@ Placement MovementLowering::clamp_scalar(const Placement& from, std::int64_t las
 void MovementLowering::move_box(const Placement& from, const Placement& to, const Shape& box,
                                 const std::vector<Start>& starts, bool starts_of_source) {
   const int suffix = steps_++;
-  const Region r = region(box, 2 * host_bytes(from.dtype), suffix);
+  const Region r = region(box, 2 * host_bytes(from.dtype), suffix, {from, to});
   program::Scope step;
   add_slot(step, "x", from.dtype, element_count(r.tiles), {"store0"});
   program::Transfer load = region_transfer(from, r.start, r.extent, r.strides, "x"),

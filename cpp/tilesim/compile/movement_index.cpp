@@ -44,8 +44,8 @@ DType index_dtype(std::int64_t elements) { return elements < (std::int64_t{1} <<
 
 /// For every batch position a start, for every start one box of `source`.
 struct MovementLowering::Gather {
-  Placement source;               ///< one axis (start = sum of components), or the operand's axes with one indexed
-  std::size_t axis = 0;           ///< of source, that the starts move along
+  Placement source;      ///< one axis (start = sum of components), or the operand's axes with one indexed
+  std::size_t axis = 0;  ///< of source, that the starts move along
   std::vector<std::int64_t> batch_axes, box_axes;  ///< of the result
   std::vector<int> box_axis;                       ///< axis of source per box axis
   std::vector<std::int64_t> box_step;
@@ -216,7 +216,8 @@ void MovementLowering::embedding() {
   const int suffix = steps_++;
   const std::size_t rank = shape_.size(), ids_rank = rank - 1;
   const DType dtype = table.dtype;
-  const std::int64_t bytes = 2 * host_bytes(dtype) * (padding < 0 ? 1 : 2) + (padding < 0 ? 0 : 2 * host_bytes(ids.dtype));
+  const std::int64_t bytes =
+      2 * host_bytes(dtype) * (padding < 0 ? 1 : 2) + (padding < 0 ? 0 : 2 * host_bytes(ids.dtype));
   const Region r = region(shape_, bytes, suffix);
   program::Scope step;
   add_slot(step, "x", dtype, element_count(r.tiles), {padding < 0 ? "store0" : "vector"});

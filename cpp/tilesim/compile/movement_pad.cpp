@@ -84,9 +84,9 @@ std::vector<Piece> outside_pieces(std::int64_t extent, std::int64_t low, std::in
       const std::int64_t from = second ? 1 : extent - 2;
       pieces.push_back({count, from, second ? 1 : -1, low + extent + near, 1, repeats, period});
     } else {
-      const std::int64_t nearest = low - 1 - near;                // rightmost position of the run nearest the operand
-      const std::int64_t last = second ? extent - 2 : 1;          // element there
-      const std::int64_t step = second ? 1 : -1;                  // as positions rise
+      const std::int64_t nearest = low - 1 - near;        // rightmost position of the run nearest the operand
+      const std::int64_t last = second ? extent - 2 : 1;  // element there
+      const std::int64_t step = second ? 1 : -1;          // as positions rise
       const std::int64_t first = last - step * (count - 1);
       const std::int64_t to = nearest - (count - 1) - (repeats - 1) * period;
       pieces.push_back({count, first, step, to, 1, repeats, period});

@@ -90,8 +90,8 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
                           function.ops[index(producer)].kind != Kind::call;
     const Shape& from = function.value(x).type.shape;
     const Shape& to = function.value(y).type.shape;
-    const bool renames = views.identity[index(x)] && !formal(x) &&
-                         (!output || (is_main && owners.own_bytes(function, uses, views, x)));
+    const bool renames =
+        views.identity[index(x)] && !formal(x) && (!output || (is_main && owners.own_bytes(function, uses, views, x)));
     switch (op.kind) {
       case Kind::reshape:
         if (renames)
@@ -256,13 +256,14 @@ class Placer {
     return only_products_read(value) ? *narrow : dtype;
   }
 
-  /// Whether the producer's transfers go straight from its operand's bytes, which leaves no place to convert.
+  /// Whether the producer's transfers go straight from its operand's bytes, or a function stores it: there is no place
+  /// to convert.
   bool has_raw_moves(ValueId value) const {
     const int producer = uses_.producer[index(value)];
     if (producer < 0) return false;
     const Kind kind = function_.ops[index(producer)].kind;
     return kind == Kind::gather || kind == Kind::embedding || kind == Kind::dynamic_slice ||
-           kind == Kind::dynamic_update || kind == Kind::bitcast;
+           kind == Kind::dynamic_update || kind == Kind::bitcast || kind == Kind::call;
   }
 
   bool only_products_read(ValueId value) const {

@@ -73,6 +73,9 @@ program::Scope lower_product(Context& context, const Kernel& kernel);
 program::Scope lower_vector(Context& context, const Kernel& kernel);
 program::Scope lower_movement(Context& context, const Kernel& kernel);
 
+/// Throws Unsupported naming the operation whose operands the vector unit does not compute on.
+void check_vector_dtypes(const Context& context, const std::vector<int>& ops);
+
 /// Whether lower_vector can keep all reduced dims of these operations resident in the scratchpad (one pass over
 /// memory).
 bool fits_resident(const Context& context, const std::vector<int>& ops);

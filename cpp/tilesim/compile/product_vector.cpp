@@ -75,7 +75,8 @@ void ProductLowering::emit_on_vector(Block& block) {
   for (std::size_t i = looped.size(); i-- > 0;) {
     Block body = std::move(inner);
     inner.clear();
-    inner.push_back(loop("t_" + domain_.names[static_cast<std::size_t>(looped[i])], extent(looped[i]), std::move(body)));
+    inner.push_back(
+        loop("t_" + domain_.names[static_cast<std::size_t>(looped[i])], extent(looped[i]), std::move(body)));
   }
   std::move(inner.begin(), inner.end(), std::back_inserter(block));
 }

@@ -81,7 +81,7 @@ mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem
 
 /// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise
 /// load, compute and store take turns, and the plane is cut into rows where even one does not fit.
-mapping::Nest plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
+std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
   ObjectReader reader(rules);
   const std::int64_t images = reader.integer_or("images", 8, 1, most);
   reader.optional("reason");
@@ -111,6 +111,8 @@ mapping::Nest plane_nest(const Machine& machine, const mapping::Problem& problem
     while (rows > 1 && bytes(0) + bytes(2) + std::min(bytes(1), capacity / 4) > capacity) rows -= ceil_div(rows, 16);
     const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(row_dim)];
     rows = ceil_div(extent, ceil_div(extent, rows));  // equal pieces
+    if (rows == 1 && extent > 1 && bytes(0) + bytes(2) + std::min(bytes(1), capacity / 4) > capacity)
+      return std::nullopt;  // not even one row of all channels fits
   }
   const bool whole =
       !groups && (row_dim < 0 || tile(nest, row_dim) == problem.domain.extents[static_cast<std::size_t>(row_dim)]);
@@ -129,7 +131,10 @@ std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping:
   if (machine.lowering.is_null()) return std::nullopt;
   const Json* rules = machine.lowering.find(convolution ? "convolution" : "product");
   if (!rules) return std::nullopt;
-  mapping::Nest nest = convolution ? plane_nest(machine, problem, *rules) : panel_nest(machine, problem, *rules);
+  const std::optional<mapping::Nest> planned =
+      convolution ? plane_nest(machine, problem, *rules) : panel_nest(machine, problem, *rules);
+  if (!planned) return std::nullopt;
+  mapping::Nest nest = *planned;
   if (mapping::legal(problem, nest, machine).legal) return nest;
   nest.depths = {1, 1, 1};
   if (mapping::legal(problem, nest, machine).legal) return nest;

@@ -29,7 +29,8 @@ class ScanLowering {
     choose();
     const std::int64_t elements = element_count(t_.tiles);
     scope.slots = {ring_slot("x", from_.dtype, elements, "vector"), ring_slot("y", to_.dtype, elements, "store0")};
-    if (carries()) scope.slots.push_back(ring_slot("carry", sum_dtype(from_.dtype), elements / t_.tiles[dim_], "vector"));
+    if (carries())
+      scope.slots.push_back(ring_slot("carry", sum_dtype(from_.dtype), elements / t_.tiles[dim_], "vector"));
     scope.body = body();
     assign_addresses(scope, context_.machine);
     return scope;
@@ -42,7 +43,11 @@ class ScanLowering {
     const std::int64_t bytes = 2 * (host_bytes(from_.dtype) + host_bytes(to_.dtype));
     std::vector<bool> points(shape_.size(), true);
     points[dim_] = false;
-    TileChoice choice{shape_, {{std::vector<bool>(shape_.size(), true), bytes}}, {}, {}, {}};
+    TileChoice choice;
+    choice.space = shape_;
+    choice.buffers = {{std::vector<bool>(shape_.size(), true), bytes}};
+    add_granules(choice, context_, from_);
+    add_granules(choice, context_, to_);
     choice.whole.assign(shape_.size(), false);
     choice.whole[dim_] = true;
     if (!choose_tiles(choice, context_.machine)) {
@@ -158,6 +163,8 @@ class ScanLowering {
 
 }  // namespace
 
-program::Scope lower_cumulative(Context& context, const Kernel& kernel) { return ScanLowering(context, kernel).lower(); }
+program::Scope lower_cumulative(Context& context, const Kernel& kernel) {
+  return ScanLowering(context, kernel).lower();
+}
 
 }  // namespace tilesim::lower

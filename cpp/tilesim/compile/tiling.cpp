@@ -21,20 +21,44 @@ std::int64_t needed(const TileChoice& choice) {
   return bytes;
 }
 
-/// Halves the outermost axis that may still be cut; false if there is none.
+/// Halves the outermost axis that may still be cut, if possible one that is longer than its granule; false if there is
+/// none.
 bool cut(TileChoice& choice, bool keep_inner) {
   const std::size_t rank = choice.space.size();
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::size_t axis = choice.order.empty() ? i : choice.order[i];
-    if (choice.whole[axis] || choice.tiles[axis] <= 1) continue;
-    if (keep_inner && i + 1 == rank) return false;
-    choice.tiles[axis] = (choice.tiles[axis] + 1) / 2;
-    return true;
+  for (const bool fine : {false, true}) {
+    for (std::size_t i = 0; i < rank; ++i) {
+      const std::size_t axis = choice.order.empty() ? i : choice.order[i];
+      const std::int64_t granule = fine || choice.granules.empty() ? 1 : choice.granules[axis];
+      if (choice.whole[axis] || choice.tiles[axis] <= granule) continue;
+      if (keep_inner && (i + 1 == rank || fine)) return false;
+      choice.tiles[axis] = std::max(granule, (choice.tiles[axis] + 1) / 2);
+      return true;
+    }
+    if (choice.granules.empty()) return false;
   }
   return false;
 }
 
 }  // namespace
+
+void add_granules(TileChoice& choice, const Context& context, const Placement& placement) {
+  const std::size_t rank = placement.axes.size();
+  if (rank == 0) return;
+  const program::Tensor* tensor = context.program.find_tensor(placement.tensor);
+  const bool ordered = tensor && tensor->minor_to_major.size() == rank;
+  const bool padded = tensor && tensor->tile.size() == 2 && rank >= 2;
+  choice.granules.resize(choice.space.size(), 1);
+  const std::int64_t burst =
+      std::max<std::int64_t>(1, 8 * context.machine.memory.burst_bytes / std::max(1, bits(placement.dtype)));
+  for (std::size_t i = 0; i < (padded ? 2U : 1U); ++i) {
+    const std::size_t axis = ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : rank - 1 - i;
+    const std::int64_t granule = padded ? tensor->tile[1 - i] : burst;
+    for (const AxisAccess::Term& term : placement.axes[axis].terms) {
+      std::int64_t& own = choice.granules[static_cast<std::size_t>(term.dim)];
+      if (std::abs(term.coefficient) == 1) own = std::max(own, granule);
+    }
+  }
+}
 
 bool choose_tiles(TileChoice& choice, const Machine& machine) {
   choice.tiles.clear();

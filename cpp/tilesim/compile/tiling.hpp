@@ -19,8 +19,12 @@ struct TileChoice {
   std::vector<bool> whole;  ///< axes that must not be cut
   Shape tiles;              ///< the answer
   std::vector<std::size_t>
-      order;  ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
+      order;       ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
+  Shape granules;  ///< per axis: below this, memory moves more than the tile; cut further only if all are. Empty: 1
 };
+
+/// Takes into `granules` what memory moves at least of a tensor: bursts along its minor axis, or layout tiles.
+void add_granules(TileChoice& choice, const Context& context, const Placement& placement);
 
 /// Cuts outer axes first, until all rings fit the scratchpad and the work falls into several tiles that can overlap.
 /// False when even single elements of the axes that may be cut do not fit.

@@ -21,8 +21,7 @@ struct Nodes {
   int input(program::VectorOp& compute, View view, DType dtype) {
     compute.inputs.push_back(std::move(view));
     return add_node(
-        nodes,
-        {.op = VectorNode::Op::input, .index = static_cast<int>(compute.inputs.size()) - 1, .dtype = dtype});
+        nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(compute.inputs.size()) - 1, .dtype = dtype});
   }
   int apply(Function function, int a, int b = -1, int c = -1, DType dtype = DType::boolean) {
     return add_node(nodes,
@@ -116,12 +115,11 @@ void VectorLowering::merge_arg(Block& block) const {
   const int found = n.input(merge.op, view(sums_[3], true), DType::i64);
   int beats = n.apply(largest ? Function::greater : Function::less, value, best);
   if (floating)
-    beats = n.apply(
-        Function::logical_or, beats,
-        n.apply(Function::logical_and, n.apply(Function::is_nan, value),
-                n.apply(Function::logical_not, n.apply(Function::is_nan, best))));
-  const int earlier = n.apply(Function::logical_and, n.same(value, best, floating),
-                              n.apply(Function::less, index, found));
+    beats = n.apply(Function::logical_or, beats,
+                    n.apply(Function::logical_and, n.apply(Function::is_nan, value),
+                            n.apply(Function::logical_not, n.apply(Function::is_nan, best))));
+  const int earlier =
+      n.apply(Function::logical_and, n.same(value, best, floating), n.apply(Function::less, index, found));
   const int take = n.apply(Function::logical_or, beats, earlier);
   const int nodes[2] = {n.apply(Function::select, take, value, best, held),
                         n.apply(Function::select, take, index, found, DType::i64)};

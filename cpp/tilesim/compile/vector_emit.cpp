@@ -154,18 +154,17 @@ void VectorLowering::bind_result(Compute& compute, std::size_t index) const {
   auto& nodes = compute.dag.nodes();
   const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype),
               wanted = context_.value(reduce.results[0]).type.dtype;
-  int node =
-      add_node(nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(compute.op.inputs.size()), .dtype = held});
+  int node = add_node(
+      nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(compute.op.inputs.size()), .dtype = held});
   compute.op.inputs.push_back(view(sums_[index]));
   for (std::size_t axis = 0; axis < space_.size(); ++axis)
     compute.op.inputs.back().dims[axis].extent = compute.op.extents[axis];
   if (reduce.attributes.text("combiner") == "mean") {
     const int count =
         add_node(nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(row_count()), .dtype = held});
-    node = add_node(nodes, {.op = VectorNode::Op::function,
-                       .function = Function::divide,
-                       .arguments = {node, count, -1},
-                       .dtype = held});
+    node = add_node(
+        nodes,
+        {.op = VectorNode::Op::function, .function = Function::divide, .arguments = {node, count, -1}, .dtype = held});
   }
   if (wanted != held)
     node = add_node(nodes, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = wanted});

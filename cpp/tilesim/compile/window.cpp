@@ -86,6 +86,20 @@ class WindowLowering {
     w_ = tiled_space(window_, taps, "w");
   }
 
+  /// What padding reads as: the combiner's neutral element, or the nearest that the type has (some have no infinity).
+  double fill() const {
+    const double neutral = identity_element(combiner_, from_.dtype);
+    if (!is_float(from_.dtype)) return neutral;
+    double held = 0;
+    for (const Overflow overflow : {Overflow::ieee, Overflow::saturate}) {
+      std::byte narrow[8] = {};
+      convert(&neutral, DType::f64, narrow, from_.dtype, 1, Rounding::nearest_even, overflow);
+      convert(narrow, from_.dtype, &held, DType::f64, 1);
+      if (held == held) break;
+    }
+    return held;
+  }
+
   program::Transfer load() const {
     const Shape strides = row_major_strides(region(y_.tiles, w_.tiles));
     std::vector<Expr> start, extent;
@@ -96,7 +110,7 @@ class WindowLowering {
                        (w_.extent[axis] - Expr(1)) * Expr(dilation_[axis]) + Expr(1));
     }
     program::Transfer transfer = region_transfer(from_, start, extent, strides, "x");
-    transfer.fill = identity_element(combiner_, from_.dtype);
+    transfer.fill = fill();
     return transfer;
   }
 

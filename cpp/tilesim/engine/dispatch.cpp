@@ -11,6 +11,22 @@ using program::Opcode;
 
 namespace {
 constexpr std::int64_t longest_operation = std::int64_t{1} << 50;
+
+void check_index(const program::Cursor& cursor, const std::string& what, std::int64_t index, std::int64_t size) {
+  if (index < 0 || index >= size)
+    throw UserError({"the index of a " + what + " is out of range",
+                     cursor.where(),
+                     std::to_string(index),
+                     "0 to " + std::to_string(size - 1),
+                     {}});
+}
+
+std::int64_t counter_index(const Stream& stream, const program::Instruction& instruction) {
+  const std::int64_t index = stream.cursor.value(instruction.index);
+  const auto& [name, size] = stream.program->counters[static_cast<std::size_t>(instruction.counter)];
+  check_index(stream.cursor, "counter", index, size);
+  return index;
+}
 }  // namespace
 
 void Simulator::dispatch(int id) {
@@ -139,14 +155,15 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
     case Opcode::wait:
       entry.pieces = cursor.value(instruction.count);
       if (instruction.counter >= 0)
-        entry.index = cursor.value(instruction.index);
+        entry.index = counter_index(stream, instruction);
       else
         entry.version = cursor.version(instruction.slot, instruction.back);
       break;
     case Opcode::signal:
       entry.pieces = cursor.value(instruction.count);
-      entry.index = cursor.value(instruction.index);
+      entry.index = counter_index(stream, instruction);
       entry.core = cursor.value(instruction.core);
+      check_index(cursor, "core", entry.core, stream.program->program().cores);
       break;
     case Opcode::load:
     case Opcode::store: {
@@ -156,7 +173,7 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
       entry.address = moved.address;
       entry.bytes = moved.bytes;
       entry.elements = moved.elements;
-      if (instruction.counter >= 0) entry.index = cursor.value(instruction.index);
+      if (instruction.counter >= 0) entry.index = counter_index(stream, instruction);
       break;
     }
     case Opcode::mma:
@@ -169,7 +186,11 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
       entry.bytes =
           packed_bytes(stream.program->slots[static_cast<std::size_t>(instruction.views[0].slot)].dtype, elements);
       entry.pieces = instruction.pieces;
-      for (const CompiledExpr& core : instruction.cores) entry.core |= std::int64_t{1} << cursor.value(core);
+      for (const CompiledExpr& core : instruction.cores) {
+        const std::int64_t target = cursor.value(core);
+        check_index(cursor, "core", target, std::min<std::int64_t>(64, stream.program->program().cores));
+        entry.core |= std::int64_t{1} << target;
+      }
       break;
     }
     default:

@@ -155,7 +155,7 @@ bool Simulator::try_acquire(int id, int queue, const Entry& entry) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   SlotState& slot = stream.slots[static_cast<std::size_t>(entry.slot)];
   BufferState& buffer = slot.buffers[static_cast<std::size_t>(entry.version) % slot.buffers.size()];
-  if (buffer.version == entry.version) return true;  // another queue of the same acquire came first
+  if (buffer.version >= entry.version) return true;  // another queue of the same acquire came first
   const bool overlaps = buffer.free && on_ended_bytes(stream, entry.slot, entry.version, entry.epoch);
   if (!buffer.free || overlaps) {
     (overlaps ? stream.ended_waiting : slot.waiting) |= 1U << queue;

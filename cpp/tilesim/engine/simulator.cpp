@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/program/execute.hpp"
 
 namespace tilesim::engine {
 
@@ -27,6 +28,7 @@ class ArrayReader final : public CompiledExpr::TensorReader {
         arrays_[i] = found->second.to(DType::i64);
   }
   std::int64_t read(int tensor, const std::int64_t* index, int rank) const override {
+    used_ = true;
     const auto id = static_cast<std::size_t>(tensor);
     require(id < arrays_.size(), "an expression reads a formal tensor");
     if (arrays_[id].empty())
@@ -43,9 +45,12 @@ class ArrayReader final : public CompiledExpr::TensorReader {
     return arrays_[id].as<std::int64_t>()[offset];
   }
 
+  bool used() const { return used_; }
+
  private:
   const program::CompiledProgram& program_;
   std::vector<Array> arrays_;
+  mutable bool used_ = false;
 };
 
 }  // namespace
@@ -360,6 +365,10 @@ void Simulator::deadlock() const {
       text += ";";
     }
   }
+  // Where the program depends on tensors, the checker could not prove that it ends: then it is the program's mistake.
+  for (const auto& job : jobs_)
+    if (const auto* reader = dynamic_cast<const ArrayReader*>(job->reader.get()); reader && reader->used())
+      throw program::RaceError({text, job->job.program->program().name, {}, {}, {}});
   throw InternalError(text);
 }
 

@@ -78,6 +78,7 @@ std::vector<ValueId> Builder::op(Kind kind, std::vector<ValueId> operands, Attri
   op.operands = std::move(operands);
   op.attributes = std::move(attributes);
   op.functions = std::move(functions);
+  op.source = source_;
   op.results.assign(static_cast<std::size_t>(std::max(0, results)), no_value);
   for (const ValueId id : op.operands)
     if (id < no_value || id >= static_cast<ValueId>(body().values.size()))
@@ -86,7 +87,7 @@ std::vector<ValueId> Builder::op(Kind kind, std::vector<ValueId> operands, Attri
                        std::to_string(id),
                        "values made by this builder",
                        {}});
-  if (kind == Kind::call || kind == Kind::fused)
+  if (rules::holds_functions(kind))
     for (const std::int32_t callee : op.functions)
       if (callee == function_) throw UserError({"a function calls itself", rules::place_of(body(), op), {}, {}, {}});
   rules::check_form(body(), op);

@@ -29,6 +29,8 @@ class Builder {
   ValueId convert(ValueId x, DType dtype);
   ValueId reshape(ValueId x, Shape shape);
   ValueId transpose(ValueId x, std::vector<std::int64_t> permutation);
+  /// Place in the user's model of the operations that follow.
+  void set_source(std::string source) { source_ = std::move(source); }
   void output(ValueId value, const std::string& name = {});
   void alias(int output, int input);
   const TensorType& type(ValueId value) const;
@@ -42,6 +44,7 @@ class Builder {
 
   Graph& graph_;
   std::int32_t function_;
+  std::string source_;
   std::map<std::string, int> used_;         ///< names, with the last number that made one unique
   std::map<std::string, ValueId> weights_;  ///< values of the constant operations by weight
 };

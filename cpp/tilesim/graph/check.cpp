@@ -86,6 +86,11 @@ void check_attributes(const std::string& place, const KindInfo& kind, const Attr
 
 }  // namespace
 
+bool holds_functions(Kind kind) {
+  return kind == Kind::call || kind == Kind::fused || kind == Kind::while_loop || kind == Kind::branch ||
+         kind == Kind::sort;
+}
+
 void check_form(const GraphFunction& function, const Op& op) {
   const KindInfo& kind = info(op.kind);
   const std::string place = place_of(function, op);
@@ -98,8 +103,8 @@ void check_form(const GraphFunction& function, const Op& op) {
       throw UserError({"a required operand is absent", place, "operand " + std::to_string(i), "a value", {}});
   }
   check_attributes(place, kind, op.attributes);
-  if (!op.functions.empty() && op.kind != Kind::call && op.kind != Kind::fused)
-    throw UserError({"only call and fused hold a function", place, std::string(kind.name), {}, {}});
+  if (!op.functions.empty() && !holds_functions(op.kind))
+    throw UserError({"this kind holds no function", place, std::string(kind.name), {}, {}});
 }
 
 }  // namespace rules

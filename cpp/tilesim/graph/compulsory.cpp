@@ -49,6 +49,9 @@ std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::siz
     case Kind::embedding:
     case Kind::dynamic_slice:
       return index == 0 ? std::min(packed(type), packed_bytes(type.dtype, result())) : packed(type);
+    case Kind::ragged_contract:  // all rows may belong to one group
+      if (index != 1 || type.shape[0] == 0) return packed(type);
+      return element_count(function.value(op.operands[0]).type.shape) == 0 ? 0 : packed(type) / type.shape[0];
     case Kind::dynamic_update:
       if (index != 0) return packed(type);
       return packed_bytes(type.dtype,
@@ -86,7 +89,8 @@ class Reads {
     for (const Op& op : function.ops)
       for (std::size_t i = 0; i < op.operands.size() && sum < all; ++i) {
         if (op.operands[i] != value || (&op == in_place && i == 0)) continue;
-        sum += op.functions.empty() ? touched_bytes(function, op, i) : of_input(op.functions[0], i);
+        const bool follows = op.kind == Kind::call || op.kind == Kind::fused;
+        sum += follows ? of_input(op.functions[0], i) : touched_bytes(function, op, i);
       }
     return std::min(sum, all);
   }

@@ -45,8 +45,24 @@ enum class Kind : std::uint8_t {
   attention,
   call,
   fused,
+  scatter,
+  window_scatter,
+  sort,
+  top_k,
+  while_loop,
+  branch,
+  linear_solve,
+  fft,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  permute_devices,
+  broadcast_devices,
+  device_index,
+  ragged_contract,
 };
-inline constexpr int kind_count = static_cast<int>(Kind::fused) + 1;
+inline constexpr int kind_count = static_cast<int>(Kind::ragged_contract) + 1;
 
 /// Index of a value within its function; -1 marks an absent optional operand.
 using ValueId = std::int32_t;
@@ -96,7 +112,7 @@ struct Op {
   std::vector<ValueId> operands;
   std::vector<ValueId> results;
   Attributes attributes;
-  std::vector<std::int32_t> functions;  ///< callee of call and fused
+  std::vector<std::int32_t> functions;  ///< callees of call, fused, while, branch; comparator of sort
   std::string source;                   ///< place in the user's model; may be empty
 };
 
@@ -155,6 +171,10 @@ class Graph {
   /// weights).
   void save(const std::string& path) const;
   static Graph load(const std::string& path);
+  /// .tsim with further members of the header beside "graph" (a compiled program); `load` reads its graph.
+  void save_compiled(const std::string& path, const Json& header) const;
+  /// The header of such a file; null for a plain graph.
+  static Json compiled_header(const std::string& path);
 };
 
 /// Checks structure, attribute names and types, operand counts, shapes and dtypes against the kinds' rules.

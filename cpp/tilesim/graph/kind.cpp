@@ -13,12 +13,18 @@ namespace {
 std::vector<KindInfo> make_table() {
   std::vector<KindInfo> table;
   rules::add_products(table);
+  rules::add_ragged(table);
   rules::add_vector(table);
   rules::add_windows(table);
   rules::add_indexing(table);
   rules::add_movement(table);
   rules::add_composite(table);
   rules::add_functions(table);
+  rules::add_scatters(table);
+  rules::add_orders(table);
+  rules::add_control(table);
+  rules::add_solvers(table);
+  rules::add_collectives(table);
   std::ranges::sort(table, {}, &KindInfo::kind);
   require(table.size() == static_cast<std::size_t>(kind_count), "a kind is declared twice or not at all");
   for (std::size_t i = 0; i < table.size(); ++i)
@@ -84,12 +90,41 @@ std::vector<TensorType> result_types(const GraphFunction& function, const Op& op
 
 }  // namespace
 
+namespace {
+
+Flops body_flops(const Graph& graph, std::int32_t callee) {
+  const GraphFunction& body = graph.functions[static_cast<std::size_t>(callee)];
+  Flops total;
+  for (const Op& inner : body.ops) total += flops(graph, body, inner);
+  return total;
+}
+
+Flops scaled(Flops flops, double factor) {
+  for (double* part : {&flops.matrix, &flops.simple, &flops.multiply, &flops.divide, &flops.transcendental})
+    *part *= factor;
+  return flops;
+}
+
+}  // namespace
+
 Flops flops(const Graph& graph, const GraphFunction& function, const Op& op) {
   Flops total = info(op.kind).flops(op, operand_types(function, op), result_types(function, op));
-  for (const std::int32_t callee : op.functions) {
-    const GraphFunction& body = graph.functions[static_cast<std::size_t>(callee)];
-    for (const Op& inner : body.ops) total += flops(graph, body, inner);
+  if (op.kind == Kind::sort) return total;  // the rule counts comparisons
+  if (op.kind == Kind::while_loop) {
+    const auto trips = static_cast<double>(std::max<std::int64_t>(1, op.attributes.integer("trips", 0)));
+    total += scaled(body_flops(graph, op.functions[0]), trips);
+    total += scaled(body_flops(graph, op.functions[1]), trips);
+    return total;
   }
+  Flops dearest;
+  for (const std::int32_t callee : op.functions) {
+    const Flops body = body_flops(graph, callee);
+    if (op.kind != Kind::branch)
+      total += body;
+    else if (body.total() > dearest.total())
+      dearest = body;
+  }
+  total += dearest;
   return total;
 }
 

@@ -55,6 +55,37 @@
 // call(..), fused(..)
 //     functions[0] is the callee; operands are its inputs, results its outputs. fused: one kernel on the machine. role:
 //     free text.
+// scatter(x, indices, updates)
+//     As StableHLO's: update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims, index_vector_dim;
+//     combiner "set" | "add" | "multiply" | "maximum" | "minimum". Windows are applied in the order of indices; one
+//     that does not lie in x as a whole is dropped (mode "drop") or an error (mode "error").
+// window_scatter(x, source)
+//     window, strides, pads as window_reduce; select "maximum" | "minimum": each element of source is added to a zero
+//     tensor like x where the first extreme element of its window of x lies (gradient of pooling).
+// sort(x, ..)
+//     dim, keys (1): the first so many operands are compared one after the other; descending. Stable. NaN is larger
+//     than every number, -0 equals 0. With functions[0], a comparator (a0, b0, a1, b1, ..) -> bool "a before b",
+//     instead.
+// top_k(x) -> values, indices
+//     dim, k, largest (true), dtype of the indices (i64). Ordered; the lower index first among equals; NaN is largest.
+// ragged_contract(a[M, K], b[G, K, N], group_sizes[G]) -> [M, N]
+//     The first group_sizes[0] rows of a meet b[0], the next b[1], ..; rows beyond give zeros. b_transposed: b is
+//     [G, N, K]. Costs count all rows, and the bytes of one matrix of b.
+// while(state..)
+//     functions condition(state..) -> bool and body(state..) -> state..; trips: how often the body runs (0: unknown,
+//     costs count it once).
+// branch(which, x..)
+//     which: bool runs functions[0] where true and functions[1] where false; an integer names the function, and the
+//     last one runs where it is out of range. Costs count the dearest.
+// linear_solve(a, [b])
+//     mode "cholesky": the lower (lower: false: upper) factor of a[.., n, n]. mode "triangular": x of op(a) x = b
+//     (left_side: false: x op(a) = b), lower, unit_diagonal, transpose_a. Batch axes are equal.
+// fft(re, [im]) -> re, im
+//     dim, inverse (divided by the extent). Real operands: im absent.
+// all_reduce, all_gather, reduce_scatter, all_to_all, permute_devices, broadcast_devices (x), device_index()
+//     groups (device numbers, group after group), group_size, channel, partitions (true: devices are partitions, else
+//     replicas). combiner of all_reduce and reduce_scatter; dim of all_gather and reduce_scatter; split_dim, concat_dim
+//     of all_to_all; pairs (source, target, ..) of permute_devices. device_index: u32, axis "replica" | "partition".
 #pragma once
 
 #include <array>

@@ -23,6 +23,8 @@ std::string place_of(const GraphFunction& function, const Op& op);
 [[noreturn]] void refuse(const std::string& what, const std::string& got = {}, const std::string& expected = {},
                          const std::string& suggestion = {});
 
+/// Whether operations of the kind name functions of the graph.
+bool holds_functions(Kind kind);
 /// Operand and result counts, presence of operands, names, types and allowed values of attributes.
 void check_form(const GraphFunction& function, const Op& op);
 
@@ -89,11 +91,17 @@ AttributeInfo required(std::string name, AttributeType type, std::vector<std::st
 
 // One per family; kind.cpp puts the table together.
 void add_products(std::vector<KindInfo>& table);
+void add_ragged(std::vector<KindInfo>& table);
 void add_vector(std::vector<KindInfo>& table);
 void add_windows(std::vector<KindInfo>& table);
 void add_indexing(std::vector<KindInfo>& table);
 void add_movement(std::vector<KindInfo>& table);
 void add_composite(std::vector<KindInfo>& table);
 void add_functions(std::vector<KindInfo>& table);
+void add_scatters(std::vector<KindInfo>& table);
+void add_orders(std::vector<KindInfo>& table);
+void add_control(std::vector<KindInfo>& table);
+void add_solvers(std::vector<KindInfo>& table);
+void add_collectives(std::vector<KindInfo>& table);
 
 }  // namespace tilesim::rules

@@ -1,4 +1,9 @@
 // Elements of weights: held, made from a counter, or read from a file.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <fstream>
@@ -64,10 +69,8 @@ class WeightFile {
   }
 
   Array read() {
-    if (weight_.path.ends_with(".npy"))
-      skip_numpy_header();
-    else
-      file_.seekg(weight_.byte_offset);
+    if (!weight_.path.ends_with(".npy")) return mapped();
+    skip_numpy_header();
     Array array(weight_.type.dtype, weight_.type.shape);
     file_.read(reinterpret_cast<char*>(array.bytes()), array.nbytes());
     if (file_.gcount() != array.nbytes())
@@ -77,6 +80,30 @@ class WeightFile {
   }
 
  private:
+  /// The elements of a raw file where they lie: pages are read when they are used. Private, so a write stays here.
+  Array mapped() const {
+    const std::int64_t bytes = element_count(weight_.type.shape) * host_bytes(weight_.type.dtype);
+    const int descriptor = ::open(weight_.path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) fail("the file of a weight cannot be read", {}, {});
+    const std::int64_t size = ::lseek(descriptor, 0, SEEK_END);
+    const bool fits = weight_.byte_offset >= 0 && size >= bytes && weight_.byte_offset <= size - bytes;
+    void* start = fits && size > 0 ? ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_NORESERVE, descriptor, 0)
+                                   : MAP_FAILED;
+    ::close(descriptor);
+    if (!fits)
+      fail("the file of a weight is too short",
+           std::to_string(std::max<std::int64_t>(0, size - weight_.byte_offset)) + " bytes",
+           std::to_string(bytes) + " bytes for " + to_string(weight_.type));
+    if (bytes == 0) return Array(weight_.type.dtype, weight_.type.shape);
+    if (start == MAP_FAILED) fail("the file of a weight cannot be mapped", {}, {});
+    const std::shared_ptr<void> keeper(start, [size](void* p) { ::munmap(p, static_cast<std::size_t>(size)); });
+    const Array view(weight_.type.dtype, weight_.type.shape, static_cast<std::byte*>(start) + weight_.byte_offset,
+                     keeper);
+    // Kernels read elements in place; an element that is not aligned to its width must be copied.
+    return weight_.byte_offset % host_bytes(weight_.type.dtype) == 0 ? view : view.clone();
+  }
+
   [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& wanted) const {
     throw UserError({what, "weight \"" + name_ + "\", file " + weight_.path, got, wanted, {}});
   }

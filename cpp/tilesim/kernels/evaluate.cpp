@@ -76,6 +76,32 @@ Kernel kernel_of(Kind kind) {
       return batch_norm;
     case Kind::attention:
       return attention;
+    case Kind::scatter:
+      return scatter;
+    case Kind::window_scatter:
+      return window_scatter;
+    case Kind::sort:
+      return sort;
+    case Kind::ragged_contract:
+      return ragged_contract;
+    case Kind::top_k:
+      return top_k;
+    case Kind::while_loop:
+      return while_loop;
+    case Kind::branch:
+      return branch;
+    case Kind::linear_solve:
+      return linear_solve;
+    case Kind::fft:
+      return fft;
+    case Kind::all_reduce:
+    case Kind::all_gather:
+    case Kind::reduce_scatter:
+    case Kind::all_to_all:
+    case Kind::permute_devices:
+    case Kind::broadcast_devices:
+    case Kind::device_index:
+      return collective;
     case Kind::call:
     case Kind::fused:
       return nullptr;
@@ -185,6 +211,14 @@ void own_outputs(const Graph& graph, const std::vector<Array>& inputs, std::vect
 }
 
 }  // namespace
+
+/// Operations inside are not observed: they run any number of times.
+Results run_callee(const Call& call, std::size_t index, const std::vector<Array>& inputs) {
+  EvaluateOptions silent = call.options;
+  silent.observe = nullptr;
+  const std::int32_t callee = call.op.functions[index];
+  return run_function(call.graph, call.graph.functions[static_cast<std::size_t>(callee)], inputs, silent);
+}
 
 void Call::fail(const std::string& what, const std::string& value, const std::string& allowed) const {
   throw UserError({what, place_of(function, op), value, allowed, {}});

@@ -122,7 +122,7 @@ Array product_operand(const Call& call, const Array& x, DType accumulator) {
     tf32_round(rounded.as<float>(), rounded.size());
     return rounded.to(accumulator);
   }
-  if (numerics.multiply && unit_roundoff(x.dtype()) < unit_roundoff(*numerics.multiply)) {
+  if (rounds_operands(numerics, x.dtype())) {
     if (x.dtype() != DType::f32) return x.to(*numerics.multiply).to(accumulator);
     Array rounded = x.clone();
     round_through(rounded.as<float>(), rounded.size(), *numerics.multiply);

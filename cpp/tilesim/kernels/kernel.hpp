@@ -66,6 +66,7 @@ struct AxisView { std::int64_t outer = 1, extent = 1, inner = 1; };
 AxisView axis_view(const Shape& shape, std::int64_t axis);
 
 Results contract(const Call& call);
+Results ragged_contract(const Call& call);
 Results convolution(const Call& call);
 Results elementwise(const Call& call);
 Results convert(const Call& call);
@@ -89,5 +90,17 @@ Results softmax(const Call& call);  ///< log_softmax too
 Results normalize(const Call& call);
 Results batch_norm(const Call& call);
 Results attention(const Call& call);
+Results scatter(const Call& call);
+Results window_scatter(const Call& call);
+Results sort(const Call& call);
+Results top_k(const Call& call);
+Results linear_solve(const Call& call);
+Results fft(const Call& call);
+Results while_loop(const Call& call);
+Results branch(const Call& call);
+Results collective(const Call& call);
+
+/// Runs function number `index` of the operation.
+Results run_callee(const Call& call, std::size_t index, const std::vector<Array>& inputs);
 
 }  // namespace tilesim::kernels

@@ -81,7 +81,8 @@ std::vector<Range> input_ranges(const Graph& graph, const GraphFunction& functio
   for (std::size_t i = function.ops.size(); i-- > 0;) {
     const Op& op = function.ops[i];
     std::vector<Range> callee;
-    if (!op.functions.empty()) callee = input_ranges(graph, graph.functions[static_cast<std::size_t>(op.functions[0])]);
+    if (op.kind == Kind::call || op.kind == Kind::fused)
+      callee = input_ranges(graph, graph.functions[static_cast<std::size_t>(op.functions[0])]);
     for (std::size_t operand = 0; operand < op.operands.size(); ++operand) {
       if (op.operands[operand] == no_value) continue;
       Range& range = ranges[static_cast<std::size_t>(op.operands[operand])];

@@ -1,4 +1,6 @@
 // One instruction per leaf statement.
+#include <algorithm>
+
 #include "tilesim/base/error.hpp"
 #include "tilesim/program/flatten.hpp"
 
@@ -21,7 +23,11 @@ void Flattener::emit(const Statement& s, const Acquire& a) {
   Instruction& i = instruction(Opcode::acquire, s);
   i.slot = slot(a.slot);
   if (a.queues.empty()) throw UserError({"An acquire names no queue.", place_, "slot " + a.slot, {}, {}});
-  for (const std::string& name : a.queues) i.queues.push_back(queue(name));
+  for (const std::string& name : a.queues) {
+    i.queues.push_back(queue(name));
+    if (std::count(i.queues.begin(), i.queues.end(), i.queues.back()) > 1)
+      throw UserError({"An acquire names a queue twice.", place_, "'" + name + "'", {}, {}});
+  }
   i.queue = i.queues[0];
 }
 

@@ -60,20 +60,58 @@ void resolve_view(const CompiledProgram& program, const Cursor& cursor, const Co
   to.offset = cursor.value(from.offset);
   to.dims.resize(from.dims.size());
   std::int64_t low = to.offset, high = to.offset;
-  bool empty = false;
+  bool empty = false, overflow = false;
   for (std::size_t i = 0; i < from.dims.size(); ++i) {
     const std::int64_t extent = cursor.value(from.dims[i].first), stride = cursor.value(from.dims[i].second);
     to.dims[i] = {extent, stride};
-    empty |= extent <= 0;
-    (stride >= 0 ? high : low) += stride * (extent - 1);
+    if (extent <= 0) {
+      empty = true;
+      continue;
+    }
+    std::int64_t reach = 0, &end = stride >= 0 ? high : low;
+    overflow |= __builtin_mul_overflow(stride, extent - 1, &reach) || __builtin_add_overflow(end, reach, &end);
   }
   const CompiledSlot& slot = program.slots[static_cast<std::size_t>(from.slot)];
-  if (!empty && (low < 0 || high >= slot.elements)) {
+  if (!empty && (overflow || low < 0 || high >= slot.elements)) {
     throw UserError({"A view leaves its slot.",
                      {},
                      slot.name + " elements " + std::to_string(low) + " to " + std::to_string(high),
                      "0 to " + std::to_string(slot.elements - 1),
                      {}});
+  }
+}
+
+/// Far beyond any block on chip; products of two of them still fit 64 bits.
+void check_size(std::int64_t value) {
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  if (value < -most || value > most)
+    throw UserError(
+        {"A transfer has an impossible extent, step or stride.", {}, std::to_string(value), "up to 2^30", {}});
+}
+
+/// The whole block lies in its slot and, unless a fill value is given, in its tensor. Indirect axes are looked at when
+/// their rows are read.
+void check_borders(const ResolvedTransfer& t) {
+  for (const ResolvedTransfer::Dim& dim : t.dims)
+    if (dim.extent <= 0) return;
+  std::int64_t low = t.slot_offset, high = t.slot_offset;
+  for (const ResolvedTransfer::Dim& dim : t.dims) {
+    std::int64_t& end = dim.stride >= 0 ? high : low;
+    if (__builtin_add_overflow(end, dim.stride * (dim.extent - 1), &end)) fail_outside_slot(t, low, high);
+  }
+  if (low < 0 || high >= t.slot_elements) fail_outside_slot(t, low, high);
+  if (t.has_fill) return;
+  for (std::size_t axis = 0; axis < t.at.size(); ++axis) {
+    std::int64_t first = t.at[axis], last = t.at[axis];
+    bool direct = true;
+    for (const ResolvedTransfer::Dim& dim : t.dims) {
+      if (dim.axis != static_cast<int>(axis)) continue;
+      direct &= dim.through < 0;
+      (dim.step >= 0 ? last : first) += dim.step * (dim.extent - 1);
+    }
+    if (!direct) continue;
+    if (first < 0) fail_outside_tensor(t, axis, first);
+    if (last >= (*t.shape)[axis]) fail_outside_tensor(t, axis, last);
   }
 }
 
@@ -100,7 +138,12 @@ void resolve_transfer(const CompiledProgram& program, const Cursor& cursor, cons
   to.shape = &tensor.shape;
   to.strides = &tensor.strides;
   to.at.resize(from.at.size());
-  for (std::size_t i = 0; i < from.at.size(); ++i) to.at[i] = cursor.value(from.at[i]);
+  for (std::size_t i = 0; i < from.at.size(); ++i) {
+    to.at[i] = cursor.value(from.at[i]);
+    constexpr std::int64_t farthest = std::int64_t{1} << 45;
+    if (to.at[i] < -farthest || to.at[i] > farthest)
+      throw UserError({"A transfer starts impossibly far outside.", tensor.name, std::to_string(to.at[i]), {}, {}});
+  }
   to.dims.resize(from.dims.size());
   for (std::size_t i = 0; i < from.dims.size(); ++i) {
     const CompiledTransferDim& d = from.dims[i];
@@ -109,9 +152,16 @@ void resolve_transfer(const CompiledProgram& program, const Cursor& cursor, cons
     dim.axis = d.axis;
     dim.step = cursor.value(d.step);
     dim.stride = cursor.value(d.stride);
+    for (const std::int64_t value : {dim.extent, dim.step, dim.stride}) check_size(value);
     dim.through = d.through < 0 ? -1 : cursor.tensor(d.through);
     if (dim.through < 0) continue;
     const CompiledTensor& rows = program.tensors[static_cast<std::size_t>(dim.through)];
+    if (dim.axis < 0 || d.through_at.size() != rows.shape.size())
+      throw UserError({"An indirect dim needs an axis and a start in its tensor of indices.",
+                       rows.name,
+                       std::to_string(d.through_at.size()) + " axes",
+                       std::to_string(rows.shape.size()),
+                       {}});
     dim.through_start = 0;
     for (std::size_t a = 0; a < d.through_at.size(); ++a) {
       dim.through_start += cursor.value(d.through_at[a]) * rows.strides[a];
@@ -119,8 +169,9 @@ void resolve_transfer(const CompiledProgram& program, const Cursor& cursor, cons
   }
   to.dtype = slot.dtype;
   to.slot_elements = slot.elements;
-  to.slot_offset = cursor.value(from.offset);
   to.has_fill = from.has_fill;
+  to.slot_offset = cursor.value(from.offset);
+  check_borders(to);
   to.fill = from.fill;
   op.views.resize(1);
   op.views[0] = {from.slot, cursor.version(from.slot, from.back), 0,
@@ -176,6 +227,7 @@ void resolve(const CompiledProgram& program, const Cursor& cursor, std::int64_t 
   evaluate(cursor, i.accumulates, op.accumulates);
   evaluate(cursor, i.cores, op.cores);
   set_access(op);
+  check_shapes(op);
 }
 
 void read_rows(const Tensors& tensors, Operation& op) {

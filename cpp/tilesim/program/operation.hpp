@@ -45,6 +45,9 @@ struct Operation {
 void resolve(const CompiledProgram& program, const Cursor& cursor, std::int64_t core, const Instruction& instruction,
              Operation& operation);
 
+/// Throws UserError unless the operands of a compute or send have extents that fit each other.
+void check_shapes(const Operation& operation);
+
 /// Reads the row indices of indirect dims.
 void read_rows(const Tensors& tensors, Operation& operation);
 

@@ -139,6 +139,7 @@ bool TextRun::begin_scope(Stream& stream) {
   const Scope& scope = *program_.scopes[at(stream.op.instruction->scope)].scope;
   if (options_.races && scope.barrier) options_.races->barrier(stream.id);
   stream.stored.emplace_back();
+  if (!scope.operation.empty()) ++stream.operations;
   return true;
 }
 
@@ -149,7 +150,9 @@ void TextRun::end_scope(Stream& stream) {
   const std::set<int> stored = std::move(stream.stored.back());
   stream.stored.pop_back();
   if (!stream.stored.empty()) stream.stored.back().insert(stored.begin(), stored.end());
-  if (!scope.operation.empty() && stream.id + 1 == streams_.size()) observe(stream, id, stored);
+  // A kernel in steps is seen once, at its end.
+  if (!scope.operation.empty() && --stream.operations == 0 && stream.id + 1 == streams_.size())
+    observe(stream, id, stored);
 }
 
 void TextRun::observe(const Stream& stream, int scope, const std::set<int>& stored) const {

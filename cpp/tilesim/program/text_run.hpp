@@ -52,6 +52,7 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::vector<Ring> rings;
     std::vector<std::pair<int, int>> live;  ///< slot and buffer of every version that is not free
     std::vector<std::set<int>> stored;      ///< per open scope: tensors stored to, for `observe`
+    int operations = 0;                     ///< open scopes that serve an operation of the graph
     bool held = false, finished = false;    ///< held: `op` waits
     Operation op;
   };

@@ -48,7 +48,7 @@ void unpack(const T* from, std::byte* data, DType dtype, const Dims& rows, const
 void round_operand(float* values, std::int64_t n, DType dtype, const Numerics& numerics) {
   if (numerics.multiply_tf32)
     tf32_round(values, n);
-  else if (numerics.multiply && is_float(dtype) && bits(dtype) > bits(*numerics.multiply))
+  else if (rounds_operands(numerics, dtype))
     round_through(values, n, *numerics.multiply);
 }
 void round_operand(double*, std::int64_t, DType, const Numerics&) {}

@@ -136,16 +136,19 @@ void add_scaled(Array& total, const Array& term, double factor) {
 }
 
 std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
-                                  const std::vector<Bounded>& operands, const Array& result, const Roundoff& roundoff) {
+                                  const std::vector<Bounded>& operands, const Array& result, const Numerics& numerics) {
   constexpr double slack = 1.001;
   const Probe probe(graph, function, op, DType::f32);
   const Array a = magnitude(operands[0].value), b = magnitude(operands[1].value);
   Array bound = zeros(result.shape());
-  add_scaled(bound, product_of(probe, a, b, operands), slack * gamma(terms(function, op), roundoff.accumulate));
+  add_scaled(bound, product_of(probe, a, b, operands),
+             slack * gamma(terms(function, op), unit_roundoff(numerics.accumulate)));
   // A deviating operand may also be rounded to another neighbour.
   const auto deviation = [&](const Bounded& operand, const Array& size) {
     Array error = operand.error.clone();
-    add_scaled(error, size, 2 * roundoff.multiply);
+    if (numerics.multiply_tf32) add_scaled(error, size, 2 * 0x1p-11);
+    if (rounds_operands(numerics, operand.value.dtype()))
+      add_scaled(error, size, 2 * unit_roundoff(*numerics.multiply));
     return error;
   };
   if (!operands[0].error.empty()) {
@@ -166,7 +169,8 @@ std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& funct
       if (!operands[i].value.empty()) {
         std::vector<Array> at{zeros(a.shape()), zeros(b.shape())};
         for (std::size_t k = 2; k < operands.size(); ++k) at.push_back(operands[k].value);
-        add_scaled(bound, magnitude(Probe(graph, function, op, DType::f64).run(at)[0]), 2 * roundoff.accumulate);
+        add_scaled(bound, magnitude(Probe(graph, function, op, DType::f64).run(at)[0]),
+                   2 * unit_roundoff(numerics.accumulate));
         break;
       }
   }
@@ -203,20 +207,13 @@ bool turns(const Op& op) {
 
 }  // namespace
 
-Roundoff roundoff_of(const Machine& machine) {
-  const Numerics& numerics = machine.core.array.numerics;
-  constexpr double tf32 = 0x1p-11;
-  const double multiply = numerics.multiply_tf32 ? tf32 : numerics.multiply ? unit_roundoff(*numerics.multiply) : 0.0;
-  return {multiply, unit_roundoff(numerics.accumulate)};
-}
-
 std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
                                 const std::vector<Bounded>& operands, const std::vector<Array>& results,
-                                const Roundoff& roundoff) {
+                                const Numerics& numerics) {
   std::vector<Array> bounds(results.size());
   const bool product = op.kind == Kind::contract || op.kind == Kind::convolution;
   if (product && is_float(results[0].dtype())) {
-    bounds = product_bounds(graph, function, op, operands, results[0], roundoff);
+    bounds = product_bounds(graph, function, op, operands, results[0], numerics);
   } else if (any_error(operands)) {
     bounds = corner_distances(Probe(graph, function, op, DType::f64), operands, op.kind == Kind::elementwise);
     if (turns(op)) bounds[0] = operands[0].error.clone();

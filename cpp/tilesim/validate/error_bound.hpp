@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "tilesim/base/numerics.hpp"
 #include "tilesim/graph/graph.hpp"
-#include "tilesim/machine/machine.hpp"
 
 namespace tilesim::validate {
 
@@ -15,14 +15,7 @@ struct Bounded {
   Array error;  ///< f64, of the value's shape; empty: the same bits
 };
 
-/// Unit roundoff of what products are multiplied and accumulated in.
-struct Roundoff {
-  double multiply = 0;  ///< of the rounding of operands; 0: multiplied as stored
-  double accumulate = 0;
-};
-Roundoff roundoff_of(const Machine& machine);
-
-/// Deviation of each result of `op`; `results` are the reference's.
+/// Deviation of each result of `op`; `results` are the reference's, products in `numerics`.
 ///
 /// Products: gamma_n * sum |a||b| + u_out * |ref| with gamma_n = n*u / (1 - n*u) (Higham, Accuracy and Stability of
 /// Numerical Algorithms, 2nd ed., section 3.1), plus what deviations of the operands and the rounding of deviating
@@ -30,6 +23,6 @@ Roundoff roundoff_of(const Machine& machine);
 /// lie at the corners of the operands' intervals. A few roundings of the result's type are added.
 std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
                                 const std::vector<Bounded>& operands, const std::vector<Array>& results,
-                                const Roundoff& roundoff);
+                                const Numerics& numerics);
 
 }  // namespace tilesim::validate

@@ -26,8 +26,19 @@ class Frame {
     const Graph& graph;
     const std::map<std::string, Array>& weights;  ///< by reference
     Numerics numerics;
-    Roundoff roundoff;
+    std::set<std::string> off_array;  ///< kernels' operations (joined names) without a product on an array
     CancelToken* cancel;
+
+    /// The vector unit multiplies operands as they are.
+    const Numerics& of(const Op& op) const {
+      static const Numerics exact = exact_numerics();
+      if (op.kind != Kind::contract && op.kind != Kind::convolution) return numerics;
+      const std::string wanted = "+" + op.name + "+";
+      const bool off = std::any_of(off_array.begin(), off_array.end(), [&](const std::string& names) {
+        return ("+" + names + "+").find(wanted) != std::string::npos;
+      });
+      return off ? exact : numerics;
+    }
   };
 
   Frame(const Shared& shared, const GraphFunction& function, bool bounds = true)
@@ -63,9 +74,9 @@ class Frame {
     if (op.kind == Kind::call || op.kind == Kind::fused) return call(op, operands);
     std::vector<Array> plain;
     for (const Bounded& operand : operands) plain.push_back(operand.value);
-    const std::vector<Array> results = evaluate_op(shared_.graph, function_, op, plain, shared_.numerics);
+    const std::vector<Array> results = evaluate_op(shared_.graph, function_, op, plain, shared_.of(op));
     std::vector<Array> errors(results.size());
-    if (bounds_) errors = error_bounds(shared_.graph, function_, op, operands, results, shared_.roundoff);
+    if (bounds_) errors = error_bounds(shared_.graph, function_, op, operands, results, shared_.of(op));
     for (std::size_t i = 0; i < results.size(); ++i) set(op.results[i], {results[i], std::move(errors[i])});
   }
 
@@ -122,11 +133,38 @@ struct Instance {
   std::map<ValueId, Array> inputs, reference;
 };
 
+bool multiplies(const program::Block& block) {
+  return std::any_of(block.begin(), block.end(), [](const program::Statement& statement) {
+    if (std::holds_alternative<program::MmaOp>(statement.action)) return true;
+    if (const auto* loop = std::get_if<program::For>(&statement.action)) return multiplies(loop->body);
+    if (const auto* scope = std::get_if<program::Scope>(&statement.action)) return multiplies(scope->body);
+    if (const auto* branch = std::get_if<program::If>(&statement.action))
+      return multiplies(branch->then) || multiplies(branch->otherwise);
+    return false;
+  });
+}
+
+void find_off_array(const program::Block& block, std::set<std::string>& names) {
+  for (const program::Statement& statement : block) {
+    if (const auto* loop = std::get_if<program::For>(&statement.action)) find_off_array(loop->body, names);
+    const auto* scope = std::get_if<program::Scope>(&statement.action);
+    if (scope && !scope->operation.empty() && !multiplies(scope->body)) names.insert(scope->operation);
+    if (scope && scope->operation.empty()) find_off_array(scope->body, names);
+  }
+}
+
+std::set<std::string> off_array(const program::Program& program) {
+  std::set<std::string> names;
+  find_off_array(program.body, names);
+  for (const program::Function& function : program.functions) find_off_array(function.body, names);
+  return names;
+}
+
 class Verifier {
  public:
   Verifier(const Graph& prepared, const program::Program& program, const Machine& machine,
            const std::map<std::string, Array>& inputs, CancelToken* cancel)
-      : given_(inputs), shared_{prepared, weights_, machine.core.array.numerics, roundoff_of(machine), cancel} {
+      : given_(inputs), shared_{prepared, weights_, machine.core.array.numerics, off_array(program), cancel} {
     for (const program::Tensor& tensor : program.tensors) {
       const auto found = inputs.find(tensor.name);
       if (tensor.role == program::Role::weight && found != inputs.end()) weights_[tensor.weight] = found->second;

@@ -1,39 +1,94 @@
 """Networks with their published shapes and parameter counts, and random weights.
 
 Weights carry the names of the usual PyTorch implementation (torchvision, Hugging Face), so that a trained state can be
-loaded by name.
+loaded by name. They are made when something reads them: timing never does.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from .._errors import nearest, user_error
 from ..graph import Graph
+from .clip import clip_vit_b_32
+from .decoder import deepseek_moe_16b, llama_3_8b, llama_3_70b, mistral_7b, mixtral_8x7b, qwen2_5_1_5b
+from .deepseek import deepseek_v3
+from .dit import dit_xl_2
+from .dlrm import dlrm_mlperf
+from .llama4 import llama_4_scout
+from .mamba import mamba_2_8b
 from .mlp import mlp
-from .resnet import resnet18, resnet50
+from .resnet import resnet18, resnet34, resnet50
 from .transformer import bert_base, bert_large, gpt2
+from .unet import stable_diffusion_1_5_unet
+from .vision import mobilenet_v2, vgg16
 from .vit import vit_b_16
 
-__all__ = ["bert_base", "bert_large", "build", "gpt2", "mlp", "names", "resnet18", "resnet50", "vit_b_16"]
+__all__ = [
+    "bert_base",
+    "bert_large",
+    "build",
+    "clip_vit_b_32",
+    "deepseek_moe_16b",
+    "deepseek_v3",
+    "dit_xl_2",
+    "dlrm_mlperf",
+    "gpt2",
+    "llama_3_8b",
+    "llama_3_70b",
+    "llama_4_scout",
+    "mamba_2_8b",
+    "mistral_7b",
+    "mixtral_8x7b",
+    "mlp",
+    "mobilenet_v2",
+    "names",
+    "qwen2_5_1_5b",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "stable_diffusion_1_5_unet",
+    "vgg16",
+    "vit_b_16",
+]
 
 
 @dataclass(frozen=True)
 class _Entry:
     make: Callable[..., Graph]
-    takes_sequence: bool
     aliases: tuple[str, ...] = ()
+
+    def takes(self, setting: str) -> bool:
+        return setting in inspect.signature(self.make).parameters
 
 
 _MODELS = {
-    "resnet18": _Entry(resnet18, False, ("resnet-18",)),
-    "resnet50": _Entry(resnet50, False, ("resnet-50",)),
-    "bert-base": _Entry(bert_base, True, ("bert", "bert_base")),
-    "bert-large": _Entry(bert_large, True, ("bert_large",)),
-    "gpt2": _Entry(gpt2, True, ("gpt-2",)),
-    "vit-b-16": _Entry(vit_b_16, False, ("vit", "vit_b_16", "vit-b/16")),
-    "mlp": _Entry(mlp, False),
+    "resnet18": _Entry(resnet18, ("resnet-18",)),
+    "resnet34": _Entry(resnet34, ("resnet-34",)),
+    "resnet50": _Entry(resnet50, ("resnet-50",)),
+    "vgg16": _Entry(vgg16, ("vgg-16",)),
+    "mobilenet-v2": _Entry(mobilenet_v2, ("mobilenet_v2", "mobilenetv2")),
+    "bert-base": _Entry(bert_base, ("bert", "bert_base")),
+    "bert-large": _Entry(bert_large, ("bert_large",)),
+    "gpt2": _Entry(gpt2, ("gpt-2",)),
+    "vit-b-16": _Entry(vit_b_16, ("vit", "vit_b_16", "vit-b/16")),
+    "mlp": _Entry(mlp),
+    "llama-3-8b": _Entry(llama_3_8b, ("llama3-8b", "llama_3_8b")),
+    "llama-3-70b": _Entry(llama_3_70b, ("llama3-70b", "llama_3_70b")),
+    "mistral-7b": _Entry(mistral_7b, ("mistral", "mistral_7b")),
+    "qwen2.5-1.5b": _Entry(qwen2_5_1_5b, ("qwen2_5_1_5b", "qwen")),
+    "mixtral-8x7b": _Entry(mixtral_8x7b, ("mixtral", "mixtral_8x7b")),
+    "deepseek-moe-16b": _Entry(deepseek_moe_16b, ("deepseek-v1", "deepseek_moe_16b")),
+    "deepseek-v3": _Entry(deepseek_v3, ("deepseek_v3",)),
+    "llama-4-scout": _Entry(llama_4_scout, ("llama4-scout", "llama_4_scout")),
+    "mamba-2.8b": _Entry(mamba_2_8b, ("mamba", "mamba_2_8b")),
+    "stable-diffusion-1.5-unet": _Entry(stable_diffusion_1_5_unet, ("sd-1.5-unet", "stable_diffusion_1_5_unet")),
+    "clip-vit-b-32": _Entry(clip_vit_b_32, ("clip", "clip_vit_b_32")),
+    "dit-xl-2": _Entry(dit_xl_2, ("dit", "dit_xl_2", "dit-xl/2")),
+    "dlrm": _Entry(dlrm_mlperf, ("dlrm_mlperf", "dlrm-mlperf")),
 }
 
 
@@ -46,30 +101,49 @@ def names() -> list[str]:
     return list(_MODELS)
 
 
-def build(name: str, batch: int = 1, sequence: int | None = None, dtype: str = "f32") -> Graph:
+def build(
+    name: str,
+    batch: int = 1,
+    sequence: int | None = None,
+    dtype: str | None = None,
+    context: int | None = None,
+    phase: str | None = None,
+) -> Graph:
     """A network by name.
 
     Args:
         name: one of `names()`.
         batch: number of images or sequences.
         sequence: length in tokens, for networks that read text; the network's own default if none is given.
-        dtype: of weights and activations.
+        dtype: of weights and activations; the network's own default (that of the published weights) if none is given.
+        context: another word for sequence; in phase decode, the tokens that the last one attends to.
+        phase: "prefill" or "decode", for networks that write text.
 
     Returns:
         Its graph.
 
     Raises:
-        UserError: for an unknown name, a batch or sequence that the network does not take, or an unknown dtype.
+        UserError: for an unknown name, a batch, sequence or phase that the network does not take, or an unknown dtype.
     """
     found = _MODELS.get(name) or next((entry for entry in _MODELS.values() if name.lower() in entry.aliases), None)
     if found is None:
         raise user_error(
             "unknown model", value=f"'{name}'", allowed=", ".join(_MODELS), suggestion=nearest(name, _MODELS)
         )
+    place = f"model '{name}'"
     if batch < 1:
-        raise user_error("the batch must be positive", place=f"model '{name}'", value=str(batch), allowed="at least 1")
-    if sequence is None:
-        return found.make(batch=batch, dtype=dtype)
-    if not found.takes_sequence:
-        raise user_error("this model reads no sequence", place=f"model '{name}'", value=f"sequence {sequence}")
-    return found.make(batch=batch, sequence=sequence, dtype=dtype)
+        raise user_error("the batch must be positive", place=place, value=str(batch), allowed="at least 1")
+    settings: dict[str, Any] = {"batch": batch}
+    if dtype is not None:
+        settings["dtype"] = dtype
+    length = context if sequence is None else sequence
+    if length is not None:
+        key = next((key for key in ("context", "sequence") if found.takes(key)), None)
+        if key is None:
+            raise user_error("this model reads no sequence", place=place, value=f"sequence {length}")
+        settings[key] = length
+    if phase is not None:
+        if not found.takes("phase"):
+            raise user_error("this model has no phases", place=place, value=f"phase {phase}")
+        settings["phase"] = phase
+    return found.make(**settings)

@@ -40,7 +40,12 @@ def declare(layer: GraphBuilder, weights: Sequence[Weight]) -> dict[str, Tensor]
 def create(builder: GraphBuilder, prefix: str, weights: Sequence[Weight]) -> list[Tensor]:
     """The weights of one layer in the calling function."""
     return [
-        builder.weight(f"{prefix}.{weight.name}", weight.shape, scale=weight.scale, offset=weight.offset)
+        builder.weight(
+            f"{prefix}.{weight.name}",
+            weight.shape,
+            scale=weight.scale,
+            offset=weight.offset,
+        )
         for weight in weights
     ]
 

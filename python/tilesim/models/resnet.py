@@ -1,4 +1,4 @@
-"""ResNet-18 and ResNet-50: He et al., "Deep residual learning for image recognition" (CVPR 2016), as in torchvision.
+"""ResNet-18, -34 and -50: He et al., "Deep residual learning for image recognition" (CVPR 2016), as in torchvision.
 
 ResNet-50 is torchvision's "v1.5": the 3×3 convolution of a bottleneck takes the stride.
 """
@@ -9,7 +9,7 @@ import math
 
 from ..graph import Graph, GraphBuilder, Tensor
 
-__all__ = ["resnet18", "resnet50"]
+__all__ = ["resnet18", "resnet34", "resnet50"]
 
 
 class _Net:
@@ -89,6 +89,23 @@ def resnet18(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
         UserError: for an image that is too small, or an unknown dtype.
     """
     return _resnet("resnet18", (2, 2, 2, 2), False, batch, image, dtype)
+
+
+def resnet34(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
+    """ResNet-34, 21,797,672 parameters.
+
+    Args:
+        batch: number of images.
+        image: height and width in elements.
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with input x [batch, 3, image, image] and output logits [batch, 1000].
+
+    Raises:
+        UserError: for an image that is too small, or an unknown dtype.
+    """
+    return _resnet("resnet34", (3, 4, 6, 3), False, batch, image, dtype)
 
 
 def resnet50(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:

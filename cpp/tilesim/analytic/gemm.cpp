@@ -1,0 +1,265 @@
+#include "tilesim/analytic/gemm.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "tilesim/base/error.hpp"
+
+namespace tilesim::analytic {
+
+namespace {
+
+/// Time constant of the power limiter against one kernel, s: kernels far shorter run at full clock.
+constexpr double power_seconds = 1e-3;
+/// Threads of a unit that matrix-vector blocks share, and multiply-adds it retires per cycle on ordinary lanes.
+constexpr double blocks_per_unit = 16, lane_flops_per_clock = 256;
+
+/// Smallest whole number that is not below x, for 0 <= x < 2^62; std::ceil is a library call on plain x86-64.
+inline double up(double x) {
+  const auto whole = static_cast<double>(static_cast<std::int64_t>(x));
+  return whole < x ? whole + 1 : whole;
+}
+
+constexpr std::size_t most_kernels = 32;
+
+/// Everything about a shape that no candidate changes.
+struct Shape {
+  double batch, m, n, k;
+  double weights, activations, outputs;             ///< bytes
+  double hits;                                      ///< share of bytes that the warm cache holds
+  double seconds_per_byte;                          ///< of compulsory bytes
+  double memory;                                    ///< seconds of compulsory bytes
+  double per_unit, per_unit_byte, per_shared_byte;  ///< 1 / units; seconds per byte of a unit and of all of them
+  double per_split;                                 ///< seconds of a reduction per split
+  bool fits;
+};
+
+double hit_share(const GemmModel& model, double working_set) {
+  const auto& c = model.constants;
+  const double usable = model.hardware.cache_bytes * c.cache_fill;
+  if (!model.scheme.warm || usable <= 0) return 0;
+  return 1 / (1 + std::exp(std::min(700.0, (working_set / usable - 1) / c.cache_edge)));
+}
+
+double cache_rate(const GemmModel& model) { return model.hardware.cache_bytes_per_clock * model.hardware.clock; }
+
+double weight_sets(const GemmModel& model, double weights) {
+  const double sets = model.scheme.weight_sets;
+  if (sets >= 0) return sets;
+  return std::clamp(up(model.hardware.cache_bytes / std::max(1.0, weights)), 1.0, -sets);
+}
+
+Shape describe(const GemmModel& model, double batch, double m, double n, double k) {
+  const auto& s = model.scheme;
+  Shape shape{batch,
+              m,
+              n,
+              k,
+              batch * n * k * s.weight_bytes,
+              batch * m * k * s.activation_bytes,
+              batch * m * n * s.output_bytes,
+              0,
+              0,
+              0,
+              0,
+              0,
+              0,
+              0,
+              true};
+  const double before_cast = s.cast_bytes > 0 ? batch * m * k * (s.cast_bytes - s.activation_bytes) : 0;
+  const double working_set =
+      weight_sets(model, shape.weights) * shape.weights + shape.activations + before_cast + shape.outputs;
+  shape.hits = hit_share(model, working_set);
+  shape.fits = shape.weights + shape.activations <= model.hardware.cache_bytes * model.constants.cache_fill;
+  shape.seconds_per_byte = (1 - shape.hits) / (model.hardware.memory_bytes_per_second * model.constants.memory_share) +
+                           shape.hits / (cache_rate(model) * model.constants.cache_share);
+  shape.per_unit = 1 / model.hardware.units;
+  shape.per_unit_byte = 1 / (model.constants.unit_bytes_per_clock * model.hardware.clock);
+  shape.per_shared_byte = 1 / (cache_rate(model) * model.constants.reload_share);
+  shape.per_split = batch * m * n * 8 / (cache_rate(model) * model.constants.cache_share);  // f32 out and in
+  shape.memory = (shape.weights + shape.activations + shape.outputs) * shape.seconds_per_byte;
+  return shape;
+}
+
+/// log2 of a positive, normal x; error below 1e-9. The library's takes most of a prediction's time.
+inline double log2_of(double x) {
+  auto bits = std::bit_cast<std::uint64_t>(x);
+  // exponent such that the mantissa lies between sqrt(1/2) and sqrt(2)
+  const auto exponent = static_cast<std::int64_t>((bits + 0x00095f6000000000ULL) >> 52) - 1023;
+  bits -= static_cast<std::uint64_t>(exponent) << 52;
+  const double m = std::bit_cast<double>(bits), s = (m - 1) / (m + 1), q = s * s;
+  return static_cast<double>(exponent) +
+         2.8853900817779268 * s * (1 + q * (1.0 / 3 + q * (1.0 / 5 + q * (1.0 / 7 + q * (1.0 / 9)))));
+}
+
+/// 2^x for -1000 < x < 1000; relative error below 1e-8.
+inline double exp2_of(double x) {
+  const auto whole = static_cast<std::int64_t>(x < 0 ? x - 0.5 : x + 0.5);
+  const double f = (x - static_cast<double>(whole)) * 0.6931471805599453;
+  const double p = 1 + f * (1 + f * (1.0 / 2 + f * (1.0 / 6 + f * (1.0 / 24 + f * (1.0 / 120 + f * (1.0 / 720))))));
+  return p * std::bit_cast<double>(static_cast<std::uint64_t>(whole + 1023) << 52);
+}
+
+/// (a^p + b^p + c^p)^(1/p), scaled by the largest.
+double combine(double a, double b, double c, double largest, double p) {
+  if (largest <= 0) return 0;
+  const auto part = [&](double x) {  // the largest is 1; below a thousandth of it nothing is left
+    const double share = x / largest;
+    return share == 1 ? 1 : share < 1e-3 && p >= 2 ? 0 : share < 1e-30 ? 0 : exp2_of(p * log2_of(share));
+  };
+  return largest * exp2_of(log2_of(part(a) + part(b) + part(c)) / p);
+}
+
+void keep(GemmTerms& best, double total, double launch, double compute, double load, double memory, double split,
+          double tile_m, double tile_n, double splits) {
+  if (!(total < best[0])) return;
+  best = {total, launch, compute, load, memory, split, 0, tile_m, tile_n, splits, best[10]};
+}
+
+void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, GemmTerms& best) {
+  const auto& c = model.constants;
+  const auto& hw = model.hardware;
+  const double blocks = shape.batch * up(std::max(shape.m, shape.n) / kernel.tile_n);
+  const double walk = up(blocks / (hw.units * blocks_per_unit)) * shape.k / c.vector_rate;
+  const double lanes = 2 * shape.batch * shape.m * shape.n * shape.k / (hw.units * hw.clock * lane_flops_per_clock);
+  const double largest = std::max({shape.memory, walk, lanes});
+  const double total = c.vector_launch + combine(lanes, walk, shape.memory, largest, c.overlap);
+  keep(best, total, c.vector_launch, lanes, walk, shape.memory, 0, shape.m, kernel.tile_n, 1);
+}
+
+/// One tile shape on one shape of product: what no split changes.
+struct Tiling {
+  double tiles;          ///< without a split
+  double seconds_per_k;  ///< of one tile on one unit at full clock
+  double bytes_per_k;    ///< of one tile
+  double memory;         ///< seconds
+  double whole_k;        ///< k-steps without a split
+};
+
+Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& kernel) {
+  const auto& c = model.constants;
+  const auto& hw = model.hardware;
+  Tiling t{};
+  t.tiles = shape.batch * up(shape.m / kernel.tile_m) * up(shape.n / kernel.tile_n);
+  const double extent = kernel.tile_m * kernel.tile_n / (kernel.tile_m + kernel.tile_n);
+  t.seconds_per_k = 2 * kernel.tile_m * kernel.tile_n * hw.units * (extent + c.half_tile) /
+                    (hw.flops_per_second * c.efficiency * extent);
+  t.bytes_per_k = kernel.tile_m * model.scheme.activation_bytes + kernel.tile_n * model.scheme.weight_bytes;
+  t.whole_k = up(shape.k / kernel.tile_k);
+  t.memory = shape.memory;
+  if (!shape.fits) {  // tiles of one wave form a block of the result; its operands are read once per block
+    const double side = std::sqrt(std::min(t.tiles, hw.units) * kernel.tile_m * kernel.tile_n);
+    const double bytes =
+        shape.batch * shape.m * shape.n * shape.k * (model.scheme.activation_bytes + model.scheme.weight_bytes) / side;
+    t.memory = std::max(t.memory, bytes * shape.seconds_per_byte);
+  }
+  return t;
+}
+
+/// Whether no split of this kernel can beat `best`: all units busy all the time would take longer.
+bool hopeless(const GemmModel& model, double per_unit, const Tiling& t, const GemmKernel& kernel, double best) {
+  const double busy = t.tiles * per_unit * t.whole_k * kernel.tile_k * t.seconds_per_k;
+  return model.constants.launch + std::max(busy, t.memory) >= best;
+}
+
+void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, const Tiling& t,
+                    double splits, GemmTerms& best) {
+  const auto& c = model.constants;
+  const double tiles = t.tiles * splits, waves = tiles * shape.per_unit, whole = up(waves);
+  const double started = c.launch + c.tile * (whole - 1);
+  const double reduction = splits > 1 ? c.split + shape.per_split * splits : 0;
+  if (started + reduction + t.memory >= best[0]) return;
+  const double steps = splits > 1 ? up(t.whole_k / splits) : t.whole_k, depth = steps * kernel.tile_k;
+  const double rounds = (1 - c.wave_smoothing) * whole + c.wave_smoothing * std::max(waves, 1.0);
+  double compute = rounds * (depth + c.epilogue_steps) * t.seconds_per_k;
+  compute *= 1 + c.droop * compute / (compute + power_seconds);
+  compute = std::max(compute, whole * steps * c.step);
+  const double load = depth * t.bytes_per_k * std::max(rounds * shape.per_unit_byte, tiles * shape.per_shared_byte);
+  const double largest = std::max({compute, load, t.memory});
+  if (started + reduction + largest >= best[0]) return;
+  const double total = started + reduction + combine(compute, load, t.memory, largest, c.overlap);
+  keep(best, total, started, compute, load, t.memory, reduction, kernel.tile_m, kernel.tile_n, splits);
+}
+
+double cast_seconds(const GemmModel& model, const Shape& shape) {
+  if (model.scheme.cast_bytes <= 0) return 0;
+  const auto& c = model.constants;
+  const double bytes = shape.batch * shape.m * shape.k * model.scheme.cast_bytes;
+  const double hits = hit_share(model, bytes + shape.outputs + weight_sets(model, shape.weights) * shape.weights);
+  return c.cast + shape.batch * shape.m * c.cast_row / model.hardware.units +
+         bytes * ((1 - hits) / (model.hardware.memory_bytes_per_second * c.cast_share) +
+                  hits / (cache_rate(model) * c.cache_share));
+}
+
+}  // namespace
+
+std::span<const GemmConstantInfo> gemm_constants() {
+  static const std::array table{
+#define TILESIM_ROW(name, value, low, high, unit) GemmConstantInfo{#name, &GemmConstants::name, value, low, high, unit},
+      TILESIM_GEMM_CONSTANTS(TILESIM_ROW)
+#undef TILESIM_ROW
+  };
+  return table;
+}
+
+std::span<const std::string_view> gemm_term_names() {
+  static constexpr std::array<std::string_view, gemm_term_count> names{
+      "total", "launch", "compute", "load", "memory", "split", "cast", "tile_m", "tile_n", "splits", "hits"};
+  return names;
+}
+
+void GemmModel::check() const {
+  if (kernels.empty() || kernels.size() > most_kernels)
+    throw UserError({"wrong number of kernels", {}, std::to_string(kernels.size()), "1 to 32", {}});
+  for (const auto& info : gemm_constants()) {
+    const double value = constants.*info.field;
+    if (!(value >= info.low && value <= info.high))
+      throw UserError({"constant out of range",
+                       std::string(info.name),
+                       std::to_string(value),
+                       std::to_string(info.low) + " to " + std::to_string(info.high),
+                       {}});
+  }
+  const auto& hw = hardware;
+  for (const double value : {hw.units, hw.clock, hw.flops_per_second, hw.memory_bytes_per_second,
+                             hw.cache_bytes_per_clock, scheme.activation_bytes, scheme.weight_bytes})
+    if (!(value > 0)) throw UserError({"a device's rates must be positive", {}, std::to_string(value), {}, {}});
+}
+
+GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
+  GemmTerms best{};
+  best[0] = std::numeric_limits<double>::infinity();
+  const Shape shape = describe(*this, batch, m, n, k);
+  best[10] = shape.hits;
+  std::array<Tiling, most_kernels> tilings;
+  const auto serves = [&](const GemmKernel& kernel) {
+    if (kernel.tile_m == 0) return std::min(m, n) >= kernel.least_m && std::min(m, n) <= kernel.most_m;
+    return m >= kernel.least_m && m <= kernel.most_m && n >= kernel.least_n && n <= kernel.most_n;
+  };
+  for (std::size_t i = 0; i < kernels.size(); ++i) {  // without splits first: their best prunes most of the splits
+    if (!serves(kernels[i])) continue;
+    if (kernels[i].tile_m == 0) {
+      vector_candidate(*this, shape, kernels[i], best);
+    } else {
+      tilings[i] = tile_up(*this, shape, kernels[i]);
+      if (!hopeless(*this, shape.per_unit, tilings[i], kernels[i], best[0]))
+        tile_candidate(*this, shape, kernels[i], tilings[i], 1, best);
+    }
+  }
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (!serves(kernels[i]) || kernels[i].tile_m == 0 || kernels[i].most_splits < 2 ||
+        hopeless(*this, shape.per_unit, tilings[i], kernels[i], best[0] - constants.split))
+      continue;
+    for (double splits = 2; splits <= kernels[i].most_splits; splits *= 2)
+      tile_candidate(*this, shape, kernels[i], tilings[i], splits, best);
+  }
+  best[6] = cast_seconds(*this, shape);
+  best[0] += best[6];
+  return best;
+}
+
+}  // namespace tilesim::analytic

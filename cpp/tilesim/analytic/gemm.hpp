@@ -1,0 +1,107 @@
+// Closed-form time of a matrix product on a device made of many equal units (streaming multiprocessors, cores, arrays).
+//
+// A library would choose a tile shape and a split of k from a menu; so does the model: it takes the fastest of its
+// candidates. Per candidate, in seconds:
+//     compute  waves of tiles over units, each k-step and the epilogue at the tile's share of the peak rate
+//     load     operands of every tile from the shared cache: per unit, and all units together
+//     memory   bytes that the warm cache does not hold at the memory's rate, the others at the cache's
+//     total    launch + waves of tiles + (compute^p + load^p + memory^p)^(1/p) + reduction of the split
+// and a cast of the activations before it where the scheme has one. See docs/analytic.md for each term.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace tilesim::analytic {
+
+/// What the specification of a device says, for one scheme.
+struct GemmHardware {
+  double units = 1;
+  double clock = 1e9;              ///< Hz
+  double flops_per_second = 1e12;  ///< of the scheme's arithmetic, all units
+  double memory_bytes_per_second = 1e11;
+  double cache_bytes = 0;               ///< last level shared by all units
+  double cache_bytes_per_clock = 1024;  ///< of that level, all units
+};
+
+/// Bytes per element, and how the benchmark walks over weights.
+struct GemmScheme {
+  double activation_bytes = 2;  ///< as the product reads them
+  double weight_bytes = 2;
+  double output_bytes = 2;
+  double cast_bytes = 0;   ///< read and written per activation by a cast kernel before the product; 0: none
+  double weight_sets = 1;  ///< distinct weights that repeated calls walk over; negative: at most so many, as many as
+                           ///< fill the cache
+  bool warm = true;        ///< false: nothing of the operands is in the cache
+};
+
+/// The few constants of a family and scheme. X(name, default, lowest, highest, unit)
+#define TILESIM_GEMM_CONSTANTS(X)                                                                    \
+  X(launch, 2e-6, 0.0, 1e-3, "s per kernel")                                                         \
+  X(efficiency, 0.85, 0.01, 1.0, "share of the peak rate at a large tile")                           \
+  X(epilogue_steps, 100.0, 0.0, 4000.0, "k elements that prologue and epilogue of a tile are worth") \
+  X(half_tile, 5.0, 0.0, 400.0, "m n / (m + n) of the tile that reaches half of the rate")           \
+  X(step, 5e-8, 1e-10, 1e-5, "s per k-step at least")                                                \
+  X(tile, 5e-7, 1e-9, 1e-4, "s per further wave of tiles")                                           \
+  X(unit_bytes_per_clock, 50.0, 0.5, 20000.0, "bytes one unit loads per cycle")                      \
+  X(reload_share, 0.8, 0.01, 8.0, "share of the cache's rate when tiles load operands again")        \
+  X(cache_share, 0.8, 0.01, 8.0, "share of the cache's rate for bytes that stay in it")              \
+  X(memory_share, 0.85, 0.05, 0.97, "share of the memory's peak rate")                               \
+  X(cache_fill, 0.8, 0.05, 1.1, "share of the cache that a repeated walk can use")                   \
+  X(cache_edge, 0.06, 0.005, 1.0, "relative width of the step from hit to miss")                     \
+  X(split, 1.5e-6, 1e-8, 1e-3, "s per reduction of a split k")                                       \
+  X(overlap, 3.0, 1.0, 12.0, "exponent: 1 terms add, large: the longest hides the others")           \
+  X(wave_smoothing, 0.2, 0.0, 1.0, "0: whole waves; 1: the last wave costs its share only")          \
+  X(droop, 0.1, 0.0, 3.0, "share of the rate lost to the power limit in long kernels")               \
+  X(vector_launch, 2e-6, 0.0, 1e-3, "s per matrix-vector kernel")                                    \
+  X(vector_rate, 3e9, 1e6, 1e12, "k elements per second and block of a matrix-vector kernel")        \
+  X(cast, 2e-6, 1e-8, 1e-3, "s per cast kernel")                                                     \
+  X(cast_row, 1e-7, 1e-10, 1e-4, "s per row and unit of a cast")                                     \
+  X(cast_share, 0.7, 0.02, 0.97, "share of the memory's peak rate in a cast")
+
+struct GemmConstants {
+#define TILESIM_FIELD(name, value, low, high, unit) double name = value;
+  TILESIM_GEMM_CONSTANTS(TILESIM_FIELD)
+#undef TILESIM_FIELD
+};
+
+struct GemmConstantInfo {
+  std::string_view name;
+  double GemmConstants::* field;
+  double standard, low, high;
+  std::string_view unit;
+};
+std::span<const GemmConstantInfo> gemm_constants();
+
+/// One entry of the library's menu; it serves products with m and n in the stated ranges (matrix-vector: the smaller of
+/// the two in the range of m).
+struct GemmKernel {
+  double tile_m = 128, tile_n = 128,
+         tile_k = 64;  ///< tile_m 0: matrix-vector, a block walks k for tile_n of the longer side
+  double most_splits = 1;
+  double least_m = 0, most_m = 1e18;
+  double least_n = 0, most_n = 1e18;
+};
+
+enum class GemmTerm : std::uint8_t { total, launch, compute, load, memory, split, cast, tile_m, tile_n, splits, hits };
+inline constexpr int gemm_term_count = 11;
+std::span<const std::string_view> gemm_term_names();
+/// Seconds of each term (tile sizes and splits: numbers, hits: share of bytes found in the cache).
+using GemmTerms = std::array<double, gemm_term_count>;
+
+struct GemmModel {
+  GemmHardware hardware;
+  GemmScheme scheme;
+  GemmConstants constants;
+  std::vector<GemmKernel> kernels;
+
+  /// Throws UserError for a model without kernels or with values out of range.
+  void check() const;
+  /// `batch` products of [m, k] by [k, n]. Infinite total: no kernel serves the shape.
+  GemmTerms predict(double batch, double m, double n, double k) const;
+};
+
+}  // namespace tilesim::analytic

@@ -1,0 +1,16 @@
+// Kernels that may overlap: barriers give way to counters.
+#pragma once
+
+#include "tilesim/machine/machine.hpp"
+#include "tilesim/program/program.hpp"
+
+namespace tilesim::lower {
+
+/// For machines without a barrier between kernels (core.kernel_barrier): every kernel signals a semaphore of its core
+/// on each store queue when its stores are complete; loads of what earlier kernels stored, and stores over what they
+/// read or stored, wait for the count. Weights and inputs wait for nothing. Kernels take turns at the two ends of the
+/// scratchpad, so that the next one's tiles find room. A kernel whose loops or addresses read a stored tensor keeps its
+/// barrier. A function receives the number of kernels before it as a parameter.
+void overlap_kernels(program::Program& program, const Machine& machine);
+
+}  // namespace tilesim::lower

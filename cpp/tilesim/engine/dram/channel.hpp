@@ -1,0 +1,214 @@
+// One DRAM channel with its controller: first-ready first-come-first-served, decided per command, not per cycle.
+//
+// Order within a cycle c: one request is offered (the oldest that is due and not yet accepted); then tick c + 1:
+// finished reads return, refresh falls due, commands are chosen and issued. A channel advances alone up to a given
+// tick. Ticks in which nothing can be issued are not visited; results equal those of a model that steps through every
+// tick (tests/cpp/engine/stepped_channel.hpp).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "tilesim/engine/dram/part.hpp"
+#include "tilesim/engine/dram/queues.hpp"
+#include "tilesim/engine/dram/readiness.hpp"
+
+namespace tilesim::engine::dram {
+
+struct Request {
+  std::int64_t not_before = 0;  ///< first cycle at which it is offered
+  std::uint64_t address = 0;    ///< compared whole: a read of a waiting write's address is answered from the queue
+  std::int32_t row = 0;
+  std::uint32_t tag = 0;  ///< given back with the completion
+  std::uint8_t bank = 0;
+  bool write = false;
+};
+
+/// A queue in one piece of memory.
+template <class T>
+class Ring {
+ public:
+  bool empty() const { return head_ == tail_; }
+  std::size_t size() const { return tail_ - head_; }
+  const T& front() const { return items_[head_ & (items_.size() - 1)]; }
+  void pop_front() { ++head_; }
+  void push_back(const T& item) {
+    if (size() == items_.size()) grow();
+    items_[tail_++ & (items_.size() - 1)] = item;
+  }
+
+ private:
+  void grow() {
+    std::vector<T> larger(items_.size() * 2);
+    for (std::size_t i = head_; i != tail_; ++i) larger[i & (larger.size() - 1)] = items_[i & (items_.size() - 1)];
+    items_.swap(larger);
+  }
+  std::vector<T> items_ = std::vector<T>(16);
+  std::size_t head_ = 0, tail_ = 0;
+};
+
+struct Completion {
+  std::uint32_t tag = 0;
+  bool write = false;
+  std::int64_t tick = 0;  ///< read: data returned; write: written (or merged with a waiting one)
+};
+
+/// Bins of latencies: exact below 8 ticks, then eight to an octave.
+struct Histogram {
+  std::array<std::int64_t, 256> bins{};
+  static std::size_t bin(std::int64_t value) {
+    if (value < 8) return static_cast<std::size_t>(value);
+    const auto v = static_cast<std::uint64_t>(value);
+    const auto top = static_cast<std::size_t>(std::bit_width(v)) - 1;
+    return std::min<std::size_t>((top - 2) * 8 + (v >> (top - 3) & 7), 255);
+  }
+  static std::int64_t low(std::size_t bin);  ///< smallest value of a bin
+};
+
+struct Counters {
+  std::int64_t reads = 0, writes = 0;      ///< accepted
+  std::int64_t forwarded = 0, merged = 0;  ///< reads answered from, writes merged into, the write queue
+  std::int64_t hits = 0, misses = 0, conflicts = 0;
+  std::array<std::int64_t, command_count> commands{};  ///< issued
+  std::int64_t latency_sum = 0, latency_max = 0;       ///< of reads, ticks
+  Histogram latency;
+};
+
+class Channel {
+ public:
+  explicit Channel(const Part& part);
+
+  /// Puts a request behind those that wait to be accepted. `not_before` may not lie before a tick already passed.
+  void offer(const Request& request) { offers_.push_back(request); }
+  std::size_t waiting() const { return offers_.size(); }
+  /// All ticks up to and including `tick`.
+  void advance(std::int64_t tick);
+  /// Until every offered request is accepted; what follows the last acceptance is left undone, so that more can be
+  /// offered as if it had been there from the start.
+  void advance_until_accepted();
+  /// Until every read has returned and every request is accepted. Writes may still wait. Returns that tick.
+  std::int64_t finish();
+
+  std::int64_t now() const { return base_ + now_; }  ///< last tick visited
+  const Counters& counters() const { return counters_; }
+  /// Reads and writes accepted and not complete.
+  std::int64_t outstanding() const { return reads_waiting_ + queues_.count[1] + std::popcount(queues_.opened[1]); }
+  /// Where completions go; none: nowhere. The vector outlives the channel.
+  void report_to(std::vector<Completion>* completions) { completions_ = completions; }
+  /// Per bank: ACT, RD and WR commands.
+  struct BankCounters { std::int64_t activates = 0, columns = 0; };
+  const std::array<BankCounters, bank_limit>& banks() const { return bank_counters_; }
+
+ private:
+  enum class Bus : std::uint8_t { shared, row_and_column, both_edges, two_step };
+  enum class Until : std::uint8_t { tick, accepted, drained };
+
+  // channel.cpp: what happens
+  template <Bus bus>
+  void run(Tick until, Until mode);
+  void run_bus(Tick until, Until mode);
+  template <Bus bus>
+  Tick accept_due(Tick next, bool planned);
+  bool accept(const Request& request, Tick c);
+  void finish_read(const Entry& entry, std::int64_t tick);
+  void issue(Command command, int bank, Tick t);
+  void issue_all(Command command, int scope, Tick t);
+  void issue_column(std::size_t queue, int bank, bool opener, Tick t);
+  void issue_activate(std::size_t queue, int bank, Tick t);
+  void issue_precharge(std::size_t queue, int bank, Tick t);
+  void issue_second_activate();
+  void pair(Tick edge, int bank);
+  void rebase();
+  // channel_tick.hpp: what is chosen
+  template <Bus bus>
+  Tick bank_ready(std::size_t queue, int bank, Tick c) const;
+  template <Bus bus>
+  Tick next_tick() const;
+  template <Bus bus>
+  void tick(Tick t);
+  void tick_shared(Tick t);
+  template <bool both_edges>
+  void tick_row_and_column(Tick t);
+  template <bool both_edges>
+  void row_slot(Tick t);
+  void tick_two_step(Tick t);
+  // channel_plan.hpp: both at once, where nothing interferes
+  template <Bus bus>
+  std::uint64_t plan_columns(Tick soon) const;
+  template <Bus bus>
+  std::uint64_t plan_rows(Tick soon) const;
+  template <Bus bus>
+  void plan_newcomer(std::size_t queue, int bank, Tick c);
+  template <Bus bus>
+  void tick_planned(Tick t);
+  template <Bus bus>
+  void issue_planned_row(Tick t);
+  void issue_planned_column(Tick t);
+  /// First tick that what is known now can reach.
+  Tick soon() const { return static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1; }
+  struct Pick {
+    Tick key = never;
+    Command command = Command::read;
+    bool opener = false;
+  };
+  Pick pick_opened(Tick t) const;
+  Pick pick_hit(Tick t) const;
+  Pick pick_row(Tick t, std::uint64_t allowed, bool activates) const;
+  void issue_pick(const Pick& pick, Tick t);
+  bool serve_maintenance(Tick t, bool falling, bool paired);
+  std::uint64_t idle_banks() const;
+  Tick idle_ready() const;
+  void close_idle(Tick t, std::uint64_t allowed);
+  /// A waiting refresh of all banks stops the queues; one of a single bank stops that bank, and that rows are opened.
+  bool queue_may_go() const { return maintenance_.empty() || per_bank_; }
+  std::uint64_t refreshing() const { return per_bank_ && !maintenance_.empty() ? 1ULL << maintenance_.front() : 0; }
+  std::pair<Tick, bool> maintenance_ready() const;
+  void refresh_due(Tick t);
+  bool drain_flips() const {
+    return drain_ ? queues_.count[1] <= drain_low_ && queues_.count[0] > 0
+                  : queues_.count[1] >= drain_high_ || queues_.count[0] == 0;
+  }
+  void update_drain() { drain_ ^= drain_flips(); }
+  std::uint64_t activating() const { return pending_bank_ < 0 ? 0 : 1ULL << pending_bank_; }
+
+  Readiness readiness_;
+  Queues queues_;
+  Bus bus_ = Bus::shared;
+  bool drain_ = false;  ///< write mode
+  bool per_bank_ = false, closes_idle_ = false;
+  int next_bank_ = 0;
+  Tick page_timeout_ = 0;
+  PerBank idle_at_;  ///< when an idle row is closed
+  Tick now_ = 0, next_refresh_ = never;
+  std::int64_t base_ = 0;
+  std::deque<std::int32_t> maintenance_;  ///< refresh jobs: scopes, or banks where refresh is per bank
+  Ring<Request> offers_;
+  std::uint64_t columns_plan_ = 0, rows_plan_ = 0;  ///< 0: to be found
+  bool newcomer_leads_ = false;                     ///< the request accepted last is its bank's candidate
+  bool columns_touch_rows_ = false, rows_touch_columns_ = false;
+  std::int64_t next_offer_ = 0;  ///< absolute: one acceptance per cycle
+  std::int64_t reads_waiting_ = 0, last_return_ = 0, last_accept_ = -1;
+  std::array<std::int64_t, 2> capacity_{};
+  std::int64_t drain_high_ = 0, drain_low_ = 0;
+  Tick read_latency_ = 0, refresh_interval_ = 0;
+  // Both edges: the last row command of a rising edge, and the falling edge that it restricts.
+  Tick paired_edge_ = long_ago;
+  std::uint64_t paired_blocked_ = 0, paired_scope_banks_ = 0;
+  // Two-step activation and clock synchronisation.
+  bool has_sync_ = false, two_step_ = false, held_ = false;
+  Pick held_pick_;
+  int pending_bank_ = -1;
+  std::size_t pending_queue_ = 0;
+  Tick pending_deadline_ = never, sync_until_ = 0, activate_window_ = 0;
+  std::array<Tick, 2> sync_{};
+  Counters counters_;
+  std::array<BankCounters, bank_limit> bank_counters_{};
+  std::vector<Completion>* completions_ = nullptr;
+};
+
+}  // namespace tilesim::engine::dram

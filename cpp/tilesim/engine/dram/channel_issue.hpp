@@ -1,0 +1,99 @@
+// What a channel's commands change. Included by channel.cpp alone.
+#pragma once
+
+#include "tilesim/engine/dram/channel.hpp"
+#include "tilesim/engine/dram/lanes.hpp"
+
+namespace tilesim::engine::dram {
+
+/// Timing of a bank command; its effect on rows is the caller's.
+[[gnu::always_inline]] inline void Channel::issue(Command command, int bank, Tick t) {
+  readiness_.issue(command, bank, t);
+  ++counters_.commands[static_cast<std::size_t>(command)];
+}
+
+inline void Channel::issue_all(Command command, int scope, Tick t) {
+  readiness_.issue_all(command, scope, t);
+  ++counters_.commands[static_cast<std::size_t>(command)];
+  const std::uint64_t banks = readiness_.timing.scope_banks[static_cast<std::size_t>(scope)];
+  if (command == Command::precharge_all) {
+    for (std::uint64_t rest = queues_.open & banks; rest != 0; rest &= rest - 1)
+      queues_.precharge(std::countr_zero(rest));
+  } else {
+    maintenance_.pop_front();
+  }
+  if ((t & 1) != 0) {
+    paired_edge_ = t + 1;
+    paired_blocked_ = paired_scope_banks_ = banks;
+  }
+}
+
+[[gnu::always_inline]] inline void Channel::finish_read(const Entry& entry, std::int64_t tick) {
+  last_return_ = std::max(last_return_, tick);  // returned in the order of issue
+  const std::int64_t latency = last_return_ - 1 - entry.arrival;
+  counters_.latency_sum += latency;
+  counters_.latency_max = std::max(counters_.latency_max, latency);
+  ++counters_.latency.bins[Histogram::bin(latency)];
+  if (completions_) completions_->push_back({entry.tag, false, last_return_});
+}
+
+inline void Channel::issue_column(std::size_t queue, int bank, bool opener, Tick t) {
+  Entry& entry = opener ? queues_.opened_entry(bank) : queues_.oldest_hit(queue, bank);
+  if (!entry.counted) ++counters_.hits;
+  if (queue == Queues::reads) {
+    --reads_waiting_;
+    finish_read(entry, base_ + t + read_latency_);
+  } else if (completions_) {
+    completions_->push_back({entry.tag, true, base_ + t});
+  }
+  ++bank_counters_[static_cast<std::size_t>(bank)].columns;
+  if (closes_idle_) idle_at_.at[static_cast<std::size_t>(bank)] = t + page_timeout_;
+  if (has_sync_) sync_until_ = std::max(sync_until_, t + sync_[queue]);
+  issue(queue == Queues::reads ? Command::read : Command::write, bank, t);
+  if (opener)
+    queues_.take_opened(queue, bank);
+  else
+    queues_.take_hit(queue, bank);
+}
+
+inline void Channel::issue_activate(std::size_t queue, int bank, Tick t) {
+  Entry& entry = queues_.oldest_miss(queue, bank);
+  if (!entry.counted) ++counters_.misses;
+  entry.counted = true;
+  ++bank_counters_[static_cast<std::size_t>(bank)].activates;
+  issue(Command::activate, bank, t);
+  if (two_step_) {
+    queues_.begin_activate(queue, bank);
+    pending_bank_ = bank;
+    pending_queue_ = queue;
+    pending_deadline_ = t + activate_window_;
+    return;
+  }
+  queues_.begin_activate(queue, bank);
+  queues_.end_activate(queue, bank);
+  pair(t + 3, bank);
+}
+
+inline void Channel::issue_second_activate() {
+  queues_.end_activate(pending_queue_, pending_bank_);
+  pending_bank_ = -1;
+  pending_deadline_ = never;
+}
+
+inline void Channel::issue_precharge(std::size_t queue, int bank, Tick t) {
+  Entry& entry = queues_.oldest_miss(queue, bank);
+  if (!entry.counted) ++counters_.conflicts;
+  entry.counted = true;
+  issue(Command::precharge, bank, t);
+  queues_.precharge(bank);
+  if ((t & 1) != 0) pair(t + 1, bank);
+}
+
+/// A row command of a rising edge restricts precharges of its pseudo-channel on one falling edge.
+inline void Channel::pair(Tick edge, int bank) {
+  paired_edge_ = edge;
+  paired_blocked_ = 1ULL << bank;
+  paired_scope_banks_ = readiness_.timing.scope_banks[readiness_.timing.scope_of[static_cast<std::size_t>(bank)]];
+}
+
+}  // namespace tilesim::engine::dram

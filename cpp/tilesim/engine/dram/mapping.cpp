@@ -1,0 +1,164 @@
+#include "tilesim/engine/dram/mapping.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <sstream>
+
+namespace tilesim::engine::dram {
+
+namespace {
+
+int bits_of(std::int64_t count) { return std::bit_width(static_cast<std::uint64_t>(count)) - 1; }
+
+struct Field {
+  std::string name;
+  int bits = 0;    ///< in all
+  int to = 0;      ///< place in the flat bank number
+  int placed = 0;  ///< bits that pieces have taken so far, from the least significant on
+};
+
+struct Token {
+  std::string name;
+  int width = -1;  ///< not given
+};
+
+std::vector<Token> tokens_of(const std::string& order) {
+  std::istringstream stream(order);
+  std::vector<Token> tokens;
+  for (std::string word; stream >> word;) {
+    const std::size_t colon = word.find(':');
+    Token token{word.substr(0, colon), -1};
+    if (colon != std::string::npos) {
+      const std::string digits = word.substr(colon + 1);
+      if (digits.empty() || digits.size() > 2 || digits.find_first_not_of("0123456789") != std::string::npos)
+        throw UserError({"a field's width is not a number", "mapping", "'" + word + "'", "bank:2", {}});
+      token.width = std::stoi(digits);
+    }
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+std::vector<Field> fields_of(const Part& part) {
+  std::vector<Field> fields;
+  int to = 0;
+  for (int level = part.bank_level(); level >= 1; --level) {
+    const Level& l = part.levels[static_cast<std::size_t>(level)];
+    fields.push_back({l.name, bits_of(l.count), to, 0});
+    to += bits_of(l.count);
+  }
+  fields.push_back({"row", bits_of(part.count("row")), 0, 0});
+  fields.push_back({"column", bits_of(part.count("column") / part.prefetch), 0, 0});
+  fields.push_back({"offset", bits_of(part.burst_bytes), 0, 0});
+  return fields;
+}
+
+/// Irreducible over GF(2), by degree (Lidl and Niederreiter, "Finite Fields", table C).
+constexpr std::array<std::uint64_t, 7> irreducible{0, 0b11, 0b111, 0b1011, 0b10011, 0b100101, 0b1000011};
+
+}  // namespace
+
+std::vector<Hash> read_hashes(const Json& json) {
+  std::vector<Hash> hashes;
+  for (const Json& item : json.items()) {
+    ObjectReader reader(item);
+    const std::string field = reader.string("field"), kind = reader.string("kind");
+    if (kind != "xor" && kind != "ipoly") item.at("kind").fail("unknown hash '" + kind + "'", "xor, ipoly");
+    reader.finish();
+    hashes.push_back({field, kind == "ipoly"});
+  }
+  return hashes;
+}
+
+AddressMap::AddressMap(const Part& part, const std::string& order, const std::vector<Hash>& hashes)
+    : capacity_(part.capacity_bytes()) {
+  std::vector<Field> fields = fields_of(part);
+  std::vector<std::string> known;
+  for (const Field& field : fields) known.push_back(field.name);
+  const std::string text = order.empty() ? part.mapping : order;
+  const auto fail = [&](const std::string& what, const std::string& allowed) {
+    throw UserError({what, "mapping of " + part.name, "'" + text + "'", allowed, {}});
+  };
+  std::vector<Token> tokens = tokens_of(text);
+  int shift = 0;
+  for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
+    const auto field =
+        std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == token->name; });
+    if (field == fields.end())
+      throw UserError({"the mapping names an unknown field", "mapping of " + part.name, "'" + token->name + "'",
+                       join(known), nearest(token->name, known)});
+    const int width = token->width >= 0 ? token->width : field->bits - field->placed;
+    if (field->placed + width > field->bits)
+      fail("the mapping gives " + field->name + " too many bits", std::to_string(field->bits) + " bits");
+    const Piece piece{shift, (1ULL << width) - 1, field->to + field->placed};
+    if (width > 0 && field->name == "row")
+      row_pieces_.push_back(piece);
+    else if (width > 0 && field->name != "column" && field->name != "offset")
+      bank_pieces_.push_back(piece);
+    field->placed += width;
+    shift += width;
+  }
+  for (const Field& field : fields)
+    if (field.placed < field.bits)
+      fail("the mapping covers too few bits of " + field.name + ": " + std::to_string(field.placed),
+           std::to_string(field.bits) + " bits");
+  tabulate();
+  for (const Hash& hash : hashes) {
+    const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == hash.field; });
+    if (field == fields.end() || field->name == "row" || field->name == "column" || field->name == "offset")
+      throw UserError({"a hash changes a field that the part lacks", "mapping of " + part.name, "'" + hash.field + "'",
+                       join(known), nearest(hash.field, known)});
+    if (field->bits == 0) continue;
+    mixes_.push_back({field->to, field->bits, hash.ipoly ? irreducible[static_cast<std::size_t>(field->bits)] : 0});
+  }
+}
+
+void AddressMap::tabulate() {
+  int low = 64, bits = 0, end = 0;
+  for (const Piece& p : bank_pieces_) {
+    low = std::min(low, p.shift);
+    bits += std::popcount(p.mask);
+    end = std::max(end, p.shift + std::popcount(p.mask));
+  }
+  if (bits == 0) low = end = 0;
+  if (row_pieces_.size() != 1 || end - low != bits) return;
+  together_ = true;
+  row_shift_ = row_pieces_[0].shift;
+  row_mask_ = row_pieces_[0].mask;
+  bank_shift_ = low;
+  bank_mask_ = (1ULL << bits) - 1;
+  for (std::uint64_t value = 0; value <= bank_mask_; ++value) {
+    std::uint64_t bank = 0;
+    for (const Piece& p : bank_pieces_) bank |= (value << low >> p.shift & p.mask) << p.to;
+    bank_table_[value] = static_cast<std::uint8_t>(bank);
+  }
+}
+
+std::uint64_t AddressMap::mixed(std::uint64_t row) const {
+  std::uint64_t change = 0;
+  for (const Mix& mix : mixes_) {
+    const std::uint64_t mask = (1ULL << mix.bits) - 1;
+    std::uint64_t value = 0;
+    if (mix.polynomial == 0) {
+      for (std::uint64_t rest = row; rest != 0; rest >>= mix.bits) value ^= rest & mask;
+    } else {
+      value = row << mix.bits;
+      while (value > mask) value ^= mix.polynomial << (std::bit_width(value) - 1 - mix.bits);
+    }
+    change ^= value << mix.to;
+  }
+  return change;
+}
+
+ChannelMap::ChannelMap(std::int64_t channels, std::int64_t interleave_bytes, bool hashed)
+    : count_(static_cast<std::uint64_t>(channels)),
+      unit_(static_cast<std::uint64_t>(interleave_bytes)),
+      hashed_(hashed) {
+  if (channels < 1 || channels > 4096)
+    throw UserError({"wrong number of channels", "channels", std::to_string(channels), "1 to 4096", {}});
+  if (interleave_bytes < 1 || (interleave_bytes & (interleave_bytes - 1)) != 0)
+    throw UserError({"wrong interleaving", "interleave_bytes", std::to_string(interleave_bytes), "a power of two", {}});
+}
+
+}  // namespace tilesim::engine::dram

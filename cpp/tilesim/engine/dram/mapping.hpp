@@ -1,0 +1,91 @@
+// From addresses to channels, banks and rows: a bit-order string, plus hashes.
+//
+// "row bank bank_group pseudo_channel column offset": fields from the most to the least significant bit. A field may be
+// cut into pieces with widths ("column:3"); its last piece may leave the width out. Hashes then change one field by
+// bits of the row: xor folds the row onto it; ipoly takes (row, field) modulo an irreducible polynomial over GF(2)
+// (Rau, "Pseudo-randomly interleaved memory", ISCA 1991). Both keep the mapping one to one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tilesim/engine/dram/part.hpp"
+
+namespace tilesim::engine::dram {
+
+struct Hash {
+  std::string field;  ///< a level above the row: pseudo_channel, rank, stack, bank_group, bank
+  bool ipoly = false;
+};
+
+/// Reads [{"field": "bank", "kind": "xor"}, ...].
+std::vector<Hash> read_hashes(const Json& json);
+
+class AddressMap {
+ public:
+  struct Location { std::int32_t bank = 0, row = 0; };
+
+  /// `order` empty: the part's own. UserError for an unknown field, or when the order does not cover the part.
+  explicit AddressMap(const Part& part, const std::string& order = {}, const std::vector<Hash>& hashes = {});
+  /// Bits above the row are dropped: an address beyond the capacity wraps.
+  Location locate(std::uint64_t address) const {
+    std::uint64_t bank = 0, row = address >> row_shift_ & row_mask_;
+    if (together_) {
+      bank = bank_table_[address >> bank_shift_ & bank_mask_];
+    } else {
+      row = 0;
+      for (const Piece& p : bank_pieces_) bank |= (address >> p.shift & p.mask) << p.to;
+      for (const Piece& p : row_pieces_) row |= (address >> p.shift & p.mask) << p.to;
+    }
+    if (!mixes_.empty()) bank ^= mixed(row);
+    return {static_cast<std::int32_t>(bank), static_cast<std::int32_t>(row)};
+  }
+  std::int64_t capacity_bytes() const { return capacity_; }
+
+ private:
+  struct Piece {
+    int shift = 0;
+    std::uint64_t mask = 0;
+    int to = 0;
+  };
+  struct Mix {
+    int to = 0, bits = 0;
+    std::uint64_t polynomial = 0;  ///< 0: xor
+  };
+  std::uint64_t mixed(std::uint64_t row) const;
+  void tabulate();
+
+  std::vector<Piece> bank_pieces_, row_pieces_;
+  std::vector<Mix> mixes_;
+  std::int64_t capacity_ = 0;
+  // Where the bank's bits lie together, and the row's: one table.
+  bool together_ = false;
+  int bank_shift_ = 0, row_shift_ = 0;
+  std::uint64_t bank_mask_ = 0, row_mask_ = 0;
+  std::array<std::uint8_t, bank_limit> bank_table_{};
+};
+
+/// Spreads addresses over any number of channels, `interleave` consecutive bytes on each.
+class ChannelMap {
+ public:
+  ChannelMap(std::int64_t channels, std::int64_t interleave_bytes, bool hashed);
+  struct Target {
+    std::int64_t channel = 0;
+    std::uint64_t address = 0;  ///< within the channel
+  };
+  Target locate(std::uint64_t address) const {
+    const std::uint64_t block = address / unit_, row = block / count_;
+    std::uint64_t channel = block % count_;
+    // Skewed: the same place of consecutive rounds falls on consecutive channels; one to one for any count.
+    if (hashed_) channel = (channel + row + row / count_) % count_;
+    return {static_cast<std::int64_t>(channel), row * unit_ + address % unit_};
+  }
+
+ private:
+  std::uint64_t count_, unit_;
+  bool hashed_;
+};
+
+}  // namespace tilesim::engine::dram

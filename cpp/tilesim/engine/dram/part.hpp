@@ -1,0 +1,116 @@
+// A DRAM part: organisation, timing, command constraints and controller, read from configs/dram/<name>.json.
+//
+// Constraints are data: after a command of `after` at tick t, no command of `before` to the same node of `level` before
+// t + cycles. What differs between standards (buses, two-step activation, clock synchronisation, refresh scope) is a
+// declared feature. Times are ticks of `clock_ps` picoseconds. Timing values and constraints may be written as
+// expressions: "nCWL + nBL + nWTRS", "14 ns", "max(4, 5 ns)"; nanoseconds are rounded up to whole ticks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/json.hpp"
+
+namespace tilesim::engine::dram {
+
+/// What the controller can issue. The first four address a bank and decide the pace; they index arrays.
+enum class Command : std::uint8_t { read, write, activate, precharge, refresh_bank, precharge_all, refresh_all };
+inline constexpr int command_count = 7;
+inline constexpr int bank_command_count = 5;  ///< commands that address one bank
+/// "RD", "WR", "ACT", "PREpb", "REFpb", "PREab", "REFab", as in the JEDEC standards.
+const char* name(Command command);
+
+struct Level {
+  std::string name;  ///< channel, pseudo_channel, rank, stack, bank_group, bank, row, column: from the top
+  std::int64_t count = 1;
+};
+
+struct Constraint {
+  int level = 0;  ///< index into Part::levels
+  std::vector<Command> after, before;
+  std::int64_t cycles = 0;
+  /// n > 1: counted from the n-th most recent `after` command of the node (four-activate window).
+  int window = 1;
+  /// Limits the other nodes of the level under the same parent, not the node itself.
+  bool sibling = false;
+};
+
+enum class PagePolicy : std::uint8_t { open, closed, timeout };
+enum class RefreshMode : std::uint8_t { all_bank, per_bank, none };
+
+struct Controller {
+  std::int64_t read_queue = 32, write_queue = 32;                ///< entries
+  double write_high_watermark = 0.8, write_low_watermark = 0.2;  ///< of the write queue: drain starts above, ends below
+  PagePolicy page = PagePolicy::open;
+  std::int64_t page_timeout = 0;  ///< ticks without a column command after which an idle row is closed
+  RefreshMode refresh = RefreshMode::all_bank;
+};
+
+struct Features {
+  bool row_and_column_bus = false;  ///< a row and a column command may go in one tick; otherwise one command
+  bool both_edges = false;          ///< a tick is half a clock: even ticks carry precharges only
+  bool two_step_activate = false;   ///< ACT is ACT-1 and ACT-2, at most `activate_window` ticks apart
+  std::int64_t activate_window = 0;
+  bool clock_sync = false;  ///< a CAS command restarts the data clock unless a burst keeps it running
+  std::int64_t sync_read = 0, sync_write = 0;  ///< ticks from RD or WR until the data clock stops
+  int all_bank_scope = 0;                      ///< level that PREab and REFab address
+};
+
+/// Femtojoules; a negative number: not known.
+struct CommandEnergy {
+  std::int64_t activate = -1;  ///< one ACT with its precharge
+  std::int64_t read = -1, write = -1, refresh_all = -1;
+  std::int64_t background_microwatts = -1;
+  bool known() const { return activate >= 0; }
+};
+
+struct Part {
+  std::string name, standard, description;
+  std::int64_t clock_ps = 0;
+  std::int64_t burst_bytes = 0;
+  std::int64_t prefetch = 1;  ///< columns per burst
+  std::vector<Level> levels;
+  std::string mapping;  ///< fields from the most to the least significant bit, see mapping.hpp
+  Features features;
+  std::map<std::string, std::int64_t> timing;  ///< ticks
+  std::vector<Constraint> constraints;
+  std::int64_t burst_cycles = 1;           ///< ticks that a burst holds the data bus
+  std::int64_t read_latency = 0;           ///< ticks from RD to the end of the burst
+  std::int64_t refresh_interval = 0;       ///< ticks between refreshes of each scope
+  std::int64_t refresh_bank_interval = 0;  ///< ticks between refreshes of single banks; 0: the part has none
+  Controller controller;
+  CommandEnergy energy;
+  std::map<std::string, std::string> sources;
+
+  /// UserError with the place for unknown keys, missing or contradictory constraints, zero-size queues.
+  static Part from_json(const Json& json);
+  static Part read_file(const std::string& path);
+  /// `controller` settings replaced, as written in a file; checked again.
+  Part with_controller(const Json& settings) const;
+  Json to_json() const;  ///< resolved: all numbers; reads back to an equal part
+
+  int level(const std::string& name) const;           ///< -1 if the part lacks it
+  std::int64_t count(const std::string& name) const;  ///< 1 if the part lacks it
+  int bank_level() const { return static_cast<int>(levels.size()) - 3; }
+  int banks() const;  ///< of the whole channel
+  /// Node of `level` that bank belongs to; nodes of a level are numbered through the channel.
+  int node(int level, int bank) const;
+  std::int64_t capacity_bytes() const;
+  double bytes_per_second() const;  ///< peak of the data bus
+};
+
+inline constexpr int bank_limit = 64;  ///< per channel
+inline constexpr std::int64_t queue_limit = 1024;
+
+/// Reads the controller's settings over `controller`.
+void read_controller(Controller& controller, const Json& json);
+/// Value of an expression over `names`, in ticks of `clock_ps`.
+std::int64_t evaluate_timing(const Json& value, const std::map<std::string, std::int64_t>& names,
+                             std::int64_t clock_ps);
+/// The part as the constraints leave it: every pair that must be limited is, and none is limited twice differently.
+void check_part(const Part& part, const Json& json);
+
+}  // namespace tilesim::engine::dram

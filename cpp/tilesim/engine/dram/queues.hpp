@@ -1,0 +1,128 @@
+// Requests waiting in a channel, kept per bank: those that hit the open row and those that do not, oldest first.
+//
+// All requests of a bank share at most two next commands, so only the head of each list competes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "tilesim/engine/dram/timing.hpp"
+
+namespace tilesim::engine::dram {
+
+struct Entry {
+  std::int64_t arrival = 0;  ///< absolute
+  std::uint64_t address = 0;
+  Tick key = 0;  ///< age * bank_limit + bank: one minimum gives both
+  std::int32_t row = 0;
+  std::uint32_t tag = 0;
+  std::uint16_t next = 0;
+  bool counted = false;  ///< its row outcome
+};
+
+class Queues {
+ public:
+  static constexpr std::uint16_t none = 0xffff;
+  enum : std::size_t { reads = 0, writes = 1 };
+
+  Queues(std::int64_t read_entries, std::int64_t write_entries, int banks);
+
+  /// Takes a request to the tail of its list. Returns whether it is now its bank's candidate.
+  bool push(std::size_t queue, int bank, std::int32_t row, std::uint64_t address, std::uint32_t tag,
+            std::int64_t arrival) {
+    const std::uint16_t slot = free_.back();
+    free_.pop_back();
+    if (next_age_ == age_limit) renumber();
+    Entry& entry = entries_[slot];
+    entry = {arrival, address, next_age_++ * bank_limit + bank, row, tag, none, false};
+    ++count[queue];
+    if (queue == writes) ++filter_[bucket(address)];
+    const auto b = static_cast<std::size_t>(bank);
+    const bool hits = (open >> bank & 1) != 0 && open_row[b] == row;
+    List& list = hits ? hit_[queue][b] : miss_[queue][b];
+    if (list.head != none) {
+      entries_[list.tail].next = slot;
+      list.tail = slot;
+      return false;
+    }
+    list = {slot, slot};
+    (hits ? hit_key : miss_key)[queue].at[b] = entry.key;
+    (hits ? hit : miss)[queue] |= 1ULL << bank;
+    return true;
+  }
+
+  bool holds_write(std::uint64_t address, int bank) const {
+    if (filter_[bucket(address)] == 0) return false;
+    const auto b = static_cast<std::size_t>(bank);
+    return contains(hit_[writes][b], address) || contains(miss_[writes][b], address);
+  }
+
+  Entry& oldest_hit(std::size_t queue, int bank) { return entries_[hit_[queue][static_cast<std::size_t>(bank)].head]; }
+  Entry& oldest_miss(std::size_t queue, int bank) {
+    return entries_[miss_[queue][static_cast<std::size_t>(bank)].head];
+  }
+  Entry& opened_entry(int bank) { return entries_[opened_slot_[static_cast<std::size_t>(bank)]]; }
+
+  /// The column command of the oldest hit is issued.
+  void take_hit(std::size_t queue, int bank) {
+    const auto b = static_cast<std::size_t>(bank);
+    List& list = hit_[queue][b];
+    const std::uint16_t slot = list.head;
+    leave(queue, slot);
+    free_.push_back(slot);
+    list.head = entries_[slot].next;
+    if (list.head == none)
+      hit[queue] &= ~(1ULL << bank);
+    else
+      hit_key[queue].at[b] = entries_[list.head].key;
+  }
+
+  /// The column command of the request that opened the row is issued.
+  void take_opened(std::size_t queue, int bank) {
+    opened[queue] &= ~(1ULL << bank);
+    free_.push_back(opened_slot_[static_cast<std::size_t>(bank)]);
+  }
+
+  /// ACT for the oldest request of a closed bank: it leaves its queue. Until `end_activate` the bank is neither open
+  /// nor a candidate.
+  void begin_activate(std::size_t queue, int bank);
+  /// The row is open: the request waits for its column command in the opened list, others of its row become hits.
+  void end_activate(std::size_t queue, int bank);
+  void precharge(int bank);
+
+  std::array<std::int64_t, 2> count{};         ///< entries that hold a place in the queue
+  std::uint64_t open = 0;                      ///< banks with an open row
+  std::array<std::uint64_t, 2> hit{}, miss{};  ///< banks with such requests
+  std::array<std::uint64_t, 2> opened{};       ///< banks whose opener waits for its column command
+  std::array<PerBank, 2> hit_key, miss_key;
+  PerBank opened_key;
+  std::array<std::int32_t, bank_limit> open_row{};
+
+ private:
+  struct List { std::uint16_t head = none, tail = none; };
+  static constexpr Tick age_limit = (1 << 24) - 1;
+
+  static std::size_t bucket(std::uint64_t address) { return (address >> 5 ^ address >> 13 ^ address >> 21) & 255; }
+  bool contains(const List& list, std::uint64_t address) const {
+    for (std::uint16_t slot = list.head; slot != none; slot = entries_[slot].next)
+      if (entries_[slot].address == address) return true;
+    return false;
+  }
+  void leave(std::size_t queue, std::uint16_t slot) {
+    --count[queue];
+    if (queue == writes) --filter_[bucket(entries_[slot].address)];
+  }
+  void refresh_keys(std::size_t queue, int bank);
+  void renumber();
+
+  std::vector<Entry> entries_;
+  std::vector<std::uint16_t> free_;
+  std::array<std::array<List, bank_limit>, 2> hit_, miss_;
+  std::array<std::uint16_t, bank_limit> opened_slot_{};
+  std::array<std::uint16_t, 256> filter_{};  ///< writes in the queue by hashed address
+  Tick next_age_ = 0;
+  int banks_;
+};
+
+}  // namespace tilesim::engine::dram

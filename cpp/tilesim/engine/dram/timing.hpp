@@ -1,0 +1,66 @@
+// The constraints of a part, flattened for the channel: after a command, one row of delays to every bank.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "tilesim/engine/dram/part.hpp"
+
+namespace tilesim::engine::dram {
+
+using Tick = std::int32_t;              ///< relative to the channel's base
+inline constexpr Tick never = 1 << 30;  ///< later than any tick
+inline constexpr Tick long_ago = -(1 << 30);
+inline constexpr int block_lanes = 16;
+
+/// Sixteen banks: one cache line.
+struct alignas(64) Block { std::array<Tick, block_lanes> lane; };
+/// One tick per bank.
+struct alignas(64) PerBank { std::array<Tick, bank_limit> at; };
+
+struct Timing {
+  explicit Timing(const Part& part);
+
+  int banks = 0;
+  int blocks = 0;   ///< of sixteen banks
+  int befores = 0;  ///< bank commands whose readiness is kept: REFpb only where it is used
+  int scopes = 0;   ///< nodes that PREab and REFab address
+  std::array<std::uint8_t, bank_limit> group_of{}, scope_of{};
+  std::vector<std::uint64_t> scope_banks;  ///< mask per scope
+
+  /// A short list of what one command raises: `value` is a first block of delays, or a delay.
+  struct Effect { std::int32_t before = 0, value = 0; };
+  class Effects {
+   public:
+    void add(int before, std::int32_t value) { items_[count_++] = {before, value}; }
+    const Effect* begin() const { return items_.data(); }
+    const Effect* end() const { return items_.data() + count_; }
+
+   private:
+    std::array<Effect, bank_command_count> items_{};
+    std::size_t count_ = 0;
+  };
+  /// Beyond its own bank. Row of node n: `value + n * blocks`; nodes are bank groups of a bank command and scopes of an
+  /// all-bank one.
+  std::array<Effects, command_count> effects;
+  std::vector<Block> delays;  ///< long_ago: no limit
+  /// On the same bank: Bank-level entries of bank commands, delays in ticks.
+  std::array<Effects, bank_command_count> own_bank;
+
+  struct Window {
+    int length = 0;  ///< commands
+    Tick cycles = 0;
+    std::uint32_t after = 0;  ///< mask of commands
+    int before = 0;
+    int nodes = 0;
+    std::array<std::uint8_t, bank_limit> node_of{};
+    std::int32_t row = 0;  ///< blocks per node: `cycles` for its banks, else long_ago
+  };
+  std::vector<Window> windows;
+
+  /// Delay from a command in scope s to PREab (0) or REFab (1) of scope s: itself; other scopes.
+  std::array<std::array<Tick, 2>, command_count> to_all_same{}, to_all_other{};
+};
+
+}  // namespace tilesim::engine::dram

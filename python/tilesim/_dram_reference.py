@@ -1,0 +1,103 @@
+"""DRAM parts in the form of Ramulator 2.1's resolved presets, as the reference tables state them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ._errors import user_error
+
+_LEVELS = {
+    "Channel": "channel",
+    "PseudoChannel": "pseudo_channel",
+    "Rank": "rank",
+    "Sid": "stack",
+    "BankGroup": "bank_group",
+    "Bank": "bank",
+    "Row": "row",
+    "Column": "column",
+}
+# What each controller of the reference does: command bus, edges, and the level of an all-bank refresh.
+_CONTROLLERS: dict[str, dict[str, str]] = {
+    "GenericDDR": {"command_bus": "shared"},
+    "LPDDR5": {"command_bus": "shared"},
+    "HBM12": {"command_bus": "row_and_column"},
+    "HBM34": {"command_bus": "row_and_column", "edges": "both"},
+}
+
+
+def is_reference_form(data: Mapping[str, Any]) -> bool:
+    """Whether a dict is one entry of such a file.
+
+    Args:
+        data: the dict.
+
+    Returns:
+        True for the reference form, False for anything else.
+    """
+    return "timing_cycles" in data and "constraints" in data
+
+
+def _constraint(entry: Mapping[str, Any]) -> dict[str, Any]:
+    result = {key: entry[key] for key in ("after", "before", "cycles")}
+    result["level"] = _LEVELS.get(entry["level"], entry["level"])
+    if entry.get("window") == 1:  # an explicit 1 marks a sibling constraint
+        result["sibling"] = True
+    elif "window" in entry:
+        result["window"] = entry["window"]
+    return result
+
+
+def part_from_reference(data: Mapping[str, Any], name: str = "") -> dict[str, Any]:
+    """One entry of such a file in the form of Tilesim's part files.
+
+    Args:
+        data: organisation, `timing_cycles`, `constraints`, `controller`.
+        name: of the part.
+
+    Returns:
+        The content of a part file.
+
+    Raises:
+        UserError: for a controller that the reference form does not know.
+    """
+    impl = data["controller"]["impl"]
+    if impl not in _CONTROLLERS:
+        raise user_error("unknown controller", value=f"'{impl}'", allowed=", ".join(_CONTROLLERS))
+    levels = {_LEVELS.get(key, key): count for key, count in data["levels"].items()}
+    timing = {key: value for key, value in data["timing_cycles"].items() if key not in ("rate", "tCK_ps")}
+    burst = "nBL_min" if "nBL_min" in timing else "nBL"
+    features: dict[str, Any] = dict(_CONTROLLERS[impl])
+    features["all_bank_scope"] = next((key for key in ("pseudo_channel", "rank") if key in levels), "channel")
+    if impl == "LPDDR5":
+        features["two_step_activate"] = "nAAD"
+        features["clock_sync"] = {kind: f"{start} + nBL_min + nWCKPST" for kind, start in _SYNC.items()}
+    fields = [key for key in ("row", "bank", "bank_group", "stack", "pseudo_channel", "rank") if key in levels]
+    controller = data["controller"]
+    return {
+        "schema": "tilesim.dram",
+        "version": 1,
+        "name": name or data.get("name", data["standard"]),
+        "standard": data["standard"],
+        "clock_ps": data["timing_cycles"]["tCK_ps"],
+        "burst_bytes": data["burst_bytes"],
+        "prefetch": data["prefetch"],
+        "levels": levels,
+        "mapping": " ".join([*fields, "column", "offset"]),
+        "features": features,
+        "timing": timing,
+        "burst_cycles": burst,
+        "read_latency": data["read_latency_cycles"],
+        "refresh_interval": "nREFI",
+        **({"refresh_bank_interval": "nREFIpb"} if "nREFIpb" in timing else {}),
+        "constraints": [_constraint(entry) for entry in data["constraints"]],
+        "controller": {
+            "read_queue": controller["read_buffer_size"],
+            "write_queue": controller["write_buffer_size"],
+            "write_high_watermark": controller["wr_high_watermark"],
+            "write_low_watermark": controller["wr_low_watermark"],
+        },
+    }
+
+
+_SYNC = {"read": "nCL", "write": "nCWL"}

@@ -1,0 +1,97 @@
+"""Comparison with DRAM channels measured by a trusted model."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from . import memory
+from ._core import Unsupported, UserError
+from ._dram_reference import is_reference_form, part_from_reference
+from ._errors import user_error
+from ._validation import envelope, read_cases
+
+_COLUMNS = ("part", "pattern", "inject_every_cycles", "requests", "cycles")
+# column of the table -> name of the figure
+_FIGURES = {
+    "cycles": "cycles",
+    "avg_read_latency_cycles": "mean_latency",
+    "max_read_latency_cycles": "max_latency",
+    "row_hits": "hits",
+    "row_misses": "misses",
+    "row_conflicts": "conflicts",
+}
+
+
+def _parts_beside(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Parts in reference form: the given file, or dram_parts.json beside the table."""
+    path = Path(parts) if parts is not None else Path(cases).parent / "dram_parts.json"
+    if parts is None and not path.is_file():
+        return {}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise user_error("the file cannot be read", place=os.fspath(path), value=str(error)) from None
+    return {name: entry for name, entry in data.items() if isinstance(entry, dict) and is_reference_form(entry)}
+
+
+def _load(name: str, others: dict[str, Any]) -> memory.Part:
+    if name not in memory.Part.names() and name in others:
+        return memory.Part.load(part_from_reference(others[name], name))
+    return memory.Part.load(name)
+
+
+def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """Runs every row of a table of DRAM runs: one channel, addresses wrap, span 2^28 bytes.
+
+    Args:
+        cases: CSV with part, pattern, inject_every_cycles, requests, cycles; further figures are compared if present.
+        parts: file of parts in the reference form for names that are not shipped; none: dram_parts.json beside the
+            table, if there is one.
+
+    Returns:
+        The validation file; `error` is of cycles; other figures as measured_... and predicted_....
+
+    Raises:
+        UserError: for a file that cannot be read or lacks a column.
+    """
+    table = read_cases(cases, _COLUMNS)
+    others = _parts_beside(cases, parts)
+    loaded: dict[str, memory.Part] = {}
+    rows = []
+    for given in table:
+        row: dict[str, Any] = {**given, "status": "ok", "reason": "", "error": None, "fitted": False}
+        figures = {column: figure for column, figure in _FIGURES.items() if column in given}
+        for figure in figures.values():
+            row[f"measured_{figure}"] = row[f"predicted_{figure}"] = None
+        try:
+            for column, figure in figures.items():
+                row[f"measured_{figure}"] = float(given[column])
+            if not row["measured_cycles"] > 0:
+                raise ValueError("measured cycles must be positive")
+            name = given["part"]
+            if name not in loaded:
+                loaded[name] = _load(name, others)
+            result = memory.run(
+                loaded[name],
+                given["pattern"],
+                requests=int(given["requests"]),
+                inject_every=int(given["inject_every_cycles"]),
+                wrap=True,
+            )
+            for figure in figures.values():
+                row[f"predicted_{figure}"] = getattr(result, figure)
+            row["error"] = result.cycles / row["measured_cycles"] - 1
+        except Unsupported as error:
+            row.update(status="unsupported", reason=str(error))
+        except (UserError, TypeError, ValueError) as error:
+            row.update(status="invalid", reason=str(error))
+        rows.append(row)
+    settings = {
+        "channels": 1,
+        "span_bytes": 1 << 28,
+        "parts": {name: part.core.hash() for name, part in loaded.items()},
+    }
+    return envelope("dram", settings, rows, lambda row: str(row["part"]))

@@ -1,0 +1,1 @@
+"""Closed-form models: products, attention, convolution, vector operations; calibration; roofline and crossover."""

@@ -1,0 +1,319 @@
+"""Calibration: the few constants of a device from measured rows, with the error on rows left out."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..device import Device
+from ..graph import nearest, user_error
+from .families import Entry, family, row_key
+from .fit import Fit, fit, statistics
+from .predict import PREDICTORS, Batch
+from .profile import Profile
+from .tables import COLUMNS, Measured, cells_of, read
+
+__all__ = ["calibrate"]
+
+HOLDOUTS = ("rows", "size", "dtype", "family", "none")
+FOLDS = 8  # most parts that a table is left out in
+SMALL = 10  # rows of one scheme below which schemes of one source are fitted together
+FEWEST = 4  # rows of one scheme below which nothing is fitted
+
+
+def _table_of(path: str | os.PathLike[str]) -> str:
+    with open(path, encoding="utf-8-sig") as file:
+        header = [name.strip() for name in file.readline().split(",")]
+    for table in ("attention", "conv", "vector", "gemm"):
+        own = {"attention": "num_heads", "conv": "in_channels", "vector": "op", "gemm": "m"}[table]
+        if own in header:
+            return table
+    raise user_error(
+        "the table is none that can be fitted",
+        place=os.fspath(path),
+        value=", ".join(header),
+        allowed="; ".join(", ".join(columns[0]) for columns in COLUMNS.values()),
+    )
+
+
+def _check(table: str, rows: Sequence[Measured], path: str) -> None:
+    seen: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        if row.status != "ok":
+            raise user_error("a row cannot be read", place=f"{path}:{row.line}", value=row.reason)
+        key = tuple(cell for cell in cells_of(table, row)[:-1] if cell != row.cells["latency_ms"])
+        key = tuple(str(row.cells.get(name)) for part in COLUMNS[table] for name in part if name != "latency_ms")
+        if key in seen:
+            raise user_error(
+                "the same measurement twice",
+                place=f"{path}:{row.line}",
+                value=", ".join(key[:8]),
+                suggestion=f"line {seen[key]} has the same columns: keep one, or their mean",
+            )
+        seen[key] = row.line
+
+
+def _unit_is_plausible(predicted: Any, measured: Any, path: str) -> None:
+    ratio = float(np.median(predicted / measured))
+    if not 1 / 300 < ratio < 300:
+        raise user_error(
+            "the times look like another unit",
+            place=path,
+            value=f"the median is {1 / ratio:.3g} times what the specification suggests",
+            allowed="latency_ms in milliseconds",
+        )
+
+
+def _label(table: str, group: Sequence[Measured]) -> str:
+    return "|".join(part for part in map(str, PREDICTORS[table].key(group[0])) if part)
+
+
+def _groups(table: str, rows: Sequence[Measured]) -> list[list[Measured]]:
+    groups: dict[tuple[Any, ...], list[Measured]] = {}
+    for row in rows:
+        groups.setdefault(PREDICTORS[table].key(row), []).append(row)
+    return list(groups.values())
+
+
+def _start(table: str, rows: list[Measured], blind: bool) -> Entry:
+    """Where a fit starts; `blind`: from the standard constants if the family's were fitted on any of these rows."""
+    entry: Entry = PREDICTORS[table].entry(Batch(rows))
+    known = family(Device.load(rows[0].text("device")).family).fitted_rows
+    if not blind or not any(row_key(cells_of(table, row)) in known for row in rows):
+        return entry
+    standard = {name: float(info["default"]) for name, info in PREDICTORS[table].infos.items()}
+    return replace(entry, constants=standard, provenance={})
+
+
+def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[Entry, Fit]:
+    predictor = PREDICTORS[table]
+    batch = Batch(rows)
+    entry = _start(table, rows, blind)
+    measured = np.array([row.seconds for row in rows])
+    free = predictor.free(batch)
+    if len(rows) < 2 * len(free):  # few rows: only what they could tell apart
+        free = [name for name in free if name in predictor.first][: max(1, len(rows) // 2)]
+    result = fit(
+        predictor.model(batch),
+        measured,
+        entry.constants,
+        free,
+        predictor.infos,
+        tries=2 if blind or len(rows) < 100 else 1,
+        evaluations=30,
+    )
+    provenance = {
+        name: f"fitted on {len(rows)} rows" if result.shown.get(name) else entry.provenance.get(name, "default")
+        for name in result.constants
+    }
+    return replace(
+        entry, constants=result.constants, provenance=provenance, rows=len(rows), fit_error=result.error
+    ), result
+
+
+def _fit_together(table: str, groups: list[list[Measured]], blind: bool = False) -> list[tuple[Entry, Fit]]:
+    """Few rows per scheme of one source: the launch is one constant for all of them, the others are each scheme's."""
+    predictor = PREDICTORS[table]
+    entries = [_start(table, rows, blind) for rows in groups]
+    models = [predictor.model(Batch(rows)) for rows in groups]
+    own = [name for name in predictor.first if name not in predictor.common]
+    start, infos = {}, {}
+    for name in predictor.common:
+        start[name] = float(np.median([entry.constants[name] for entry in entries]))
+        infos[name] = predictor.infos[name]
+    for index, entry in enumerate(entries):
+        for name in own:
+            start[f"{index}.{name}"], infos[f"{index}.{name}"] = entry.constants[name], predictor.infos[name]
+
+    def constants_of(index: int, values: dict[str, float]) -> dict[str, float]:
+        mine = {name: values[f"{index}.{name}"] for name in own}
+        return {**entries[index].constants, **{name: values[name] for name in predictor.common}, **mine}
+
+    measured = np.array([row.seconds for rows in groups for row in rows])
+    found = fit(
+        lambda values: np.concatenate([model(constants_of(i, values)) for i, model in enumerate(models)]),
+        measured,
+        start,
+        list(start),
+        infos,
+    )
+    out = []
+    for index, (entry, rows) in enumerate(zip(entries, groups, strict=True)):
+        values = constants_of(index, found.constants)
+        shown = {name: found.shown[name] for name in predictor.common}
+        shown.update({name: found.shown[f"{index}.{name}"] for name in own})
+        error = statistics(models[index](values), np.array([row.seconds for row in rows]))
+        count = len(measured)
+        origin = {
+            name: f"fitted on {count if name in predictor.common else len(rows)} rows"
+            if shown.get(name)
+            else entry.provenance.get(name, "default")
+            for name in values
+        }
+        made = replace(entry, constants=values, provenance=origin, rows=len(rows), fit_error=error)
+        out.append((made, Fit(values, shown, error)))
+    return out
+
+
+def _fit_all(table: str, groups: list[list[Measured]], blind: bool = False) -> list[tuple[Entry, Fit]]:
+    small: dict[tuple[str, ...], list[int]] = {}
+    out: list[Any] = [None] * len(groups)
+    for index, rows in enumerate(groups):
+        if len(rows) < SMALL:
+            small.setdefault(tuple(rows[0].text(name) for name in ("source", "engine", "device")), []).append(index)
+        else:
+            out[index] = _fit_group(table, rows, blind)
+    for members in small.values():
+        for index, made in zip(members, _fit_together(table, [groups[i] for i in members], blind), strict=True):
+            out[index] = made
+    return out
+
+
+def _size(row: Measured) -> int:
+    volume = 1.0
+    for name, value in row.numbers.items():
+        if name not in ("latency_ms", "ta", "tb", "padding", "stride", "window_size") and value > 0:
+            volume *= value
+    return round(math.log2(volume))
+
+
+def _fold_of(holdout: str, table: str) -> Callable[[Measured], Any]:
+    if holdout == "size":
+        return _size
+    if holdout == "dtype":
+        return lambda row: row.text("dtype") or row.text("attn_dtype")
+    if holdout == "family":
+        return lambda row: Device.load(row.text("device")).family
+    return lambda row: row_key(cells_of(table, row)) % 2
+
+
+def _folds(rows: Sequence[Measured], part: Callable[[Measured], Any]) -> list[list[int]]:
+    parts: dict[Any, list[int]] = {}
+    for index, row in enumerate(rows):
+        parts.setdefault(part(row), []).append(index)
+    ordered = [parts[key] for key in sorted(parts, key=str)]
+    if len(ordered) > FOLDS:
+        ordered = [[index for part in ordered[i::FOLDS] for index in part] for i in range(FOLDS)]
+    return ordered
+
+
+def _borrowed(entries: Sequence[Entry], row: Measured, table: str, holdout: str) -> Profile:
+    """A profile for a scheme or family without rows: the constants of the nearest fitted one."""
+    own = PREDICTORS[table].entry(Batch([row]))
+    if holdout == "family":
+        near = [entry for entry in entries if entry.scheme == own.scheme] or list(entries)
+    else:
+        near = [entry for entry in entries if entry.device == own.device] or list(entries)
+    if not near:
+        return Profile("nothing")
+    taken = {**own.constants, **{k: v for k, v in near[0].constants.items() if not k.startswith("cast")}}
+    return Profile("borrowed", [replace(own, constants=taken)])
+
+
+def _left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+    predictor = PREDICTORS[table]
+    predicted = np.full(len(rows), np.nan)
+    folds = _folds(rows, _fold_of(holdout, table))
+    if len(folds) < 2:
+        raise user_error(
+            f"nothing can be left out by {holdout}",
+            value="all rows are alike",
+            allowed=", ".join(HOLDOUTS),
+            suggestion="give rows of several, or another way to hold out",
+        )
+    for fold in folds:
+        away = set(fold)
+        rest = [row for index, row in enumerate(rows) if index not in away]
+        groups = [group for group in _groups(table, rest) if len(group) >= FEWEST]
+        entries = [entry for entry, _ in _fit_all(table, groups, blind=True)]
+        keys: dict[tuple[Any, ...], list[int]] = {}
+        for index in fold:
+            keys.setdefault(predictor.key(rows[index]), []).append(index)
+        for members in keys.values():
+            batch = [rows[i] for i in members]
+            profile = Profile("fold", entries)
+            if holdout in ("dtype", "family"):
+                profile = _borrowed(entries, batch[0], table, holdout)
+            predicted[members] = predictor.model(Batch(batch, profile))(None)
+    return _by_group(table, rows, predicted, holdout), predicted
+
+
+def _by_group(table: str, rows: list[Measured], predicted: np.ndarray, holdout: str) -> list[dict[str, Any]]:
+    out: dict[tuple[Any, ...], list[int]] = {}
+    for index, row in enumerate(rows):
+        out.setdefault(PREDICTORS[table].key(row), []).append(index)
+    measured = np.array([row.seconds for row in rows])
+    return [
+        {
+            "group": "|".join(part for part in map(str, key) if part),
+            "holdout": holdout,
+            **statistics(predicted[index], measured[index]),
+        }
+        for key, index in out.items()
+    ]
+
+
+def calibrate(
+    measurements: str | os.PathLike[str],
+    device: str = "auto",
+    *,
+    table: str | None = None,
+    holdout: str = "rows",
+    name: str | None = None,
+) -> Profile:
+    """Fits the few constants of a device to measured times.
+
+    Args:
+        measurements: CSV file, columns as in the reference tables.
+        device: a device, or "auto" for the device column.
+        table: "gemm", "attention", "conv" or "vector"; none: told from the columns.
+        holdout: which rows are left out for the stated error: "rows" (halves), "size", "dtype", "family" or "none".
+        name: of the profile; none: the file's.
+
+    Returns:
+        The profile: constants per source, engine, device and scheme with provenance, the error on rows left out, and
+        what was refused.
+
+    Raises:
+        UserError: for a bad number, a missing column, another unit, duplicate rows, an unknown device or scheme, or
+            rows that cannot be left out as asked.
+    """
+    path = os.fspath(measurements)
+    if holdout not in HOLDOUTS:
+        raise user_error(
+            "unknown way to hold out",
+            value=f"'{holdout}'",
+            allowed=", ".join(HOLDOUTS),
+            suggestion=nearest(holdout, HOLDOUTS),
+        )
+    try:
+        kind = table or _table_of(path)
+    except OSError as error:
+        raise user_error("the file cannot be read", place=path, value=str(error)) from None
+    rows = read(kind, path, device)
+    _check(kind, rows, path)
+    entries, used, refused = [], [], []
+    groups = []
+    for group in _groups(kind, rows):
+        start = PREDICTORS[kind].model(Batch(group))(None)
+        _unit_is_plausible(start, np.array([row.seconds for row in group]), path)
+        if len(group) < FEWEST:
+            refused.append(f"{_label(kind, group)}: {len(group)} rows; at least {FEWEST} of one scheme are needed")
+        else:
+            groups.append(group)
+    for group, (entry, result) in zip(groups, _fit_all(kind, groups), strict=True):
+        entries.append(entry)
+        used += [row_key(cells_of(kind, row)) for row in group]
+        hidden = [key for key, seen in result.shown.items() if not seen]
+        if hidden:
+            refused.append(f"{_label(kind, group)}: the rows do not show {', '.join(hidden)}; kept as they were")
+    if not entries:
+        raise user_error("too few rows to fit anything", place=path, value="; ".join(refused))
+    held_out = [] if holdout == "none" else _left_out(kind, rows, holdout)[0]
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return Profile(name or stem, entries, used, held_out, refused)

@@ -1,0 +1,275 @@
+"""Commands of the closed-form side: device, calibrate, roofline, crossover, suite, measure, and validate's tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..device import Device
+
+device_app = typer.Typer(no_args_is_help=True, help="Devices: CPUs, GPUs and NPUs in closed form.")
+
+
+def write(data: Any, target: str) -> None:
+    """Writes JSON to a file, or to standard output for "-"."""
+    text = json.dumps(data, indent=1)
+    if target == "-":
+        sys.stdout.write(text + "\n")
+    else:
+        Path(target).write_text(text, encoding="utf-8")
+
+
+@device_app.command("list")
+def device_list() -> None:
+    """The shipped devices."""
+    for name in Device.names():
+        typer.echo(f"{name:<16} {Device.load(name).description}")
+
+
+@device_app.command("show")
+def device_show(name: str) -> None:
+    """Every figure of a device and where it comes from."""
+    device = Device.load(name)
+    typer.echo(f"{device.name}: {device.description} ({device.units} x {device.unit}, {device.clock_hz / 1e9:g} GHz)")
+    for dtype, rate in device.matrix.items():
+        value = f"{rate.flops_per_second / 1e12:g} TFLOP/s {rate.how}" if rate.how != "absent" else "absent"
+        typer.echo(f"  matrix {dtype:<10} {value}{': ' + rate.reason if rate.reason else ''}")
+    for level in device.levels:
+        typer.echo(
+            f"  {level.name:<17} {level.bytes / 2**20:,.6g} MiB, {level.bytes_per_second / 1e9:,.6g} GB/s, line "
+            f"{level.line_bytes} B, {level.ways} ways, {level.latency_seconds * 1e9:,.4g} ns"
+        )
+    for key, source in device.sources.items():
+        typer.echo(f"  {key:<17} {source}")
+
+
+def _validate(table: str, cases: str, device: str, profile: str | None, json_: str | None) -> None:
+    from .validation import decisions, validate
+
+    report = validate(table, cases, device, profile)
+    if table == "gemm":
+        report["decisions"] = decisions(report)
+    if json_:
+        write(report, json_)
+    if json_ == "-":
+        return
+    width = max([len("group"), *map(len, report["groups"])])
+    typer.echo(f"{'group':<{width}}  {'rows':>6} {'mean':>7} {'median':>7} {'worst':>7}  not predicted")
+    for key, row in {**report["groups"], "all": report}.items():
+        typer.echo(
+            f"{key:<{width}}  {row['n']:>6} {row['mean_abs_error']:>7.1%} {row['median_abs_error']:>7.1%} "
+            f"{row['max_abs_error']:>7.1%}  {row['n_unsupported']}"
+        )
+    for key, row in report.get("decisions", {}).items():
+        typer.echo(
+            f"does it help? {key}: right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}; "
+            f"always the majority {row['majority']:.1%}"
+        )
+    reasons = {row["reason"] for row in report["rows"] if row["status"] != "ok"}
+    for reason in sorted(reasons)[:10]:
+        typer.echo(f"not predicted: {reason}")
+
+
+_Cases = Annotated[str, typer.Option(help="CSV with measured times in latency_ms.")]
+_Device = Annotated[str, typer.Option(help="A device, or auto to follow the device column.")]
+_Profile = Annotated[str | None, typer.Option(help="A profile that calibrate saved.")]
+_Json = Annotated[str | None, typer.Option("--json", help="Write the validation file; - for standard output.")]
+
+
+def validate_gemm(cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None) -> None:
+    """Compare predicted with measured matrix products."""
+    _validate("gemm", cases, device, profile, json_)
+
+
+def validate_attention(cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None) -> None:
+    """Compare predicted with measured attention kernels."""
+    _validate("attention", cases, device, profile, json_)
+
+
+def validate_conv(cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None) -> None:
+    """Compare predicted with measured convolutions."""
+    _validate("conv", cases, device, profile, json_)
+
+
+def validate_vector(cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None) -> None:
+    """Compare predicted with measured elementwise operations, softmax and normalization."""
+    _validate("vector", cases, device, profile, json_)
+
+
+def calibrate(
+    measurements: Annotated[str, typer.Argument(help="CSV with measured times in latency_ms.")],
+    device: _Device = "auto",
+    save: Annotated[str | None, typer.Option(help="Write the profile.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Fail when the mean error of rows left out is above (0.15 is 15 %).")
+    ] = None,
+    holdout: Annotated[str, typer.Option(help="What is left out: rows, size, dtype, family or none.")] = "rows",
+) -> None:
+    """Fit the few constants of a device to measurements; state the error on rows left out."""
+    from .calibrate import calibrate as fit_all
+
+    profile = fit_all(measurements, device, holdout=holdout)
+    if save:
+        profile.save(save)
+    worst = 0.0
+    for row in profile.held_out:
+        worst = max(worst, row["mean"])
+        typer.echo(
+            f"{row['group']}: left out by {row['holdout']}, {row['n']} rows: mean {row['mean']:.1%}, "
+            f"median {row['median']:.1%}, worst {row['max']:.1%}"
+        )
+    for entry in profile.entries:
+        error = entry.fit_error
+        label = "|".join(part for part in (entry.source, entry.engine, entry.device, entry.scheme) if part)
+        typer.echo(f"{label}: fitted on {entry.rows} rows: mean {error['mean']:.1%}, median {error['median']:.1%}")
+    for text in profile.refused:
+        typer.echo(f"not fitted: {text}")
+    if threshold is not None and worst > threshold:
+        typer.echo(f"the mean error of rows left out, {worst:.1%}, is above {threshold:.1%}", err=True)
+        raise typer.Exit(1)
+
+
+_Model = Annotated[str, typer.Argument(help="A network's name, or a graph file (.json).")]
+_Html = Annotated[str | None, typer.Option(help="Write a page.")]
+
+
+def _graph(model: str, batch: int, context: int | None) -> Any:
+    from .. import models
+    from ..graph import Graph
+
+    if Path(model).suffix == ".json":
+        return Graph.load(model)
+    return models.build(model, batch=batch, sequence=context)
+
+
+def roofline(
+    model: _Model,
+    device: Annotated[str, typer.Option(help="A device, or a machine.")] = "h100",
+    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
+    scheme: Annotated[str | None, typer.Option(help="Scheme of products with weights.")] = None,
+    engine: Annotated[str, typer.Option(help="Whose kernels: vLLM, TensorRT-LLM, a library's.")] = "",
+    profile: _Profile = None,
+    json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
+    html: _Html = None,
+) -> None:
+    """The bound of a network on a device, the predicted time, and what bounds each operation."""
+    from .estimate import estimate
+    from .estimate import roofline as bound_of
+
+    graph = _graph(model, batch, context)
+    bound = bound_of(graph, device)
+    result = estimate(graph, device, scheme=scheme, engine=engine, profile=profile)
+    if json_:
+        write(result.data, json_)
+    if html:
+        from .views import html_report
+
+        Path(html).write_text(html_report(result, bound), encoding="utf-8")
+    if json_ == "-":
+        return
+    typer.echo(result.summary())
+    typer.echo(repr(bound)[1:-1])
+    rows = result.terms().rows
+    for row in rows[:20]:
+        typer.echo(
+            f"{row['operation'][-44:]:<44} {row['ms']:>10.4g} ms  {row['bound']:<8} {row['scheme']:<6} {row['model']}"
+        )
+    if len(rows) > 20:
+        typer.echo(f"... and {len(rows) - 20} more operations")
+    typer.echo("Modelled: " + "; ".join(result.approximations))
+
+
+def crossover(
+    device: Annotated[str, typer.Argument(help="A device, or a machine.")],
+    dtype: Annotated[str | None, typer.Argument(help="A scheme; none: every one.")] = None,
+    against: Annotated[str | None, typer.Option(help="The baseline; none: bf16, fp16 or fp32.")] = None,
+    shape: Annotated[list[str] | None, typer.Option(help="m,n,k (repeat); none: squares.")] = None,
+    engine: Annotated[str, typer.Option(help="Whose kernels.")] = "",
+    profile: _Profile = None,
+) -> None:
+    """Does another dtype help, from which intensity on, and how sure is that?"""
+    from ..graph import user_error
+    from .crossover import Crossover
+    from .crossover import crossover as ask
+
+    shapes = None
+    if shape:
+        try:
+            shapes = [[float(x) for x in text.replace("x", ",").split(",")] for text in shape]
+        except ValueError:
+            raise user_error("a shape is m,n,k", value=", ".join(shape)) from None
+    answer = ask(device, dtype, against, shapes, engine=engine, profile=profile)
+    if isinstance(answer, Crossover):
+        for row in answer.rows:
+            typer.echo(
+                f"m {row['m']:>6g} n {row['n']:>6g} k {row['k']:>6g}  {row['intensity']:>8.4g} FLOP/B  "
+                f"{row['ms']:>9.4g} ms against {row['baseline_ms']:>9.4g} ms  "
+                f"{row['verdict']:<5} {row['speedup']:.2f}x  sure {row['probability']:.0%}"
+            )
+    typer.echo(answer.summary())
+
+
+def suite(
+    name: Annotated[str, typer.Argument(help="llm, vision, scaling or all.")],
+    device: Annotated[list[str] | None, typer.Option(help="Devices to compare (repeat).")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of the operands.")] = None,
+    json_: Annotated[str | None, typer.Option("--json", help="Write the rows; - for standard output.")] = None,
+) -> None:
+    """A suite of workloads across devices."""
+    from .suites import compare_suite
+
+    table = compare_suite(name, device or ["desktop-avx512", "npu-systolic", "phone-neon", "t4", "h100"], dtype)
+    if json_:
+        write(table.rows, json_)
+    if json_ == "-":
+        return
+    for row in table.rows:
+        outcome = f"{row['ms']:>10.4g} ms {row['speedup']:>8.2f}x  {row['bound']:<8}" if row["ms"] else row["reason"]
+        typer.echo(f"{row['workload']:<28} {row['device']:<16} {outcome} pressure {row['pressure']}")
+
+
+measure_app = typer.Typer(no_args_is_help=True, help="Measure this machine for calibrate.")
+
+
+@measure_app.command("cpu")
+def measure_cpu(
+    save: Annotated[str, typer.Option(help="CSV to write.")],
+    device: Annotated[str, typer.Option(help="The device file that describes this machine.")] = "desktop-avx512",
+    seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
+) -> None:
+    """Matrix products through numpy and torch, plain and packed: about a minute."""
+    from .measure import measure_cpu as run
+
+    typer.echo(f"{run(save, device, seconds)} rows in {save}")
+
+
+@measure_app.command("cuda")
+def measure_cuda(
+    save: Annotated[str, typer.Option(help="CSV to write.")],
+    device: Annotated[str, typer.Option(help="The device file that describes the GPU.")],
+    seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
+) -> None:
+    """Matrix products through torch on a CUDA device."""
+    from .measure import measure_cuda as run
+
+    typer.echo(f"{run(save, device, seconds)} rows in {save}")
+
+
+def register(app: typer.Typer, validate_app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.add_typer(device_app, name="device")
+    app.add_typer(measure_app, name="measure")
+    for command in (calibrate, roofline, crossover, suite):
+        app.command(command.__name__)(command)
+    for name, table in {
+        "gemm": validate_gemm,
+        "attention": validate_attention,
+        "conv": validate_conv,
+        "vector": validate_vector,
+    }.items():
+        validate_app.command(name)(table)

@@ -1,0 +1,175 @@
+"""Families of devices: the kernels of their libraries and the few constants, each with its provenance."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .._paths import configs_dir
+from ..graph import nearest, user_error
+
+__all__ = ["Entry", "Family", "Protocol", "family", "pack_keys", "protocol", "row_key", "unpack_keys"]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a source measured: what stays in the cache, how kernels are launched, which clock, which statistic.
+
+    `weight_sets`: distinct weights walked over by repeated calls; negative: as many as fill the cache, at most so many.
+    """
+
+    name: str
+    weight_sets: float = 1.0
+    cache: str = "warm"
+    launch: str = "stream"
+    clock: str = "boost"
+    statistic: str = "mean"
+    source: str = ""
+
+
+_PROTOCOLS = [
+    Protocol("TensorRT-LLM", -5, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, trtllm"),
+    Protocol("vLLM", 6, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, vllm"),
+    Protocol("DeepBench", 1, "warm", "stream", "boost", "mean", "DeepBench, CUDA 10.1"),
+    Protocol("NeuSight-linear", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),
+    Protocol("NeuSight-bmm", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),
+    Protocol("NeuSight", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),
+    Protocol("mlsim", 1, "warm", "stream", "capped", "mean of 100 after 20", "mlsim results table"),
+    Protocol("library", 6, "warm", "graph", "sustained", "mean", "a model's layers: every call has other weights"),
+]
+
+
+def protocol(name: str) -> Protocol:
+    """The protocol of an engine or source.
+
+    Args:
+        name: as in the engine or source column; "": a library called layer after layer.
+
+    Returns:
+        The protocol; that of a library for a name that is not known.
+    """
+    for row in _PROTOCOLS:
+        if row.name.lower() == name.strip().lower():
+            return row
+    return _PROTOCOLS[-1]
+
+
+def protocol_names() -> list[str]:
+    """The known engines and sources."""
+    return [row.name for row in _PROTOCOLS]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Constants and kernels of one operation with one scheme, and where each constant comes from."""
+
+    operation: str
+    scheme: str
+    engine: str = ""
+    source: str = ""
+    device: str = ""
+    constants: Mapping[str, float] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    kernels: str = "library"
+    rows: int = 0
+    fit_error: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        data = {key: value for key, value in self.__dict__.items() if value or key in ("operation", "scheme")}
+        return {key: dict(value) if isinstance(value, Mapping) else value for key, value in data.items()}
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the devices of one family share."""
+
+    name: str
+    like: str
+    entries: tuple[Entry, ...]
+    fitted_rows: frozenset[int]
+    note: str = ""
+
+    def find(self, operation: str, scheme: str, engine: str = "") -> Entry | None:
+        """The entry of an operation and scheme, that of the engine first."""
+        found = [entry for entry in self.entries if entry.operation == operation and entry.scheme == scheme]
+        same = [entry for entry in found if entry.engine.lower() == engine.strip().lower()]
+        return next(iter(same or found), None)
+
+
+@cache
+def family(name: str) -> Family:
+    """A family by name.
+
+    Args:
+        name: as in a device's file; "" or an unknown one of a custom device: no entries.
+
+    Returns:
+        The family.
+    """
+    path = configs_dir() / "families" / f"{name}.json"
+    if not name or not path.is_file():
+        return Family(name, "", (), frozenset())
+    data = read_json(path, "tilesim.family")
+    entries = tuple(entry_from(row, str(path)) for row in data.get("entries", []))
+    return Family(name, data.get("like", ""), entries, unpack_keys(data.get("fitted_rows", "")), data.get("note", ""))
+
+
+def read_json(path: Path, schema: str) -> dict[str, Any]:
+    """A JSON file of one schema; raises UserError for any other."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise user_error("the file cannot be read", place=str(path), value=str(error)) from None
+    except json.JSONDecodeError as error:
+        raise user_error("the file is no JSON", place=f"{path}:{error.lineno}", value=error.msg) from None
+    found = data.get("schema") if isinstance(data, dict) else None
+    if found != schema:
+        raise user_error("the file has another schema", place=str(path), value=repr(found), allowed=schema)
+    return dict(data)
+
+
+def entry_from(row: Mapping[str, Any], place: str) -> Entry:
+    """An entry from its JSON form; raises UserError for an unknown key."""
+    keys = list(Entry.__dataclass_fields__)
+    for key in row:
+        if key not in keys:
+            raise user_error(
+                "unknown key", place=place, value=repr(key), allowed=", ".join(keys), suggestion=nearest(key, keys)
+            )
+    return Entry(**row)
+
+
+def row_key(values: Iterable[Any]) -> int:
+    """A 32-bit key of a measured row, equal wherever its cells are equal."""
+    text = "|".join(_cell(value) for value in values)
+    return zlib.crc32(text.encode())
+
+
+def _cell(value: Any) -> str:
+    try:
+        return f"{float(value):.9g}"
+    except (TypeError, ValueError):
+        return str(value or "").strip().lower()
+
+
+def pack_keys(keys: Iterable[int]) -> str:
+    """Sorted 32-bit keys as text."""
+    ordered = sorted(set(keys))
+    return base64.b64encode(zlib.compress(struct.pack(f"<{len(ordered)}I", *ordered), 9)).decode()
+
+
+def unpack_keys(text: str) -> frozenset[int]:
+    """The keys that `pack_keys` wrote."""
+    if not text:
+        return frozenset()
+    data = zlib.decompress(base64.b64decode(text))
+    return frozenset(struct.unpack(f"<{len(data) // 4}I", data))

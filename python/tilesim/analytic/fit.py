@@ -1,0 +1,140 @@
+"""Robust fit of a model's few constants, which leaves alone what the rows do not show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..graph import user_error
+
+__all__ = ["Fit", "fit", "statistics"]
+
+Array = NDArray[np.float64]
+# A residual is log(predicted / measured). Beyond SCALE it counts linearly: outliers do not pull.
+SCALE = 0.1
+# A constant that leaves its starting value by a factor e costs as much as one row of residual PRIOR.
+PRIOR = 0.2
+# The rows show a constant when moving it by MOVE (in its logarithm) costs more than SHOWN times what a row costs on
+# average (two standard deviations), and more than one row that is off by 3 %.
+SHOWN, LEAST, MOVE = 4.0, 1e-3, 0.3
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Constants after a fit, and which of them the rows showed."""
+
+    constants: dict[str, float]
+    shown: dict[str, bool]
+    error: dict[str, float]
+
+
+def statistics(predicted: Array, measured: Array) -> dict[str, float]:
+    """Absolute relative errors.
+
+    Args:
+        predicted: seconds, shape [rows].
+        measured: seconds, shape [rows].
+
+    Returns:
+        Mean, median, largest error as ratios, and the number of rows.
+    """
+    error = np.abs(predicted / measured - 1)
+    if not len(error):
+        return {"mean": 0.0, "median": 0.0, "max": 0.0, "n": 0}
+    return {
+        "mean": float(error.mean()),
+        "median": float(np.median(error)),
+        "max": float(error.max()),
+        "n": len(error),
+    }
+
+
+def _bounds(names: Sequence[str], infos: Mapping[str, Mapping[str, Any]]) -> tuple[Array, Array]:
+    low = [np.log(max(infos[name]["low"], 1e-3 * max(infos[name]["default"], 1e-12))) for name in names]
+    return np.array(low), np.array([np.log(infos[name]["high"]) for name in names])
+
+
+def fit(
+    predict: Callable[[dict[str, float]], Array],
+    measured: Array,
+    start: Mapping[str, float],
+    free: Sequence[str],
+    infos: Mapping[str, Mapping[str, Any]],
+    *,
+    tries: int = 2,
+    evaluations: int = 40,
+) -> Fit:
+    """Fits constants to measured times.
+
+    Args:
+        predict: seconds from constants, shape [rows].
+        measured: seconds, shape [rows].
+        start: constants to start from; a constant that the rows do not show keeps its value.
+        free: names to fit.
+        infos: default, low and high per name.
+        tries: starts; the second one is moved at random with a fixed seed.
+        evaluations: most evaluations of the model's slopes per start.
+
+    Returns:
+        The constants, whether the rows showed them, and the errors.
+
+    Raises:
+        UserError: without scipy, naming what to install.
+    """
+    try:
+        from scipy.optimize import least_squares
+    except ImportError:
+        raise user_error("scipy is needed to fit", suggestion="pip install 'tilesim[calibrate]'") from None
+
+    names = list(free)
+    low, high = _bounds(names, infos)
+    origin = np.clip(np.log([max(float(start[name]), 1e-30) for name in names]), low + 1e-9, high - 1e-9)
+
+    def constants(x: Array) -> dict[str, float]:
+        return {**start, **dict(zip(names, np.exp(x).tolist(), strict=True))}
+
+    def residuals(x: Array) -> Array:
+        return np.clip(np.log(predict(constants(x)) / measured), -5, 5)
+
+    def with_prior(x: Array) -> Array:
+        return np.concatenate([residuals(x), PRIOR * (x - origin)])
+
+    best: Any = None
+    random = np.random.default_rng(0)
+    for attempt in range(tries):
+        at = origin if best is None else best.x
+        if attempt:
+            at = np.clip(at + random.normal(scale=0.2, size=len(at)), low + 1e-9, high - 1e-9)
+        found = least_squares(
+            with_prior, at, bounds=(low, high), loss="soft_l1", f_scale=SCALE, diff_step=1e-2, max_nfev=evaluations
+        )
+        if best is None or found.cost < best.cost:
+            best = found
+    x, shown = best.x.copy(), dict.fromkeys(names, True)
+
+    def cost(at: Array) -> float:
+        return float(np.sum(2 * SCALE**2 * (np.sqrt(1 + (residuals(at) / SCALE) ** 2) - 1)))
+
+    reached = cost(x)
+    noticed = max(SHOWN * reached / len(measured), LEAST)
+    for index in np.argsort(np.abs(x - origin)):  # the least moved first
+        beside = [_moved(x, index, by, low, high) for by in (-MOVE, MOVE)]
+        if max(map(cost, beside)) > reached + noticed:
+            continue
+        shown[names[index]] = False
+        back = x.copy()
+        back[index] = origin[index]
+        if cost(back) <= reached + noticed:
+            x = back
+    final = constants(x)
+    return Fit(final, shown, statistics(predict(final), measured))
+
+
+def _moved(x: Array, index: int, by: float, low: Array, high: Array) -> Array:
+    moved = x.copy()
+    moved[index] = np.clip(moved[index] + by, low[index], high[index])
+    return moved

@@ -1,0 +1,294 @@
+"""Matrix products: the compiled model, with the kernels of a library and the constants of a family or profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _core
+from ..device import Device
+from ..errors import Unsupported
+from ..graph import user_error
+from .families import Entry, family, protocol
+from .profile import Profile
+from .schemes import Scheme, scheme
+
+__all__ = ["CONSTANTS", "GemmEstimator", "estimator", "gemm_seconds", "kernels"]
+
+CONSTANTS: dict[str, dict[str, Any]] = {row["name"]: row for row in _core.gemm_constants()}
+TERMS: list[str] = list(_core.gemm_term_names())
+
+_LARGE = 1e18
+_TILES = [(128, 128), (128, 256), (256, 128), (64, 256), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (16, 64)]
+_LANES = [(128, 128), (128, 64), (64, 64), (128, 32), (32, 128), (32, 32)]
+_REGISTERS = [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (1, 64)]
+_LIBRARY = [(m, n, 64, 16, 0, _LARGE, 0, _LARGE) for m, n in _TILES]
+
+
+def _vector(most_m: float, columns: float = 1) -> tuple[float, ...]:
+    return (0, columns, 1, 1, 0, most_m, 0, _LARGE)
+
+
+# Menus by name. tile m, n, k, most splits of k, least and most m, least and most n; tile m 0: matrix-vector.
+_MENUS: dict[str, list[tuple[float, ...]]] = {
+    # cuBLAS and its like: tiles of NVIDIA's CUTLASS profiler, split-K up to 16, a matrix-vector kernel for one row
+    "library": [*_LIBRARY, _vector(1)],
+    # libraries with matrix-vector kernels of their own up to four rows (TensorRT-LLM: smooth-quant, weight-only, fp8)
+    "library-vector4": [*_LIBRARY, _vector(4)],
+    # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, a profiler chooses rows and splits
+    "trtllm-weight-only": [*[(m, 128, 64, 4, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)], _vector(4)],
+    # vLLM's fixed table for fp8 on Hopper (CUTLASS 3, chosen by m alone in the version measured, no split-K)
+    "vllm-fp8-sm90": [
+        (64, 64, 128, 1, 0, 64, 0, _LARGE),
+        (64, 128, 128, 1, 65, 128, 0, _LARGE),
+        (128, 128, 128, 1, 129, _LARGE, 0, _LARGE),
+    ],
+    # vLLM's fixed table for fp8 on RTX Blackwell
+    "vllm-fp8-sm120": [
+        (16, 64, 128, 1, 0, 16, 0, _LARGE),
+        (32, 64, 128, 1, 17, 32, 0, _LARGE),
+        (64, 64, 128, 1, 33, 256, 0, _LARGE),
+        (128, 128, 128, 1, 257, _LARGE, 0, _LARGE),
+    ],
+    # single-precision kernels on ordinary lanes
+    "simt": [
+        *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
+        _vector(1),
+    ],
+    # one large tile and no split of k (int8 through torch's integer product on T4)
+    "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
+    # the same with a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1)
+    "simt-thin": [
+        *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
+        _vector(4, 4),
+    ],
+    # implicit products of convolutions: 128 outputs, no split
+    "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (128, 64, 32)],
+    # register tiles of a CPU library, blocks of k that stay in the first cache
+    "cpu": [(m, n, 256, 8, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS],
+    # systolic arrays: the array's edge in columns, rows streamed through
+    "array-128": [(m, 128, 128, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
+    "array-256": [(m, 256, 256, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
+}  # fmt: skip
+
+
+def kernels(name: str) -> list[tuple[float, ...]]:
+    """A menu of kernels.
+
+    Args:
+        name: of the menu.
+
+    Returns:
+        Rows of tile m, n, k, most splits, least and most m, least and most n; numbers in elements.
+
+    Raises:
+        UserError: for an unknown menu.
+    """
+    if name not in _MENUS:
+        raise user_error("unknown menu of kernels", value=f"'{name}'", allowed=", ".join(_MENUS))
+    return _MENUS[name]
+
+
+@dataclass(frozen=True)
+class GemmEstimator:
+    """Seconds of matrix products on one device with one scheme."""
+
+    device: Device
+    scheme: Scheme
+    entry: Entry
+    weight_sets: float
+    origin: str
+
+    def core(self, constants: dict[str, float] | None = None) -> _core.GemmModel:
+        """The compiled model, with some constants replaced.
+
+        Args:
+            constants: name to value.
+
+        Returns:
+            The model of the core.
+
+        Raises:
+            UserError: for an unknown constant or one out of range.
+        """
+        device, how = self.device, self.scheme
+        shared = device.shared
+        hardware = {
+            "units": float(device.units),
+            "clock": device.clock_hz,
+            "flops_per_second": device.rate(how.arithmetic).flops_per_second,
+            "memory_bytes_per_second": device.memory.bytes_per_second,
+            "cache_bytes": shared.bytes,
+            "cache_bytes_per_clock": shared.bytes_per_second / device.clock_hz,
+        }
+        bytes_ = {
+            "activation_bytes": how.activation_bytes,
+            "weight_bytes": how.weight_bytes,
+            "output_bytes": how.output_bytes,
+            "cast_bytes": how.cast_bytes,
+            "weight_sets": self.weight_sets,
+        }
+        values = {name: value for name, value in self.entry.constants.items() if name in CONSTANTS}
+        return _core.GemmModel(hardware, bytes_, {**values, **(constants or {})}, kernels(self.entry.kernels))
+
+    def seconds(self, m: ArrayLike, n: ArrayLike, k: ArrayLike, batch: ArrayLike = 1) -> NDArray[np.float64]:
+        """Time of `batch` products of [m, k] by [k, n].
+
+        Args:
+            m: rows; any shape, broadcast with the others.
+            n: columns.
+            k: contracted extent.
+            batch: number of products.
+
+        Returns:
+            Seconds, shape of the broadcast arguments.
+        """
+        shape, columns = _columns(batch, m, n, k)
+        return np.asarray(self.core().seconds(*columns)).reshape(shape)
+
+    def terms(self, m: ArrayLike, n: ArrayLike, k: ArrayLike, batch: ArrayLike = 1) -> dict[str, NDArray[np.float64]]:
+        """Every term of the time.
+
+        Args:
+            m: rows; any shape, broadcast with the others.
+            n: columns.
+            k: contracted extent.
+            batch: number of products.
+
+        Returns:
+            Name to seconds (tiles and splits: numbers; hits: share), each of the broadcast shape.
+        """
+        shape, columns = _columns(batch, m, n, k)
+        table = np.asarray(self.core().terms(*columns))
+        return {name: table[:, i].reshape(shape) for i, name in enumerate(TERMS)}
+
+
+def _columns(*values: ArrayLike) -> tuple[tuple[int, ...], list[NDArray[np.float64]]]:
+    arrays = np.broadcast_arrays(*[np.asarray(value, dtype=np.float64) for value in values])
+    for array in arrays:
+        if not np.all(np.isfinite(array) & (array > 0)):
+            raise user_error("an extent must be positive", value=str(array[~(array > 0)][:1]))
+    return arrays[0].shape, [np.ascontiguousarray(array).reshape(-1) for array in arrays]
+
+
+def _like(device: Device) -> Sequence[str]:
+    chain = [device.family]
+    while (following := family(chain[-1]).like) and following not in chain:
+        chain.append(following)
+    return chain
+
+
+def _standard(device: Device, how: Scheme) -> Entry:
+    menus = {"cpu": "cpu", "tpu": "array-128", "npu": "array-256"}
+    menu = menus.get(device.kind, "simt" if how.arithmetic in ("f32", "f64") else "library")
+    constants = {name: float(row["default"]) for name, row in CONSTANTS.items()}
+    if device.kind in ("tpu", "npu"):  # arrays are fed from their scratchpad at their own rate
+        constants["unit_bytes_per_clock"] = CONSTANTS["unit_bytes_per_clock"]["high"]
+        constants["half_tile"] = 0.0
+        constants["epilogue_steps"] = 2 * (256.0 if menu == "array-256" else 128.0)  # fill and drain
+    if device.launch_seconds or device.kind in ("tpu", "npu"):
+        constants["launch"] = constants["vector_launch"] = device.launch_seconds
+    provenance = dict.fromkeys(constants, "default: no rows of this family and scheme")
+    return Entry("gemm", how.name, constants=constants, provenance=provenance, kernels=menu)
+
+
+def find_entry(
+    operation: str,
+    device: Device,
+    names: Sequence[str],
+    engine: str = "",
+    source: str = "",
+    profile: Profile | None = None,
+) -> tuple[Entry | None, str]:
+    """The constants to use: of the profile, of the family, of the family it is most like; and where they are from."""
+    for name in names:
+        if profile is not None and (entry := profile.find(operation, device.name, name, engine, source)):
+            return entry, f"profile {profile.name}"
+    for kin in _like(device):
+        for name in names:
+            if entry := family(kin).find(operation, name, engine or source):
+                return entry, f"family {kin}"
+    return None, "defaults"
+
+
+# A scheme without constants of its own borrows those of the nearest one that runs the same kind of kernel.
+_NEAREST = {
+    "fp16": ["bf16"], "bf16": ["fp16"], "tf32": ["bf16"], "fp8_e5m2": ["fp8"], "fp8_nocast": ["fp8"],
+    "mxfp8": ["fp8"], "nvfp4": ["fp8"], "mxfp4": ["nvfp4", "fp8"], "w8a8": ["fp8", "sq"], "sq": ["int8", "fp8"],
+    "int8": ["sq", "fp8"], "int4_g128": ["int4_wo"], "fp8_wo": ["int8_wo", "bf16"], "int8_wo": ["bf16"],
+    "int4_wo": ["int8_wo", "bf16"],
+}  # fmt: skip
+
+
+def estimator(
+    device: Device | str,
+    dtype: str | Scheme = "bf16",
+    *,
+    engine: str = "",
+    source: str = "",
+    profile: Profile | str | None = None,
+) -> GemmEstimator:
+    """The product model of a device and scheme.
+
+    Args:
+        device: a device or its name.
+        dtype: scheme or dtype.
+        engine: whose kernels and protocol ("vLLM", "TensorRT-LLM"); "": a library's.
+        source: of the measurement ("DeepBench"), where it decides the protocol.
+        profile: fitted constants; none: the family's.
+
+    Returns:
+        The estimator.
+
+    Raises:
+        UserError: for an unknown device or scheme.
+        Unsupported: for a dtype that the device lacks, with the reason.
+    """
+    target = Device.load(device)
+    how = scheme(dtype, target)
+    rate = target.rate(how.arithmetic)
+    if rate.how == "absent":
+        raise Unsupported(f"{target.name} cannot run {how.name}: {rate.reason}")
+    names = [how.name, *_NEAREST.get(how.name, [])]
+    if rate.how == "emulated":  # runs on ordinary lanes, as single precision does
+        names = [how.name, "fp32"]
+    entry, origin = find_entry("gemm", target, names, engine, source, Profile.open(profile))
+    if entry is None:
+        entry = _standard(target, how)
+    standard = {name: float(row["default"]) for name, row in CONSTANTS.items()}
+    entry = replace(entry, constants={**standard, **entry.constants})
+    return GemmEstimator(target, how, entry, protocol(engine or source).weight_sets, origin)
+
+
+def gemm_seconds(
+    device: Device | str,
+    m: ArrayLike,
+    n: ArrayLike,
+    k: ArrayLike,
+    dtype: str = "bf16",
+    batch: ArrayLike = 1,
+    **options: Any,
+) -> NDArray[np.float64]:
+    """Time of matrix products.
+
+    Args:
+        device: a device or its name.
+        m: rows; any shape, broadcast with the others.
+        n: columns.
+        k: contracted extent.
+        dtype: scheme or dtype.
+        batch: number of products.
+        options: engine, source, profile, as of `estimator`.
+
+    Returns:
+        Seconds, shape of the broadcast arguments.
+
+    Raises:
+        UserError: for an unknown device or scheme.
+        Unsupported: for a dtype that the device lacks.
+    """
+    return estimator(device, dtype, **options).seconds(m, n, k, batch)

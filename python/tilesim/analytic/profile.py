@@ -1,0 +1,163 @@
+"""Profiles: constants fitted on a user's measurements, with provenance and the rows they were fitted on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .._paths import configs_dir
+from ..result import Table
+from .families import Entry, entry_from, pack_keys, read_json, row_key, unpack_keys
+
+__all__ = ["Profile"]
+
+
+class Profile:
+    """Constants per operation, source, engine, device and scheme; never used unless named."""
+
+    def __init__(
+        self,
+        name: str,
+        entries: Iterable[Entry] = (),
+        fitted_rows: Iterable[int] = (),
+        held_out: Iterable[Mapping[str, Any]] = (),
+        refused: Iterable[str] = (),
+    ) -> None:
+        """Holds what a calibration found.
+
+        Args:
+            name: of the profile.
+            entries: fitted constants.
+            fitted_rows: keys of the rows that were fitted.
+            held_out: statistics of rows left out while fitting.
+            refused: what the data could not show.
+        """
+        self.name = name
+        self.entries = list(entries)
+        self.fitted_rows = frozenset(fitted_rows)
+        self.held_out = [dict(row) for row in held_out]
+        self.refused = list(refused)
+
+    @classmethod
+    def open(cls, source: Profile | str | os.PathLike[str] | None) -> Profile | None:
+        """A profile as it is, or one read by `load`.
+
+        Args:
+            source: profile, name, file, or none.
+
+        Returns:
+            The profile, or none.
+
+        Raises:
+            UserError: as `load`.
+        """
+        return source if source is None or isinstance(source, Profile) else cls.load(source)
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str]) -> Profile:
+        """Reads a profile.
+
+        Args:
+            source: a file that `save` wrote, or the name of a shipped profile.
+
+        Returns:
+            The profile.
+
+        Raises:
+            UserError: for a file that is no profile.
+        """
+        path = Path(source)
+        shipped = configs_dir() / "profiles" / f"{os.fspath(source)}.json"
+        if not path.suffix and not path.is_file() and shipped.is_file():
+            path = shipped
+        data = read_json(path, "tilesim.profile")
+        return cls(
+            str(data.get("name", path.stem)),
+            [entry_from(row, str(path)) for row in data.get("entries", [])],
+            unpack_keys(data.get("fitted_rows", "")),
+            data.get("held_out", []),
+            data.get("refused", []),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the profile.
+
+        Args:
+            path: file to write, schema "tilesim.profile".
+        """
+        Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form.
+
+        Returns:
+            What `save` writes.
+        """
+        return {
+            "schema": "tilesim.profile",
+            "version": 1,
+            "name": self.name,
+            "entries": [entry.to_dict() for entry in self.entries],
+            "held_out": self.held_out,
+            "refused": self.refused,
+            "fitted_rows": pack_keys(self.fitted_rows),
+        }
+
+    def find(self, operation: str, device: str, scheme: str, engine: str = "", source: str = "") -> Entry | None:
+        """The entry of an operation, device and scheme; one of the same engine and source first.
+
+        Args:
+            operation: "gemm", "attention", "conv" or "vector".
+            device: name of the device's file.
+            scheme: name of the scheme.
+            engine: as in the table.
+            source: as in the table.
+
+        Returns:
+            The entry, or none.
+        """
+        found = [e for e in self.entries if (e.operation, e.device, e.scheme) == (operation, device, scheme)]
+        key = (engine.strip().lower(), source.strip().lower())
+        exact = [e for e in found if (e.engine.lower(), e.source.lower()) == key]
+        near = [e for e in found if key[0] == e.engine.lower() or (key[1] and key[1] == e.source.lower())]
+        return next(iter(exact or near or (found if key == ("", "") else [])), None)
+
+    def was_fitted(self, cells: Iterable[Any]) -> bool:
+        """Whether a measured row was used to fit.
+
+        Args:
+            cells: the row's columns in the order of its table.
+
+        Returns:
+            True if it was.
+        """
+        return row_key(cells) in self.fitted_rows
+
+    def report(self) -> Table:
+        """Every constant with its value and provenance.
+
+        Returns:
+            One row per entry and constant.
+        """
+        return Table(
+            [
+                {
+                    "operation": entry.operation,
+                    "group": "|".join(
+                        part for part in (entry.source, entry.engine, entry.device, entry.scheme) if part
+                    ),
+                    "constant": name,
+                    "value": value,
+                    "provenance": entry.provenance.get(name, "default"),
+                }
+                for entry in self.entries
+                for name, value in entry.constants.items()
+            ]
+        )
+
+    def __repr__(self) -> str:
+        """Name and number of fits."""
+        return f"<Profile {self.name}: {len(self.entries)} fits on {len(self.fitted_rows)} rows>"

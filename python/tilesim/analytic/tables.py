@@ -1,0 +1,156 @@
+"""Measured tables: reading, checking, grouping."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..device import Device
+from ..graph import nearest, user_error
+
+__all__ = ["Measured", "group_key", "read"]
+
+# Per kind of table: columns that must be there, others that count.
+COLUMNS: dict[str, tuple[list[str], list[str]]] = {
+    "gemm": (["device", "dtype", "m", "n", "k", "latency_ms"], ["source", "engine", "batch", "ta", "tb"]),
+    "attention": (
+        [
+            *("device", "phase", "batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "attn_dtype"),
+            *("kv_cache_dtype", "step", "window_size", "latency_ms"),
+        ],
+        ["source", "engine"],
+    ),
+    "conv": (
+        [
+            *("device", "dtype", "batch", "in_channels", "out_channels", "size", "kernel", "stride", "padding"),
+            "latency_ms",
+        ],
+        ["source", "engine"],
+    ),
+    "vector": (["device", "dtype", "op", "rows", "width", "latency_ms"], ["source", "engine"]),
+}
+_TEXT = {"device", "dtype", "source", "engine", "op", "phase", "attn_dtype", "kv_cache_dtype"}
+_MAY_BE_ZERO = {"padding", "step", "window_size", "ta", "tb"}
+_MAY_BE_EMPTY = {"ta", "tb", "source", "engine"}
+
+
+@dataclass
+class Measured:
+    """One row: its cells as read, numbers, status and reason."""
+
+    line: int
+    cells: dict[str, Any]
+    numbers: dict[str, float]
+    status: str = "ok"
+    reason: str = ""
+
+    def text(self, key: str) -> str:
+        """A text cell, "" if absent."""
+        return str(self.cells.get(key) or "").strip()
+
+    @property
+    def seconds(self) -> float:
+        """Measured seconds."""
+        return self.numbers["latency_ms"] * 1e-3
+
+
+def _missing(table: str, path: str, header: Sequence[str]) -> None:
+    needed = COLUMNS[table][0]
+    for column in needed:
+        if column in header:
+            continue
+        unit = next((name for name in header if name and name.startswith("latency") and column == "latency_ms"), "")
+        raise user_error(
+            f"the column {unit} has another unit" if unit else f"the table lacks the column {column}",
+            place=path,
+            value=", ".join(map(str, header)) or "an empty file",
+            allowed=", ".join(needed),
+            suggestion="give times in milliseconds in a column latency_ms" if unit else nearest(column, header),
+        )
+
+
+def _number(column: str, text: Any) -> float:
+    value = float(str(text).strip())
+    zero = column in _MAY_BE_ZERO
+    if not (value > 0 or (zero and value == 0)) or value == float("inf"):
+        raise ValueError(f"{column} must be {'zero or ' if zero else ''}positive, got {text!r}")
+    if column != "latency_ms" and value != int(value):
+        raise ValueError(f"{column} must be a whole number, got {text!r}")
+    return value
+
+
+def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") -> list[Measured]:
+    """Reads a measured table.
+
+    Args:
+        table: "gemm", "attention", "conv" or "vector".
+        path: CSV file.
+        device: a device; a row of another one is an error. "auto" or none: the device column counts.
+
+    Returns:
+        The rows in order; bad cells give a row of status "invalid" with its reason.
+
+    Raises:
+        UserError: for a file that cannot be read, lacks a column or gives times in another unit.
+    """
+    name = os.fspath(path)
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            lines = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise user_error("the file cannot be read", place=name, value=str(error)) from None
+    header = [key for key in (lines[0] if lines else {}) if key]
+    _missing(table, name, header)
+    rows = []
+    for number, cells in enumerate(lines, 2):
+        cells.pop(None, None)
+        row = Measured(number, dict(cells), {})
+        for column in [*COLUMNS[table][0], *COLUMNS[table][1]]:
+            if column in _TEXT or column not in header:
+                continue
+            text = cells.get(column)
+            if column in _MAY_BE_EMPTY and not (text or "").strip():
+                continue
+            try:
+                row.numbers[column] = _number(column, text)
+            except ValueError as error:
+                row.status, row.reason = "invalid", f"line {number}: {error}"
+        rows.append(row)
+    _one_device(rows, name, device)
+    return rows
+
+
+def _one_device(rows: Sequence[Measured], path: str, device: str | None) -> None:
+    if device in (None, "auto"):
+        return
+    wanted = Device.load(str(device)).name
+    for row in rows:
+        if Device.load(row.text("device")).name != wanted:
+            raise user_error(
+                "a row of another device",
+                place=f"{path}:{row.line}",
+                value=f"'{row.text('device')}'",
+                allowed=wanted,
+                suggestion="give --device auto to follow the device column",
+            )
+
+
+def group_key(cells: Mapping[str, Any]) -> str:
+    """source|engine|device|scheme, as far as the columns exist.
+
+    Args:
+        cells: of a row.
+
+    Returns:
+        The key.
+    """
+    names = ("source", "engine", "device", "dtype", "attn_dtype", "kv_cache_dtype")
+    return "|".join(str(cells.get(name) or "").strip() for name in names if name in cells)
+
+
+def cells_of(table: str, row: Measured) -> list[Any]:
+    """The cells that identify a measurement, in a fixed order."""
+    return [table, *(row.cells.get(name) for part in COLUMNS[table] for name in part)]

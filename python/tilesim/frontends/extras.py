@@ -1,0 +1,31 @@
+"""Libraries that only a front end needs."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from .._errors import user_error
+
+
+def need(module: str, extra: str) -> ModuleType:
+    """Imports a library that only a front end needs.
+
+    Args:
+        module: its name, as in an import statement.
+        extra: of Tilesim that installs it.
+
+    Returns:
+        The module.
+
+    Raises:
+        UserError: naming what to install.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise user_error(
+            f"'{module}' is not installed",
+            value=str(error),
+            suggestion=f"Install it with: pip install 'tilesim[{extra}]'",
+        ) from None

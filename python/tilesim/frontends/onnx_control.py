@@ -1,0 +1,295 @@
+"""Branches, loops, sequences and optional values of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .._core import Unsupported
+from .._errors import user_error
+from .._tensor import Tensor
+from .onnx_scope import Node, OnnxScope, Value, axis_of, handles
+
+UNROLLED = 1024  # trips of a loop that is built trip by trip
+
+
+def inlined(scope: OnnxScope, body: Any, arguments: Sequence[Value]) -> list[Value]:
+    """A subgraph in place: outer names are visible."""
+    inner = OnnxScope(scope.model, scope.builder, scope)
+    scope.model.initializers(inner, body)
+    for declared, value in zip(body.input, arguments, strict=True):
+        inner.names[declared.name] = value
+    scope.model.run(inner, body.node)
+    return [inner.value(output.name) for output in body.output]
+
+
+def captured(scope: OnnxScope, body: Any) -> list[str]:
+    """Names of tensors from outside that a subgraph uses."""
+    found: list[str] = []
+
+    def visit(graph: Any, inside: set[str]) -> None:
+        inside = inside | {x.name for x in graph.input} | {x.name for x in graph.initializer}
+        for node in graph.node:
+            for name in node.input:
+                if name and name not in inside and name not in found:
+                    found.append(name)
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    visit(attribute.g, inside)
+            inside |= set(node.output)
+        for output in graph.output:
+            if output.name not in inside and output.name not in found:
+                found.append(output.name)
+
+    visit(body, set())
+    return found
+
+
+def function_of(
+    scope: OnnxScope, body: Any, stem: str, inputs: Sequence[Tensor], outer: Sequence[str], keep: int = 0
+) -> tuple[str, list[Tensor]]:
+    """A function of the graph for a subgraph.
+
+    Args:
+        scope: around it.
+        body: the subgraph.
+        stem: of the name.
+        inputs: tensors like its declared inputs.
+        outer: names from outside that are further inputs.
+        keep: how many of the last inputs are further outputs.
+
+    Returns:
+        Its name, and its outputs.
+    """
+    name = scope.fresh("function." + stem)
+    builder = scope.builder.function(name)
+    inner = OnnxScope(scope.model, builder)
+    given = []
+    tensors = [*inputs, *(scope.value(other) for other in outer)]
+    for i, tensor in enumerate(tensors):
+        given.append(builder.input(f"in{i}", tensor.shape, tensor.dtype))
+    for declared, tensor in zip([*(x.name for x in body.input), *outer], given, strict=True):
+        known = scope.array(scope.value(declared)) if declared in outer else None
+        inner.names[declared] = inner.constant(known) if known is not None else tensor
+    scope.model.initializers(inner, body)
+    scope.model.run(inner, body.node)
+    outputs = [inner.value(output.name) for output in body.output] + given[len(given) - keep :]
+    scope.model.finish(inner, outputs, {tensor.value for tensor in given})
+    return name, outputs
+
+
+def run_functions(
+    scope: OnnxScope, kind: str, operands: Sequence[Tensor], names: Sequence[str], **attributes: Any
+) -> list[Tensor]:
+    """An operation that holds functions."""
+    values = scope.builder.core.op(kind, [x.value for x in operands], attributes, "", 0, list(names))
+    return [Tensor(scope.builder, value) for value in values]
+
+
+@handles("If")
+def branch(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """A known choice is built in place."""
+    which = scope.get(node, 0)
+    bodies = [node.get("then_branch"), node.get("else_branch")]
+    known = scope.array(which)
+    if known is not None:
+        return inlined(scope, bodies[0 if bool(known.reshape(-1)[0]) else 1], [])
+    outer = list(dict.fromkeys([*captured(scope, bodies[0]), *captured(scope, bodies[1])]))
+    if not all(isinstance(scope.value(name), Tensor) for name in outer):
+        raise Unsupported("a branch that uses sequences from outside")
+    names = [function_of(scope, body, "branch", [], outer)[0] for body in bodies]
+    return run_functions(scope, "branch", [scope.reshape(which, []), *(scope.value(name) for name in outer)], names)
+
+
+@handles("Loop")
+def loop(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Built trip by trip where the number of trips is known, else a while loop."""
+    body = node.get("body")
+    bound, go = scope.get(node, 0), scope.get(node, 1)
+    state = [scope.value(name) for name in node.inputs[2:]]
+    trips = scope.array(bound) if bound is not None else None
+    start = scope.array(go) if go is not None else np.array(True)
+    if trips is not None and start is not None and int(trips.reshape(-1)[0]) <= UNROLLED:
+        found = unrolled(scope, body, int(trips.reshape(-1)[0]), bool(start), state)
+        if found is not None:
+            return found
+    return while_loop(scope, node, body, bound, go, state)
+
+
+def unrolled(scope: OnnxScope, body: Any, trips: int, go: bool, state: list[Value]) -> list[Value] | None:
+    """Trip by trip; None where whether it goes on depends on data."""
+    count = len(state)
+    collected: list[list[Tensor]] = [[] for _ in list(body.output)[1 + count :]]
+    for trip in range(trips):
+        if not go:
+            break
+        found = inlined(scope, body, [scope.scalar(trip, "i64"), scope.scalar(True, "bool"), *state])
+        known = scope.array(found[0])
+        if known is None:
+            return None
+        go, state = bool(known.reshape(-1)[0]), found[1 : 1 + count]
+        for values, value in zip(collected, found[1 + count :], strict=True):
+            values.append(scope.reshape(value, [1, *value.shape]))
+    if any(not values for values in collected):
+        raise Unsupported("a loop without trips whose results are collected")
+    return [*state, *(scope.concat(values, 0) for values in collected)]
+
+
+def while_loop(
+    scope: OnnxScope, node: Node, body: Any, bound: Tensor | None, go: Tensor | None, state: list[Value]
+) -> list[Value]:
+    """The kind while: a counter, the condition, the state, and what comes from outside."""
+    if len(body.output) > 1 + len(state):
+        if bound is not None:
+            scope.numbers(node, 0, "the number of trips")
+        if go is not None:
+            scope.numbers(node, 1, "whether the loop runs")
+        raise Unsupported(
+            "a loop that collects results a number of times that depends on data: give it with fixed={name: array}"
+        )
+    if not all(isinstance(value, Tensor) for value in state):
+        raise Unsupported("a loop over sequences whose number of trips depends on data")
+    outer = captured(scope, body)
+    counter = scope.scalar(0, "i64")
+    limit = scope.reshape(bound, []) if bound is not None else scope.scalar(np.iinfo(np.int64).max, "i64")
+    first = scope.reshape(go, []) if go is not None else scope.scalar(True, "bool")
+    carried = [counter, limit, first, *state, *(scope.value(name) for name in outer)]
+    test = scope.builder.function(scope.fresh("function.condition"))
+    given = [test.input(f"in{i}", tensor.shape, tensor.dtype) for i, tensor in enumerate(carried)]
+    test.output(test.apply("logical_and", test.apply("less", given[0], given[1]), given[2]), "go")
+    name = scope.fresh("function.body")
+    builder = scope.builder.function(name)
+    inner = OnnxScope(scope.model, builder)
+    given = [builder.input(f"in{i}", tensor.shape, tensor.dtype) for i, tensor in enumerate(carried)]
+    names = [x.name for x in body.input]
+    inner.names = dict(zip([*names, *outer], [given[0], *given[2:]], strict=True))
+    scope.model.initializers(inner, body)
+    scope.model.run(inner, body.node)
+    results = [inner.value(output.name) for output in body.output]
+    results[0] = inner.reshape(results[0], [])
+    keep = given[3 + len(state) :]
+    scope.model.finish(inner, [given[0] + 1, given[1], *results, *keep], {tensor.value for tensor in given})
+    found = run_functions(scope, "while", carried, [test.function_name, name])
+    return list(found[3 : 3 + len(state)])
+
+
+@handles("Scan")
+def scan(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Built step by step."""
+    if node.opset < 9:
+        raise Unsupported("Scan of opset 8")
+    body, count = node.get("body"), node.integer("num_scan_inputs")
+    values = scope.operands(node)
+    state, sequences = values[: len(values) - count], values[len(values) - count :]
+    outputs = len(body.output) - len(state)
+    axes = node.integers("scan_input_axes", [0] * count)
+    axes = [axis_of(axis, x.ndim, node.place) for axis, x in zip(axes, sequences, strict=True)]
+    turned = node.integers("scan_input_directions", [0] * count)
+    steps = sequences[0].shape[axes[0]] if sequences else 0
+    if steps > UNROLLED or steps == 0:
+        raise Unsupported(f"a scan of {steps} steps: 1 to {UNROLLED}")
+    collected: list[list[Tensor]] = [[] for _ in range(outputs)]
+    for step in range(steps):
+        parts = []
+        for x, axis, backwards in zip(sequences, axes, turned, strict=True):
+            at = steps - 1 - step if backwards else step
+            part = scope.along(x, axis, at, at + 1)
+            parts.append(scope.reshape(part, [*x.shape[:axis], *x.shape[axis + 1 :]]))
+        found = inlined(scope, body, [*state, *parts])
+        state = found[: len(state)]
+        for values_, value in zip(collected, found[len(state) :], strict=True):
+            values_.append(value)
+    results = []
+    out_axes = node.integers("scan_output_axes", [0] * outputs)
+    out_turned = node.integers("scan_output_directions", [0] * outputs)
+    for parts_, axis, backwards in zip(collected, out_axes, out_turned, strict=True):
+        rank = parts_[0].ndim + 1
+        axis = axis_of(axis, rank, node.place)
+        ordered = parts_[::-1] if backwards else parts_
+        results.append(scope.concat([scope.reshape(x, [*x.shape[:axis], 1, *x.shape[axis:]]) for x in ordered], axis))
+    return [*state, *results]
+
+
+# --- sequences and optional values: known while the graph is built ---
+
+
+@handles("SequenceConstruct", "SequenceEmpty")
+def sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """A list of tensors."""
+    return [scope.operands(node)]
+
+
+def position(scope: OnnxScope, node: Node, index: int, count: int) -> int:
+    """A place in a sequence."""
+    at = int(scope.numbers(node, index, "a place in a sequence").reshape(-1)[0])
+    if not -count <= at < max(count, 1):
+        raise user_error(
+            "a place outside of a sequence", place=node.place, value=str(at), allowed=f"{-count} to {count - 1}"
+        )
+    return at + count if at < 0 else at
+
+
+@handles("SequenceAt", "SequenceErase", "SequenceInsert", "SequenceLength")
+def sequence_part(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Lists as in Python."""
+    values = list(scope.get(node, 0))
+    if node.op == "SequenceLength":
+        return [scope.scalar(len(values), "i64")]
+    if node.op == "SequenceInsert":
+        at = position(scope, node, 2, len(values) + 1) if node.has(2) else len(values)
+        if node.has(2) and int(scope.numbers(node, 2, "a place").reshape(-1)[0]) < 0:
+            at = at - 1
+        return [[*values[:at], scope.get(node, 1), *values[at:]]]
+    if node.op == "SequenceErase":
+        at = position(scope, node, 1, len(values)) if node.has(1) else len(values) - 1
+        return [[*values[:at], *values[at + 1 :]]]
+    return [values[position(scope, node, 1, len(values))]]
+
+
+@handles("SplitToSequence")
+def split_to_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Parts of one axis."""
+    x = scope.get(node, 0)
+    axis = axis_of(node.integer("axis"), x.ndim, node.place)
+    extent, keep = x.shape[axis], node.integer("keepdims", 1)
+    if node.has(1):
+        sizes = scope.numbers(node, 1, "the sizes")
+        if sizes.ndim == 0:
+            part = max(1, int(sizes))
+            sizes = np.array([min(part, extent - at) for at in range(0, extent, part)])
+        keep = 1
+    else:
+        sizes = np.ones(extent, np.int64)
+    borders = [0, *np.cumsum(sizes).tolist()]
+    parts = [scope.along(x, axis, a, b) for a, b in pairwise(borders)]
+    if not keep:
+        parts = [scope.reshape(part, [*part.shape[:axis], *part.shape[axis + 1 :]]) for part in parts]
+    return [parts]
+
+
+@handles("ConcatFromSequence")
+def concat_from_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Joined along an axis, or along a new one."""
+    values = list(scope.get(node, 0))
+    if not values:
+        raise Unsupported("an empty sequence has no joined tensor")
+    rank = values[0].ndim + (1 if node.integer("new_axis") else 0)
+    axis = axis_of(node.integer("axis"), rank, node.place)
+    if node.integer("new_axis"):
+        values = [scope.reshape(x, [*x.shape[:axis], 1, *x.shape[axis:]]) for x in values]
+    return [scope.concat(values, axis)]
+
+
+@handles("Optional")
+def optional(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """The value, or nothing."""
+    return [scope.get(node, 0)]
+
+
+@handles("OptionalHasElement")
+def has_element(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Known while the graph is built."""
+    return [scope.scalar(scope.get(node, 0) is not None, "bool")]

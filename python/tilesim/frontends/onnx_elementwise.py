@@ -1,0 +1,242 @@
+"""Elementwise operators of ONNX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._core import Unsupported
+from .._tensor import Tensor
+from .building import FLOATS, NUMPY
+from .onnx_scope import Node, OnnxScope, Value, dtype_of, handles
+
+PLAIN = {
+    "Abs": "abs",
+    "Acos": "acos",
+    "And": "logical_and",
+    "Asin": "asin",
+    "Atan": "atan",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseNot": "bitwise_not",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Div": "divide",
+    "Equal": "equal",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "IsNaN": "is_nan",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Log": "log",
+    "Mul": "multiply",
+    "Neg": "negate",
+    "Not": "logical_not",
+    "Or": "logical_or",
+    "Reciprocal": "reciprocal",
+    "Relu": "relu",
+    "Round": "round_even",
+    "Sigmoid": "sigmoid",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Softplus": "softplus",
+    "Sqrt": "sqrt",
+    "Sub": "subtract",
+    "Tan": "tan",
+    "Tanh": "tanh",
+    "Where": "select",
+    "Xor": "logical_xor",
+    "Add": "add",
+}
+VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
+
+
+@handles(*PLAIN)
+def plain(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Functions that the graph has under one name."""
+    return [scope.apply(PLAIN[node.op], *scope.operands(node))]
+
+
+@handles("Identity", "OptionalGetElement")
+def identity(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """The value itself."""
+    return [scope.get(node, 0)]
+
+
+@handles(*VARIADIC)
+def variadic(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Any number of operands, combined from the left."""
+    x = scope.operands(node)
+    total: Tensor = x[0]
+    for other in x[1:]:
+        total = scope.apply(VARIADIC[node.op], total, other)
+    return [total * (1.0 / len(x)) if node.op == "Mean" else total]
+
+
+@handles("Pow")
+def power(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """The exponent may be of another dtype; the result has the base's."""
+    x, y = scope.operands(node)
+    wide = x.dtype if x.dtype in FLOATS or y.dtype not in FLOATS else y.dtype
+    return [scope.convert(scope.apply("power", scope.convert(x, wide), scope.convert(y, wide)), x.dtype)]
+
+
+@handles("Mod")
+def modulo(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """fmod 0: the sign of the divisor; fmod 1: of the dividend."""
+    x, y = scope.operands(node)
+    rest = scope.apply("remainder", x, y)
+    if node.integer("fmod") or x.dtype[0] == "u":
+        return [rest]
+    zero = scope.like(0, x)
+    differs = scope.apply("not_equal", scope.apply("less", rest, zero), scope.apply("less", y, zero))
+    wrong = scope.apply("logical_and", differs, scope.apply("not_equal", rest, zero))
+    return [scope.apply("select", wrong, scope.apply("add", rest, y), rest)]
+
+
+@handles("BitShift")
+def shift(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """LEFT or RIGHT."""
+    return [scope.apply("shift_" + node.text("direction").lower(), *scope.operands(node))]
+
+
+@handles("Clip")
+def clip(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """The upper bound wins where the two cross."""
+    x = scope.get(node, 0)
+    low, high = (scope.get(node, i) for i in (1, 2))
+    if node.opset < 11:
+        low = scope.like(node.number("min", float(np.finfo(np.float32).min)), x)
+        high = scope.like(node.number("max", float(np.finfo(np.float32).max)), x)
+    if low is not None:
+        x = scope.apply("maximum", x, low)
+    return [scope.apply("minimum", x, high) if high is not None else x]
+
+
+@handles("Cast", "CastLike", "BitCast")
+def cast(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Floats of 8 bits saturate by default."""
+    x = scope.get(node, 0)
+    dtype = scope.get(node, 1).dtype if node.op == "CastLike" else dtype_of(node.integer("to"), node.place)
+    if node.op == "BitCast":
+        return [scope.bitcast(x, dtype)]
+    return [converted(scope, x, dtype, node.integer("saturate", 1) != 0)]
+
+
+def converted(scope: OnnxScope, x: Tensor, dtype: str, saturate: bool = True) -> Tensor:
+    """x in another dtype, as operator Cast does it."""
+    narrow = dtype in FLOATS and dtype[:2] in ("f8", "f4")
+    if narrow and x.dtype in FLOATS and saturate:
+        return scope.convert(x, dtype, overflow="saturate")
+    return scope.convert(x, dtype)
+
+
+@handles("IsInf")
+def is_inf(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Either sign can be left out."""
+    x = scope.get(node, 0)
+    found = []
+    for name, sign in (("detect_positive", 1), ("detect_negative", -1)):
+        if node.integer(name, 1):
+            found.append(scope.apply("equal", x, scope.like(sign * math.inf, x)))
+    if not found:
+        return [scope.apply("logical_and", scope.apply("not_equal", x, x), scope.scalar(False, "bool"))]
+    return [scope.apply("logical_or", *found) if len(found) == 2 else found[0]]
+
+
+@handles("LeakyRelu", "PRelu", "ThresholdedRelu", "Elu", "Selu", "Celu")
+def rectifiers(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """The identity above a threshold, something else below."""
+    x = scope.get(node, 0)
+    zero = scope.like(0, x)
+    positive = scope.apply("greater", x, zero)
+    if node.op == "ThresholdedRelu":
+        return [scope.apply("select", scope.apply("greater", x, scope.like(node.number("alpha", 1.0), x)), x, zero)]
+    if node.op in ("LeakyRelu", "PRelu"):
+        slope = scope.get(node, 1) if node.op == "PRelu" else scope.like(node.number("alpha", 0.01), x)
+        below = scope.apply("less", x, zero)
+        return [scope.apply("select", below, scope.apply("multiply", slope, x), x)]
+    alpha = node.number("alpha", 1.67326319217681884765625 if node.op == "Selu" else 1.0)
+    if node.op == "Celu":
+        low = scope.apply("expm1", x * (1.0 / alpha)) * alpha
+        return [scope.apply("maximum", x, zero) + scope.apply("minimum", zero, low)]
+    gamma = node.number("gamma", 1.05070102214813232421875) if node.op == "Selu" else 1.0
+    low = scope.apply("expm1", x) * (alpha * gamma)
+    return [scope.apply("select", positive, x * gamma if gamma != 1.0 else x, low)]
+
+
+@handles("HardSigmoid", "HardSwish", "Softsign", "Mish", "Shrink", "Swish")
+def activations(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Short compositions."""
+    x = scope.get(node, 0)
+    if node.op in ("HardSigmoid", "HardSwish"):
+        alpha = 1 / 6 if node.op == "HardSwish" else node.number("alpha", 0.2)
+        beta = 0.5 if node.op == "HardSwish" else node.number("beta", 0.5)
+        y = scope.apply("clamp", scope.like(0, x), x * alpha + beta, scope.like(1, x))
+        return [x * y if node.op == "HardSwish" else y]
+    if node.op == "Softsign":
+        return [x / (scope.apply("abs", x) + 1.0)]
+    if node.op == "Mish":
+        return [x * scope.apply("tanh", scope.apply("softplus", x))]
+    if node.op == "Swish":
+        return [x * scope.apply("sigmoid", x * node.number("alpha", 1.0))]
+    border, bias = node.number("lambd", 0.5), node.number("bias", 0.0)
+    zero = scope.like(0, x)
+    real = x if x.dtype in FLOATS else scope.convert(x, "f32")
+    shifted = [scope.convert(real + bias, x.dtype), scope.convert(real - bias, x.dtype)]
+    above = scope.apply("select", scope.apply("greater", real, scope.like(border, real)), shifted[1], zero)
+    return [scope.apply("select", scope.apply("less", real, scope.like(-border, real)), shifted[0], above)]
+
+
+@handles("Gelu")
+def gelu(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Exact, or its tanh form."""
+    form = "gelu_tanh" if node.text("approximate", "none") == "tanh" else "gelu_erf"
+    return [scope.apply(form, scope.get(node, 0))]
+
+
+@handles("Acosh", "Asinh", "Atanh")
+def inverse_hyperbolic(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Abramowitz and Stegun 4.6.20 to 4.6.22."""
+    given = scope.get(node, 0)
+    x = scope.wide(given)
+    if node.op == "Atanh":
+        y = (scope.apply("log1p", x) - scope.apply("log1p", scope.apply("negate", x))) * 0.5
+    elif node.op == "Acosh":
+        y = scope.apply("log", x + scope.apply("sqrt", x - 1.0) * scope.apply("sqrt", x + 1.0))
+    else:
+        size = scope.apply("abs", x)
+        y = scope.apply("log1p", size + size * size / (scope.apply("sqrt", size * size + 1.0) + 1.0))
+        y = y * scope.apply("sign", x)
+    return [scope.convert(y, given.dtype)]
+
+
+@handles("Dropout")
+def dropout(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Inference; training draws random numbers, unless the ratio is 0."""
+    x = scope.get(node, 0)
+    training = bool(scope.numbers(node, 2, "whether this trains")) if node.has(2) else False
+    ratio = float(scope.numbers(node, 1, "the ratio")) if node.has(1) and training else 0.0
+    if training and ratio != 0:
+        raise Unsupported("dropout in training draws random numbers")
+    mask = scope.broadcast(scope.scalar(True, "bool"), x.shape)
+    return [x, mask][: max(1, len(node.outputs))]
+
+
+@handles("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
+def random(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Frameworks draw other numbers: no reference to be equal to."""
+    raise Unsupported("random numbers: give them as an input")
+
+
+def full(scope: OnnxScope, number: float, shape: Sequence[int], dtype: str) -> Tensor:
+    """A tensor of equal elements."""
+    return scope.broadcast(scope.constant(np.asarray(number).astype(NUMPY[dtype])), shape)

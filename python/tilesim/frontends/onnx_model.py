@@ -1,0 +1,479 @@
+"""ONNX models as graphs. Protobuf files are read by onnx (extra `onnx`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._builder import GraphBuilder
+from .._core import Unsupported
+from .._errors import user_error
+from .._graph import Graph
+from .._tensor import Tensor
+from . import (
+    onnx_attention,
+    onnx_control,
+    onnx_elementwise,
+    onnx_microsoft,
+    onnx_movement,
+    onnx_norm,
+    onnx_quantized,
+    onnx_recurrent,
+    onnx_reduce,
+    onnx_signal,
+    onnx_window,
+)
+from .building import NUMPY, SMALL, namer
+from .extras import need
+from .onnx_scope import HANDLERS, Handler, Node, OnnxScope, Value, dtype_of
+from .stablehlo_scope import placed
+
+__all__ = ["from_onnx", "symbolic_sizes"]
+TABLES = (
+    onnx_attention,
+    onnx_control,
+    onnx_elementwise,
+    onnx_microsoft,
+    onnx_movement,
+    onnx_norm,
+    onnx_quantized,
+    onnx_recurrent,
+    onnx_reduce,
+    onnx_signal,
+    onnx_window,
+)
+
+MAX_BYTES = (1 << 31) - 1  # of a file: protobuf's own limit
+MAX_ELEMENTS = 1 << 40  # of one tensor
+MAX_NODES = 1 << 20  # after functions and loops are built in place
+PACKED = {"i4", "u4", "f4e2m1fn"}
+NOT_FOLDED = {"If", "Loop", "Scan", "Constant", "ConstantOfShape"}
+
+
+class ModelReader:
+    """A model on its way to a graph."""
+
+    def __init__(
+        self, model: Any, directory: str, name: str, sizes: Mapping[str, int], fixed: Mapping[str, Any]
+    ) -> None:
+        """Reads versions and functions.
+
+        Args:
+            model: ModelProto.
+            directory: where external data lie.
+            name: of the graph.
+            sizes: extents of symbolic dimensions by name.
+            fixed: values of inputs that become constants.
+        """
+        self.onnx = need("onnx", "onnx")
+        self.model, self.directory, self.sizes, self.fixed = model, directory, sizes, fixed
+        self.opsets = {"" if o.domain == "ai.onnx" else o.domain: int(o.version) for o in model.opset_import}
+        self.functions = {(f.domain, f.name): f for f in model.functions}
+        self.builder = GraphBuilder(name)
+        self.fresh = namer()
+        self.steps = 0
+        self.depth = 0
+
+    # --- tensors ---
+
+    def array(self, proto: Any, place: str) -> NDArray[Any]:
+        """Elements of a TensorProto."""
+        dtype, shape = dtype_of(proto.data_type, place), self.shape(list(proto.dims), place)
+        count = int(np.prod(shape, dtype=object))
+        wanted = (count + 1) // 2 if dtype in PACKED else count * np.dtype(NUMPY[dtype]).itemsize
+        external = proto.data_location == self.onnx.TensorProto.EXTERNAL
+        if not external and proto.HasField("raw_data") and len(proto.raw_data) != wanted:
+            raise user_error(
+                "a tensor has the wrong number of bytes",
+                place=place,
+                value=str(len(proto.raw_data)),
+                allowed=str(wanted),
+            )
+        if external:
+            path, offset = self.external(proto, wanted, place)
+            with open(path, "rb") as file:
+                file.seek(offset)
+                data = file.read(wanted)
+            proto = self.onnx.TensorProto(data_type=proto.data_type, dims=proto.dims, raw_data=data)
+        elif not proto.HasField("raw_data") and not count_of(proto) and count:
+            raise user_error("a tensor has no data", place=place)
+        try:
+            array = self.onnx.numpy_helper.to_array(proto)
+        except Exception as error:
+            raise user_error("a tensor cannot be read", place=place, value=str(error)[:200]) from None
+        return np.asarray(array).astype(NUMPY[dtype], copy=False).reshape(shape)
+
+    def shape(self, shape: list[int], place: str) -> list[int]:
+        """A shape of a size that can be meant."""
+        if any(extent < 0 for extent in shape) or int(np.prod(shape, dtype=object)) > MAX_ELEMENTS:
+            raise user_error(
+                "a shape is negative or too large", place=place, value=str(shape), allowed=f"{MAX_ELEMENTS} elements"
+            )
+        return [int(extent) for extent in shape]
+
+    def external(self, proto: Any, wanted: int, place: str) -> tuple[str, int]:
+        """File and offset of external data, which must lie beside or below the model."""
+        entries = {entry.key: entry.value for entry in proto.external_data}
+        location = entries.get("location", "")
+        base = os.path.realpath(self.directory)
+        path = os.path.realpath(os.path.join(base, location))
+        if not location or os.path.isabs(location) or os.path.commonpath([base, path]) != base:
+            raise user_error("external data lie outside of the model's directory", place=place, value=f"'{location}'")
+        try:
+            offset, length = int(entries.get("offset", "0")), int(entries.get("length", str(wanted)))
+            size = os.path.getsize(path)
+        except (ValueError, OSError) as error:
+            raise user_error("external data cannot be read", place=place, value=str(error)) from None
+        if offset < 0 or length != wanted or offset + wanted > size:
+            raise user_error(
+                "external data are too short",
+                place=place,
+                value=f"{length} bytes at {offset} of {size}",
+                allowed=f"{wanted} bytes",
+            )
+        return path, offset
+
+    def initializers(self, scope: OnnxScope, graph: Any) -> None:
+        """Weights of a graph; external ones by reference to their file."""
+        if len(graph.sparse_initializer):
+            raise Unsupported("sparse initializers")
+        for proto in graph.initializer:
+            place = f"initializer '{proto.name}'"
+            scope.names[proto.name] = self.weight(scope, proto, place)
+
+    def weight(self, scope: OnnxScope, proto: Any, place: str) -> Tensor:
+        """One initializer."""
+        dtype = dtype_of(proto.data_type, place)
+        shape = self.shape(list(proto.dims), place)
+        count = int(np.prod(shape, dtype=object))
+        name = self.fresh(str(proto.name) or "weight")
+        trainable = NUMPY[dtype] is not bool and dtype[0] in "fb" and dtype != "bool"
+        if proto.data_location == self.onnx.TensorProto.EXTERNAL and dtype not in PACKED and count > SMALL:
+            path, offset = self.external(proto, count * np.dtype(NUMPY[dtype]).itemsize, place)
+            value = scope.builder.core.weight(
+                name, dtype=dtype, shape=shape, path=path, byte_offset=offset, trainable=trainable
+            )
+            return Tensor(scope.builder, value)
+        array = self.array(proto, place)
+        tensor = scope.builder.weight(name, data=array, trainable=trainable)
+        if array.size <= SMALL:
+            scope.known[tensor.value] = array
+        return tensor
+
+    # --- nodes ---
+
+    def attributes(self, proto: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Attributes of a node; `given` are those of the function around it."""
+        found: dict[str, Any] = {}
+        for attribute in proto.attribute:
+            if attribute.ref_attr_name:
+                if attribute.ref_attr_name in given:
+                    found[attribute.name] = given[attribute.ref_attr_name]
+                continue
+            value = self.onnx.helper.get_attribute_value(attribute)
+            if isinstance(value, bytes):
+                value = value.decode("utf-8", "replace")
+            elif isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
+                value = [item.decode("utf-8", "replace") for item in value]
+            found[attribute.name] = value
+        return found
+
+    def run(
+        self,
+        scope: OnnxScope,
+        nodes: Any,
+        given: Mapping[str, Any] | None = None,
+        opsets: Mapping[str, int] | None = None,
+    ) -> None:
+        """Builds nodes in order."""
+        for proto in nodes:
+            self.steps += 1
+            if self.steps > MAX_NODES:
+                raise Unsupported(f"more than {MAX_NODES} nodes after loops and functions are built in place")
+            domain = "" if proto.domain == "ai.onnx" else str(proto.domain)
+            opset = (opsets or self.opsets).get(domain, 1)
+            node = Node(proto, self.attributes(proto, given or {}), opset)
+            scope.builder.core.set_source(node.place)
+            try:
+                results = self.step(scope, node)
+            except Unsupported as error:
+                if getattr(error, "placed", False):
+                    raise
+                wrapped = placed(Unsupported(f"{node.place}: {error}"))
+                wrapped.needed = getattr(error, "needed", ())  # type: ignore[attr-defined]
+                raise wrapped from None
+            except (
+                IndexError,
+                KeyError,
+                TypeError,
+                ValueError,
+                AttributeError,
+                ZeroDivisionError,
+                OverflowError,
+            ) as error:
+                if isinstance(error, _core.UserError):
+                    raise
+                raise user_error(
+                    "a node whose operands or attributes do not fit its operator",
+                    place=node.place,
+                    value=f"{type(error).__name__}: {error}",
+                ) from error
+            used = [*node.inputs]
+            for attribute in proto.attribute:
+                used += onnx_control.captured(scope, attribute.g) if attribute.HasField("g") else []
+            origins = frozenset().union(*(scope.origin(name) for name in used))
+            for name, value in zip(node.outputs, results, strict=False):
+                if name:
+                    scope.names[name] = value
+                    scope.origins[name] = origins
+
+    def step(self, scope: OnnxScope, node: Node) -> Sequence[Value]:
+        """Results of one node: by its handler, by a function of the model, or by the function that defines it."""
+        handler = HANDLERS.get((node.domain, node.op))
+        function = self.functions.get((node.domain, node.op))
+        if function is None and handler is None:
+            function = self.definition(scope, node)
+        if function is not None:
+            defined = function
+            handler = lambda inner, own: self.inline(inner, own, defined)  # noqa: E731
+        if handler is None:
+            raise Unsupported(f"no meaning for operator '{node.op}' of domain '{node.domain or 'ai.onnx'}'")
+        folded = self.folded(scope, node, handler) if node.op not in NOT_FOLDED else None
+        return handler(scope, node) if folded is None else folded
+
+    def folded(self, scope: OnnxScope, node: Node, handler: Handler) -> list[Value] | None:
+        """Results of a node whose operands are all known, by the reference kernels; None where they are large."""
+        values = [scope.get(node, i) for i in range(len(node.inputs))]
+        present = [value for value in values if value is not None]
+        if not present or not all(isinstance(value, Tensor) and scope.array(value) is not None for value in present):
+            return None
+        if "Random" in node.op:
+            return None
+        inner = OnnxScope(self, GraphBuilder("constants"))
+        for name, value in zip(node.inputs, values, strict=True):
+            if value is not None:
+                inner.names[name] = inner.constant(scope.array(value))
+        results = handler(inner, node)
+        if not all(isinstance(result, Tensor) and np.prod(result.shape) <= SMALL for result in results):
+            return None
+        known = [inner.array(result) for result in results]
+        if any(array is None for array in known):
+            self.finish(inner, list(results), set())
+            known = [np.asarray(array) for array in _core.evaluate(inner.builder.build().core, [])]
+        return [scope.constant(array) for array in known]
+
+    def definition(self, scope: OnnxScope, node: Node) -> Any:
+        """The function that the standard defines an operator by, or None."""
+        try:
+            schema = self.onnx.defs.get_schema(node.op, node.opset, node.domain)
+        except Exception:
+            return None
+        for name, attribute in schema.attributes.items():
+            if name not in node.attributes and attribute.default_value.type:
+                node.attributes.update(self.attributes(self.onnx.NodeProto(attribute=[attribute.default_value]), {}))
+        if schema.has_function:
+            return schema.function_body
+        if not schema.has_context_dependent_function:
+            return None
+        types = []
+        numbers = {name: number for number, name in _numbers().items()}
+        for i in range(len(node.inputs)):
+            value = scope.get(node, i)
+            if isinstance(value, Tensor):
+                types.append(
+                    self.onnx.helper.make_tensor_type_proto(numbers[value.dtype], list(value.shape)).SerializeToString()
+                )
+            else:
+                types.append(self.onnx.TypeProto().SerializeToString())
+        plain = self.onnx.helper.make_node(node.op, node.inputs, node.outputs, domain=node.domain, **node.attributes)
+        text = schema.get_context_dependent_function(plain.SerializeToString(), types)
+        function = self.onnx.FunctionProto()
+        function.ParseFromString(text)
+        return function
+
+    def inline(self, scope: OnnxScope, node: Node, function: Any) -> list[Value]:
+        """A function's nodes in place of the node that calls it."""
+        self.depth += 1
+        if self.depth > 100:
+            raise user_error("functions call each other in a cycle, or too deep", place=node.place)
+        inner = OnnxScope(self, scope.builder)
+        inner.known, inner.spread = scope.known, scope.spread
+        for i, name in enumerate(function.input):
+            inner.names[name] = scope.get(node, i)
+            if node.has(i):
+                inner.origins[name] = scope.origin(node.inputs[i])
+        given = {
+            attribute.name: value
+            for attribute in function.attribute_proto
+            for value in self.attributes(self.onnx.NodeProto(attribute=[attribute]), {}).values()
+        }
+        given.update(node.attributes)
+        opsets = {"" if o.domain == "ai.onnx" else o.domain: int(o.version) for o in function.opset_import}
+        self.run(inner, function.node, given, {**self.opsets, **opsets})
+        self.depth -= 1
+        return [inner.names.get(name) for name in function.output]
+
+    def brought_in(self, scope: OnnxScope, name: str, tensor: Tensor) -> Tensor:
+        """A tensor of another function: only what is passed can be used."""
+        raise Unsupported(f"'{name}' belongs to another function")
+
+    # --- the graph ---
+
+    def finish(self, scope: OnnxScope, outputs: Sequence[Any], inputs: set[int], names: Sequence[str] = ()) -> None:
+        """Outputs, each a value of its own."""
+        taken = set(inputs)
+        for i, tensor in enumerate(outputs):
+            if not isinstance(tensor, Tensor):
+                raise Unsupported(f"output '{names[i] if i < len(names) else i}' is a sequence or absent")
+            if tensor.value in taken or tensor.value in scope.known:
+                tensor = scope.op("copy", tensor)
+            taken.add(tensor.value)
+            scope.builder.output(tensor, names[i] if i < len(names) else f"out{i}")
+
+    def extents(self, declared: Any) -> list[int]:
+        """Shape of an input."""
+        place = f"input '{declared.name}'"
+        if not declared.type.HasField("tensor_type"):
+            raise Unsupported(f"{place}: a {declared.type.WhichOneof('value') or 'value without type'}")
+        if not declared.type.tensor_type.HasField("shape"):
+            raise Unsupported(f"{place}: its shape is not given")
+        shape = []
+        for dim in declared.type.tensor_type.shape.dim:
+            if dim.HasField("dim_value"):
+                shape.append(int(dim.dim_value))
+            elif dim.dim_param in self.sizes:
+                shape.append(int(self.sizes[dim.dim_param]))
+            else:
+                raise user_error(
+                    "a symbolic dimension without a size",
+                    place=place,
+                    value=f"'{dim.dim_param}'",
+                    suggestion=f"Give it: sizes={{'{dim.dim_param}': 1}}",
+                )
+        return self.shape(shape, place)
+
+    def read(self) -> Graph:
+        """The graph, checked."""
+        graph = self.model.graph
+        scope = OnnxScope(self, self.builder)
+        self.initializers(scope, graph)
+        inputs = set()
+        for declared in graph.input:
+            if declared.name in scope.names:
+                continue
+            if declared.name in self.fixed:
+                array = np.asarray(self.fixed[declared.name])
+                scope.names[declared.name] = scope.constant(array)
+                scope.known[scope.names[declared.name].value] = array
+                continue
+            dtype = dtype_of(declared.type.tensor_type.elem_type, f"input '{declared.name}'")
+            scope.names[declared.name] = self.builder.input(declared.name, self.extents(declared), dtype)
+            inputs.add(scope.names[declared.name].value)
+            scope.origins[declared.name] = frozenset([declared.name])
+        self.run(scope, graph.node)
+        names = [output.name for output in graph.output]
+        self.finish(scope, [scope.value(name) for name in names], inputs, names)
+        result = self.builder.build()
+        result.remove_dead_code()
+        return result
+
+
+def _numbers() -> dict[int, str]:
+    from .onnx_scope import DTYPES
+
+    return DTYPES
+
+
+def count_of(proto: Any) -> int:
+    """Elements in the typed fields of a TensorProto."""
+    fields = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+    return sum(len(getattr(proto, field)) for field in fields)
+
+
+def opened(source: Any) -> tuple[Any, str, str]:
+    """ModelProto, directory of its external data, and name of its file."""
+    onnx = need("onnx", "onnx")
+    directory, name = ".", ""
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        directory, name = os.path.dirname(path) or ".", os.path.splitext(os.path.basename(path))[0]
+        try:
+            if os.path.getsize(path) > MAX_BYTES:
+                raise user_error("the file is too long", place=path, allowed=f"{MAX_BYTES} bytes and external data")
+            with open(path, "rb") as file:
+                source = file.read()
+        except OSError as error:
+            raise user_error("the file cannot be read", place=path, value=error.strerror or str(error)) from None
+    if isinstance(source, bytes):
+        model = onnx.ModelProto()
+        try:
+            model.ParseFromString(source)
+        except Exception as error:
+            raise user_error("this is no ONNX model", place=name, value=str(error)[:200]) from None
+    else:
+        model = source
+    if not isinstance(model, onnx.ModelProto) or not model.HasField("graph"):
+        raise user_error("this is no ONNX model", place=name, value=type(source).__name__)
+    return model, directory, name
+
+
+def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, context: int | None) -> dict[str, int]:
+    """Extents of a model's symbolic dimensions by what their names say.
+
+    Args:
+        source: as for `from_onnx`.
+        batch: for names with "batch", "N", and for the first axis of an input.
+        context: for names with "seq", "len", "token" or "context".
+
+    Returns:
+        Sizes for `from_onnx`; names that say nothing are left out.
+    """
+    model, _, _ = opened(source)
+    sizes: dict[str, int] = {}
+    for declared in model.graph.input:
+        for axis, dim in enumerate(declared.type.tensor_type.shape.dim):
+            name = dim.dim_param
+            if not name or name in sizes:
+                continue
+            text = any(part in name.lower() for part in ("seq", "len", "token", "context"))
+            if text and context is not None:
+                sizes[name] = context
+            elif not text and (axis == 0 or "batch" in name.lower() or name == "N"):
+                sizes[name] = batch
+    return sizes
+
+
+def from_onnx(
+    source: str | os.PathLike[str] | bytes | Any,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    name: str = "",
+) -> Graph:
+    """Reads an ONNX model.
+
+    Args:
+        source: path of a .onnx file, its bytes, or an `onnx.ModelProto`.
+        sizes: extents of symbolic dimensions by name, as {"batch": 1}.
+        fixed: arrays by input name: these inputs become constants. Needed for inputs that shapes depend on.
+        name: of the graph; the model's own, or the file's, by default.
+
+    Returns:
+        A graph with the model's inputs and outputs; external data stay in their files.
+
+    Raises:
+        UserError: for a file that is no model, a symbolic dimension without a size; naming what to install where onnx
+            is missing.
+        Unsupported: naming operator and node.
+    """
+    model, directory, stem = opened(source)
+    name = name or stem or model.graph.name or "model"
+    try:
+        return ModelReader(model, directory, name, sizes or {}, fixed or {}).read()
+    except RecursionError:
+        raise Unsupported("the model is nested too deep") from None

@@ -1,0 +1,271 @@
+"""Where nodes of an ONNX model become operations of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._builder import GraphBuilder
+from .._core import Unsupported
+from .._errors import user_error
+from .._tensor import Tensor
+from .building import NUMPY, Building
+
+# onnx.proto, TensorProto.DataType
+DTYPES = {
+    1: "f32",
+    2: "u8",
+    3: "i8",
+    4: "u16",
+    5: "i16",
+    6: "i32",
+    7: "i64",
+    9: "bool",
+    10: "f16",
+    11: "f64",
+    12: "u32",
+    13: "u64",
+    14: "c64",
+    16: "bf16",
+    17: "f8e4m3fn",
+    18: "f8e4m3fnuz",
+    19: "f8e5m2",
+    20: "f8e5m2fnuz",
+    21: "u4",
+    22: "i4",
+    23: "f4e2m1fn",
+    24: "f8e8m0fnu",
+}
+OTHER_TYPES = {8: "string", 15: "complex128", 25: "uint2", 26: "int2"}
+
+Value = Any  # Tensor, or a list of values (a sequence), or None (an absent optional)
+Handler = Callable[["OnnxScope", "Node"], Sequence[Value]]
+HANDLERS: dict[tuple[str, str], Handler] = {}
+
+
+def dtype_of(number: int, place: str) -> str:
+    """The dtype of a number of TensorProto.DataType.
+
+    Args:
+        number: as in the file.
+        place: for messages.
+
+    Returns:
+        Its name.
+
+    Raises:
+        Unsupported: for one that no tensor has here.
+    """
+    if number not in DTYPES:
+        raise Unsupported(f"{place}: element type {OTHER_TYPES.get(number, number)}")
+    return DTYPES[number]
+
+
+def handles(*names: str, domain: str = "") -> Callable[[Handler], Handler]:
+    """Registers the meaning of operators.
+
+    Args:
+        names: of operators.
+        domain: "" or "com.microsoft".
+
+    Returns:
+        A decorator.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            HANDLERS[domain, name] = handler
+        return handler
+
+    return register
+
+
+class Node:
+    """One node: operator, operands by name, attributes as Python values."""
+
+    def __init__(self, proto: Any, attributes: dict[str, Any], opset: int) -> None:
+        """Reads a node.
+
+        Args:
+            proto: NodeProto.
+            attributes: by name.
+            opset: version of its domain.
+        """
+        self.proto, self.attributes, self.opset = proto, attributes, opset
+        self.op, self.domain = str(proto.op_type), "" if proto.domain == "ai.onnx" else str(proto.domain)
+        self.inputs, self.outputs = [str(name) for name in proto.input], [str(name) for name in proto.output]
+
+    @property
+    def place(self) -> str:
+        """Operator and name, for messages."""
+        name = self.proto.name or (self.outputs[0] if self.outputs else "")
+        return f"{self.domain + '.' if self.domain else ''}{self.op} '{name}'"
+
+    def get(self, name: str, fallback: Any = None) -> Any:
+        """An attribute."""
+        return self.attributes.get(name, fallback)
+
+    def integer(self, name: str, fallback: int = 0) -> int:
+        """An integer attribute."""
+        return int(self.attributes.get(name, fallback))
+
+    def number(self, name: str, fallback: float = 0.0) -> float:
+        """A number attribute."""
+        return float(self.attributes.get(name, fallback))
+
+    def text(self, name: str, fallback: str = "") -> str:
+        """A text attribute."""
+        return str(self.attributes.get(name, fallback))
+
+    def integers(self, name: str, fallback: Sequence[int] = ()) -> list[int]:
+        """A list of integers."""
+        return [int(value) for value in self.attributes.get(name, fallback)]
+
+    def has(self, index: int) -> bool:
+        """Whether an operand is given."""
+        return index < len(self.inputs) and self.inputs[index] != ""
+
+
+class OnnxScope(Building):
+    """Values of one graph, function body or subgraph of the model."""
+
+    def __init__(self, model: Any, builder: GraphBuilder, outer: OnnxScope | None = None) -> None:
+        """Starts without values.
+
+        Args:
+            model: its reader.
+            builder: of the function of the graph.
+            outer: scope whose names are visible too.
+        """
+        super().__init__(builder, model.fresh)
+        self.model, self.outer = model, outer
+        self.names: dict[str, Value] = {}
+        self.origins: dict[str, frozenset[str]] = {}  # inputs of the model that a value comes from
+        if outer is not None and outer.builder is builder:
+            self.known, self.spread = outer.known, outer.spread
+
+    def value(self, name: str) -> Value:
+        """What a name means here."""
+        if name in self.names:
+            return self.names[name]
+        if self.outer is None:
+            raise user_error("a value that no node computes", value=f"'{name}'")
+        found = self.outer.value(name)
+        if isinstance(found, Tensor) and found.builder is not self.builder:
+            found = self.model.brought_in(self, name, found)
+            self.names[name] = found
+        return found
+
+    def origin(self, name: str) -> frozenset[str]:
+        """Inputs of the model that a value comes from."""
+        if name in self.origins or self.outer is None:
+            return self.origins.get(name, frozenset())
+        return self.outer.origin(name)
+
+    def get(self, node: Node, index: int) -> Any:
+        """An operand as a tensor; None where it is absent."""
+        return self.value(node.inputs[index]) if node.has(index) else None
+
+    def operands(self, node: Node) -> list[Any]:
+        """All operands; None where absent."""
+        return [self.get(node, i) for i in range(len(node.inputs))]
+
+    def numbers(self, node: Node, index: int, what: str) -> NDArray[Any]:
+        """Elements of an operand that must be known to build the graph.
+
+        Args:
+            node: whose operand.
+            index: which one.
+            what: it says, for messages.
+
+        Returns:
+            The elements.
+
+        Raises:
+            Unsupported: where they depend on data.
+        """
+        tensor = self.get(node, index)
+        array = self.array(tensor) if tensor is not None else None
+        if array is None:
+            origins = sorted(self.origin(node.inputs[index]))
+            error = Unsupported(
+                f"{what} depends on data (operand '{node.inputs[index]}'"
+                + (f" from input {', '.join(map(repr, origins))}" if origins else "")
+                + "): give inputs that shapes depend on with fixed={name: array}, or export with static shapes"
+            )
+            error.needed = tuple(origins)  # type: ignore[attr-defined]
+            raise error
+        return array
+
+    def integers(self, node: Node, index: int, what: str) -> list[int]:
+        """The same as a list of integers."""
+        return [int(value) for value in self.numbers(node, index, what).reshape(-1)]
+
+    def like(self, number: float, x: Tensor) -> Tensor:
+        """A scalar of x's dtype."""
+        return self.scalar(number, x.dtype)
+
+    def wide(self, x: Tensor) -> Tensor:
+        """f16 and bf16 as f32: what a composed function computes in."""
+        return self.convert(x, "f32") if x.dtype in ("f16", "bf16") else x
+
+    def reduce(self, x: Tensor, dims: Sequence[int], combiner: str, keep: bool = True, **more: Any) -> Tensor:
+        """A reduction; none for no dims."""
+        result: Tensor = self.op("reduce", x, dims=list(dims), combiner=combiner, keep_dims=keep, **more)
+        return result
+
+    def take(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+        """Slices of one axis at indices that are in range."""
+        rank, shape = indices.ndim, list(x.shape)
+        if axis == 0 and x.ndim >= 2 and all(shape):
+            width = int(np.prod(shape[1:]))
+            rows = self.op("embedding", self.reshape(x, [shape[0], width]), indices)
+            return self.reshape(rows, [*indices.shape, *shape[1:]])
+        result: Tensor = self.op(
+            "gather",
+            x,
+            indices,
+            offset_dims=[*range(axis), *range(axis + rank, x.ndim - 1 + rank)],
+            collapsed_slice_dims=[axis],
+            start_index_map=[axis],
+            index_vector_dim=rank,
+            slice_sizes=[*shape[:axis], 1, *shape[axis + 1 :]],
+            mode="clip",
+        )
+        return result
+
+    def wrapped(self, indices: Tensor, extent: int) -> Tensor:
+        """Indices whose negative ones count from the end."""
+        known = self.array(indices)
+        if known is not None:
+            return indices if (known >= 0).all() else self.constant(np.where(known < 0, known + extent, known))
+        if indices.dtype[0] == "u":
+            return indices
+        negative = self.apply("less", indices, self.like(0, indices))
+        return self.apply("select", negative, self.apply("add", indices, self.like(extent, indices)), indices)
+
+    def tensor(self, array: Any, dtype: str) -> Tensor:
+        """A constant of a dtype."""
+        return self.constant(np.asarray(array).astype(NUMPY[dtype]))
+
+
+def axis_of(axis: int, rank: int, place: str) -> int:
+    """An axis counted from the front.
+
+    Args:
+        axis: may be negative.
+        rank: number of axes.
+        place: for messages.
+
+    Returns:
+        0 to rank - 1.
+
+    Raises:
+        UserError: where there is no such axis.
+    """
+    if not -rank <= axis < max(rank, 1):
+        raise user_error("an axis that does not exist", place=place, value=str(axis), allowed=f"{-rank} to {rank - 1}")
+    return axis + rank if axis < 0 else axis

@@ -1,0 +1,274 @@
+"""Calls, branches, loops and calls by name of StableHLO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._core import Unsupported
+from .._tensor import Tensor
+from .stablehlo_bodies import producer, terminator
+from .stablehlo_scope import Complex, Scope, Value, handles, named
+from .stablehlo_types import Shaped, dense, integer, text
+
+
+def flat(values: Sequence[Value]) -> list[Tensor]:
+    """Complex values as two tensors each."""
+    found: list[Tensor] = []
+    for value in values:
+        found.extend([value.re, value.im] if isinstance(value, Complex) else [value])
+    return found
+
+
+def rebuilt(types: Sequence[Any], tensors: Sequence[Tensor]) -> list[Value]:
+    """The opposite of `flat`, by the module's types."""
+    rest, found = iter(tensors), []
+    for mlir_type in types:
+        found.append(Complex(next(rest), next(rest)) if Shaped(mlir_type, "a value").complex else next(rest))
+    return found
+
+
+def run_functions(
+    scope: Scope, kind: str, operands: Sequence[Tensor], names: Sequence[str], types: Sequence[Any], **attributes: Any
+) -> list[Value]:
+    """An operation that holds functions; its results by the module's types."""
+    values = scope.builder.core.op(kind, [x.value for x in operands], attributes, "", 0, list(names))
+    return rebuilt(types, [Tensor(scope.builder, value) for value in values])
+
+
+@handles("func.call", "stablehlo.call")
+def call(scope: Scope, op: Any) -> Sequence[Value]:
+    """Small functions, and those that are called once, are built in place."""
+    name = text(op, "callee")
+    values = [scope.value(operand) for operand in op.operands]
+    function = scope.module.function(name)
+    if scope.module.in_place(name):
+        return scope.module.inlined(scope, name, values)
+    callee = scope.module.converted(name)
+    types = [argument.type for argument in terminator(function.regions[0].blocks[0]).operands]
+    return run_functions(scope, "call", flat(values), [callee], types)
+
+
+@handles("stablehlo.composite")
+def composite(scope: Scope, op: Any) -> Sequence[Value]:
+    """Its decomposition."""
+    name = text(op, "decomposition")
+    return scope.module.inlined(scope, name, [scope.value(operand) for operand in op.operands])
+
+
+def captured_by(blocks: Sequence[Any]) -> list[Any]:
+    """Values from outside that blocks use, each once, in order of use."""
+    found: list[Any] = []
+
+    def visit(block: Any, inside: set[Any]) -> None:
+        inside = inside | set(block.arguments)
+        for op in block.operations:
+            for operand in op.operands:
+                if operand not in inside and operand not in found:
+                    found.append(operand)
+            for region in op.operation.regions:
+                for inner in region.blocks:
+                    visit(inner, inside)
+            inside |= set(op.operation.results)
+
+    for block in blocks:
+        visit(block, set())
+    return found
+
+
+def split_captured(scope: Scope, blocks: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Values from outside: those to pass as operands, and known constants to make again inside."""
+    passed: list[Any] = []
+    remade: list[Any] = []
+    for mlir in captured_by(blocks):
+        value = scope.value(mlir)
+        known = not isinstance(value, Complex) and scope.array(value) is not None
+        (remade if known else passed).append(mlir)
+    return passed, remade
+
+
+@handles("stablehlo.if", "stablehlo.case")
+def branch(scope: Scope, op: Any) -> Sequence[Value]:
+    """A known choice is built in place."""
+    which = scope.real(op.operands[0])
+    blocks = [region.blocks[0] for region in op.regions]
+    known = scope.array(which)
+    if known is not None:
+        index = int(known)
+        chosen = (1 - index) if named(op) == "stablehlo.if" else index if 0 <= index < len(blocks) else len(blocks) - 1
+        return scope.inline(blocks[chosen], [])
+    passed, remade = split_captured(scope, blocks)
+    names = [scope.module.region_function(scope, block, "branch", passed, remade, []) for block in blocks]
+    operands = [which, *flat([scope.value(mlir) for mlir in passed])]
+    return run_functions(scope, "branch", operands, names, [result.type for result in op.results])
+
+
+@handles("stablehlo.while")
+def while_loop(scope: Scope, op: Any) -> Sequence[Value]:
+    """A loop; values from outside become state that does not change."""
+    condition, body = (region.blocks[0] for region in op.regions)
+    state = [scope.value(operand) for operand in op.operands]
+    passed, remade = split_captured(scope, [condition, body])
+    outer = [scope.value(mlir) for mlir in passed]
+    test = scope.module.region_function(scope, condition, "condition", passed, remade, [])
+    step = scope.module.region_function(scope, body, "body", passed, remade, passed)
+    types = [*(result.type for result in op.results), *(mlir.type for mlir in passed)]
+    trips = trip_count(scope, condition, body, state)
+    found = run_functions(scope, "while", flat([*state, *outer]), [test, step], types, trips=trips)
+    return found[: len(state)]
+
+
+def known_integer(scope: Scope, mlir: Any) -> int | None:
+    """The integer that a value is known to be."""
+    op = producer(mlir)
+    if op is not None and named(op) == "stablehlo.constant":
+        shaped = Shaped(mlir.type, "a constant")
+        if shaped.size == 1 and not shaped.complex:
+            return int(dense(op.operation, shaped, "a constant")[0].reshape(())[()])
+    if mlir in scope.values and not isinstance(scope.values[mlir], Complex):
+        array = scope.array(scope.values[mlir])
+        return int(array) if array is not None and array.size == 1 and array.ndim == 0 else None
+    return None
+
+
+def trip_count(scope: Scope, condition: Any, body: Any, state: Sequence[Value]) -> int:
+    """How often a counted loop runs: a counter below a constant that grows by a constant; 0 where it is not known."""
+    test = producer(terminator(condition).operands[0])
+    if test is None or named(test) != "stablehlo.compare":
+        return 0
+    arguments = list(condition.arguments)
+    counter, limit = list(test.operands)
+    direction = text(test.operation, "comparison_direction")
+    if counter not in arguments or direction not in ("LT", "LE", "NE"):
+        return 0
+    index = arguments.index(counter)
+    step_op = producer(terminator(body).operands[index])
+    if step_op is None or named(step_op) != "stablehlo.add" or isinstance(state[index], Complex):
+        return 0
+    first, second = list(step_op.operands)
+    own = body.arguments[index]
+    step = known_integer(scope, second if first == own else first) if own in (first, second) else None
+    start, end = scope.array(state[index]), known_integer(scope, limit)
+    if step is None or start is None or end is None or step <= 0:
+        return 0
+    span = end - int(start) + (1 if direction == "LE" else 0)
+    return max(0, -(-span // step))
+
+
+IDENTITIES = {
+    "Sharding",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "annotate_device_placement",
+    "LayoutConstraint",
+    "xla.sdy.FuncResultSharding",
+    "MoveToHost",
+    "MoveToDevice",
+}
+
+
+@handles("stablehlo.custom_call")
+def custom_call(scope: Scope, op: Any) -> Sequence[Value]:
+    """By meaning of the target's name; any other is an error."""
+    target = text(op, "call_target_name")
+    results = [Shaped(result.type, target) for result in op.results]
+    if target in IDENTITIES:
+        x = scope.value(op.operands[0])
+        if not isinstance(x, Complex) and list(x.shape) != results[0].shape:
+            raise Unsupported(f"custom_call '{target}' that divides a tensor among devices")
+        return [x]
+    if target in ("mhlo.topk", "TopK", "stablehlo.dynamic_top_k", "topk"):
+        x = scope.real(op.operands[0])
+        return list(scope.op("top_k", x, results=2, dim=x.ndim - 1, k=results[0].shape[-1], dtype=results[1].dtype))
+    if target in ("mhlo.erf", "mhlo.tan", "mhlo.asin", "mhlo.acos", "mhlo.sinh", "mhlo.cosh"):
+        return [scope.apply(target[5:], scope.real(op.operands[0]))]
+    if target.startswith("lapack_") and target[8:] == "potrf_ffi":
+        return potrf(scope, op)
+    if target.startswith("lapack_") and target[8:] == "trsm_ffi":
+        return trsm(scope, op)
+    raise Unsupported(f"custom_call '{target}': its meaning is not known")
+
+
+def letter(op: Any, name: str) -> str:
+    """A LAPACK option: one letter, given as the number of its character."""
+    return chr(int(op.attributes["mhlo.backend_config"][name].value))
+
+
+def potrf(scope: Scope, op: Any) -> Sequence[Value]:
+    """LAPACK's Cholesky factor: the other triangle keeps what it had; the status is 0."""
+    a = scope.real(op.operands[0])
+    lower = letter(op, "uplo") == "L"
+    factor = scope.op("linear_solve", a, mode="cholesky", lower=lower)
+    n = a.shape[-1]
+    row, column = (scope.op("iota", shape=[n, n], dtype="i32", dim=dim) for dim in (0, 1))
+    inside = scope.apply("greater_equal" if lower else "less_equal", row, column)
+    status = Shaped(op.results[1].type, "potrf")
+    zero = scope.broadcast(scope.scalar(0, status.dtype), status.shape)
+    return [scope.apply("select", inside, factor, a), zero]
+
+
+def trsm(scope: Scope, op: Any) -> Sequence[Value]:
+    """LAPACK's triangular solve."""
+    a, b = (scope.real(operand) for operand in list(op.operands)[:2])
+    return [
+        scope.op(
+            "linear_solve",
+            a,
+            b,
+            mode="triangular",
+            lower=letter(op, "uplo") == "L",
+            left_side=letter(op, "side") == "L",
+            unit_diagonal=letter(op, "diag") == "U",
+            transpose_a=letter(op, "trans_x") != "N",
+        )
+    ]
+
+
+def batch_shape(scope: Scope, x: Tensor, feature: int) -> list[int]:
+    """Axes that a batch normalization averages over."""
+    return [axis for axis in range(x.ndim) if axis != feature]
+
+
+@handles("stablehlo.batch_norm_inference")
+def batch_norm(scope: Scope, op: Any) -> Sequence[Value]:
+    """With given statistics."""
+    epsilon = float(op.attributes["epsilon"].value)
+    return [scope.op("batch_norm", *scope.operands(op), feature_dim=integer(op, "feature_index"), epsilon=epsilon)]
+
+
+@handles("stablehlo.batch_norm_training")
+def batch_norm_training(scope: Scope, op: Any) -> Sequence[Value]:
+    """With the statistics of the batch, which are results too."""
+    x, scale, offset = scope.operands(op)
+    feature, epsilon = integer(op, "feature_index"), float(op.attributes["epsilon"].value)
+    dims = batch_shape(scope, x, feature)
+    mean = scope.op("reduce", x, dims=dims, combiner="mean")
+    distance = x - scope.broadcast(mean, x.shape, [feature])
+    variance = scope.op("reduce", distance * distance, dims=dims, combiner="mean")
+    y = scope.op("batch_norm", x, scale, offset, mean, variance, feature_dim=feature, epsilon=epsilon)
+    return [y, mean, variance]
+
+
+@handles("stablehlo.batch_norm_grad")
+def batch_norm_grad(scope: Scope, op: Any) -> Sequence[Value]:
+    """StableHLO specification, batch_norm_grad."""
+    x, scale, mean, variance, gradient = scope.operands(op)
+    feature, epsilon = integer(op, "feature_index"), float(op.attributes["epsilon"].value)
+    dims = batch_shape(scope, x, feature)
+
+    def wide(part: Tensor) -> Tensor:
+        return scope.broadcast(part, x.shape, [feature])
+
+    def total(part: Tensor) -> Tensor:
+        result: Tensor = scope.op("reduce", part, dims=dims, combiner="add")
+        return result
+
+    count = 1
+    for axis in dims:
+        count *= x.shape[axis]
+    centered = x - wide(mean)
+    deviation = scope.apply("sqrt", variance + epsilon)
+    offset_gradient = total(gradient)
+    products = total(gradient * centered)
+    inner = gradient * float(count) - wide(offset_gradient) - centered * wide(products / (variance + epsilon))
+    return [wide(scale / deviation) * inner * (1.0 / count), products / deviation, offset_gradient]

@@ -1,0 +1,189 @@
+"""Products, convolutions, transforms and solvers of StableHLO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._core import Unsupported
+from .._tensor import Tensor
+from .building import FLOATS
+from .stablehlo_scope import Complex, Scope, Value, handles
+from .stablehlo_types import Shaped, flag, integer, integers, text
+
+LETTERS = "DHWXYZ"
+
+
+def common(scope: Scope, a: Tensor, b: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
+    """Operands of a product in dtypes that the kind takes: both floats or both integers."""
+    if (a.dtype in FLOATS) != (b.dtype in FLOATS) or "bool" in (a.dtype, b.dtype):
+        wide = dtype if dtype != "bool" else "i32"
+        return scope.convert(a, wide), scope.convert(b, wide)
+    return a, b
+
+
+def contract(scope: Scope, a: Tensor, b: Tensor, dtype: str, axes: dict[str, list[int]]) -> Tensor:
+    """One real product."""
+    a, b = common(scope, a, b, dtype)
+    result: Tensor = scope.op("contract", a, b, dtype="i32" if dtype == "bool" else dtype, **axes)
+    return scope.convert(result, dtype)
+
+
+def dot(scope: Scope, op: Any, axes: dict[str, list[int]]) -> Sequence[Value]:
+    """A product; complex ones in four real ones."""
+    a, b = scope.value(op.operands[0]), scope.value(op.operands[1])
+    dtype = Shaped(op.results[0].type, "dot").dtype
+    if not isinstance(a, Complex) and not isinstance(b, Complex):
+        return [contract(scope, a, b, dtype, axes)]
+    left = (a.re, a.im) if isinstance(a, Complex) else (a, None)
+    right = (b.re, b.im) if isinstance(b, Complex) else (b, None)
+    terms: list[list[Tensor]] = [[], []]
+    for i, x in enumerate(left):
+        for j, y in enumerate(right):
+            if x is None or y is None:
+                continue
+            product = contract(scope, x, y, dtype, axes)
+            terms[(i + j) % 2].append(scope.apply("negate", product) if i + j == 2 else product)
+    return [Complex(*(sum(parts[1:], parts[0]) for parts in terms))]
+
+
+@handles("stablehlo.dot_general")
+def dot_general(scope: Scope, op: Any) -> Sequence[Value]:
+    """Axes are named on both sides; the result's are batch, free of a, free of b."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    return dot(
+        scope,
+        op,
+        {
+            "a_batch": list(numbers.lhs_batching_dimensions),
+            "b_batch": list(numbers.rhs_batching_dimensions),
+            "a_contract": list(numbers.lhs_contracting_dimensions),
+            "b_contract": list(numbers.rhs_contracting_dimensions),
+        },
+    )
+
+
+@handles("stablehlo.dot")
+def plain_dot(scope: Scope, op: Any) -> Sequence[Value]:
+    """The last axis of a with the first of b."""
+    rank = len(Shaped(op.operands[0].type, "dot").shape)
+    return dot(scope, op, {"a_contract": [rank - 1], "b_contract": [0]})
+
+
+def labels(lead: dict[int, str], spatial: Sequence[int]) -> str:
+    """Letters of the axes of a convolution's operand."""
+    names = dict(lead)
+    names.update({axis: LETTERS[-len(spatial) :][i] for i, axis in enumerate(spatial)})
+    return "".join(names[axis] for axis in range(len(names)))
+
+
+@handles("stablehlo.convolution")
+def convolution(scope: Scope, op: Any) -> Sequence[Value]:
+    """Window settings follow the numbers of spatial axes; those of the kind follow the order in x."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    x, w = scope.operands(op)
+    n = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    count = len(n.input_spatial_dimensions)
+    if count > len(LETTERS):
+        raise Unsupported(f"a convolution over {count} axes")
+    order = sorted(range(count), key=lambda i: n.input_spatial_dimensions[i])
+
+    def ordered(name: str, fallback: int) -> list[int]:
+        values = integers(op, name, [fallback] * count)
+        return [values[i] for i in order]
+
+    pads = integers(op, "padding", [0] * (2 * count))
+    reversal = [bool(value) for value in op.attributes["window_reversal"]] if "window_reversal" in op.attributes else []
+    flipped = [n.kernel_spatial_dimensions[i] for i, turned in enumerate(reversal) if turned]
+    dtype = Shaped(op.results[0].type, "convolution").dtype
+    x, w = common(scope, x, w, dtype)
+    result = scope.op(
+        "convolution",
+        x,
+        scope.op("reverse", w, dims=flipped) if flipped else w,
+        x_labels=labels({n.input_batch_dimension: "N", n.input_feature_dimension: "C"}, n.input_spatial_dimensions),
+        w_labels=labels(
+            {n.kernel_output_feature_dimension: "O", n.kernel_input_feature_dimension: "I"}, n.kernel_spatial_dimensions
+        ),
+        y_labels=labels({n.output_batch_dimension: "N", n.output_feature_dimension: "C"}, n.output_spatial_dimensions),
+        strides=ordered("window_strides", 1),
+        pads=[pads[2 * i + side] for i in order for side in (0, 1)],
+        input_dilation=ordered("lhs_dilation", 1),
+        window_dilation=ordered("rhs_dilation", 1),
+        groups=integer(op, "feature_group_count", 1),
+        batch_groups=integer(op, "batch_group_count", 1),
+        dtype=dtype,
+    )
+    return [result]
+
+
+@handles("stablehlo.cholesky")
+def cholesky(scope: Scope, op: Any) -> Sequence[Value]:
+    """The factor; the other triangle is zero."""
+    (a,) = scope.operands(op)
+    return [scope.op("linear_solve", a, mode="cholesky", lower=flag(op, "lower"))]
+
+
+@handles("stablehlo.triangular_solve")
+def triangular_solve(scope: Scope, op: Any) -> Sequence[Value]:
+    """Solves with one triangle of a."""
+    a, b = scope.operands(op)
+    return [
+        scope.op(
+            "linear_solve",
+            a,
+            b,
+            mode="triangular",
+            lower=flag(op, "lower"),
+            left_side=flag(op, "left_side"),
+            unit_diagonal=flag(op, "unit_diagonal"),
+            transpose_a=text(op, "transpose_a") in ("TRANSPOSE", "ADJOINT"),
+        )
+    ]
+
+
+@handles("stablehlo.fft")
+def fft(scope: Scope, op: Any) -> Sequence[Value]:
+    """Transforms over the last axes; real ones keep half of the last axis, or rebuild it."""
+    x, kind, lengths = scope.value(op.operands[0]), text(op, "fft_type"), integers(op, "fft_length")
+    re: Tensor = x.re if isinstance(x, Complex) else x
+    im: Any = x.im if isinstance(x, Complex) else None
+    dims = list(range(re.ndim - len(lengths), re.ndim))
+    if kind == "IRFFT":
+        for dim in dims[:-1]:
+            re, im = scope.op("fft", re, im, results=2, dim=dim, inverse=True)
+        re, im = _hermitian(scope, re, im, dims[-1], lengths[-1])
+        return [scope.op("fft", re, im, results=2, dim=dims[-1], inverse=True)[0]]
+    if kind == "RFFT":
+        re, im = scope.op("fft", re, results=2, dim=dims[-1])
+        half = lengths[-1] // 2 + 1
+        re, im = (scope.along(part, dims[-1], 0, half) for part in (re, im))
+        dims = dims[:-1]
+    for dim in reversed(dims):
+        re, im = scope.op("fft", re, im, results=2, dim=dim, inverse=kind == "IFFT")
+    return [Complex(re, im)]
+
+
+def _hermitian(scope: Scope, re: Tensor, im: Tensor | None, dim: int, extent: int) -> tuple[Tensor, Tensor]:
+    """The whole spectrum of a real signal from its first half; the mean and the highest frequency are real."""
+    if im is None:
+        im = scope.apply("subtract", re, re)
+    half = re.shape[dim]
+    count = extent - half
+    keep = [scope.along(part, dim, 0, half) for part in (re, im)]
+    mirrored = []
+    for part in keep:
+        tail = scope.along(
+            part, dim, half - count if extent % 2 else half - 1 - count, half if extent % 2 else half - 1
+        )
+        mirrored.append(scope.op("reverse", tail, dims=[dim]))
+    ends = [0] if extent % 2 else [0, half - 1]
+    pieces = []
+    for position in range(half):  # imaginary parts of the ends do not count
+        one = scope.along(keep[1], dim, position, position + 1)
+        pieces.append(scope.apply("multiply", one, scope.scalar(0, one.dtype)) if position in ends else one)
+    middle = [scope.concat(pieces, dim), scope.apply("negate", mirrored[1])]
+    return scope.concat([keep[0], mirrored[0]], dim), scope.concat(middle, dim)

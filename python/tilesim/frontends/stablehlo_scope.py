@@ -1,0 +1,155 @@
+"""Where an operation of a module becomes operations of a graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._builder import GraphBuilder
+from .._core import Unsupported
+from .._tensor import Tensor
+from .building import Building
+from .stablehlo_types import Shaped
+
+
+class Complex:
+    """A complex tensor as two real ones."""
+
+    def __init__(self, re: Tensor, im: Tensor) -> None:
+        """Pairs the parts.
+
+        Args:
+            re: real part.
+            im: imaginary part, of the same shape.
+        """
+        self.re, self.im = re, im
+
+
+Value = Any  # Tensor | Complex
+Handler = Callable[["Scope", Any], Sequence[Value]]
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Registers the meaning of operations.
+
+    Args:
+        names: with dialect, as "stablehlo.add".
+
+    Returns:
+        A decorator.
+    """
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+def named(op: Any) -> str:
+    """Name of an operation with its dialect."""
+    return str(op.operation.name)
+
+
+def source_of(op: Any) -> str:
+    """Place of an operation in the user's code where the module says it, else in the module: "name (file:line)"."""
+    location = str(op.operation.location)
+    name = re.match(r'loc\("([^"]*)"\(', location)
+    files = [(file, line) for file, line in re.findall(r'"([^"]*)":(\d+)', location) if "/jax/" not in file]
+    place = f"{files[0][0]}:{files[0][1]}" if files else ""
+    return f"{name[1]} ({place})" if name and place else name[1] if name else place
+
+
+def place_of(op: Any) -> str:
+    """Where an operation comes from, for messages: its name, and its location in the module or the user's code."""
+    where = source_of(op)
+    return f"{named(op)} at {where}" if where else named(op)
+
+
+def placed(error: Unsupported) -> Unsupported:
+    """Marks an error that names its place."""
+    error.placed = True  # type: ignore[attr-defined]
+    return error
+
+
+class Scope(Building):
+    """Values of one function under construction."""
+
+    def __init__(self, module: Any, builder: GraphBuilder) -> None:
+        """Starts without values.
+
+        Args:
+            module: the module that is read (a `stablehlo.ModuleReader`).
+            builder: of the function.
+        """
+        super().__init__(builder, module.fresh)
+        self.module = module
+        self.values: dict[Any, Value] = {}
+
+    def inner(self) -> Scope:
+        """A scope for a body that is built in place: same function, own names."""
+        scope = Scope(self.module, self.builder)
+        scope.values, scope.known, scope.spread = dict(self.values), self.known, self.spread
+        return scope
+
+    # --- values ---
+
+    def value(self, mlir: Any) -> Value:
+        """What a value of the module is here."""
+        if mlir not in self.values:
+            raise Unsupported(f"{mlir}: a value that no operation before it computes")
+        return self.values[mlir]
+
+    def real(self, mlir: Any) -> Tensor:
+        """The same, where complex numbers have no meaning."""
+        value = self.value(mlir)
+        if isinstance(value, Complex):
+            raise Unsupported(f"{mlir}: complex numbers are not read here")
+        tensor: Tensor = value
+        return tensor
+
+    def operands(self, op: Any) -> list[Tensor]:
+        """All operands, real."""
+        return [self.real(operand) for operand in op.operands]
+
+    def shaped(self, mlir: Any) -> Shaped:
+        """Type of a value of the module."""
+        return Shaped(mlir.type, str(mlir))
+
+    # --- bodies ---
+
+    def run(self, block: Any) -> list[Value]:
+        """Builds the operations of a block; values of its terminator."""
+        for op in block.operations:
+            name = named(op)
+            if name in ("func.return", "stablehlo.return", "mhlo.return", "sdy.return"):
+                return [self.value(operand) for operand in op.operands]
+            self.step(op, name)
+        return []
+
+    def step(self, op: Any, name: str) -> None:
+        """Builds one operation."""
+        handler = HANDLERS.get(name) or HANDLERS.get(name.replace("mhlo.", "stablehlo."))
+        if handler is None:
+            handler = self.module.foreign(name)
+        if handler is None:
+            raise placed(Unsupported(f"{place_of(op)}: no meaning for operation '{name}'"))
+        self.builder.core.set_source(source_of(op))
+        try:
+            results = handler(self, op.operation)
+        except Unsupported as error:
+            if getattr(error, "placed", False):
+                raise
+            raise placed(Unsupported(f"{place_of(op)}: {error}")) from None
+        for mlir, result in zip(op.operation.results, results, strict=True):
+            self.values[mlir] = result
+
+    def inline(self, block: Any, arguments: Sequence[Value]) -> list[Value]:
+        """Builds a block in place, with these values for its arguments (of any shape, where it is elementwise)."""
+        scope = self.inner()
+        for argument, value in zip(block.arguments, arguments, strict=True):
+            scope.values[argument] = value
+        return scope.run(block)

@@ -1,0 +1,190 @@
+"""Types, constants and attributes of MLIR as Python values."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import Unsupported
+from .building import FLOATS, NUMPY
+
+DTYPES = {
+    "f64": "f64",
+    "f32": "f32",
+    "f16": "f16",
+    "bf16": "bf16",
+    "f8E4M3FN": "f8e4m3fn",
+    "f8E5M2": "f8e5m2",
+    "f8E4M3FNUZ": "f8e4m3fnuz",
+    "f8E5M2FNUZ": "f8e5m2fnuz",
+    "f8E8M0FNU": "f8e8m0fnu",
+    "f4E2M1FN": "f4e2m1fn",
+    "i1": "bool",
+    **{f"{prefix}{bits}": f"i{bits}" for prefix in ("i", "si") for bits in (4, 8, 16, 32, 64)},
+    **{f"ui{bits}": f"u{bits}" for bits in (4, 8, 16, 32, 64)},
+}
+BITS = {
+    name: 8 if name == "bool" else int(re.sub(r"e.*|fn.*", "", name.lstrip("bfiu"))) for name in NUMPY if name != "c64"
+}
+
+NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|nan)|true|false")
+
+
+class Shaped:
+    """Dtype, shape and whether elements are complex, of a tensor type."""
+
+    def __init__(self, mlir_type: Any, place: str) -> None:
+        """Reads a ranked tensor type with static extents.
+
+        Args:
+            mlir_type: the type.
+            place: for messages.
+
+        Raises:
+            Unsupported: for another type, a dynamic extent or an unknown element type.
+        """
+        text = str(mlir_type)
+        found = re.match(r"tensor<((?:\d+x)*)(complex<(\w+)>|\w+)(?:,.*)?>$", text)
+        if not found:
+            remedy = "export it with static shapes" if "?" in text else "only ranked tensors of numbers are read"
+            raise Unsupported(f"{place}: type {text}: {remedy}")
+        self.shape = [int(extent) for extent in found[1].split("x")[:-1]]
+        self.complex = found[3] is not None
+        element = found[3] or found[2]
+        if element not in DTYPES or (self.complex and element != "f32"):
+            raise Unsupported(f"{place}: element type {found[2]}")
+        self.dtype = DTYPES[element]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=object))
+
+
+def _parsed(text: str, dtype: str, count: int, width: int) -> NDArray[Any]:
+    """The numbers in `dense<...>`; hexadecimal blobs and bit patterns included."""
+    body = text[text.index("<") + 1 : text.rindex(">")]
+    target = np.dtype(NUMPY[dtype])
+    blob = re.match(r'"0x([0-9a-fA-F]*)"', body)
+    if blob:
+        return np.frombuffer(bytes.fromhex(blob[1]), dtype=target)
+    numbers = NUMBER.findall(body)
+    values = np.empty(len(numbers), dtype=target)
+    for i, number in enumerate(numbers):
+        if number[:2].lower() == "0x":
+            values[i] = np.frombuffer(int(number, 16).to_bytes(target.itemsize, "little"), dtype=target)[0]
+        elif dtype in FLOATS:
+            values[i] = float(number)
+        else:
+            values[i] = {"true": 1, "false": 0}.get(number) if number in ("true", "false") else int(number)
+    return np.broadcast_to(values, (count * width,)) if len(values) == 1 else values
+
+
+def dense(op: Any, shaped: Shaped, place: str) -> tuple[NDArray[Any], bool]:
+    """Elements of a constant.
+
+    Args:
+        op: operation with attribute "value".
+        shaped: its type.
+        place: for messages.
+
+    Returns:
+        The elements in their shape ([.., 2] for complex ones), or a single one and True where all are equal.
+
+    Raises:
+        Unsupported: for an attribute that holds no elements here.
+    """
+    width = 2 if shaped.complex else 1
+    tail = [2] if shaped.complex else []
+    try:
+        attribute = op.attributes["value"]
+    except TypeError:  # complex elements have no class in the bindings
+        text = re.sub(r"\s*:\s*tensor<.*", "", op.get_asm(large_elements_limit=None).split("constant", 1)[1])
+        values = _parsed(text, shaped.dtype, 1, width)
+        if len(values) == width and shaped.size != 1:
+            return values.reshape(tail), True
+        return values.reshape([*shaped.shape, *tail]), False
+    if "Resource" in type(attribute).__name__:
+        return np.frombuffer(memoryview(attribute), dtype=NUMPY[shaped.dtype]).reshape(shaped.shape), False
+    splat = bool(getattr(attribute, "is_splat", False))
+    if splat and shaped.size != 1:
+        inner = attribute.get_splat_value()
+        text = re.sub(r"\s*:.*", "", str(inner)) if inner is not None else str(attribute)
+        return _parsed(f"<{text}>", shaped.dtype, 1, width).reshape(()), True
+    try:
+        values = np.array(attribute)
+    except (TypeError, ValueError, BufferError):
+        values = _parsed(str(attribute).split(" : ")[0], shaped.dtype, shaped.size, width)
+    if values.size != shaped.size:
+        raise Unsupported(f"{place}: a constant of {values.size} elements for {shaped.size}")
+    return np.ascontiguousarray(values.astype(NUMPY[shaped.dtype], copy=False)).reshape(shaped.shape), False
+
+
+def integers(op: Any, name: str, fallback: list[int] | None = None) -> list[int]:
+    """A list of integers, however it is written.
+
+    Args:
+        op: the operation.
+        name: of the attribute.
+        fallback: where it is absent.
+
+    Returns:
+        The integers, flattened.
+    """
+    if name not in op.attributes:
+        return list(fallback or [])
+    attribute = op.attributes[name]
+    kind = type(attribute).__name__
+    if kind == "DenseIntElementsAttr":
+        return [int(value) for value in np.array(attribute).reshape(-1)]
+    return [int(value) if isinstance(value, int) else int(value.value) for value in attribute]
+
+
+def integer(op: Any, name: str, fallback: int = 0) -> int:
+    """An integer attribute.
+
+    Args:
+        op: the operation.
+        name: of the attribute.
+        fallback: where it is absent.
+
+    Returns:
+        Its value.
+    """
+    return int(op.attributes[name].value) if name in op.attributes else fallback
+
+
+def flag(op: Any, name: str, fallback: bool = False) -> bool:
+    """A boolean attribute.
+
+    Args:
+        op: the operation.
+        name: of the attribute.
+        fallback: where it is absent.
+
+    Returns:
+        Its value.
+    """
+    return bool(op.attributes[name].value) if name in op.attributes else fallback
+
+
+def text(op: Any, name: str, fallback: str = "") -> str:
+    """An attribute as a word: the last one of an enumeration's text.
+
+    Args:
+        op: the operation.
+        name: of the attribute.
+        fallback: where it is absent.
+
+    Returns:
+        Text of a string attribute, or "LT" of `#stablehlo<comparison_direction LT>`.
+    """
+    if name not in op.attributes:
+        return fallback
+    attribute = op.attributes[name]
+    if type(attribute).__name__ in ("StringAttr", "FlatSymbolRefAttr"):
+        return str(attribute.value)
+    return re.split(r"[\s<]+", str(attribute).rstrip(">"))[-1]

@@ -1,0 +1,250 @@
+"""The backend of `torch.compile`: every captured graph runs as a tiled program and leaves a Result.
+
+    y = torch.compile(model, backend="tilesim", options={"machine": "tpu-v3"})(x)
+    tilesim.frontends.torch_backend.results()
+
+Options: `machine` (preset, file, dict or Machine), `fallback` ("error"; "reference": graphs that the machine cannot run
+are computed by the reference kernels, and have no Result), `numerics` ("exact": products in the operands' dtype;
+"machine": as the machine rounds).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .. import api
+from .._core import Unsupported
+from .._errors import nearest, user_error
+from ..machine import Machine
+from ..result import Result
+from .torch_frontend import export, read
+from .torch_weights import elements_of, to_torch
+
+__all__ = ["CompiledGraph", "backend", "records", "register", "report", "reset", "results"]
+
+logger = logging.getLogger("tilesim.torch")
+
+_OPTIONS = {"machine": "tpu-v3", "fallback": "error", "numerics": "exact"}
+_records: list[CompiledGraph] = []
+
+
+class CompiledGraph:
+    """One graph that torch.compile captured, for inputs of one shape."""
+
+    def __init__(self, module: Any, inputs: Sequence[Any], options: Mapping[str, Any], name: str) -> None:
+        """Imports, compiles and simulates.
+
+        Args:
+            module: what torch captured.
+            inputs: its arguments.
+            options: of the backend.
+            name: of the graph.
+
+        Raises:
+            Unsupported: for what the front end or the machine cannot do.
+        """
+        self.name, self.calls, self.reason = name, 0, ""
+        self.result: Result | None = None
+        self._program: api.Program | None = None
+        self._stored = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)}
+        self._free = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and i not in self._stored]
+        self._versions = [value._version for value in self._stored.values()]
+        bound = _Bound(module, inputs, self._stored, self._free)
+        exported = export(bound, tuple(inputs[i].detach() for i in self._free))
+        self.graph, importer = read(exported, name)
+        self._names = [spec.arg.name for spec in exported.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+        self._returned, self._changed = importer.returned, importer.changed
+        self._compile(Machine.load(options["machine"]), options)
+
+    def _compile(self, machine: Machine, options: Mapping[str, Any]) -> None:
+        exact = options["numerics"] == "exact" and machine.core.multiply is not None
+        runs_on = machine.replace({"core.array.multiply": "as stored"}) if exact else machine
+        try:
+            self._program = api.compile(self.graph, runs_on)
+            self.result = api.simulate(api.compile(self.graph, machine) if exact else self._program)
+        except Unsupported as error:
+            if options["fallback"] != "reference":
+                raise
+            self._program, self.result, self.reason = None, None, str(error)
+            logger.warning("graph %s runs on the reference kernels and has no Result: %s", self.name, error)
+
+    def __repr__(self) -> str:
+        """Name, cycles and calls."""
+        cycles = f"{self.result.cycles:,} cycles" if self.result is not None else f"no Result: {self.reason}"
+        return f"<CompiledGraph {self.name}: {cycles}, {self.calls} calls>"
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        """Runs the tiled program.
+
+        Args:
+            args: as torch hands them over.
+
+        Returns:
+            The graph's outputs, in torch's memory.
+        """
+        self.calls += 1
+        versions = [value._version for value in self._stored.values()]
+        if versions != self._versions and self._program is not None:
+            self._program.forget_weights()
+            self._versions = versions
+        inputs = {name: elements_of(args[i]) for name, i in zip(self._names, self._free, strict=True)}
+        program = self._program
+        outputs = api.reference(self.graph, inputs) if program is None else api.execute(program, inputs)
+        places = dict(zip(self._names, self._free, strict=True))
+        for output, name in self._changed:
+            if name not in places:
+                raise user_error("a captured graph changes state that torch does not pass", place=name)
+            args[places[name]].copy_(to_torch(outputs[output]))
+        return tuple(to_torch(outputs[name]) if name else value for name, value in self._returned)
+
+
+class _Bound(torch.nn.Module):
+    """A captured graph with its parameters held and numbers filled in, as a function of the tensors that remain."""
+
+    def __init__(self, graph: Any, inputs: Sequence[Any], stored: Mapping[int, Any], free: Sequence[int]) -> None:
+        super().__init__()
+        self.graph, self._inputs, self._free = graph, list(inputs), list(free)
+        holders = [node.name for node in graph.graph.nodes if node.op == "placeholder"]
+        self._places = {}
+        for index, value in stored.items():
+            name = holders[index].removeprefix("l_self_modules_").strip("_").replace("_parameters_", "_")
+            self._places[index] = name
+            self.register_parameter(name, value)
+
+    def forward(self, *tensors: Any) -> Any:
+        args = list(self._inputs)
+        for index, name in self._places.items():
+            args[index] = getattr(self, name)
+        for index, value in zip(self._free, tensors, strict=True):
+            args[index] = value
+        return self.graph(*args)
+
+
+class _Forward(torch.autograd.Function):
+    """Marks outputs of a model in training, so that a backward pass fails instead of giving no gradients."""
+
+    @staticmethod
+    def forward(_: Any, __: Any, *outputs: Any) -> Any:
+        return tuple(output.clone() for output in outputs)
+
+    @staticmethod
+    def backward(_: Any, *__: Any) -> Any:
+        raise Unsupported("backend tilesim runs forward passes only: call the model under torch.no_grad()")
+
+
+class _Runner:
+    """What torch calls instead of the captured graph: one CompiledGraph per set of input shapes."""
+
+    def __init__(self, module: Any, options: Mapping[str, Any]) -> None:
+        self.module, self.options = module, options
+        self.compiled: dict[Any, CompiledGraph] = {}
+        self.name = f"graph{len({id(record) for record in _records})}"
+
+    def __call__(self, *args: Any) -> Any:
+        key = tuple(map(_key, args))
+        known = self.compiled.get(key)
+        if known is None:
+            name = self.name + (f".{len(self.compiled)}" if self.compiled else "")
+            known = self.compiled[key] = CompiledGraph(self.module, args, self.options, name)
+            _records.append(known)
+        outputs = known(*args)
+        if torch.is_grad_enabled():
+            sources = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.requires_grad]
+            floating = [isinstance(out, torch.Tensor) and out.is_floating_point() for out in outputs]
+            if sources and any(floating):
+                marked = iter(_Forward.apply(sources[0], *[o for o, f in zip(outputs, floating, strict=True) if f]))
+                outputs = tuple(next(marked) if f else o for o, f in zip(outputs, floating, strict=True))
+        return outputs
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, torch.nn.Parameter):
+        return value.data_ptr()
+    if isinstance(value, torch.Tensor):
+        return value.shape, value.dtype
+    return value
+
+
+def backend(
+    module: Any, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_: Any
+) -> Callable[..., Any]:
+    """Entry point of torch.compile(model, backend="tilesim").
+
+    Args:
+        module: the captured graph.
+        inputs: examples of its arguments; graphs are compiled at their first call, for that call's shapes.
+        options: see the module's text.
+
+    Returns:
+        A callable that runs the tiled program.
+
+    Raises:
+        UserError: for an unknown option.
+    """
+    chosen = {**_OPTIONS, **(options or {})}
+    for name, value in chosen.items():
+        if name not in _OPTIONS:
+            raise user_error(
+                "unknown option of backend tilesim", value=f"'{name}'", allowed=", ".join(_OPTIONS),
+                suggestion=nearest(name, _OPTIONS),
+            )  # fmt: skip
+        allowed = {"fallback": ("error", "reference"), "numerics": ("exact", "machine")}.get(name)
+        if allowed and value not in allowed:
+            raise user_error(f"unknown {name} of backend tilesim", value=f"'{value}'", allowed=", ".join(allowed))
+    return _Runner(module, chosen)
+
+
+def register() -> None:
+    """Makes backend="tilesim" known where the package is not installed (its entry point does so otherwise)."""
+    if "tilesim" not in torch._dynamo.list_backends(exclude_tags=()):
+        torch._dynamo.register_backend(backend, name="tilesim")
+
+
+def records() -> list[CompiledGraph]:
+    """Every graph compiled since `reset`.
+
+    Returns:
+        In the order of their first calls: name, graph, result, calls, reason.
+    """
+    return list(_records)
+
+
+def results() -> list[Result]:
+    """The Results of the graphs compiled since `reset`.
+
+    Returns:
+        One per graph that the machine can run, in the order of their first calls.
+    """
+    return [record.result for record in _records if record.result is not None]
+
+
+def report() -> dict[str, Any]:
+    """What reached the backend, and what ran elsewhere.
+
+    Returns:
+        graphs: name, calls, cycles and reason of each; graph_breaks: the number of breaks by torch's reason, the
+        recompile limit (beyond which torch runs eagerly in silence) among them; uncaptured: whether anything broke.
+    """
+    breaks = {str(reason): int(count) for reason, count in torch._dynamo.utils.counters["graph_break"].items()}
+    rows = [
+        {
+            "graph": record.name,
+            "calls": record.calls,
+            "cycles": record.result.cycles if record.result is not None else None,
+            "reason": record.reason,
+        }
+        for record in _records
+    ]
+    if not rows:
+        logger.warning("no call has reached backend tilesim")
+    return {"graphs": rows, "graph_breaks": breaks, "uncaptured": bool(breaks) or not rows}
+
+
+def reset() -> None:
+    """Forgets all graphs, and torch's counts of graph breaks."""
+    _records.clear()
+    torch._dynamo.utils.counters.clear()

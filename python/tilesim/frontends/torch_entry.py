@@ -1,0 +1,52 @@
+"""Where users enter the PyTorch front end; torch is imported here at the first call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..graph import Graph
+from .extras import need
+
+__all__ = ["from_torch", "is_module"]
+
+
+def is_module(value: Any) -> bool:
+    """Whether a value is a torch.nn.Module, found out without importing torch."""
+    return any(base.__module__ == "torch.nn.modules.module" for base in type(value).__mro__)
+
+
+def from_torch(
+    module: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+    strict: bool = False,
+    functions: bool = True,
+) -> Graph:
+    """A graph of a PyTorch module, by torch.export.
+
+    What depends on no input (masks, positions, rotary tables) is evaluated while reading. Parameters become weights in
+    the module's own memory; meta and fake ones serve for timing. A buffer that the module changes becomes an input
+    whose new value is an output (an alias); its present value is the default.
+
+    Args:
+        module: a torch.nn.Module, in the mode (train or eval) that is meant.
+        args: positional arguments: tensors of the shapes and dtypes to import for.
+        kwargs: keyword arguments.
+        name: of the graph; the module's class by default.
+        strict: let torch.export trace the Python bytecode; some static caches need it.
+        functions: whether layers that repeat become one function of the graph, called once per layer.
+
+    Returns:
+        The graph, with one input per tensor argument.
+
+    Raises:
+        UserError: when torch is missing, or the module is none.
+        Unsupported: naming the ATen overload and its place in the user's code.
+    """
+    need("torch", "torch")
+    from .torch_frontend import from_torch as build
+
+    return build(module, args, kwargs, name=name, strict=strict, functions=functions)

@@ -1,0 +1,192 @@
+"""`from_torch`: torch.export, decomposition of what the table lacks, import."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind
+
+from .._errors import unsupported, user_error
+from ..graph import Graph
+from . import (  # noqa: F401 (they enter the table)
+    torch_activations,
+    torch_attention,
+    torch_elementwise,
+    torch_index,
+    torch_layers,
+    torch_pooling,
+    torch_reduce,
+    torch_scatter,
+    torch_shape,
+)
+from .torch_import import IGNORED, Importer
+from .torch_table import TABLE
+
+logger = logging.getLogger("tilesim.torch")
+
+_DATA_DEPENDENT = (
+    "replace the choice by torch.where, fix the size with torch._check, or export the parts apart; for a mixture of "
+    "experts take the grouped implementation instead of the loop over experts"
+)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leaves out torch's warnings and its account of a failed export: errors say what matters."""
+    loggers = [logging.getLogger(name) for name in ("torch.export", "torch.fx", "torch._dynamo", "torch._export")]
+    levels = [one.level for one in loggers]
+    with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        for one in loggers:
+            one.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            for one, level in zip(loggers, levels, strict=True):
+                one.setLevel(level)
+
+
+def _register_caches() -> None:
+    """Lets torch see through the caches of `transformers`, where a program has imported that."""
+    if "transformers.cache_utils" in sys.modules:
+        try:
+            from transformers.integrations.executorch import register_dynamic_cache_export_support
+        except ImportError:
+            return
+        register_dynamic_cache_export_support()
+
+
+def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, strict: bool = False) -> Any:
+    """torch.export with errors named in our words.
+
+    Args:
+        module: an nn.Module.
+        args: positional arguments, examples of shape and dtype (meta and fake tensors serve too).
+        kwargs: keyword arguments.
+        strict: trace the Python bytecode; some static caches need it.
+
+    Returns:
+        The ExportedProgram.
+
+    Raises:
+        UserError: when a module or an argument is of the wrong type.
+        Unsupported: when torch cannot export the module, with its reason.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise user_error("the model is no torch.nn.Module", value=type(module).__name__, allowed="a torch.nn.Module")
+    if not isinstance(args, tuple):
+        args = tuple(args) if isinstance(args, (list,)) else (args,)
+    _register_caches()
+    try:
+        with torch.no_grad(), _quiet():
+            return torch.export.export(module, args, dict(kwargs or {}), strict=strict)
+    except Exception as error:  # torch raises many sorts
+        raise _refused(error, "torch.export cannot read this module", type(module).__name__) from error
+
+
+def _refused(error: Exception, what: str, place: str) -> Exception:
+    """torch's error with its first line, and the usual remedy where there is one."""
+    lines, name = str(error).strip().splitlines(), type(error).__name__
+    suggestion = ""
+    if "DataDependent" in name or "data-dependent" in str(error):
+        what, suggestion = what + ": its control flow depends on data", _DATA_DEPENDENT
+    elif "Cache" in str(error) or "lifted_tensor" in str(error):
+        suggestion = "wrap the module so that it takes and gives the cache's keys and values as tensors"
+    return unsupported(what, place=place, value=f"{name}: {lines[0] if lines else ''}", suggestion=suggestion)
+
+
+def decomposed(program: Any) -> Any:
+    """The program in functional form, with torch's decompositions of overloads that the table lacks."""
+    _name_constants(program)
+    try:
+        with torch.no_grad(), _quiet():
+            program = program.run_decompositions({})
+            for _ in range(4):
+                table = _decompositions(program)
+                if not table:
+                    break
+                program = program.run_decompositions(table)
+    except Exception as error:  # torch raises many sorts
+        raise _refused(error, "torch cannot make this program functional", "run_decompositions") from error
+    return program
+
+
+def _name_constants(program: Any) -> None:
+    """torch drops the module's path from the names of lifted constants when it decomposes: both names lead to them."""
+    constants = program.constants
+    for name in list(constants):
+        short = name.rpartition(".")[2]
+        if short.startswith("lifted_tensor_"):
+            constants.setdefault(short, constants[name])
+
+
+def _decompositions(program: Any) -> dict[Any, Any]:
+    """torch's decompositions of the overloads that the table lacks, where a result depends on an input."""
+    targets = {node.target for node in _dependent(program)}
+    missing = [target for target in targets if str(target) not in TABLE and str(target) not in IGNORED]
+    missing = [target for target in missing if isinstance(target, torch._ops.OpOverload)]
+    if not missing:
+        return {}
+    composite, known = torch.export.default_decompositions(), torch._decomp.decomposition_table
+    found = {target: composite[target] for target in missing if target in composite}
+    return found | {target: known[target] for target in missing if target in known and target not in found}
+
+
+def _dependent(program: Any) -> list[Any]:
+    """Calls whose value follows from an input or parameter; the others are evaluated while reading."""
+    stored = {InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
+    specs = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
+    unknown, calls = set(), []
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and specs[node.name] not in stored:
+            unknown.add(node)
+        elif node.op == "call_function" and any(source in unknown for source in node.all_input_nodes):
+            unknown.add(node)
+            calls.append(node)
+    return calls
+
+
+def from_torch(
+    module: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str = "",
+    strict: bool = False,
+    functions: bool = True,
+) -> Graph:
+    """See `tilesim.from_torch`."""
+    return from_exported(export(module, args, kwargs, strict), name or type(module).__name__, functions)
+
+
+def from_exported(program: Any, name: str = "torch", functions: bool = True) -> Graph:
+    """A graph of an exported program.
+
+    Args:
+        program: what torch.export.export returns.
+        name: of the graph.
+        functions: whether layers that repeat become one function.
+
+    Returns:
+        The graph; parameters are weights by reference, mutated buffers inputs whose new values are outputs.
+
+    Raises:
+        Unsupported: naming the overload and its place in the user's code.
+    """
+    return read(program, name, functions)[0]
+
+
+def read(program: Any, name: str, functions: bool = True) -> tuple[Graph, Importer]:
+    """The graph, and what became of the program's inputs and outputs."""
+    importer = Importer(decomposed(program), name, functions)
+    graph = importer.run()
+    graph.remove_dead_code()
+    graph.defaults.update(importer.state)
+    return graph, importer

@@ -1,0 +1,369 @@
+"""Walks an exported program (torch.export) and builds the graph operation by operation.
+
+A value is one of: a `Tensor` of the builder; a torch tensor, which depends on no input and is evaluated by torch as the
+graph is read (masks, positions, rotary tables); a tuple of values; a Python number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+
+from .._errors import unsupported, user_error
+from .._tensor import Tensor
+from ..graph import Graph, GraphBuilder
+from .torch_table import TABLE
+from .torch_weights import WeightStore, dtype_name, elements_of, is_real
+
+#: Larger values that depend on no input become operations instead.
+FOLD_LIMIT = 1 << 24
+
+#: Overloads that check or annotate and give nothing.
+IGNORED = {
+    "aten._assert_tensor_metadata.default",
+    "aten._assert_async.msg",
+    "aten._assert_scalar.default",
+    "aten.sym_constrain_range_for_size.default",
+    "aten._log_api_usage_once.default",
+}
+
+#: Overloads that give other numbers on each call: never evaluated while reading.
+_RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "uniform")
+
+
+class Importer:
+    """One exported program on its way to a graph. Handlers of the table use its methods."""
+
+    def __init__(self, program: Any, name: str, functions: bool = True) -> None:
+        self.program, self.functions = program, functions
+        self.builder = GraphBuilder(name)
+        self.weights = WeightStore(self.builder)
+        self.values: dict[Any, Any] = {}
+        self.state: dict[str, Any] = {}
+        #: what the module returns, in order: the name of an output of the graph, or a value that is no tensor
+        self.returned: list[tuple[str, Any]] = []
+        #: (output, input or state) pairs: what the module changes in place
+        self.changed: list[tuple[str, str]] = []
+        self.node: Any = None
+        self._given: set[int] = set()
+        self._place = ""
+        self._name = ""
+        self._prefix = ""
+
+    # --- what handlers use ---
+
+    @property
+    def meta(self) -> Any:
+        """The fake tensor (or tuple) that torch gives for the current operation."""
+        return self.node.meta["val"]
+
+    @property
+    def dtype(self) -> str:
+        """dtype of the current operation's (first) result."""
+        meta = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
+        return dtype_name(meta.dtype, self._place)
+
+    @property
+    def shape(self) -> list[int]:
+        """Shape of the current operation's (first) result."""
+        meta = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
+        return self.extents(meta.shape)
+
+    def extents(self, shape: Sequence[Any]) -> list[int]:
+        for extent in shape:
+            if isinstance(extent, torch.SymInt):
+                raise self.unsupported(
+                    "a shape depends on data or is left open", str(list(shape)), "export with fixed shapes"
+                )
+        return [int(extent) for extent in shape]
+
+    def unsupported(self, what: str, value: str = "", suggestion: str = "") -> Exception:
+        """An `Unsupported` that names the overload and its place in the user's code."""
+        overload = str(self.node.target) if self.node is not None else ""
+        place = f"{overload} at {self._place}" if self._place else overload
+        return unsupported(what, place=place, value=value, suggestion=suggestion)
+
+    def tensor(self, value: Any, dtype: str | None = None) -> Tensor:
+        """A value as a tensor of the builder, in a dtype if one is named."""
+        if isinstance(value, torch.Tensor):
+            value = self.weights.constant(value, self._name)
+        elif isinstance(value, (bool, int, float)):
+            return self.builder.scalar(float(value), dtype or self.dtype)
+        if not isinstance(value, Tensor):
+            raise self.unsupported("an argument is no tensor", repr(type(value)))
+        return value if dtype is None or value.dtype == dtype else value.convert(dtype)
+
+    def op(self, kind: str, *operands: Tensor | None, **attributes: Any) -> Any:
+        """An operation named after the module that it stands in."""
+        return self.builder.op(kind, *operands, name=self._name, **attributes)
+
+    def apply(self, function: str, *operands: Tensor) -> Tensor:
+        """An elementwise function named after the module that it stands in."""
+        return self.builder.apply(function, *operands, name=self._name)
+
+    def broadcast(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """x repeated to a shape as torch's expand."""
+        return x if list(x.shape) == list(shape) else self.builder.broadcast(x, list(shape), self._name)
+
+    def source_of(self, argument: int) -> Any:
+        """The node that gives a positional argument of the current one."""
+        return self.node.args[argument]
+
+    # --- the walk ---
+
+    def run(self) -> Graph:
+        """Reads the whole program."""
+        from .torch_repeats import call_run, repeated
+
+        self._inputs()
+        for node in self.program.graph.nodes:
+            if node.op == "call_function":
+                self._fold(node)
+            elif node.op == "get_attr":
+                self.values[node] = self._attribute(node)
+        runs = repeated(self) if self.functions else {}
+        made: dict[Any, GraphBuilder] = {}
+        for node in self.program.graph.nodes:
+            if node.op != "call_function" or node in self.values:
+                continue
+            run = runs.get(node)
+            if run is None:
+                self.read(node)
+            elif node is run.nodes[0]:
+                call_run(self, run, made)
+        self._outputs()
+        return self.builder.build()
+
+    def read(self, node: Any) -> None:
+        """Builds one operation of torch, unless its value is known."""
+        if node not in self.values:
+            self._enter(node)
+            self.values[node] = self._call(node)
+
+    @contextmanager
+    def within(self, builder: GraphBuilder, values: dict[Any, Any], prefix: str) -> Iterator[None]:
+        """Builds into a function: `values` are what it knows, `prefix` is left out of the names of its operations."""
+        outer = self.builder, self.values, self._prefix
+        self.builder, self.values, self._prefix = builder, values, prefix
+        self.weights.builder = builder
+        yield
+        self.builder, self.values, self._prefix = outer
+        self.weights.builder = self.builder
+
+    def _inputs(self) -> None:
+        nodes = {node.name: node for node in self.program.graph.nodes if node.op == "placeholder"}
+        mutated = set(self.program.graph_signature.buffers_to_mutate.values())
+        for spec in self.program.graph_signature.input_specs:
+            node = nodes[spec.arg.name]
+            if spec.kind == InputKind.USER_INPUT:
+                self.values[node] = self._user_input(node)
+            elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                self._stored(node, spec, mutated)
+            elif spec.kind == InputKind.TOKEN:
+                self.values[node] = None
+            else:
+                raise user_error("an input of the exported program is neither tensor nor constant", value=str(spec))
+
+    def _user_input(self, node: Any) -> Any:
+        meta = node.meta.get("val")
+        if not isinstance(meta, torch.Tensor):
+            return meta
+        return self.builder.input(node.name, self.extents(meta.shape), dtype_name(meta.dtype, f"input {node.name}"))
+
+    def _stored(self, node: Any, spec: Any, mutated: set[str]) -> None:
+        target, meta = str(spec.target), node.meta["val"]
+        table = self.program.constants if target in self.program.constants else self.program.state_dict
+        value = table.get(target)
+        value = meta if value is None else value
+        if target in mutated:
+            shape, dtype = self.extents(meta.shape), dtype_name(meta.dtype, target)
+            self.values[node] = self.builder.input(target, shape, dtype)
+            if is_real(value):
+                self.state[target] = elements_of(value)
+            return
+        trainable = spec.kind == InputKind.PARAMETER
+        self.weights.register(target, value, trainable)
+        if not node.users:
+            return
+        folds = not trainable and is_real(value) and value.numel() <= FOLD_LIMIT
+        self.values[node] = value.detach() if folds else Stored(target)
+
+    def _attribute(self, node: Any) -> Any:
+        target = self.program.graph_module
+        for part in str(node.target).split("."):
+            target = getattr(target, part)
+        return target
+
+    def _enter(self, node: Any) -> None:
+        self.node, self._place = node, place_of(node)
+        self._name = name_of(node).removeprefix(self._prefix)
+        self.builder.core.set_source(self._place)
+
+    def value(self, argument: Any) -> Any:
+        """What a node's argument stands for, through lists and tuples."""
+        if isinstance(argument, torch.fx.Node):
+            found = self.values[argument]
+            if isinstance(found, Stored):
+                found = self.values[argument] = self.weights.tensor(found.name)
+            return found
+        if isinstance(argument, (list, tuple)):
+            return [self.value(item) for item in argument]
+        if isinstance(argument, torch.SymInt):
+            raise self.unsupported("a number depends on data", str(argument), "export with fixed shapes")
+        return argument
+
+    def _call(self, node: Any) -> Any:
+        overload = str(node.target)
+        if overload in IGNORED:
+            return None
+        if overload == "with_effects" and str(node.args[1]) in IGNORED:
+            return None, None
+        args = [self.value(argument) for argument in node.args]
+        keywords = {key: self.value(argument) for key, argument in node.kwargs.items()}
+        if overload == "<built-in function getitem>":
+            return args[0][args[1]]
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return self._python(node, args, keywords)
+        handler = TABLE.get(overload)
+        if handler is None:
+            raise self.unsupported("this ATen overload has no meaning here yet")
+        return self._checked(handler(self, *args, **keywords))
+
+    def _python(self, node: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+        """Arithmetic on sizes, which torch leaves as Python functions."""
+        if any(isinstance(argument, Tensor) for argument in args):
+            raise self.unsupported("this function has no meaning here yet")
+        return node.target(*args, **keywords)
+
+    def _checked(self, result: Any) -> Any:
+        """The result, after comparing its type with what torch says."""
+        metas = self.meta if isinstance(self.meta, (tuple, list)) else [self.meta]
+        values = result if isinstance(result, (tuple, list)) else [result]
+        for value, meta in zip(values, metas, strict=False):
+            if not isinstance(value, Tensor) or meta is None:
+                continue
+            wanted = (dtype_name(meta.dtype, self._place), tuple(self.extents(meta.shape)))
+            if (value.dtype, value.shape) != wanted:
+                raise self.unsupported(
+                    f"was read as {value.dtype}{list(value.shape)} where torch says {wanted[0]}{list(wanted[1])}"
+                )
+        return result
+
+    def _fold(self, node: Any) -> None:
+        """Evaluates a call that depends on no input, unless it is random or large."""
+        sources = node.all_input_nodes
+        if any(source not in self.values or not _is_known(self.values[source]) for source in sources):
+            return
+        overload = str(node.target)
+        if overload in IGNORED or any(word in overload for word in _RANDOM):
+            return
+        meta = node.meta.get("val")
+        sizes = [math.prod(one.shape) for one in torch.utils._pytree.tree_leaves(meta) if isinstance(one, torch.Tensor)]
+        if any(not isinstance(size, int) or size > FOLD_LIMIT for size in sizes):
+            return
+        if not isinstance(node.target, torch._ops.OpOverload) and overload != "<built-in function getitem>":
+            return
+        args, keywords = self.value(node.args), {key: self.value(item) for key, item in node.kwargs.items()}
+        if "device" in keywords:
+            keywords["device"] = torch.device("cpu")
+        with torch.no_grad():
+            self.values[node] = node.target(*args, **keywords)
+
+    # --- results ---
+
+    def _outputs(self) -> None:
+        final = next(node for node in self.program.graph.nodes if node.op == "output")
+        signature = self.program.graph_signature
+        inputs = [str(row["name"]) for row in self.builder.graph.core.signature("main")[0]]
+        users: list[Any] = []
+        changed: list[Any] = []
+        for spec, node in zip(signature.output_specs, final.args[0], strict=True):
+            (users if spec.kind == OutputKind.USER_OUTPUT else changed).append((spec, node))
+        self.node = None
+        stored = [value for node, value in self.values.items() if node.op == "placeholder"]
+        self._given.update(value.value for value in stored if isinstance(value, Tensor))
+        for _, node in users:
+            if not isinstance(node, torch.fx.Node) or self.values[node] is None:
+                self.returned.append(("", self.value(node)))
+            else:
+                self.returned.append((self._output(node, node.name), None))
+        for spec, node in changed:
+            if spec.kind == OutputKind.TOKEN:
+                continue
+            if spec.kind not in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+                raise user_error("an output of the exported program is no tensor", value=str(spec))
+            name = self._output(node, f"{spec.target}.new")
+            self.builder.alias(len(self.builder.graph.core.signature("main")[1]) - 1, inputs.index(str(spec.target)))
+            self.changed.append((name, str(spec.target)))
+
+    def _output(self, node: Any, name: str) -> str:
+        """Makes a node's value an output. Inputs, constants and values that are outputs already are copied."""
+        self._name = name
+        value = self.value(node)
+        tensor = self.tensor(value)
+        inputs, outputs = self.builder.graph.core.signature("main")
+        taken = {row["name"] for row in [*inputs, *outputs]}
+        if isinstance(value, (torch.Tensor, Stored)) or node.op == "placeholder" or tensor.value in self._given:
+            tensor = self.builder.op("copy", tensor, name=f"{name}.out")
+        self._given.add(tensor.value)
+        unique, number = name, 0
+        while unique in taken:
+            number += 1
+            unique = f"{name}.{number}"
+        self.builder.output(tensor, unique)
+        return str(self.builder.graph.core.signature("main")[1][-1]["name"])
+
+
+class Stored:
+    """A weight that no operation has asked for yet."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _is_known(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(_is_known(item) for item in value)
+    if isinstance(value, torch.Tensor):
+        return is_real(value)
+    return not isinstance(value, (Tensor, Stored))
+
+
+def place_of(node: Any) -> str:
+    """The user's line that made a node: the innermost one outside torch, as "file:line: text"."""
+    lines = (node.meta.get("stack_trace") or "").strip().splitlines()
+    found = ""
+    for i, line in enumerate(lines):
+        text = line.strip()
+        if not text.startswith('File "'):
+            continue
+        file, _, rest = text[6:].partition('"')
+        number = rest.split("line ")[1].split(",")[0] if "line " in rest else "?"
+        code = lines[i + 1].strip() if i + 1 < len(lines) and not lines[i + 1].strip().startswith("File") else ""
+        place = f"{file}:{number}" + (f": {code}" if code else "")
+        if "/torch/" not in file.replace("\\", "/") or not found:
+            found = place
+    return found
+
+
+def path_of(node: Any) -> str:
+    """Path of the innermost module that a node stands in."""
+    paths = [str(path) for path, _ in (node.meta.get("nn_module_stack") or {}).values() if path]
+    return paths[-1].removeprefix("L['self'].").removeprefix("L__self___") if paths else ""
+
+
+def name_of(node: Any) -> str:
+    """Path of the innermost module, and the operation where the module does more than one."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = path_of(node)
+    operation = str(node.target).split(".")[1] if str(node.target).startswith("aten.") else node.name
+    kind = str(list(stack.values())[-1][1]).rpartition(".")[2].lower() if stack else ""
+    plain = operation.strip("_").replace("_", "")
+    if path and (plain in kind or kind in plain):
+        return path
+    return f"{path}.{operation}" if path else operation

@@ -1,0 +1,141 @@
+"""Overloads whose addresses are data: indexing, gathering, writing into a part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .._tensor import Tensor
+from .torch_import import Importer
+from .torch_shape import axis
+from .torch_table import handles
+
+
+def indices_of(importer: Importer, index: Any, extent: int) -> Tensor:
+    """Indices from 0 on: negative ones count from the end."""
+    if isinstance(index, torch.Tensor):
+        if index.dtype == torch.bool:
+            raise importer.unsupported("a mask of bools chooses how many elements there are", suggestion=_MASK)
+        return importer.tensor(torch.where(index < 0, index + extent, index))
+    tensor = importer.tensor(index)
+    if tensor.dtype == "bool":
+        raise importer.unsupported("a mask of bools chooses how many elements there are", suggestion=_MASK)
+    negative = importer.apply("less", tensor, importer.builder.scalar(0, tensor.dtype))
+    return importer.apply("select", negative, tensor + extent, tensor)
+
+
+_MASK = "use torch.where, which keeps the shape"
+
+
+@handles("aten.index_select.default")
+def _index_select(importer: Importer, x: Any, dim: int, index: Any) -> Tensor:
+    tensor = importer.tensor(x)
+    at = axis(dim, tensor.ndim)
+    return _take(importer, tensor, [at], [indices_of(importer, index, tensor.shape[at]).reshape(-1)], at)
+
+
+def _take(importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], front: int) -> Tensor:
+    """Index tensors of one shape address `axes` of x; their axes stand from `front` on in the result."""
+    shape = list(parts[0].shape)
+    if len(parts) == 1:
+        vectors, vector_dim = parts[0], len(shape)
+    else:
+        columns = [part.reshape(*shape, 1) for part in parts]
+        vectors, vector_dim = importer.op("concat", *columns, dim=len(shape)), len(shape)
+    rest = [i for i in range(x.ndim) if i not in axes]
+    rank = len(rest) + len(shape)
+    offsets = [i for i in range(rank) if not front <= i < front + len(shape)]
+    return importer.op(
+        "gather",
+        x,
+        vectors,
+        offset_dims=offsets,
+        collapsed_slice_dims=sorted(axes),
+        start_index_map=axes,
+        index_vector_dim=vector_dim,
+        slice_sizes=[1 if i in axes else x.shape[i] for i in range(x.ndim)],
+        mode="error",
+    )
+
+
+@handles("aten.index.Tensor", "aten._unsafe_index.Tensor")
+def _index(importer: Importer, x: Any, indices: Sequence[Any]) -> Tensor:
+    """Axes of the indices stand where the first indexed axis was if the indexed axes are adjacent, else in front."""
+    tensor = importer.tensor(x)
+    axes = [i for i, index in enumerate(indices) if index is not None]
+    parts = [indices_of(importer, indices[i], tensor.shape[i]).convert("i64") for i in axes]
+    shape = list(torch.broadcast_shapes(*[part.shape for part in parts]))
+    parts = [importer.broadcast(part, shape) for part in parts]
+    adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
+    return _take(importer, tensor, axes, parts, axes[0] if adjacent else 0)
+
+
+@handles("aten.gather.default")
+def _gather(importer: Importer, x: Any, dim: int, index: Any, **_: Any) -> Tensor:
+    """result[i, j, ...] = x[i, index[i, j, ...], ...]: one index vector per element."""
+    tensor = importer.tensor(x)
+    at = axis(dim, tensor.ndim)
+    chosen = indices_of(importer, index, tensor.shape[at]).convert("i64")
+    shape = list(chosen.shape)
+    parts = [chosen if i == at else importer.op("iota", shape=shape, dtype="i64", dim=i) for i in range(tensor.ndim)]
+    return _take(importer, tensor, list(range(tensor.ndim)), parts, 0)
+
+
+@handles("aten.slice_scatter.default")
+def _slice_scatter(
+    importer: Importer,
+    x: Any,
+    source: Any,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Tensor:
+    tensor, part = importer.tensor(x), importer.tensor(source)
+    at = axis(dim, tensor.ndim)
+    first, last, _ = slice(start, end, step).indices(tensor.shape[at])
+    if step != 1:
+        return _spread(importer, tensor, part, at, range(first, last, step))
+    if part.shape == tensor.shape:
+        return part
+    starts = [importer.builder.scalar(first if i == at else 0, "i64") for i in range(tensor.ndim)]
+    return importer.op("dynamic_update", tensor, part, *starts)
+
+
+def _spread(importer: Importer, x: Tensor, part: Tensor, at: int, places: range) -> Tensor:
+    """Writes slices of `part` at places that are apart: padded to x's extent, chosen by a mask."""
+    low, high, interior = [0] * x.ndim, [0] * x.ndim, [0] * x.ndim
+    if not len(places):
+        return x
+    low[at], interior[at] = places[0], places.step - 1
+    high[at] = x.shape[at] - places[-1] - 1
+    wide = importer.op("pad", part, low=low, high=high, interior=interior)
+    keep = torch.zeros(x.shape[at], dtype=torch.bool)
+    keep[list(places)] = True
+    mask = importer.tensor(keep.reshape(-1, *[1] * (x.ndim - at - 1)))
+    return importer.apply("select", mask, wide, x)
+
+
+@handles("aten.select_scatter.default")
+def _select_scatter(importer: Importer, x: Any, source: Any, dim: int, index: int) -> Tensor:
+    tensor = importer.tensor(x)
+    at = axis(dim, tensor.ndim)
+    index = axis(index, tensor.shape[at])
+    part = importer.tensor(source).reshape(*tensor.shape[:at], 1, *tensor.shape[at + 1 :])
+    return _slice_scatter(importer, tensor, part, at, index, index + 1)
+
+
+@handles("aten.unfold.default", "aten.diagonal.default", "aten.as_strided.default")
+def _selection(importer: Importer, x: Any, *how: Any, **more: Any) -> Tensor:
+    """Overloads that choose elements by position alone: torch chooses among the positions, a gather follows."""
+    tensor = importer.tensor(x)
+    strides = importer.source_of(0).meta["val"].stride()
+    count = math.prod(tensor.shape)
+    places = torch.arange(count).reshape(tensor.shape)
+    if "as_strided" in str(importer.node.target) and tuple(places.stride()) != tuple(strides):
+        raise importer.unsupported("a view of memory that is not in row-major order has no meaning here yet")
+    chosen = importer.node.target(places, *how, **more)
+    return _take(importer, tensor.reshape(count), [0], [importer.tensor(chosen.contiguous())], 0)

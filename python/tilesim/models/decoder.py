@@ -1,0 +1,258 @@
+"""Language models that read and write token by token: Llama 3, Mistral, Qwen2.5, Mixtral.
+
+Two phases. Prefill reads `context` tokens at once and gives the cache of keys and values. Decode reads token number
+`context` of every sequence: the cache holds the earlier ones and a free slot, the new key and value are written there
+(an alias, so that only the written part moves), and attention sees the whole cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..graph import Graph, GraphBuilder, Tensor
+from ._decoding import (
+    Head,
+    Layer,
+    Run,
+    assemble,
+    check_run,
+    gated_weights,
+    linear_weight,
+    rotary_tables,
+    rotate,
+)
+from ._layers import Weight, merge_heads, split_heads
+from .experts import Experts, expert_weights, mix
+
+__all__ = [
+    "DecoderConfig",
+    "decoder",
+    "deepseek_moe_16b",
+    "llama_3_8b",
+    "llama_3_70b",
+    "mistral_7b",
+    "mixtral_8x7b",
+    "qwen2_5_1_5b",
+]
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """Sizes of a decoder in the manner of Llama (Touvron et al., 2023): RMSNorm, rotary positions, gated SiLU.
+
+    `window`: how many tokens attention looks back, 0 for all. `experts`: None for one dense network per layer;
+    `dense_layers`: how many layers in front have none.
+    """
+
+    name: str
+    vocabulary: int
+    width: int
+    layers: int
+    heads: int
+    key_heads: int
+    hidden: int
+    head_width: int = 128
+    epsilon: float = 1e-5
+    rotary_base: float = 10000.0
+    qkv_bias: bool = False
+    tied: bool = False
+    window: int = 0
+    limit: int = 131072
+    experts: Experts | None = None
+    dense_layers: int = 0
+
+
+# Configurations as published with the weights (config.json of each); parameter counts follow from them.
+LLAMA_3_8B = DecoderConfig("llama-3-8b", 128256, 4096, 32, 32, 8, 14336, rotary_base=500000.0, limit=8192)
+LLAMA_3_70B = DecoderConfig("llama-3-70b", 128256, 8192, 80, 64, 8, 28672, rotary_base=500000.0, limit=8192)
+MISTRAL_7B = DecoderConfig("mistral-7b", 32000, 4096, 32, 32, 8, 14336, window=4096, limit=32768)
+QWEN2_5_1_5B = DecoderConfig(
+    "qwen2.5-1.5b", 151936, 1536, 28, 12, 2, 8960, epsilon=1e-6, rotary_base=1e6, qkv_bias=True, tied=True
+)
+MIXTRAL_8X7B = DecoderConfig(
+    "mixtral-8x7b", 32000, 4096, 32, 32, 8, 14336, rotary_base=1e6, limit=32768, experts=Experts(count=8, chosen=2)
+)
+DEEPSEEK_MOE_16B = DecoderConfig(
+    "deepseek-moe-16b",
+    102400,
+    2048,
+    28,
+    16,
+    16,
+    10944,
+    epsilon=1e-6,
+    limit=4096,
+    experts=Experts(count=64, chosen=6, renormalised=False, hidden=1408, shared=2816),
+    dense_layers=1,
+)
+
+
+class _Layer(Layer):
+    def __init__(self, parent: GraphBuilder, sort: str, c: DecoderConfig, run: Run) -> None:
+        self.c = c
+        self.experts = c.experts if sort == "layer" else None
+        kept = (run.batch, c.key_heads, run.cached(c.window) or run.tokens, c.head_width)
+        angles = (run.tokens, c.head_width)
+        tables = {"rotary.cos": angles, "rotary.sin": angles}
+        super().__init__(parent, sort, run, c.width, tables, {"keys": kept, "values": kept}, self._weights())
+
+    def _weights(self) -> list[Weight]:
+        c = self.c
+        queries, keys = c.heads * c.head_width, c.key_heads * c.head_width
+        gain = (2 * c.layers) ** -0.5  # of what adds to the residual stream
+        weights = [
+            Weight("input_layernorm.weight", (c.width,), 0.1, 1.0),
+            *linear_weight("self_attn.q_proj", c.width, queries, bias=c.qkv_bias),
+            *linear_weight("self_attn.k_proj", c.width, keys, bias=c.qkv_bias),
+            *linear_weight("self_attn.v_proj", c.width, keys, bias=c.qkv_bias),
+            *linear_weight("self_attn.o_proj", queries, c.width, gain),
+            Weight("post_attention_layernorm.weight", (c.width,), 0.1, 1.0),
+        ]
+        if self.experts is not None:
+            return weights + expert_weights("mlp", self.experts, c.width, c.hidden, gain)
+        return weights + gated_weights("mlp", c.width, c.hidden, gain)
+
+    def _attention(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        c, cos, sin = self.c, self.tables["rotary.cos"], self.tables["rotary.sin"]
+        q = rotate(split_heads(self.linear(x, "self_attn.q_proj"), c.heads), cos, sin)
+        k = rotate(split_heads(self.linear(x, "self_attn.k_proj"), c.key_heads), cos, sin)
+        v = split_heads(self.linear(x, "self_attn.v_proj"), c.key_heads)
+        kept = {"keys": self.store("keys", k), "values": self.store("values", v)}
+        settings: dict[str, Any] = {} if self.run.decode else {"causal": True, "window": c.window}
+        out = self.b.attention(q, kept["keys"], kept["values"], name="self_attn", **settings)
+        return merge_heads(out), kept
+
+    def body(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        context, kept = self._attention(self.norm(x, "input_layernorm", self.c.epsilon))
+        x = x + self.linear(context, "self_attn.o_proj")
+        normed = self.norm(x, "post_attention_layernorm", self.c.epsilon)
+        if self.experts is not None:
+            return x + mix(self.b, normed, self.w, "mlp", self.experts), kept
+        return x + self.gated(normed, "mlp"), kept
+
+
+def decoder(
+    config: DecoderConfig, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
+) -> Graph:
+    """A decoder of any size; the layer is one function, called once per layer.
+
+    Args:
+        config: its sizes.
+        batch: number of sequences.
+        context: tokens read (prefill), or tokens that the last one attends to, itself included (decode).
+        phase: "prefill" or "decode".
+        dtype: of weights, activations and cache.
+
+    Returns:
+        Graph with input input_ids [batch, context] (prefill) or [batch, 1] (decode) and output logits; in prefill the
+        cache [batch, key heads, context, head width] of each layer's keys and values is given as outputs
+        cache.0.keys, cache.0.values, ...; in decode it is input (past.0.keys, ...) and output, updated in place, with
+        the last slot free. With a window, the cache holds so many tokens, in any order but for that slot.
+
+    Raises:
+        UserError: for a context that does not fit, an unknown phase or dtype.
+    """
+    c, run = config, check_run(config.name, config.limit, batch, context, phase)
+    first = c.dense_layers if c.experts is not None else 0
+    sorts = ["dense_layer"] * first + ["layer"] * (c.layers - first)
+    positions = range(context - run.tokens, context)
+    cos, sin = rotary_tables(positions, c.head_width, c.rotary_base)
+    return assemble(
+        Head(c.name, c.vocabulary, c.width, c.epsilon, c.tied),
+        run,
+        dtype,
+        sorts,
+        lambda builder, sort: _Layer(builder, sort, c, run),
+        {"rotary.cos": cos, "rotary.sin": sin},
+    )
+
+
+def llama_3_8b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
+    """Llama 3 8B (Grattafiori et al., 2024), 8,030,261,248 parameters.
+
+    Args:
+        batch: number of sequences.
+        context: tokens, at most 8192; see `decoder`.
+        phase: "prefill" or "decode".
+        dtype: of weights, activations and cache.
+
+    Returns:
+        Graph as of `decoder`.
+    """
+    return decoder(LLAMA_3_8B, batch, context, phase, dtype)
+
+
+def llama_3_70b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
+    """Llama 3 70B (Grattafiori et al., 2024), 70,553,706,496 parameters.
+
+    Args:
+        batch: number of sequences.
+        context: tokens, at most 8192; see `decoder`.
+        phase: "prefill" or "decode".
+        dtype: of weights, activations and cache.
+
+    Returns:
+        Graph as of `decoder`.
+    """
+    return decoder(LLAMA_3_70B, batch, context, phase, dtype)
+
+
+def mistral_7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
+    """Mistral 7B (Jiang et al., 2023), 7,241,732,096 parameters, with a window of 4096 tokens.
+
+    Args:
+        batch: number of sequences.
+        context: tokens, at most 32768; see `decoder`. The cache holds the last 4096.
+        phase: "prefill" or "decode".
+        dtype: of weights, activations and cache.
+
+    Returns:
+        Graph as of `decoder`.
+    """
+    return decoder(MISTRAL_7B, batch, context, phase, dtype)
+
+
+def qwen2_5_1_5b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
+    """Qwen2.5 1.5B (Qwen team, 2024), 1,543,714,304 parameters; the head shares the token embeddings.
+
+    Args:
+        batch: number of sequences.
+        context: tokens, at most 131072; see `decoder`.
+        phase: "prefill" or "decode".
+        dtype: of weights, activations and cache.
+
+    Returns:
+        Graph as of `decoder`.
+    """
+    return decoder(QWEN2_5_1_5B, batch, context, phase, dtype)
+
+
+def mixtral_8x7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
+    """Mixtral 8x7B (Jiang et al., 2024), 46,702,792,704 parameters, two of eight experts per token.
+
+    Args:
+        batch: number of sequences.
+        context: tokens, at most 32768; see `decoder`.
+        phase: "prefill" or "decode".
+        dtype: of weights, activations and cache.
+
+    Returns:
+        Graph as of `decoder`.
+    """
+    return decoder(MIXTRAL_8X7B, batch, context, phase, dtype)
+
+
+def deepseek_moe_16b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
+    """DeepSeekMoE 16B (Dai et al., 2024), 16,375,728,128 parameters, six of 64 experts per token and two shared.
+
+    Args:
+        batch: number of sequences.
+        context: tokens, at most 4096; see `decoder`.
+        phase: "prefill" or "decode".
+        dtype: of weights, activations and cache.
+
+    Returns:
+        Graph as of `decoder`.
+    """
+    return decoder(DEEPSEEK_MOE_16B, batch, context, phase, dtype)

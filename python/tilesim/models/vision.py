@@ -1,0 +1,128 @@
+"""VGG-16 (Simonyan, Zisserman, ICLR 2015) and MobileNetV2 (Sandler et al., CVPR 2018), as in torchvision."""
+
+from __future__ import annotations
+
+import math
+
+from .._errors import user_error
+from ..graph import Graph, GraphBuilder, Tensor
+
+__all__ = ["mobilenet_v2", "vgg16"]
+
+_VGG16 = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
+#: expansion, channels, blocks, stride of the first block (table 2 of the paper)
+_MOBILENET_V2 = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+
+
+def vgg16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
+    """VGG-16, 138,357,544 parameters.
+
+    Args:
+        batch: number of images.
+        image: height and width in elements, a multiple of 224 (what comes after the convolutions is averaged to 7×7).
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with input x [batch, 3, image, image] and output logits [batch, 1000].
+
+    Raises:
+        UserError: for an image that is no multiple of 224, or an unknown dtype.
+    """
+    if image < 224 or image % 224:
+        raise user_error(
+            "the last maps are averaged to 7×7", place="model 'vgg16'", value=str(image), allowed="multiples of 224"
+        )
+    b = GraphBuilder("vgg16", dtype=dtype)
+    x = b.input("x", (batch, 3, image, image))
+    index = 0
+    for stage in _VGG16:
+        for filters in stage:
+            name = f"features.{index}"
+            w = b.weight(f"{name}.weight", (filters, x.shape[1], 3, 3), scale=math.sqrt(6 / (9 * x.shape[1])))
+            x = b.conv2d(x, w, b.weight(f"{name}.bias", (filters,)), padding=1, name=name)
+            x = b.apply("relu", x, name=f"features.{index + 1}")
+            index += 2
+        x = b.pool2d(x, 2, name=f"features.{index}")
+        index += 1
+    if image > 224:
+        x = b.pool2d(x, image // 224, combiner="add", name="avgpool") * (224 / image) ** 2
+    x = x.reshape(batch, 512 * 49)
+    for layer, features in ((0, 4096), (3, 4096), (6, 1000)):
+        x = b.linear(x, features, name=f"classifier.{layer}")
+        x = b.apply("relu", x, name=f"classifier.{layer + 1}") if layer < 6 else x
+    b.output(x, "logits")
+    return b.build()
+
+
+class _MobileNet:
+    def __init__(self, builder: GraphBuilder) -> None:
+        self.b = builder
+
+    def conv(self, x: Tensor, filters: int, kernel: int, stride: int, name: str, norm: str, groups: int = 1) -> Tensor:
+        fan_in = x.shape[1] // groups * kernel * kernel
+        w = self.b.weight(
+            f"{name}.weight", (filters, x.shape[1] // groups, kernel, kernel), scale=math.sqrt(6 / fan_in)
+        )
+        y = self.b.conv2d(x, w, stride=stride, padding=kernel // 2, groups=groups, name=name)
+        channels = (filters,)
+        parameters = (
+            self.b.weight(f"{norm}.weight", channels, scale=0.1, offset=0.7),
+            self.b.weight(f"{norm}.bias", channels),
+            self.b.weight(f"{norm}.running_mean", channels, scale=0.1, trainable=False),
+            self.b.weight(f"{norm}.running_var", channels, scale=0.2, offset=1, trainable=False),
+        )
+        z: Tensor = self.b.op("batch_norm", y, *parameters, name=norm, feature_dim=1, epsilon=1e-5)
+        return z
+
+    def relu6(self, x: Tensor, name: str) -> Tensor:
+        scalar = self.b.scalar
+        return self.b.apply("clamp", scalar(0, x.dtype), x, scalar(6, x.dtype), name=name)
+
+    def block(self, x: Tensor, filters: int, stride: int, expansion: int, name: str) -> Tensor:
+        """Expand by 1×1, 3×3 per channel, project by 1×1; added to its input where the shape stays."""
+        hidden, y, step = x.shape[1] * expansion, x, 0
+        if expansion > 1:
+            y = self.relu6(self.conv(y, hidden, 1, 1, f"{name}.conv.0.0", f"{name}.conv.0.1"), f"{name}.conv.0.2")
+            step = 1
+        part = f"{name}.conv.{step}"
+        y = self.relu6(self.conv(y, hidden, 3, stride, f"{part}.0", f"{part}.1", groups=hidden), f"{part}.2")
+        y = self.conv(y, filters, 1, 1, f"{name}.conv.{step + 1}", f"{name}.conv.{step + 2}")
+        return self.b.apply("add", x, y, name=f"{name}.add") if stride == 1 and x.shape[1] == filters else y
+
+
+def mobilenet_v2(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
+    """MobileNetV2 of width 1.0, 3,504,872 parameters.
+
+    Args:
+        batch: number of images.
+        image: height and width in elements.
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with input x [batch, 3, image, image] and output logits [batch, 1000].
+
+    Raises:
+        UserError: for an image that is too small, or an unknown dtype.
+    """
+    b = GraphBuilder("mobilenet-v2", dtype=dtype)
+    net = _MobileNet(b)
+    x = b.input("x", (batch, 3, image, image))
+    x = net.relu6(net.conv(x, 32, 3, 2, "features.0.0", "features.0.1"), "features.0.2")
+    index = 1
+    for expansion, filters, blocks, stride in _MOBILENET_V2:
+        for i in range(blocks):
+            x = net.block(x, filters, stride if i == 0 else 1, expansion, f"features.{index}")
+            index += 1
+    last = f"features.{index}"
+    x = net.relu6(net.conv(x, 1280, 1, 1, f"{last}.0", f"{last}.1"), f"{last}.2")
+    x = b.op("reduce", x, name="avgpool", combiner="mean", dims=[2, 3])
+    b.output(b.linear(x, 1000, name="classifier.1"), "logits")
+    return b.build()

@@ -1,0 +1,185 @@
+// The channel that decides per command equals the one that steps through every cycle.
+#include <boost/test/unit_test.hpp>
+#include <random>
+
+#include "engine/part_files.hpp"
+#include "engine/stepped_channel.hpp"
+#include "tilesim/engine/dram/channel.hpp"
+#include "tilesim/engine/dram/mapping.hpp"
+#include "tilesim/engine/dram/run.hpp"
+#include "tilesim/engine/dram/trace.hpp"
+
+using namespace tilesim;
+using namespace tilesim::engine;
+
+namespace {
+
+using Demands = std::vector<stepped::Demand>;
+
+/// Traffic that changes its habits: bursts of rows, jumps, repeated addresses, reads and writes, pauses.
+Demands random_traffic(const dram::Part& part, std::mt19937_64& random, int requests) {
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  Demands demands;
+  const std::uint64_t pace = 1 + below(9), writes = below(4), rows = 1 + below(6);
+  std::int64_t at = 0;
+  while (static_cast<int>(demands.size()) < requests) {
+    const int bank = static_cast<int>(below(static_cast<std::uint64_t>(part.banks()))),
+              row = static_cast<int>(below(rows));
+    const bool write = below(4) < writes;
+    const std::uint64_t length = 1 + below(below(3) == 0 ? 40 : 3);
+    for (std::uint64_t i = 0; i < length; ++i) {
+      stepped::Demand d;
+      d.not_before = at;
+      d.bank = bank;
+      d.row = row;
+      d.write = below(8) == 0 ? !write : write;
+      d.address = (static_cast<std::uint64_t>(row) * 64 + static_cast<std::uint64_t>(bank)) * 4096 + below(16) * 32;
+      demands.push_back(d);
+      at += static_cast<std::int64_t>(below(pace));
+    }
+    if (below(50) == 0) at += static_cast<std::int64_t>(below(4000));
+  }
+  return demands;
+}
+
+stepped::Outcome outcome_of(const dram::Part& part, const Demands& demands, std::size_t batch) {
+  dram::Channel channel(part);
+  std::vector<dram::Completion> completions;
+  channel.report_to(&completions);
+  for (std::size_t i = 0; i < demands.size(); ++i) {
+    const stepped::Demand& d = demands[i];
+    channel.offer(
+        {d.not_before, d.address, d.row, static_cast<std::uint32_t>(i), static_cast<std::uint8_t>(d.bank), d.write});
+    if (channel.waiting() >= batch) channel.advance_until_accepted();
+  }
+  stepped::Outcome out;
+  out.cycles = channel.finish();
+  const dram::Counters& c = channel.counters();
+  out.latency_sum = c.latency_sum;
+  out.latency_max = c.latency_max;
+  out.forwarded = c.forwarded;
+  out.merged = c.merged;
+  out.hits = c.hits;
+  out.misses = c.misses;
+  out.conflicts = c.conflicts;
+  out.commands.assign(c.commands.begin(), c.commands.end());
+  for (const dram::Completion& one : completions)
+    if (!one.write) out.returns.push_back(one.tick);
+  return out;
+}
+
+void check_equal(const stepped::Outcome& fast, const stepped::Outcome& slow, const std::string& what) {
+  BOOST_TEST_CONTEXT(what) {
+    BOOST_TEST(fast.cycles == slow.cycles);
+    BOOST_TEST(fast.hits == slow.hits);
+    BOOST_TEST(fast.misses == slow.misses);
+    BOOST_TEST(fast.conflicts == slow.conflicts);
+    BOOST_TEST(fast.forwarded == slow.forwarded);
+    BOOST_TEST(fast.merged == slow.merged);
+    BOOST_TEST(fast.latency_sum == slow.latency_sum);
+    BOOST_TEST(fast.latency_max == slow.latency_max);
+    BOOST_TEST(fast.commands == slow.commands, boost::test_tools::per_element());
+    BOOST_TEST((fast.returns == slow.returns));
+  }
+}
+
+dram::Part with(const dram::Part& part, const std::string& settings) {
+  return part.with_controller(Json::parse(settings));
+}
+
+void compare(const dram::Part& part, unsigned seed, int requests) {
+  std::mt19937_64 random(seed);
+  const Demands demands = random_traffic(part, random, requests);
+  const stepped::Outcome slow = stepped::Channel(part).run(demands);
+  check_equal(outcome_of(part, demands, 1 + random() % 200), slow, part.name + " seed " + std::to_string(seed));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(dram_channel)
+
+BOOST_AUTO_TEST_CASE(equals_the_stepped_model_on_random_traffic) {
+  for (const std::string& file : part_files()) {
+    const dram::Part part = dram::Part::read_file(file);
+    for (unsigned seed = 1; seed <= 6; ++seed) compare(part, seed, 1200);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(equals_the_stepped_model_with_other_controllers) {
+  for (const std::string& file : part_files()) {
+    const dram::Part part = dram::Part::read_file(file);
+    for (const char* settings :
+         {R"({"read_queue": 1, "write_queue": 1})", R"({"read_queue": 3, "write_queue": 70})", R"({"page": "closed"})",
+          R"({"page": "timeout", "page_timeout": 60, "write_queue": 5})",
+          R"({"refresh": "none", "write_high_watermark": 1, "write_low_watermark": 0.01})"})
+      compare(with(part, settings), 11, 800);
+    if (part.refresh_bank_interval > 0) {
+      compare(with(part, R"({"refresh": "per_bank"})"), 12, 1500);
+      compare(with(part, R"({"refresh": "per_bank", "page": "timeout", "page_timeout": 25})"), 13, 1500);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(equals_the_stepped_model_on_named_traces) {
+  for (const std::string& file : part_files()) {
+    const dram::Part part = dram::Part::read_file(file);
+    const dram::AddressMap map(part);
+    for (const char* name : {"sequential_read", "copy_blocks_4KiB", "tile_256B_pitch_4096B", "random_read",
+                             "mixed_small", "mixed_rand", "mixed_seq", "two_streams_far"}) {
+      const dram::Trace trace = dram::make_trace(name, 1500, part.burst_bytes);
+      for (const std::int64_t every : {1, 2, 9}) {
+        Demands demands;
+        for (std::size_t i = 0; i < trace.addresses.size(); ++i) {
+          const auto at = map.locate(trace.addresses[i]);
+          demands.push_back(
+              {static_cast<std::int64_t>(i) * every, trace.addresses[i], at.bank, at.row, trace.writes[i] != 0});
+        }
+        check_equal(outcome_of(part, demands, 128), stepped::Channel(part).run(demands), part.name + " " + name);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(advancing_in_steps_changes_nothing) {
+  const dram::Part part = dram::Part::read_file(TILESIM_SOURCE_DIR "/configs/dram/HBM2-2000.json");
+  std::mt19937_64 random(5);
+  const Demands demands = random_traffic(part, random, 3000);
+  dram::Channel channel(part);
+  std::vector<dram::Completion> completions, all;
+  channel.report_to(&completions);
+  for (std::size_t i = 0; i < demands.size(); ++i) {
+    const stepped::Demand& d = demands[i];
+    channel.offer({d.not_before, d.address, d.row, 0, static_cast<std::uint8_t>(d.bank), d.write});
+    if (i + 1 == demands.size()) break;
+    // To anywhere before the next one may be offered, in one step or several.
+    const std::int64_t gap = demands[i + 1].not_before - d.not_before;
+    for (std::uint64_t step = random() % 3; step > 0; --step)
+      channel.advance(demands[i + 1].not_before -
+                      static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(gap + 1)));
+  }
+  channel.finish();
+  const stepped::Outcome slow = stepped::Channel(part).run(demands);
+  std::vector<std::int64_t> returns;
+  for (const dram::Completion& one : completions)
+    if (!one.write) returns.push_back(one.tick);
+  BOOST_TEST((returns == slow.returns));
+}
+
+BOOST_AUTO_TEST_CASE(far_times_are_kept_exactly) {
+  // Ticks are counted from a base that moves; a trace that starts after a long time gives the same as one at once.
+  dram::Part part =
+      with(dram::Part::read_file(TILESIM_SOURCE_DIR "/configs/dram/DDR4-3200.json"), R"({"refresh": "none"})");
+  std::mt19937_64 random(9);
+  Demands demands = random_traffic(part, random, 500);
+  // Two requests first, so that there is a history to forget.
+  const stepped::Outcome early = outcome_of(part, demands, 64);
+  const std::int64_t later = (1LL << 33) + 7;
+  for (stepped::Demand& d : demands) d.not_before += later;
+  stepped::Outcome late = outcome_of(part, demands, 64);
+  BOOST_TEST(late.cycles == early.cycles + later);
+  BOOST_TEST(late.latency_sum == early.latency_sum);
+  BOOST_TEST(late.hits == early.hits);
+  for (std::size_t i = 0; i < late.returns.size(); ++i) BOOST_TEST_REQUIRE(late.returns[i] == early.returns[i] + later);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,112 @@
+"""torch.compile with backend "tilesim": tiled programs, Results, graph breaks, errors."""
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from torch import nn  # noqa: E402
+
+import tilesim as ts  # noqa: E402
+from tilesim.frontends import torch_backend  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Any:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    torch_backend.reset()
+    torch_backend.register()
+    yield
+    torch._dynamo.reset()
+    torch_backend.reset()
+
+
+def test_a_model_runs_as_a_tiled_program() -> None:
+    model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 10)).eval()
+    compiled = torch.compile(model, backend="tilesim")
+    x = torch.randn(8, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
+        compiled(x)
+    (record,) = torch_backend.records()
+    assert record.calls == 2 and record.graph.parameters == 64 * 96 + 96 + 96 * 10 + 10
+    (result,) = torch_backend.results()
+    assert result.cycles == ts.simulate(record.graph, "tpu-v3").cycles > 0
+    assert torch_backend.report()["graph_breaks"] == {} and not torch_backend.report()["uncaptured"]
+
+
+def test_changed_weights_are_seen() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval()
+    compiled = torch.compile(model, backend="tilesim")
+    x = torch.randn(1, 3, 6, 6)
+    with torch.no_grad():
+        compiled(x)
+        for parameter in model.parameters():
+            parameter.mul_(2).add_(0.5)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+        model[1].running_mean.add_(1)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_other_shapes_are_other_graphs() -> None:
+    compiled = torch.compile(lambda a, b: torch.relu(a @ b), backend="tilesim")
+    for rows in (4, 6, 9):
+        a, b = torch.randn(rows, 16), torch.randn(16, 8)
+        torch.testing.assert_close(compiled(a, b), torch.relu(a @ b), rtol=1e-5, atol=1e-5)
+    assert len(torch_backend.results()) == 3
+
+
+def test_inputs_changed_in_place() -> None:
+    def step(x: Any, y: Any) -> Any:
+        x.mul_(y)
+        return x + y
+
+    x, y = torch.randn(4, 8), torch.randn(4, 8)
+    want_x, want = x * y, x * y + y
+    torch.testing.assert_close(torch.compile(step, backend="tilesim")(x, y), want)
+    torch.testing.assert_close(x, want_x)
+
+
+def test_machine_numerics() -> None:
+    a, b = torch.randn(16, 64), torch.randn(64, 16)
+    rounded = torch.compile(torch.mm, backend="tilesim", options={"machine": "tpu-v3", "numerics": "machine"})(a, b)
+    wanted = (a.bfloat16().float() @ b.bfloat16().float()).numpy()
+    torch.testing.assert_close(rounded, torch.from_numpy(wanted), rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(rounded, a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_graph_breaks_are_reported() -> None:
+    def broken(x: Any) -> Any:
+        y = torch.relu(x)
+        torch._dynamo.graph_break()
+        return y * 2
+
+    x = torch.randn(4, 8)
+    torch.testing.assert_close(torch.compile(broken, backend="tilesim")(x), torch.relu(x) * 2)
+    report = torch_backend.report()
+    assert sum(report["graph_breaks"].values()) == 1 and report["uncaptured"] and len(report["graphs"]) == 2
+
+
+def test_nothing_captured_is_reported() -> None:
+    assert torch_backend.report() == {"graphs": [], "graph_breaks": {}, "uncaptured": True}
+
+
+def test_training_fails_loudly() -> None:
+    model = nn.Linear(4, 4)
+    y = torch.compile(model, backend="tilesim")(torch.randn(2, 4))
+    assert y.requires_grad
+    with pytest.raises(ts.Unsupported, match="forward passes only"):
+        y.sum().backward()
+
+
+def test_unsupported_graphs() -> None:
+    def hard(x: Any) -> Any:
+        return torch.linalg.inv(x)
+
+    with pytest.raises(ts.Unsupported, match="linalg_inv"):
+        torch.compile(hard, backend="tilesim")(torch.eye(3))
+    with pytest.raises(Exception, match="Did you mean 'machine'"):
+        torch.compile(torch.relu, backend="tilesim", options={"machin": "tpu-v3"})(torch.eye(3))
+    with pytest.raises(Exception, match="error, reference"):
+        torch.compile(torch.relu, backend="tilesim", options={"fallback": "host"})(torch.eye(3))
