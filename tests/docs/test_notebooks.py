@@ -33,7 +33,7 @@ def test_readme_snippets() -> None:
             exec(snippet, names)
 
 
-@pytest.mark.parametrize("page", ["bring_your_model", "memory", "network"])
+@pytest.mark.parametrize("page", ["bring_your_model", "memory"])
 def test_page_snippets(page: str) -> None:
     """Each page is one session from top to bottom."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
