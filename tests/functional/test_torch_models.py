@@ -174,9 +174,8 @@ def test_the_loop_over_experts_is_refused_with_the_remedy() -> None:
 FAMILIES = ["Llama4", "Mistral", "Qwen2", "Gemma", "Phi", "GPTNeoX", "OPT", "T5", "CLIPVision"]
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "T5" else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
 def test_other_families(name: str) -> None:
     args: Any = (torch.randint(2, 60, (1, 6)),)
     if name == "T5":

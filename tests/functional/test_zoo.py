@@ -259,7 +259,7 @@ def test_gpt2() -> None:
     assert difference(outputs(graph, ids.int())["logits"], wanted) <= 1e-5
 
 
-@pytest.mark.parametrize("name", ["llama", "mixtral"])
+@pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.slow), "mixtral"])
 def test_operations_are_as_many_as_those_imported_from_torch(name: str) -> None:
     if name == "llama":
         config = dataclasses.replace(decoders.LLAMA_3_8B, **SMALL)
