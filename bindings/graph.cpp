@@ -190,6 +190,19 @@ void bind_files(GraphClass& type) {
       .def_static("load", &Graph::load, py::arg("path"), py::call_guard<py::gil_scoped_release>(),
                   "Reads .json or .tsim. Raises UserError with file, line and path.")
       .def(
+          "save_compiled",
+          [](const Graph& graph, const std::string& path, const std::string& header) {
+            graph.save_compiled(path, Json::parse(header));
+          },
+          py::arg("path"), py::arg("header"), "Writes .tsim with a JSON header that holds more than the graph.")
+      .def_static(
+          "compiled_header",
+          [](const std::string& path) {
+            const Json header = Graph::compiled_header(path);
+            return header.is_null() ? std::string() : header.dump();
+          },
+          py::arg("path"), "The header that save_compiled wrote, as JSON; empty for a plain graph.")
+      .def(
           "check", [](const Graph& graph) { check(graph); }, "Raises UserError naming function and operation.")
       .def(
           "copy", [](const Graph& graph) { return Graph(graph); }, "An independent copy.")

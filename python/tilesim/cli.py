@@ -11,6 +11,7 @@ import typer
 
 from . import __version__, models, validate_noc
 from . import validate as validation
+from . import _core
 from ._core import Error
 from .analytic import cli as analytic_cli
 from .api import Program, compile, simulate, verify
@@ -44,6 +45,8 @@ def _load(model: str, batch: int, context: int | None, phase: str | None) -> Gra
             return Program.load(path)
         if is_pytorch_ir(start):
             return from_pytorch_ir(path)
+    if path.suffix == ".tsim" and path.is_file() and _core.Graph.compiled_header(str(path)):
+        return Program.load(path)
     return Graph.load(path)
 
 
@@ -89,7 +92,9 @@ def _show(result: Result) -> None:
 @app.command()
 def run(
     model: Annotated[str, typer.Argument(help="A network's name, or a file (.json, .tsim, .onnx, .mlir).")],
-    machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
+    machine: Annotated[
+        str | None, typer.Option(help="Preset or file; a compiled program's own if none is given, otherwise tpu-v3.")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
@@ -101,8 +106,9 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
 ) -> None:
     """Compile, simulate and explain a workload."""
-    target = Machine.load(machine).replace(_changes(set_ or []))
     loaded = _load(model, batch, context, phase)
+    own = loaded.machine if isinstance(loaded, Program) else None
+    target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
     program = loaded if isinstance(loaded, Program) else compile(loaded, target)
     if verify_:
         outcome = verify(program, seed=seed)
