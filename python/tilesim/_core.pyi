@@ -34,6 +34,11 @@ class Graph:
     """
     name: str
     @staticmethod
+    def compiled_header(path: str) -> str:
+        """
+        The header that save_compiled wrote, as JSON; empty for a plain graph.
+        """
+    @staticmethod
     def from_json(text: str, directory: str = '.') -> Graph:
         """
         Reads the JSON form. directory: where relative paths of weight files start. Raises UserError with line and path.
@@ -103,9 +108,17 @@ class Graph:
         """
         Writes .json or .tsim (a JSON header, then the weights). Raises UserError when the file cannot be written.
         """
+    def save_compiled(self, path: str, header: str) -> None:
+        """
+        Writes .tsim with a JSON header that holds more than the graph.
+        """
     def set_weight(self, name: str, array: typing.Any) -> None:
         """
         Replaces the elements of one weight; dtype and shape must agree.
+        """
+    def set_weight_file(self, name: str, path: str, byte_offset: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        """
+        Takes the elements of one weight from a file of raw little-endian elements, which is mapped when they are read.
         """
     def signature(self, function: str) -> tuple[list, list]:
         """
