@@ -9,7 +9,7 @@ from .analytic.profile import Profile
 from .api import Program, compile, execute, reference, run, simulate, sweep, verify
 from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
-from .frontends import from_jax, from_onnx, from_stablehlo, from_torch
+from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
 from .graph import Graph, GraphBuilder
 from .machine import Machine
 from .result import Result, compare
@@ -39,6 +39,7 @@ __all__ = [
     "execute",
     "from_jax",
     "from_onnx",
+    "from_pytorch_ir",
     "from_stablehlo",
     "from_torch",
     "memory",
@@ -49,6 +50,7 @@ __all__ = [
     "run",
     "simulate",
     "sweep",
+    "to_pytorch_ir",
     "verify",
     "workloads",
 ]

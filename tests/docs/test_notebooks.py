@@ -27,6 +27,14 @@ def test_readme_snippets() -> None:
         exec(snippet, names)
 
 
+def test_bring_your_model_snippets() -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    text = (ROOT / "docs" / "bring_your_model.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for snippet in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(snippet, names)
+
+
 def test_kinds_by_rooms(capsys: pytest.CaptureFixture[str]) -> None:
     """An empty cell is legal only through the expansion."""
     from tilesim import _core

@@ -1,6 +1,7 @@
 #include "tilesim/compile/compile.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -36,10 +37,35 @@ class Compiler {
       if (static_cast<std::int32_t>(i) != graph.main && is_called(static_cast<std::int32_t>(i)))
         add_function(graph.functions[i]);
     program_.body = lower_function(graph.entry(), "", boundary, true);
+    owners_first();
     return std::move(program_);
   }
 
  private:
+  /// A tensor of an output may be an alias of a temporary that was declared after it.
+  void owners_first() {
+    std::vector<program::Tensor> sorted;
+    std::set<std::string> done;
+    const auto known = [&](const program::Tensor& tensor) {
+      return tensor.alias_of.empty() || done.count(tensor.alias_of) || !program_.find_tensor(tensor.alias_of);
+    };
+    std::vector<program::Tensor> left = program_.tensors;
+    while (!left.empty()) {
+      std::vector<program::Tensor> later;
+      for (program::Tensor& tensor : left) {
+        if (!known(tensor)) {
+          later.push_back(std::move(tensor));
+          continue;
+        }
+        done.insert(tensor.name);
+        sorted.push_back(std::move(tensor));
+      }
+      require(later.size() < left.size(), "tensors are aliases of each other");
+      left = std::move(later);
+    }
+    program_.tensors = std::move(sorted);
+  }
+
   bool is_called(std::int32_t index) const {
     for (const GraphFunction& function : prepared_.graph.functions)
       for (const Op& op : function.ops)

@@ -227,6 +227,8 @@ class Grouping {
       for (ValueId other : op(i).operands) {
         const int source = other == no_value ? -1 : producing_kernel(other);
         if (source >= 0 && source != kernel && reaches(kernel, source)) cycle = true;
+        if (source == kernel && owner_[index(uses_.producer[index(other)])] < 0)
+          cycle = true;  // a view of its own result
       }
       if (cycle) continue;
       std::vector<int> together = kernels_[index(kernel)].ops;

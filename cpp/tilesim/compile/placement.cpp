@@ -256,13 +256,14 @@ class Placer {
     return only_products_read(value) ? *narrow : dtype;
   }
 
-  /// Whether the producer's transfers go straight from its operand's bytes, which leaves no place to convert.
+  /// Whether the producer's transfers go straight from its operand's bytes, or a function stores it: there is no place
+  /// to convert.
   bool has_raw_moves(ValueId value) const {
     const int producer = uses_.producer[index(value)];
     if (producer < 0) return false;
     const Kind kind = function_.ops[index(producer)].kind;
     return kind == Kind::gather || kind == Kind::embedding || kind == Kind::dynamic_slice ||
-           kind == Kind::dynamic_update || kind == Kind::bitcast;
+           kind == Kind::dynamic_update || kind == Kind::bitcast || kind == Kind::call;
   }
 
   bool only_products_read(ValueId value) const {

@@ -197,6 +197,7 @@ Result Result::from_json(const Json& json) {
                                 item.items()[3].as_int()});
   }
   result.configuration = reader.required("configuration");
+  reader.optional("versions");  // of the software that wrote the file
   reader.finish();
   return result;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from .._core import Unsupported
 from .._errors import user_error
 from .._tensor import Tensor
-from .building import SMALL
+from .building import SMALL, bounded
 from .onnx_elementwise import full
 from .onnx_scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
 
@@ -84,8 +85,8 @@ def reshape(scope: OnnxScope, node: Node) -> Sequence[Value]:
         return [scope.reshape(x, [extent for axis, extent in enumerate(old) if axis not in axes])]
     rank = x.ndim + len(axes)
     axes = [axis_of(axis, rank, node.place) for axis in axes]
-    rest = iter(old)
-    return [scope.reshape(x, [1 if axis in axes else next(rest) for axis in range(rank)])]
+    kept = iter(old)
+    return [scope.reshape(x, [1 if axis in axes else next(kept) for axis in range(rank)])]
 
 
 @handles("Transpose")
@@ -113,7 +114,7 @@ def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
         part = -(-extent // count)
         sizes = [max(0, min(part, extent - i * part)) for i in range(count)]
     borders = [0, *np.cumsum(sizes).tolist()]
-    return [scope.along(x, axis, a, b) for a, b in zip(borders, borders[1:], strict=False)]
+    return [scope.along(x, axis, a, b) for a, b in pairwise(borders)]
 
 
 @handles("Slice")
@@ -180,6 +181,7 @@ def pad(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if mode == "wrap":
         for axis in range(x.ndim):
             extent = x.shape[axis]
+            bounded(low[axis] + extent + high[axis], "a padded axis")
             indices = np.arange(-low[axis], extent + high[axis]) % max(1, extent)
             if low[axis] or high[axis]:
                 x = scope.take(x, scope.tensor(indices, "i64"), axis)
@@ -194,7 +196,7 @@ def range_(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if step == 0:
         raise user_error("a range without a step", place=node.place)
     count = max(0, int(np.ceil((float(limit) - float(start)) / float(step))))
-    checked([count], node)
+    bounded(count, "a range")
     values = start + np.arange(count).astype(start.dtype) * step
     return [scope.constant(values.astype(start.dtype))]
 
@@ -242,7 +244,10 @@ def depth_space(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if node.op == "SpaceToDepth":
         parts = scope.reshape(x, [n, c, h // block, block, w // block, block])
         return [
-            scope.reshape(scope.transpose(parts, [0, 3, 5, 1, 2, 4]), [n, c * block * block, h // block, w // block])
+            scope.reshape(
+                scope.transpose(parts, [0, 3, 5, 1, 2, 4] if node.text("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]),
+                [n, c * block * block, h // block, w // block],
+            )
         ]
     depth = c // (block * block)
     if node.text("mode", "DCR") == "DCR":

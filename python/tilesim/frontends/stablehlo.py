@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +39,7 @@ TABLES = (
 )
 
 MAX_BYTES = 1 << 30  # of a module's text or bytecode
+MAX_SECONDS = 600  # for the translation of bytecode
 MAX_NESTING = 256  # of brackets: the parser recurses
 SMALL_FUNCTION = 12  # operations of a function that is always built in place
 
@@ -310,6 +313,31 @@ def expand_chlo(scope: Scope, op: Any) -> Sequence[Value]:
     return scope.inline(body, [scope.value(operand) for operand in op.operands])
 
 
+TRANSLATE = """
+import sys
+from jax.interpreters import mlir
+from jaxlib.mlir import ir
+with mlir.make_ir_context(), ir.Location.unknown():
+    module = ir.Module.parse(sys.stdin.buffer.read())
+    text = module.operation.get_asm(enable_debug_info=True, large_elements_limit=None)
+sys.stdout.buffer.write(text.encode("utf-8"))
+"""
+
+
+def translated(source: bytes, place: str) -> str:
+    """Text of a module in bytecode. Another process translates it: MLIR's reader aborts on some damaged input."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", TRANSLATE], input=source, capture_output=True, timeout=MAX_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise user_error("bytecode takes too long to read", place=place, allowed=f"{MAX_SECONDS} seconds") from None
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["the reader stopped"]
+        raise user_error("this is no bytecode of MLIR that can be read", place=place, value=lines[-1][:300])
+    return done.stdout.decode("utf-8")
+
+
 def parsed(source: str | bytes, place: str) -> Any:
     """A module from text or bytecode.
 
@@ -330,7 +358,9 @@ def parsed(source: str | bytes, place: str) -> Any:
         raise user_error(
             "the module is too long", place=place, value=f"{len(source)} bytes", allowed=f"{MAX_BYTES} bytes"
         )
-    if isinstance(source, str) and (deepest := nesting(source)) > MAX_NESTING:
+    if isinstance(source, bytes):
+        source = translated(source, place)
+    if (deepest := nesting(source)) > MAX_NESTING:
         raise user_error(
             "brackets are nested too deep", place=place, value=str(deepest), allowed=f"at most {MAX_NESTING}"
         )

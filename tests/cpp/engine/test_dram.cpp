@@ -1,8 +1,8 @@
 // The channel that decides per command equals the one that steps through every cycle.
 #include <boost/test/unit_test.hpp>
-#include <filesystem>
 #include <random>
 
+#include "engine/part_files.hpp"
 #include "engine/stepped_channel.hpp"
 #include "tilesim/engine/dram/channel.hpp"
 #include "tilesim/engine/dram/mapping.hpp"
@@ -13,14 +13,6 @@ using namespace tilesim;
 using namespace tilesim::engine;
 
 namespace {
-
-std::vector<std::string> part_files() {
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(TILESIM_SOURCE_DIR "/configs/dram"))
-    if (entry.path().extension() == ".json") files.push_back(entry.path().string());
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 using Demands = std::vector<stepped::Demand>;
 
@@ -56,7 +48,8 @@ stepped::Outcome outcome_of(const dram::Part& part, const Demands& demands, std:
   channel.report_to(&completions);
   for (std::size_t i = 0; i < demands.size(); ++i) {
     const stepped::Demand& d = demands[i];
-    channel.offer({d.not_before, d.address, d.row, d.bank, static_cast<std::uint32_t>(i), d.write});
+    channel.offer(
+        {d.not_before, d.address, d.row, static_cast<std::uint32_t>(i), static_cast<std::uint8_t>(d.bank), d.write});
     if (channel.waiting() >= batch) channel.advance_until_accepted();
   }
   stepped::Outcome out;
@@ -156,7 +149,7 @@ BOOST_AUTO_TEST_CASE(advancing_in_steps_changes_nothing) {
   channel.report_to(&completions);
   for (std::size_t i = 0; i < demands.size(); ++i) {
     const stepped::Demand& d = demands[i];
-    channel.offer({d.not_before, d.address, d.row, d.bank, 0, d.write});
+    channel.offer({d.not_before, d.address, d.row, 0, static_cast<std::uint8_t>(d.bank), d.write});
     if (i + 1 == demands.size()) break;
     // To anywhere before the next one may be offered, in one step or several.
     const std::int64_t gap = demands[i + 1].not_before - d.not_before;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/engine/dram/channel_tick.hpp"
+#include "tilesim/engine/dram/channel_plan.hpp"
 
 namespace tilesim::engine::dram {
 
@@ -15,20 +15,13 @@ constexpr Tick rebase_at = 1 << 28;
 
 }  // namespace
 
-std::size_t Histogram::bin(std::int64_t value) {
-  if (value < 8) return static_cast<std::size_t>(value);
-  const auto v = static_cast<std::uint64_t>(value);
-  const auto top = static_cast<std::size_t>(std::bit_width(v)) - 1;
-  return std::min<std::size_t>((top - 2) * 8 + (v >> (top - 3) & 7), 255);
-}
-
 std::int64_t Histogram::low(std::size_t bin) {
   if (bin < 8) return static_cast<std::int64_t>(bin);
   return static_cast<std::int64_t>(8 + (bin & 7)) << (bin / 8 - 1);
 }
 
 Channel::Channel(const Part& part)
-    : timing_(part),
+    : readiness_(part),
       queues_(part.controller.read_queue, part.controller.write_queue, part.banks()),
       capacity_{part.controller.read_queue, part.controller.write_queue},
       read_latency_(static_cast<Tick>(part.read_latency)),
@@ -40,14 +33,12 @@ Channel::Channel(const Part& part)
   has_sync_ = f.clock_sync;
   activate_window_ = static_cast<Tick>(f.activate_window);
   sync_ = {static_cast<Tick>(f.sync_read), static_cast<Tick>(f.sync_write)};
-  for (PerBank& per_bank : ready_) per_bank.at.fill(long_ago);
-  for (auto& per_scope : last_) per_scope.fill(long_ago);
-  for (const Timing::Window& w : timing_.windows) {
-    WindowRing ring;
-    ring.ticks.fill(long_ago);
-    rings_.emplace_back(static_cast<std::size_t>(w.nodes), ring);
-    window_commands_ |= w.after;
-  }
+  for (const auto& [after, touched] : {std::pair{0, &columns_touch_rows_},
+                                       {1, &columns_touch_rows_},
+                                       {2, &rows_touch_columns_},
+                                       {3, &rows_touch_columns_}})
+    for (const Timing::Effect& effect : readiness_.timing.effects[static_cast<std::size_t>(after)])
+      if ((after < 2) != (effect.before < 2)) *touched = true;
   const auto entries = static_cast<double>(capacity_[1]);
   drain_high_ = static_cast<std::int64_t>(std::floor(part.controller.write_high_watermark * entries)) + 1;
   drain_low_ = static_cast<std::int64_t>(std::ceil(part.controller.write_low_watermark * entries)) - 1;
@@ -59,16 +50,8 @@ Channel::Channel(const Part& part)
   idle_at_.at.fill(long_ago);
 }
 
-void Channel::finish_read(const Entry& entry, std::int64_t tick) {
-  last_return_ = std::max(last_return_, tick);  // returned in the order of issue
-  const std::int64_t latency = last_return_ - 1 - entry.arrival;
-  counters_.latency_sum += latency;
-  counters_.latency_max = std::max(counters_.latency_max, latency);
-  ++counters_.latency.bins[Histogram::bin(latency)];
-  if (completions_) completions_->push_back({entry.tag, false, last_return_});
-}
-
-bool Channel::accept(const Request& request, Tick c) {
+[[gnu::always_inline]] inline bool Channel::accept(const Request& request, Tick c) {
+  newcomer_leads_ = false;
   const auto queue = static_cast<std::size_t>(request.write);
   if (queues_.count[1] != 0 && queues_.holds_write(request.address, request.bank)) {
     Entry entry;
@@ -83,7 +66,7 @@ bool Channel::accept(const Request& request, Tick c) {
     }
   } else {
     if (queues_.count[queue] == capacity_[queue]) return false;
-    queues_.push(queue, request.bank, request.row, request.address, request.tag, base_ + c);
+    newcomer_leads_ = queues_.push(queue, request.bank, request.row, request.address, request.tag, base_ + c);
     reads_waiting_ += request.write ? 0 : 1;
   }
   ++(request.write ? counters_.writes : counters_.reads);
@@ -93,7 +76,7 @@ bool Channel::accept(const Request& request, Tick c) {
 
 /// Offers whose cycle comes before the tick `next`; returns the next tick, which they may bring forward.
 template <Channel::Bus bus>
-Tick Channel::accept_due(Tick next) {
+Tick Channel::accept_due(Tick next, bool planned) {
   while (!offers_.empty()) {
     const Request& request = offers_.front();
     const std::int64_t at = std::max({base_ + now_, next_offer_, request.not_before});
@@ -109,10 +92,16 @@ Tick Channel::accept_due(Tick next) {
     offers_.pop_front();
     next_offer_ = at + 1;
     if (!queue_may_go()) continue;
-    if (drain_flips())
+    if (drain_flips()) {
       next = std::min(next, c + 1);
-    else if (queue == static_cast<std::size_t>(drain_))
-      next = std::min(next, std::max(c + 1, bank_ready<bus>(queue, bank, c)));
+    } else if (queue == static_cast<std::size_t>(drain_)) {
+      if (planned) {
+        if (newcomer_leads_) plan_newcomer<bus>(queue, bank, c);
+        next = std::min(next, plan_tick(std::min(columns_plan_, rows_plan_)));
+      } else {
+        next = std::min(next, std::max(c + 1, bank_ready<bus>(queue, bank, c)));
+      }
+    }
   }
   return next;
 }
@@ -125,13 +114,30 @@ void Channel::run(Tick until, Until mode) {
       rebase();
       if (until != never) until -= before - now_;
     }
-    const Tick next = accept_due<bus>(std::min(next_tick<bus>(), until == never ? never : until + 1));
+    const bool planned = bus != Bus::two_step && maintenance_.empty() && !closes_idle_;
+    Tick next = until == never ? never : until + 1;
+    if (planned) {
+      const Tick first = soon();
+      if (plan_tick(columns_plan_) < first) columns_plan_ = plan_columns<bus>(first);
+      if (plan_tick(rows_plan_) < first) rows_plan_ = plan_rows<bus>(first);
+      next = std::min({next, next_refresh_, plan_tick(std::min(columns_plan_, rows_plan_))});
+      if (drain_flips()) next = std::min(next, first);
+    } else {
+      columns_plan_ = rows_plan_ = 0;
+      next = std::min(next, next_tick<bus>());
+    }
+    next = accept_due<bus>(next, planned);
     if (next == now_) continue;  // only to rebase
     if (mode == Until::accepted && offers_.empty()) return;
     if (mode == Until::drained && offers_.empty() && reads_waiting_ == 0) return;
     if (next > until) return;
     require(next != never, "a DRAM channel waits for nothing");
-    tick<bus>(next);
+    if (planned && next != next_refresh_ && !drain_flips()) {
+      tick_planned<bus>(next);
+    } else {
+      tick<bus>(next);
+      columns_plan_ = rows_plan_ = 0;
+    }
     now_ = next;
   }
 }
@@ -170,19 +176,13 @@ std::int64_t Channel::finish() {
 
 void Channel::rebase() {
   const Tick by = now_;
-  const auto shift = [by](Tick& tick) { tick = tick < long_ago / 2 + by ? long_ago : tick - by; };
-  for (PerBank& per_bank : ready_)
-    for (Tick& tick : per_bank.at) shift(tick);
-  for (Tick& tick : idle_at_.at) shift(tick);
-  for (auto& per_scope : last_)
-    for (Tick& tick : per_scope) shift(tick);
-  for (auto& nodes : rings_)
-    for (WindowRing& ring : nodes)
-      for (Tick& tick : ring.ticks) shift(tick);
+  readiness_.rebase(by);
+  for (Tick& tick : idle_at_.at) tick = moved(tick, by);
   if (next_refresh_ != never) next_refresh_ -= by;
   if (pending_deadline_ != never) pending_deadline_ -= by;
-  shift(sync_until_);
-  shift(paired_edge_);
+  sync_until_ = moved(sync_until_, by);
+  paired_edge_ = moved(paired_edge_, by);
+  columns_plan_ = rows_plan_ = 0;
   base_ += by;
   now_ = 0;
 }

@@ -6,6 +6,7 @@
 // tick (tests/cpp/engine/stepped_channel.hpp).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 #include "tilesim/engine/dram/part.hpp"
 #include "tilesim/engine/dram/queues.hpp"
-#include "tilesim/engine/dram/timing.hpp"
+#include "tilesim/engine/dram/readiness.hpp"
 
 namespace tilesim::engine::dram {
 
@@ -23,9 +24,32 @@ struct Request {
   std::int64_t not_before = 0;  ///< first cycle at which it is offered
   std::uint64_t address = 0;    ///< compared whole: a read of a waiting write's address is answered from the queue
   std::int32_t row = 0;
-  std::int32_t bank = 0;
   std::uint32_t tag = 0;  ///< given back with the completion
+  std::uint8_t bank = 0;
   bool write = false;
+};
+
+/// A queue in one piece of memory.
+template <class T>
+class Ring {
+ public:
+  bool empty() const { return head_ == tail_; }
+  std::size_t size() const { return tail_ - head_; }
+  const T& front() const { return items_[head_ & (items_.size() - 1)]; }
+  void pop_front() { ++head_; }
+  void push_back(const T& item) {
+    if (size() == items_.size()) grow();
+    items_[tail_++ & (items_.size() - 1)] = item;
+  }
+
+ private:
+  void grow() {
+    std::vector<T> larger(items_.size() * 2);
+    for (std::size_t i = head_; i != tail_; ++i) larger[i & (larger.size() - 1)] = items_[i & (items_.size() - 1)];
+    items_.swap(larger);
+  }
+  std::vector<T> items_ = std::vector<T>(16);
+  std::size_t head_ = 0, tail_ = 0;
 };
 
 struct Completion {
@@ -37,7 +61,12 @@ struct Completion {
 /// Bins of latencies: exact below 8 ticks, then eight to an octave.
 struct Histogram {
   std::array<std::int64_t, 256> bins{};
-  static std::size_t bin(std::int64_t value);
+  static std::size_t bin(std::int64_t value) {
+    if (value < 8) return static_cast<std::size_t>(value);
+    const auto v = static_cast<std::uint64_t>(value);
+    const auto top = static_cast<std::size_t>(std::bit_width(v)) - 1;
+    return std::min<std::size_t>((top - 2) * 8 + (v >> (top - 3) & 7), 255);
+  }
   static std::int64_t low(std::size_t bin);  ///< smallest value of a bin
 };
 
@@ -84,7 +113,7 @@ class Channel {
   void run(Tick until, Until mode);
   void run_bus(Tick until, Until mode);
   template <Bus bus>
-  Tick accept_due(Tick next);
+  Tick accept_due(Tick next, bool planned);
   bool accept(const Request& request, Tick c);
   void finish_read(const Entry& entry, std::int64_t tick);
   void issue(Command command, int bank, Tick t);
@@ -94,7 +123,6 @@ class Channel {
   void issue_precharge(std::size_t queue, int bank, Tick t);
   void issue_second_activate();
   void pair(Tick edge, int bank);
-  void open_window(std::size_t which, int bank, Tick t);
   void rebase();
   // channel_tick.hpp: what is chosen
   template <Bus bus>
@@ -106,7 +134,23 @@ class Channel {
   void tick_shared(Tick t);
   template <bool both_edges>
   void tick_row_and_column(Tick t);
+  template <bool both_edges>
+  void row_slot(Tick t);
   void tick_two_step(Tick t);
+  // channel_plan.hpp: both at once, where nothing interferes
+  template <Bus bus>
+  std::uint64_t plan_columns(Tick soon) const;
+  template <Bus bus>
+  std::uint64_t plan_rows(Tick soon) const;
+  template <Bus bus>
+  void plan_newcomer(std::size_t queue, int bank, Tick c);
+  template <Bus bus>
+  void tick_planned(Tick t);
+  template <Bus bus>
+  void issue_planned_row(Tick t);
+  void issue_planned_column(Tick t);
+  /// First tick that what is known now can reach.
+  Tick soon() const { return static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1; }
   struct Pick {
     Tick key = never;
     Command command = Command::read;
@@ -124,7 +168,6 @@ class Channel {
   bool queue_may_go() const { return maintenance_.empty() || per_bank_; }
   std::uint64_t refreshing() const { return per_bank_ && !maintenance_.empty() ? 1ULL << maintenance_.front() : 0; }
   std::pair<Tick, bool> maintenance_ready() const;
-  Tick all_bank_ready(Command command, int scope) const;
   void refresh_due(Tick t);
   bool drain_flips() const {
     return drain_ ? queues_.count[1] <= drain_low_ && queues_.count[0] > 0
@@ -133,11 +176,10 @@ class Channel {
   void update_drain() { drain_ ^= drain_flips(); }
   std::uint64_t activating() const { return pending_bank_ < 0 ? 0 : 1ULL << pending_bank_; }
 
-  Timing timing_;
+  Readiness readiness_;
   Queues queues_;
   Bus bus_ = Bus::shared;
-  std::array<PerBank, bank_command_count> ready_;  ///< earliest tick per command and bank
-  bool drain_ = false;                             ///< write mode
+  bool drain_ = false;  ///< write mode
   bool per_bank_ = false, closes_idle_ = false;
   int next_bank_ = 0;
   Tick page_timeout_ = 0;
@@ -145,20 +187,15 @@ class Channel {
   Tick now_ = 0, next_refresh_ = never;
   std::int64_t base_ = 0;
   std::deque<std::int32_t> maintenance_;  ///< refresh jobs: scopes, or banks where refresh is per bank
-  std::deque<Request> offers_;
+  Ring<Request> offers_;
+  std::uint64_t columns_plan_ = 0, rows_plan_ = 0;  ///< 0: to be found
+  bool newcomer_leads_ = false;                     ///< the request accepted last is its bank's candidate
+  bool columns_touch_rows_ = false, rows_touch_columns_ = false;
   std::int64_t next_offer_ = 0;  ///< absolute: one acceptance per cycle
   std::int64_t reads_waiting_ = 0, last_return_ = 0, last_accept_ = -1;
   std::array<std::int64_t, 2> capacity_{};
   std::int64_t drain_high_ = 0, drain_low_ = 0;
   Tick read_latency_ = 0, refresh_interval_ = 0;
-  /// Last tick of each command per scope, for PREab and REFab.
-  std::array<std::array<Tick, bank_limit>, command_count> last_{};
-  struct WindowRing {
-    std::array<Tick, 16> ticks{};
-    std::uint32_t next = 0;
-  };
-  std::vector<std::vector<WindowRing>> rings_;  ///< per window and node
-  std::uint32_t window_commands_ = 0;
   // Both edges: the last row command of a rising edge, and the falling edge that it restricts.
   Tick paired_edge_ = long_ago;
   std::uint64_t paired_blocked_ = 0, paired_scope_banks_ = 0;

@@ -7,42 +7,15 @@
 namespace tilesim::engine::dram {
 
 /// Timing of a bank command; its effect on rows is the caller's.
-inline void Channel::issue(Command command, int bank, Tick t) {
-  const auto c = static_cast<std::size_t>(command), b = static_cast<std::size_t>(bank);
-  const std::int32_t node = timing_.group_of[b] * timing_.blocks;
-  for (const Timing::Effect& effect : timing_.effects[c])
-    raise(ready_[static_cast<std::size_t>(effect.before)], &timing_.delays[static_cast<std::size_t>(effect.row + node)],
-          t, timing_.blocks);
-  for (std::size_t before = 0; before < static_cast<std::size_t>(timing_.befores); ++before)
-    ready_[before].at[b] = std::max(ready_[before].at[b], t + timing_.same_bank[c][before]);
-  last_[c][timing_.scope_of[b]] = t;
-  ++counters_.commands[c];
-  if (window_commands_ >> c & 1)
-    for (std::size_t i = 0; i < timing_.windows.size(); ++i)
-      if (timing_.windows[i].after >> c & 1) open_window(i, bank, t);
-}
-
-inline void Channel::open_window(std::size_t which, int bank, Tick t) {
-  const Timing::Window& w = timing_.windows[which];
-  const auto node = static_cast<std::size_t>(w.node_of[static_cast<std::size_t>(bank)]);
-  WindowRing& ring = rings_[which][node];
-  ring.ticks[ring.next] = t;
-  ring.next = ring.next + 1 == static_cast<std::uint32_t>(w.length) ? 0 : ring.next + 1;
-  const Tick oldest = ring.ticks[ring.next];
-  if (oldest == long_ago) return;
-  const std::int32_t row = w.row + static_cast<std::int32_t>(node) * timing_.blocks;
-  raise(ready_[static_cast<std::size_t>(w.before)], &timing_.delays[static_cast<std::size_t>(row)], oldest,
-        timing_.blocks);
+[[gnu::always_inline]] inline void Channel::issue(Command command, int bank, Tick t) {
+  readiness_.issue(command, bank, t);
+  ++counters_.commands[static_cast<std::size_t>(command)];
 }
 
 inline void Channel::issue_all(Command command, int scope, Tick t) {
-  const auto c = static_cast<std::size_t>(command);
-  for (const Timing::Effect& effect : timing_.effects[c])
-    raise(ready_[static_cast<std::size_t>(effect.before)],
-          &timing_.delays[static_cast<std::size_t>(effect.row + scope * timing_.blocks)], t, timing_.blocks);
-  last_[c][static_cast<std::size_t>(scope)] = t;
-  ++counters_.commands[c];
-  const std::uint64_t banks = timing_.scope_banks[static_cast<std::size_t>(scope)];
+  readiness_.issue_all(command, scope, t);
+  ++counters_.commands[static_cast<std::size_t>(command)];
+  const std::uint64_t banks = readiness_.timing.scope_banks[static_cast<std::size_t>(scope)];
   if (command == Command::precharge_all) {
     for (std::uint64_t rest = queues_.open & banks; rest != 0; rest &= rest - 1)
       queues_.precharge(std::countr_zero(rest));
@@ -53,6 +26,15 @@ inline void Channel::issue_all(Command command, int scope, Tick t) {
     paired_edge_ = t + 1;
     paired_blocked_ = paired_scope_banks_ = banks;
   }
+}
+
+[[gnu::always_inline]] inline void Channel::finish_read(const Entry& entry, std::int64_t tick) {
+  last_return_ = std::max(last_return_, tick);  // returned in the order of issue
+  const std::int64_t latency = last_return_ - 1 - entry.arrival;
+  counters_.latency_sum += latency;
+  counters_.latency_max = std::max(counters_.latency_max, latency);
+  ++counters_.latency.bins[Histogram::bin(latency)];
+  if (completions_) completions_->push_back({entry.tag, false, last_return_});
 }
 
 inline void Channel::issue_column(std::size_t queue, int bank, bool opener, Tick t) {
@@ -111,7 +93,7 @@ inline void Channel::issue_precharge(std::size_t queue, int bank, Tick t) {
 inline void Channel::pair(Tick edge, int bank) {
   paired_edge_ = edge;
   paired_blocked_ = 1ULL << bank;
-  paired_scope_banks_ = timing_.scope_banks[timing_.scope_of[static_cast<std::size_t>(bank)]];
+  paired_scope_banks_ = readiness_.timing.scope_banks[readiness_.timing.scope_of[static_cast<std::size_t>(bank)]];
 }
 
 }  // namespace tilesim::engine::dram

@@ -19,23 +19,22 @@ Tick Channel::bank_ready(std::size_t queue, int bank, Tick c) const {
   const auto edge = [&](Tick t) { return bus == Bus::both_edges ? rising(std::max(t, c + 1)) : t; };
   Tick ready = never;
   if (refreshing() & bit) return never;
-  if (queues_.hit[queue] & bit) ready = edge(ready_[queue].at[b]);
+  if (queues_.hit[queue] & bit) ready = edge(readiness_.ready[queue].at[b]);
   if (queues_.miss[queue] & bit) {
     if (!(queues_.open & bit))
-      ready = maintenance_.empty() ? std::min(ready, edge(ready_[2].at[b])) : ready;
+      ready = maintenance_.empty() ? std::min(ready, edge(readiness_.ready[2].at[b])) : ready;
     else if (!((queues_.opened[0] | queues_.opened[1]) & bit))
-      ready = std::min(ready, ready_[3].at[b]);
+      ready = std::min(ready, readiness_.ready[3].at[b]);
   }
   return ready;
 }
 
 template <Channel::Bus bus>
 Tick Channel::next_tick() const {
-  // What was accepted at cycle c is seen from tick c + 1 on.
-  const Tick soon = static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1;
+  const Tick soon = this->soon();
   if (bus == Bus::two_step && (held_ || pending_bank_ >= 0)) return soon;
-  Tick rise = std::min(earliest(queues_.opened[0], ready_[0], timing_.blocks),
-                       earliest(queues_.opened[1], ready_[1], timing_.blocks));
+  Tick rise = std::min(earliest(queues_.opened[0], readiness_.ready[0], readiness_.timing.blocks),
+                       earliest(queues_.opened[1], readiness_.ready[1], readiness_.timing.blocks));
   Tick any = never;
   if (!maintenance_.empty()) {
     const auto [ready, precharge] = maintenance_ready();
@@ -46,9 +45,10 @@ Tick Channel::next_tick() const {
     const auto queue = static_cast<std::size_t>(drain_);
     const std::uint64_t allowed = ~refreshing();
     const std::uint64_t miss = queues_.miss[queue] & allowed, openers = queues_.opened[0] | queues_.opened[1];
-    rise = std::min(rise, earliest(queues_.hit[queue] & allowed, ready_[queue], timing_.blocks));
-    if (maintenance_.empty()) rise = std::min(rise, earliest(miss & ~queues_.open, ready_[2], timing_.blocks));
-    any = std::min(any, earliest(miss & queues_.open & ~openers, ready_[3], timing_.blocks));
+    rise = std::min(rise, earliest(queues_.hit[queue] & allowed, readiness_.ready[queue], readiness_.timing.blocks));
+    if (maintenance_.empty())
+      rise = std::min(rise, earliest(miss & ~queues_.open, readiness_.ready[2], readiness_.timing.blocks));
+    any = std::min(any, earliest(miss & queues_.open & ~openers, readiness_.ready[3], readiness_.timing.blocks));
     if (closes_idle_ && maintenance_.empty()) any = std::min(any, idle_ready());
   }
   rise = std::max(rise, soon);
@@ -56,35 +56,24 @@ Tick Channel::next_tick() const {
   return std::max(soon, std::min({rise, any, next_refresh_}));
 }
 
-inline Tick Channel::all_bank_ready(Command command, int scope) const {
-  const std::size_t kind = command == Command::precharge_all ? 0 : 1;
-  Tick ready = long_ago;
-  for (std::size_t after = 0; after < command_count; ++after)
-    for (int s = 0; s < timing_.scopes; ++s) {
-      const Tick delay = s == scope ? timing_.to_all_same[after][kind] : timing_.to_all_other[after][kind];
-      ready = std::max(ready, last_[after][static_cast<std::size_t>(s)] + delay);
-    }
-  return ready;
-}
-
 /// When the refresh job at the head can go on, and whether with a precharge.
 inline std::pair<Tick, bool> Channel::maintenance_ready() const {
   const int job = maintenance_.front();
-  const std::uint64_t banks = per_bank_ ? 1ULL << job : timing_.scope_banks[static_cast<std::size_t>(job)];
+  const std::uint64_t banks = per_bank_ ? 1ULL << job : readiness_.timing.scope_banks[static_cast<std::size_t>(job)];
   const bool precharge = (queues_.open & banks) != 0;
   if (((queues_.opened[0] | queues_.opened[1] | activating()) & banks) != 0) return {never, precharge};
-  if (per_bank_) return {ready_[precharge ? 3 : 4].at[static_cast<std::size_t>(job)], precharge};
-  return {all_bank_ready(precharge ? Command::precharge_all : Command::refresh_all, job), precharge};
+  if (per_bank_) return {readiness_.ready[precharge ? 3 : 4].at[static_cast<std::size_t>(job)], precharge};
+  return {readiness_.all_bank(precharge ? Command::precharge_all : Command::refresh_all, job), precharge};
 }
 
 inline void Channel::refresh_due(Tick t) {
   if (t < next_refresh_) return;
-  for (int scope = 0; scope < timing_.scopes; ++scope) {
+  for (int scope = 0; scope < readiness_.timing.scopes; ++scope) {
     // Banks of a scope take turns.
-    const std::uint64_t banks = timing_.scope_banks[static_cast<std::size_t>(scope)];
+    const std::uint64_t banks = readiness_.timing.scope_banks[static_cast<std::size_t>(scope)];
     maintenance_.push_back(per_bank_ ? std::countr_zero(banks) + next_bank_ : scope);
   }
-  if (++next_bank_ == std::popcount(timing_.scope_banks[0])) next_bank_ = 0;
+  if (++next_bank_ == std::popcount(readiness_.timing.scope_banks[0])) next_bank_ = 0;
   next_refresh_ += refresh_interval_;
 }
 
@@ -95,7 +84,8 @@ inline bool Channel::serve_maintenance(Tick t, bool falling, bool paired) {
   if (ready > t || (falling && !precharge)) return false;
   const int job = maintenance_.front();
   if (!per_bank_) {
-    if (paired && (paired_scope_banks_ & timing_.scope_banks[static_cast<std::size_t>(job)]) != 0) return false;
+    if (paired && (paired_scope_banks_ & readiness_.timing.scope_banks[static_cast<std::size_t>(job)]) != 0)
+      return false;
     issue_all(precharge ? Command::precharge_all : Command::refresh_all, job, t);
     return true;
   }
@@ -118,7 +108,7 @@ inline Tick Channel::idle_ready() const {
   Tick first = never;
   for (std::uint64_t rest = idle_banks(); rest != 0; rest &= rest - 1) {
     const auto bank = static_cast<std::size_t>(std::countr_zero(rest));
-    first = std::min(first, std::max(ready_[3].at[bank], idle_at_.at[bank]));
+    first = std::min(first, std::max(readiness_.ready[3].at[bank], idle_at_.at[bank]));
   }
   return first;
 }
@@ -128,7 +118,7 @@ inline void Channel::close_idle(Tick t, std::uint64_t allowed) {
   for (std::uint64_t rest = idle_banks() & allowed; rest != 0; rest &= rest - 1) {
     const int bank = std::countr_zero(rest);
     const auto b = static_cast<std::size_t>(bank);
-    if (std::max(ready_[3].at[b], idle_at_.at[b]) > t) continue;
+    if (std::max(readiness_.ready[3].at[b], idle_at_.at[b]) > t) continue;
     issue(Command::precharge, bank, t);
     queues_.precharge(bank);
     if ((t & 1) != 0) pair(t + 1, bank);
@@ -137,15 +127,17 @@ inline void Channel::close_idle(Tick t, std::uint64_t allowed) {
 }
 
 inline Channel::Pick Channel::pick_opened(Tick t) const {
-  const Tick read = oldest_ready(queues_.opened[0], ready_[0], queues_.opened_key, t, timing_.blocks);
-  const Tick write = oldest_ready(queues_.opened[1], ready_[1], queues_.opened_key, t, timing_.blocks);
+  const Tick read =
+      oldest_ready(queues_.opened[0], readiness_.ready[0], queues_.opened_key, t, readiness_.timing.blocks);
+  const Tick write =
+      oldest_ready(queues_.opened[1], readiness_.ready[1], queues_.opened_key, t, readiness_.timing.blocks);
   return read <= write ? Pick{read, Command::read, true} : Pick{write, Command::write, true};
 }
 
 inline Channel::Pick Channel::pick_hit(Tick t) const {
   const auto queue = static_cast<std::size_t>(drain_);
   const std::uint64_t hit = queues_.hit[queue] & ~refreshing();
-  const Tick key = oldest_ready(hit, ready_[queue], queues_.hit_key[queue], t, timing_.blocks);
+  const Tick key = oldest_ready(hit, readiness_.ready[queue], queues_.hit_key[queue], t, readiness_.timing.blocks);
   return {key, drain_ ? Command::write : Command::read, false};
 }
 
@@ -156,8 +148,10 @@ inline Channel::Pick Channel::pick_row(Tick t, std::uint64_t allowed, bool activ
   const auto queue = static_cast<std::size_t>(drain_);
   const std::uint64_t miss = queues_.miss[queue] & allowed, openers = queues_.opened[0] | queues_.opened[1];
   const PerBank& keys = queues_.miss_key[queue];
-  const Tick activate = activates ? oldest_ready(miss & ~queues_.open, ready_[2], keys, t, timing_.blocks) : never;
-  const Tick precharge = oldest_ready(miss & queues_.open & ~openers, ready_[3], keys, t, timing_.blocks);
+  const Tick activate =
+      activates ? oldest_ready(miss & ~queues_.open, readiness_.ready[2], keys, t, readiness_.timing.blocks) : never;
+  const Tick precharge =
+      oldest_ready(miss & queues_.open & ~openers, readiness_.ready[3], keys, t, readiness_.timing.blocks);
   return activate < precharge ? Pick{activate, Command::activate, false} : Pick{precharge, Command::precharge, false};
 }
 
@@ -200,6 +194,12 @@ void Channel::tick_row_and_column(Tick t) {
     }
     if (pick.key != never) issue_pick(pick, t);
   }
+  row_slot<both_edges>(t);
+}
+
+template <bool both_edges>
+void Channel::row_slot(Tick t) {
+  const bool falling = both_edges && (t & 1) == 0;
   const bool paired = falling && t == paired_edge_;
   if (!maintenance_.empty() && serve_maintenance(t, falling, paired)) return;
   if (!queue_may_go()) return;

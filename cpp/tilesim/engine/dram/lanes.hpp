@@ -1,5 +1,6 @@
 // Searches over banks: all sixteen of a block at a time where the processor can, else bit by bit.
 #pragma once
+// Functions are static: files compiled for different processors must not share them.
 
 #include <algorithm>
 #include <bit>
@@ -16,7 +17,7 @@ namespace tilesim::engine::dram {
 #if defined(__AVX512F__) && defined(__AVX512VL__)
 
 /// ready = max(ready, t + delays).
-inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks) {
+static inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks) {
   const __m512i now = _mm512_set1_epi32(t);
   for (int i = 0; i < blocks; ++i) {
     Tick* at = ready.at.data() + i * block_lanes;
@@ -26,7 +27,7 @@ inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks) {
 }
 
 /// Smallest `ready` of the banks in `mask`; `never` if there are none.
-inline Tick earliest(std::uint64_t mask, const PerBank& ready, int blocks) {
+static inline Tick earliest(std::uint64_t mask, const PerBank& ready, int blocks) {
   if (mask == 0) return never;
   __m512i best = _mm512_set1_epi32(never);
   for (int i = 0; i < blocks; ++i) {
@@ -37,7 +38,7 @@ inline Tick earliest(std::uint64_t mask, const PerBank& ready, int blocks) {
 }
 
 /// Smallest key of the banks in `mask` that are ready at `t`; `never` if there are none.
-inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const PerBank& key, Tick t, int blocks) {
+static inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const PerBank& key, Tick t, int blocks) {
   if (mask == 0) return never;
   const __m512i now = _mm512_set1_epi32(t);
   __m512i best = _mm512_set1_epi32(never);
@@ -52,19 +53,26 @@ inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const PerBank
 
 #else
 
-inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks) {
-  Tick* at = ready.at.data();
-  for (int i = 0; i < blocks; ++i, at += block_lanes)
-    for (std::size_t lane = 0; lane < block_lanes; ++lane) at[lane] = std::max(at[lane], t + delays[i].lane[lane]);
+using EightTicks [[gnu::vector_size(32)]] = Tick;
+
+static inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks) {
+  // Blocks lie one after the other, aligned to 64 bytes; may_alias lets vectors look at arrays of ticks.
+  using Lanes [[gnu::may_alias]] = EightTicks;
+  auto* at = reinterpret_cast<Lanes*>(ready.at.data());
+  const auto* row = reinterpret_cast<const Lanes*>(delays);
+  for (int i = 0; i < 2 * blocks; ++i) {
+    const EightTicks raised = row[i] + t;
+    at[i] = at[i] > raised ? at[i] : raised;
+  }
 }
 
-inline Tick earliest(std::uint64_t mask, const PerBank& ready, int) {
+static inline Tick earliest(std::uint64_t mask, const PerBank& ready, int) {
   Tick best = never;
   for (; mask != 0; mask &= mask - 1) best = std::min(best, ready.at[static_cast<std::size_t>(std::countr_zero(mask))]);
   return best;
 }
 
-inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const PerBank& key, Tick t, int) {
+static inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const PerBank& key, Tick t, int) {
   Tick best = never;
   for (; mask != 0; mask &= mask - 1) {
     const auto bank = static_cast<std::size_t>(std::countr_zero(mask));

@@ -103,6 +103,7 @@ AddressMap::AddressMap(const Part& part, const std::string& order, const std::ve
     if (field.placed < field.bits)
       fail("the mapping covers too few bits of " + field.name + ": " + std::to_string(field.placed),
            std::to_string(field.bits) + " bits");
+  tabulate();
   for (const Hash& hash : hashes) {
     const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == hash.field; });
     if (field == fields.end() || field->name == "row" || field->name == "column" || field->name == "offset")
@@ -110,6 +111,27 @@ AddressMap::AddressMap(const Part& part, const std::string& order, const std::ve
                        join(known), nearest(hash.field, known)});
     if (field->bits == 0) continue;
     mixes_.push_back({field->to, field->bits, hash.ipoly ? irreducible[static_cast<std::size_t>(field->bits)] : 0});
+  }
+}
+
+void AddressMap::tabulate() {
+  int low = 64, bits = 0, end = 0;
+  for (const Piece& p : bank_pieces_) {
+    low = std::min(low, p.shift);
+    bits += std::popcount(p.mask);
+    end = std::max(end, p.shift + std::popcount(p.mask));
+  }
+  if (bits == 0) low = end = 0;
+  if (row_pieces_.size() != 1 || end - low != bits) return;
+  together_ = true;
+  row_shift_ = row_pieces_[0].shift;
+  row_mask_ = row_pieces_[0].mask;
+  bank_shift_ = low;
+  bank_mask_ = (1ULL << bits) - 1;
+  for (std::uint64_t value = 0; value <= bank_mask_; ++value) {
+    std::uint64_t bank = 0;
+    for (const Piece& p : bank_pieces_) bank |= (value << low >> p.shift & p.mask) << p.to;
+    bank_table_[value] = static_cast<std::uint8_t>(bank);
   }
 }
 

@@ -6,6 +6,7 @@
 // (Rau, "Pseudo-randomly interleaved memory", ISCA 1991). Both keep the mapping one to one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,9 +31,14 @@ class AddressMap {
   explicit AddressMap(const Part& part, const std::string& order = {}, const std::vector<Hash>& hashes = {});
   /// Bits above the row are dropped: an address beyond the capacity wraps.
   Location locate(std::uint64_t address) const {
-    std::uint64_t bank = 0, row = 0;
-    for (const Piece& p : bank_pieces_) bank |= (address >> p.shift & p.mask) << p.to;
-    for (const Piece& p : row_pieces_) row |= (address >> p.shift & p.mask) << p.to;
+    std::uint64_t bank = 0, row = address >> row_shift_ & row_mask_;
+    if (together_) {
+      bank = bank_table_[address >> bank_shift_ & bank_mask_];
+    } else {
+      row = 0;
+      for (const Piece& p : bank_pieces_) bank |= (address >> p.shift & p.mask) << p.to;
+      for (const Piece& p : row_pieces_) row |= (address >> p.shift & p.mask) << p.to;
+    }
     if (!mixes_.empty()) bank ^= mixed(row);
     return {static_cast<std::int32_t>(bank), static_cast<std::int32_t>(row)};
   }
@@ -49,10 +55,16 @@ class AddressMap {
     std::uint64_t polynomial = 0;  ///< 0: xor
   };
   std::uint64_t mixed(std::uint64_t row) const;
+  void tabulate();
 
   std::vector<Piece> bank_pieces_, row_pieces_;
   std::vector<Mix> mixes_;
   std::int64_t capacity_ = 0;
+  // Where the bank's bits lie together, and the row's: one table.
+  bool together_ = false;
+  int bank_shift_ = 0, row_shift_ = 0;
+  std::uint64_t bank_mask_ = 0, row_mask_ = 0;
+  std::array<std::uint8_t, bank_limit> bank_table_{};
 };
 
 /// Spreads addresses over any number of channels, `interleave` consecutive bytes on each.

@@ -37,6 +37,36 @@ void check(const Part& part, const Trace& trace, const RunOptions& options) {
                        {}});
 }
 
+// A channel runs as soon as a batch waits for it: offers stay in the nearest cache.
+constexpr std::size_t batch = 128;
+
+void feed(std::vector<Channel>& channels, const AddressMap& map, const ChannelMap& channel_map, const Trace& trace,
+          const RunOptions& options) {
+  constexpr std::size_t poll = 1 << 14;
+  const bool timed = !trace.cycles.empty(), single = channels.size() == 1;
+  std::vector<std::int64_t> due(channels.size(), 0);
+  const std::size_t size = trace.addresses.size();
+  for (std::size_t begin = 0; begin < size; begin += batch) {
+    if (options.cancel && begin % poll == 0) {
+      options.cancel->set_fraction(static_cast<double>(begin) / static_cast<double>(size));
+      options.cancel->poll();
+    }
+    for (std::size_t i = begin; i < std::min(begin + batch, size); ++i) {
+      ChannelMap::Target target{0, trace.addresses[i]};
+      if (!single) target = channel_map.locate(target.address);
+      const auto which = static_cast<std::size_t>(target.channel);
+      const AddressMap::Location place = map.locate(target.address);
+      std::int64_t at = due[which];
+      due[which] += options.inject_every;
+      if (timed) at = trace.cycles[i];
+      channels[which].offer(
+          {at, target.address, place.row, 0, static_cast<std::uint8_t>(place.bank), trace.writes[i] != 0});
+      if (!single && channels[which].waiting() >= batch) channels[which].advance_until_accepted();
+    }
+    if (single) channels[0].advance_until_accepted();
+  }
+}
+
 }  // namespace
 
 RunResult run_trace(const Part& part, const Trace& trace, const RunOptions& options) {
@@ -46,26 +76,7 @@ RunResult run_trace(const Part& part, const Trace& trace, const RunOptions& opti
   check(part, trace, options);
   const auto count = static_cast<std::size_t>(options.channels);
   std::vector<Channel> channels(count, Channel(part));
-  std::vector<std::int64_t> offered(count, 0);
-  // A channel runs as soon as a batch waits for it: offers stay in the nearest cache.
-  constexpr std::size_t batch = 128, poll = 1 << 14;
-  for (std::size_t i = 0; i < trace.addresses.size(); ++i) {
-    if (options.cancel && i % poll == 0) {
-      options.cancel->set_fraction(static_cast<double>(i) / static_cast<double>(trace.addresses.size()));
-      options.cancel->poll();
-    }
-    std::uint64_t address = trace.addresses[i];
-    std::size_t which = 0;
-    if (count > 1) {
-      const ChannelMap::Target target = channel_map.locate(address);
-      which = static_cast<std::size_t>(target.channel);
-      address = target.address;
-    }
-    const AddressMap::Location place = map.locate(address);
-    const std::int64_t at = trace.cycles.empty() ? offered[which]++ * options.inject_every : trace.cycles[i];
-    channels[which].offer({at, address, place.row, place.bank, 0, trace.writes[i] != 0});
-    if (channels[which].waiting() >= batch) channels[which].advance_until_accepted();
-  }
+  feed(channels, map, channel_map, trace, options);
   RunResult result;
   for (Channel& channel : channels) {
     ChannelResult one;

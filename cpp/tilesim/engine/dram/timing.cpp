@@ -26,12 +26,12 @@ class Builder {
     std::vector<int> banks = representatives(timing_.group_of);
     for (int before = 0; before < timing_.befores; ++before) add_rows(after, before, banks);
     for (int before = 0; before < timing_.befores; ++before) {
-      Tick& delay = timing_.same_bank[static_cast<std::size_t>(after)][static_cast<std::size_t>(before)];
-      delay = long_ago;
+      Tick delay = 0;  // a limit of zero ticks limits nothing
       for (const Constraint& c : part_.constraints)
         if (c.level == part_.bank_level() && !c.sibling && c.window == 1 && contains(c.after, after) &&
             contains(c.before, before))
           delay = std::max(delay, static_cast<Tick>(c.cycles));
+      if (delay > 0) timing_.own_bank[static_cast<std::size_t>(after)].add(before, delay);
     }
   }
 
@@ -107,14 +107,14 @@ class Builder {
         Tick longest = long_ago;
         for (const Constraint& c : part_.constraints) {
           if (c.window > 1 || !contains(c.after, after) || !contains(c.before, before)) continue;
-          if (c.level == part_.bank_level() && !c.sibling) continue;  // same_bank
+          if (c.level == part_.bank_level() && !c.sibling) continue;  // own_bank
           if (relates(part_, c, from, to)) longest = std::max(longest, static_cast<Tick>(c.cycles));
         }
-        any |= longest > 0;  // a limit of zero ticks limits nothing
+        any |= longest > 0;
         return longest;
       });
     if (any)
-      timing_.effects[static_cast<std::size_t>(after)].push_back({before, row});
+      timing_.effects[static_cast<std::size_t>(after)].add(before, row);
     else
       timing_.delays.resize(static_cast<std::size_t>(row));
   }
@@ -127,7 +127,6 @@ class Builder {
 
 Timing::Timing(const Part& part) : banks(part.banks()), blocks((part.banks() + block_lanes - 1) / block_lanes) {
   befores = part.controller.refresh == RefreshMode::per_bank ? bank_command_count : bank_command_count - 1;
-  for (auto& delays_of : same_bank) delays_of.fill(long_ago);
   bool bank_siblings = false;
   for (const Constraint& c : part.constraints) bank_siblings |= c.sibling && c.level == part.bank_level();
   const int group_level = bank_siblings ? part.bank_level() : part.bank_level() - 1;

@@ -29,16 +29,24 @@ struct Timing {
   std::array<std::uint8_t, bank_limit> group_of{}, scope_of{};
   std::vector<std::uint64_t> scope_banks;  ///< mask per scope
 
-  struct Effect {
-    int before = 0;    ///< bank command whose readiness is raised
-    std::int32_t row;  ///< first block of the delays, for node 0
+  /// A short list of what one command raises: `value` is a first block of delays, or a delay.
+  struct Effect { std::int32_t before = 0, value = 0; };
+  class Effects {
+   public:
+    void add(int before, std::int32_t value) { items_[count_++] = {before, value}; }
+    const Effect* begin() const { return items_.data(); }
+    const Effect* end() const { return items_.data() + count_; }
+
+   private:
+    std::array<Effect, bank_command_count> items_{};
+    std::size_t count_ = 0;
   };
-  /// What a command raises, beyond its own bank. Row of node n: `row + n * blocks`; nodes are bank groups of a bank
-  /// command and scopes of an all-bank one.
-  std::array<std::vector<Effect>, command_count> effects;
+  /// Beyond its own bank. Row of node n: `value + n * blocks`; nodes are bank groups of a bank command and scopes of an
+  /// all-bank one.
+  std::array<Effects, command_count> effects;
   std::vector<Block> delays;  ///< long_ago: no limit
-  /// Delay to the same bank: Bank-level entries of bank commands.
-  std::array<std::array<Tick, bank_command_count>, bank_command_count> same_bank{};
+  /// On the same bank: Bank-level entries of bank commands, delays in ticks.
+  std::array<Effects, bank_command_count> own_bank;
 
   struct Window {
     int length = 0;  ///< commands

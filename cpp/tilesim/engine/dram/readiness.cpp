@@ -1,0 +1,61 @@
+#include "tilesim/engine/dram/readiness.hpp"
+
+namespace tilesim::engine::dram {
+
+Readiness::Readiness(const Part& part) : timing(part) {
+  for (PerBank& per_bank : ready) per_bank.at.fill(long_ago);
+  for (auto& per_scope : last_) per_scope.fill(long_ago);
+  for (const Timing::Window& w : timing.windows) {
+    WindowRing ring;
+    ring.ticks.fill(long_ago);
+    rings_.emplace_back(static_cast<std::size_t>(w.nodes), ring);
+    window_commands_ |= w.after;
+  }
+}
+
+void Readiness::issue_window(Command command, int bank, Tick t) {
+  for (std::size_t i = 0; i < timing.windows.size(); ++i) {
+    const Timing::Window& w = timing.windows[i];
+    if ((w.after >> static_cast<unsigned>(command) & 1) == 0) continue;
+    const auto node = static_cast<std::size_t>(w.node_of[static_cast<std::size_t>(bank)]);
+    WindowRing& ring = rings_[i][node];
+    ring.ticks[ring.next] = t;
+    ring.next = ring.next + 1 == static_cast<std::uint32_t>(w.length) ? 0 : ring.next + 1;
+    const Tick oldest = ring.ticks[ring.next];
+    if (oldest == long_ago) continue;
+    const std::int32_t row = w.row + static_cast<std::int32_t>(node) * timing.blocks;
+    raise(ready[static_cast<std::size_t>(w.before)], &timing.delays[static_cast<std::size_t>(row)], oldest,
+          timing.blocks);
+  }
+}
+
+void Readiness::issue_all(Command command, int scope, Tick t) {
+  const auto c = static_cast<std::size_t>(command);
+  const Block* delays = timing.delays.data() + scope * timing.blocks;
+  for (const Timing::Effect& effect : timing.effects[c])
+    raise(ready[static_cast<std::size_t>(effect.before)], delays + effect.value, t, timing.blocks);
+  last_[c][static_cast<std::size_t>(scope)] = t;
+}
+
+Tick Readiness::all_bank(Command command, int scope) const {
+  const std::size_t kind = command == Command::precharge_all ? 0 : 1;
+  Tick first = long_ago;
+  for (std::size_t after = 0; after < command_count; ++after)
+    for (int s = 0; s < timing.scopes; ++s) {
+      const Tick delay = s == scope ? timing.to_all_same[after][kind] : timing.to_all_other[after][kind];
+      first = std::max(first, last_[after][static_cast<std::size_t>(s)] + delay);
+    }
+  return first;
+}
+
+void Readiness::rebase(Tick by) {
+  for (PerBank& per_bank : ready)
+    for (Tick& tick : per_bank.at) tick = moved(tick, by);
+  for (auto& per_scope : last_)
+    for (Tick& tick : per_scope) tick = moved(tick, by);
+  for (auto& nodes : rings_)
+    for (WindowRing& ring : nodes)
+      for (Tick& tick : ring.ticks) tick = moved(tick, by);
+}
+
+}  // namespace tilesim::engine::dram

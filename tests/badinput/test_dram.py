@@ -1,0 +1,155 @@
+"""DRAM: mistakes in parts, mappings and traces are named with their place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilesim as ts
+from tilesim.memory import Part, Trace, run
+
+
+def broken(name: str, change: Any, tmp_path: Path) -> Path:
+    data = Part.load(name).to_dict()
+    change(data)
+    path = tmp_path / "part.json"
+    path.write_text(json.dumps(data, indent=1))
+    return path
+
+
+def without(after: str, before: str) -> Any:
+    def change(data: dict) -> None:
+        data["constraints"] = [
+            c for c in data["constraints"] if not (after in c["after"] and before in c["before"] and "window" not in c)
+        ]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (without("ACT", "RD"), ["lacks a constraint", "ACT to RD"]),
+        (without("RD", "WR"), ["lacks a constraint", "RD to WR"]),
+        (without("REFab", "ACT"), ["lacks a constraint", "REFab to ACT"]),
+        (lambda d: d["constraints"].append({**d["constraints"][0], "cycles": 99}), ["contradict"]),
+        (lambda d: [c.update(cycles=1000) for c in d["constraints"] if c["after"] == ["ACT"] and "RD" in c["before"]],
+         ["contradict", "ACT to RD"]),
+        (lambda d: d.update(refresh_interval=10), ["contradict", "refresh"]),
+        (lambda d: d["constraints"][0].update(level="bankgroup"), ["bank_group", "part.json:"]),
+        (lambda d: d["constraints"][0].update(after=["ACTT"]), ["unknown command", "ACT"]),
+        (lambda d: d["constraints"][0].update(cycle=3), ["unknown key", "cycles"]),
+        (lambda d: d["constraints"][0].update(cycles="nRCDD + 1"), ["unknown timing", "nRCD"]),
+        (lambda d: d["constraints"][0].update(cycles="2 +"), ["value is missing"]),
+        (lambda d: d["constraints"][0].update(cycles="3 - 9"), ["out of range"]),
+        (lambda d: d["controller"].update(read_queue=0), ["read_queue", "1"]),
+        (lambda d: d["controller"].update(write_high_watermark=0.1), ["watermarks"]),
+        (lambda d: d["controller"].update(page="half"), ["open", "closed", "timeout"]),
+        (lambda d: d["controller"].update(page="timeout"), ["page_timeout"]),
+        (lambda d: d["levels"].update(bank=3), ["power of two"]),
+        (lambda d: d["levels"].pop("row"), ["row", "missing"]),
+        (lambda d: d["levels"].update(bank=4096), ["too many banks"]),
+        (lambda d: d.update(mapping="row bank bank_group column"), ["covers too few bits", "offset"]),
+        (lambda d: d.update(mapping="row bank:1 bank_group rank column offset"), ["covers too few bits of bank"]),
+        (lambda d: d["features"].update(command_bus="tripple"), ["shared", "row_and_column"]),
+        (lambda d: d["features"].update(all_bank_scope="stack"), ["all-bank"]),
+        (lambda d: d.update(version=2), ["newer"]),
+        (lambda d: d.update(schema="tilesim.machine"), ["not a DRAM part"]),
+    ],
+)  # fmt: skip
+def test_broken_parts(change: Any, words: list[str], tmp_path: Path) -> None:
+    path = broken("DDR4-3200", change, tmp_path)
+    with pytest.raises(ts.UserError) as caught:
+        Part.load(path)
+    for word in words:
+        assert word in str(caught.value)
+    assert len(str(caught.value)) < 2000
+
+
+def test_unknown_names_are_corrected() -> None:
+    with pytest.raises(ts.UserError, match="HBM2-2000"):
+        run("HBM2-200")
+    with pytest.raises(ts.UserError, match="sequential_read"):
+        run(trace="sequentail_read")
+    with pytest.raises(ts.UserError, match="multiple of 32"):
+        run(trace="tile_100B_pitch_4096B")
+    with pytest.raises(ts.UserError, match="missing"):
+        run(trace="missing.trace")
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    [
+        ("row bank bank_group column offset", ["too few bits of pseudo_channel"]),
+        ("row:15 bank bank_group pseudo_channel column offset", ["too few bits of row"]),
+        ("row bank:3 bank_group pseudo_channel column offset", ["too many bits"]),
+        ("row bnak bank_group pseudo_channel column offset", ["unknown field", "bank"]),
+        ("row bank:x bank_group pseudo_channel column offset", ["width"]),
+    ],
+)
+def test_broken_mappings(mapping: str, words: list[str]) -> None:
+    with pytest.raises(ts.UserError) as caught:
+        run("HBM2-2000", mapping=mapping)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_broken_hashes_and_channels() -> None:
+    with pytest.raises(ts.UserError, match="column"):
+        run("HBM2-2000", hashes=[{"field": "column", "kind": "xor"}])
+    with pytest.raises(ts.UserError, match="ipoly"):
+        run("HBM2-2000", hashes=[{"field": "bank", "kind": "crc"}])
+    with pytest.raises(ts.UserError, match="channels"):
+        run("HBM2-2000", channels=0)
+    with pytest.raises(ts.UserError, match="power of two"):
+        run("HBM2-2000", channels=2, interleave_bytes=100)
+    with pytest.raises(ts.UserError, match="inject_every"):
+        run("HBM2-2000", inject_every=0)
+
+
+def test_a_request_outside_the_memory() -> None:
+    capacity = Part.load("HBM2-2000").capacity_bytes
+    assert run("HBM2-2000", [capacity - 32]).reads == 1
+    with pytest.raises(ts.UserError, match="outside the memory") as caught:
+        run("HBM2-2000", [0, capacity])
+    assert "request 1" in str(caught.value)
+    assert run("HBM2-2000", [0, capacity], wrap=True).reads == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("R 0\nX 32\n", 2),
+        ("R 0\nR\n", 2),
+        ("R 0x\n", 1),
+        ("R -4\n", 1),
+        ("R 0 5\nR 32 4\n", 2),
+        ("R 0 5\nR 32\n", 2),
+        ("R 0 1 2\n", 1),
+        ("# fine\n\nR 99999999999999999999999\n", 3),
+    ],
+)
+def test_a_bad_line_of_a_trace(text: str, line: int, tmp_path: Path) -> None:
+    path = tmp_path / "bad.trace"
+    path.write_text(text)
+    with pytest.raises(ts.UserError, match=f"bad.trace:{line}"):
+        Trace.read(path)
+
+
+def test_bad_arrays() -> None:
+    for values in ([1.5], [[1, 2]], [-1]):
+        with pytest.raises(ts.UserError, match="addresses"):
+            Trace(values)
+    with pytest.raises(ts.UserError, match="shape"):
+        Trace([1, 2], writes=[True])
+    with pytest.raises(ts.UserError, match="backwards"):
+        Trace([1, 2], cycles=[3, 2])
+
+
+def test_an_empty_trace_is_no_mistake() -> None:
+    result = run("DDR4-3200", np.zeros(0, np.int64))
+    assert (result.cycles, result.reads, result.bandwidth) == (0, 0, 0.0)
