@@ -155,6 +155,7 @@ def tune_(
     dtype: Annotated[str | None, typer.Option(help="Of matmul:M,N,K.")] = None,
     budget: Annotated[int, typer.Option(min=1, help="Candidates per distinct product.")] = 64,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; default: one per processor.")] = None,
+    confirm: Annotated[str | None, typer.Option(help="Simulate the best four again: bank.")] = None,
     resume: Annotated[str | None, typer.Option(help="A store of simulated cycles, created if missing.")] = None,
     save: Annotated[str | None, typer.Option(help="Write the best mapping as a table.")] = None,
 ) -> None:
@@ -165,7 +166,8 @@ def tune_(
         end = "\n" if done == total else ""
         typer.echo(f"\r{done}/{total} {name:<40}{end}", err=True, nl=False)
 
-    study = tune(graph, target, budget, store=resume, jobs=jobs, progress=progress if sys.stderr.isatty() else None)
+    shown = progress if sys.stderr.isatty() else None
+    study = tune(graph, target, budget, store=resume, jobs=jobs, confirm=confirm, progress=shown)
     for row in study.operations:
         typer.echo(
             f"{row['operation']:<24} x{row['count']:<3} {row['heuristic_cycles']:>12,} -> {row['best_cycles']:>12,} "

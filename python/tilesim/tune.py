@@ -15,6 +15,7 @@ from .api import MachineLike, Program, compile, simulate
 from .graph import Graph, user_error
 from .machine import Machine
 from .mapping import MappingTable, Nest, Product, products
+from .memory import Part
 from .result import Result, Table
 from .store import Store
 from .sweep import travelling
@@ -24,6 +25,7 @@ __all__ = ["Study", "tune"]
 BATCH = 16  # candidates between two prunings: fixed, so that any number of workers prunes alike
 CHUNK = 4  # candidates per task
 REFUSED = -1
+CONFIRMED = 4  # candidates simulated again at the closer fidelity
 
 
 class Study:
@@ -109,16 +111,17 @@ def _remote(graph: str, machine: str) -> tuple[_core.Graph, _core.Machine]:
 
 
 def _measure(
-    graph: Any, machine: Any, fuse: str, memory: str | None, operation: str, nests: list[Nest]
+    graph: Any, machine: Any, fuse: str, memory: str, part: str, operation: str, nests: list[Nest]
 ) -> list[tuple[int, str]]:
     """Cycles of one product alone under each nest; REFUSED and the reason where lowering cannot use it."""
     if isinstance(graph, str):
         graph, machine = _remote(graph, machine)
     measured: list[tuple[int, str]] = []
+    dram = Part.load(part).core if memory == "bank" else None
     for nest in nests:
         try:
             program = _core.compile(graph, machine, fuse, {operation: nest}, "heuristic", operation)
-            measured.append((int(_core.simulate(program, machine, memory).cycles), ""))
+            measured.append((int(_core.simulate(program, machine, memory, dram=dram).cycles), ""))
         except _core.UserError as error:
             measured.append((REFUSED, str(error)))
     return measured
@@ -128,25 +131,26 @@ class _Tuner:
     """One call of `tune`."""
 
     def __init__(
-        self, study: Study, budget: int, fuse: str, memory: str | None, store: Store | None, executor: Any
+        self, study: Study, budget: int, fuse: str, confirm: str | None, store: Store | None, executor: Any
     ) -> None:
-        self.study, self.budget, self.fuse, self.memory, self.store = study, budget, fuse, memory, store
+        self.study, self.budget, self.fuse, self.confirm, self.store = study, budget, fuse, confirm, store
+        self.part = str(study.machine.get("memory.part"))
         self.executor = executor
         self.graph: Any = study.graph.core
         self.machine: Any = study.machine.core
         self.hash = study.machine.core.hash()
 
-    def measure(self, product: Product, nests: list[Nest]) -> list[tuple[int, str]]:
+    def measure(self, product: Product, nests: list[Nest], memory: str) -> list[tuple[int, str]]:
         """Simulated cycles, from the store where it knows them."""
         keys = [
-            Store.key(operation=product.key, machine=self.hash, memory=self.memory, fuse=self.fuse, nest=nest)
+            Store.key(operation=product.key, machine=self.hash, memory=memory, fuse=self.fuse, nest=nest)
             for nest in nests
         ]
         known = self.store.get(keys) if self.store is not None else {}
         missing = [i for i, key in enumerate(keys) if key not in known]
         parts = [missing[i : i + CHUNK] for i in range(0, len(missing), CHUNK)]
         tasks = [
-            (self.graph, self.machine, self.fuse, self.memory, product.operation, [nests[i] for i in part])
+            (self.graph, self.machine, self.fuse, memory, self.part, product.operation, [nests[i] for i in part])
             for part in parts
         ]
         for part, outcome in zip(parts, in_order(self.executor, _measure, tasks), strict=True):
@@ -173,7 +177,7 @@ class _Tuner:
             limit = best[0] if best else None
             wanted = [(nest, cost) for nest, cost in batch if limit is None or cost["bound_cycles"] < limit]
             nests = [nest for nest, _ in wanted]
-            measured = dict(zip(map(_text, nests), self.measure(product, nests), strict=True))
+            measured = dict(zip(map(_text, nests), self.measure(product, nests, self.study.fidelity), strict=True))
             for rank, (nest, cost) in enumerate(batch, begin):
                 cycles, reason = measured.get(_text(nest), (None, "its bound is above the best"))
                 self.study.rows.append(
@@ -193,6 +197,8 @@ class _Tuner:
                     first = cycles
                 if best is None or cycles < best[0]:
                     best = (cycles, nest)
+        if best is not None and self.confirm is not None:
+            first, best = self.closer(product, listed)
         if best is None:
             self.study.notes.append(f"{product.operation}: no mapping could be simulated")
             return
@@ -212,12 +218,25 @@ class _Tuner:
             }
         )
 
+    def closer(self, product: Product, listed: list[tuple[Nest, dict[str, Any]]]) -> tuple[int, tuple[int, Nest]]:
+        """The heuristic's cycles and the best nest at the closer fidelity: the best few are simulated again."""
+        rows = self.study.rows[-len(listed) :]
+        simulated = [i for i, row in enumerate(rows) if row["cycles"] is not None]
+        chosen = sorted(simulated, key=lambda i: (rows[i]["cycles"], i))[:CONFIRMED]
+        chosen = sorted({*chosen, *simulated[:1]})
+        again = self.measure(product, [listed[i][0] for i in chosen], str(self.confirm))
+        for i, (cycles, _) in zip(chosen, again, strict=True):
+            rows[i]["note"] = f"{cycles} cycles with {self.confirm} memory"
+        at = min(range(len(chosen)), key=lambda i: (again[i][0], i))
+        return again[0][0], (again[at][0], listed[chosen[at]][0])
+
     def finish(self) -> None:
         """Simulates the whole graph both ways; keeps the heuristic where the table does not help."""
         study = self.study
         core = _core.compile(study.graph.core, self.machine, self.fuse)
-        study.baseline = simulate(Program(core, study.graph, study.machine), memory=self.memory)
-        tuned = simulate(compile(study.graph, study.machine, mapping=study.best, fuse=self.fuse), memory=self.memory)
+        memory = self.confirm or study.fidelity
+        study.baseline = simulate(Program(core, study.graph, study.machine), memory=memory)
+        tuned = simulate(compile(study.graph, study.machine, mapping=study.best, fuse=self.fuse), memory=memory)
         if tuned.cycles > study.baseline.cycles:
             study.notes.append("together the tuned mappings are slower than the heuristic's: kept those")
             study.best.entries.clear()
@@ -277,6 +296,7 @@ def tune(
     *,
     jobs: int | None = None,
     memory: str | None = None,
+    confirm: str | None = None,
     fuse: str = "all",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Study:
@@ -295,6 +315,7 @@ def tune(
         store: of simulated cycles, or its path; none: nothing is kept.
         jobs: number of threads; none: one per processor.
         memory: fidelity of the memory; none: what the machine says.
+        confirm: a closer fidelity ("bank"): the best four of each product are simulated again with it, and it decides.
         fuse: as for `compile`.
         progress: called with products done, products in all, and the name of the next.
 
@@ -310,12 +331,17 @@ def tune(
         raise user_error("a number of jobs", value=str(jobs), allowed="1 or more")
     target = Machine.load(machine)
     workload = graph_of(graph)
+    for fidelity in (memory, confirm):
+        if fidelity not in (None, "ideal", "simple", "bank"):
+            raise user_error("unknown memory fidelity", value=f"'{fidelity}'", allowed="ideal, simple, bank")
+        if fidelity == "bank" and not target.get("memory.part"):
+            raise user_error("memory of fidelity bank needs a DRAM part", place="memory.part", value=target.name)
     study = Study(workload, target, memory or str(target.get("memory.kind")))
     kept = store if isinstance(store, Store) or store is None else Store(store)
     groups = _distinct(products(workload, target, fuse), study.notes)
     try:
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
-            tuner = _Tuner(study, budget, fuse, memory, kept, pool)
+            tuner = _Tuner(study, budget, fuse, confirm, kept, pool)
             if not shares_memory(pool):
                 tuner.machine = target.core.to_json()
                 tuner.graph = travelling(workload, folder)

@@ -74,17 +74,27 @@ def test_never_worse_and_right(machine: str, budget: int) -> None:
 def test_a_table_that_hurts_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products measured alone may mislead; the whole graph decides."""
 
-    def backwards(graph: Any, machine: Any, fuse: str, memory: Any, operation: str, nests: list[Any]) -> list[Any]:
-        return [
-            (-value if value > 0 else value, why)
-            for value, why in measure(graph, machine, fuse, memory, operation, nests)
-        ]
+    def backwards(*arguments: Any) -> list[Any]:
+        return [(-value if value > 0 else value, why) for value, why in measure(*arguments)]
 
     measure = tuning._measure
     monkeypatch.setattr(tuning, "_measure", backwards)
     study = ts.tune(net(), "edge-8", 24)
     assert study.result is not None and study.baseline is not None
     assert study.result.cycles == study.baseline.cycles and not study.best.entries and study.notes
+
+
+def test_closer_fidelity_decides() -> None:
+    graph = ts.workloads.matmul(256, 256, 256, dtype="bf16")
+    study = ts.tune(graph, "tpu-v3", 12, confirm="bank")
+    again = [row for row in study.rows if "bank" in row["note"]]
+    assert 4 <= len(again) <= 5 and study.result is not None and study.baseline is not None
+    assert study.result.cycles == ts.simulate(ts.compile(graph, "tpu-v3", mapping=study.best), memory="bank").cycles
+    assert study.result.cycles <= study.baseline.cycles == ts.simulate(graph, "tpu-v3", memory="bank").cycles
+    with pytest.raises(ts.UserError, match=r"memory\.part"):
+        ts.tune(graph, "edge-8", 4, confirm="bank")
+    with pytest.raises(ts.UserError, match="fidelity"):
+        ts.tune(graph, "edge-8", 4, memory="exact")
 
 
 def test_costs_and_tuned_strategies() -> None:

@@ -128,6 +128,12 @@ struct CostModel::Walk {
     return wanted == unknown ? unknown : std::max(at, wanted);
   }
 
+  /// Sums of several tiles are freed by the last store.
+  void free_sums(const Queue& queue, std::int64_t version, double at) {
+    const bool more = queue.next < stores.size() && stores[queue.next].version == version;
+    if (!more) rings[2].released[static_cast<std::size_t>(version)] = at;
+  }
+
   void request(Queue& queue, bool store, double now) {
     const Transfer& transfer = (*queue.transfers)[queue.next];
     const DmaSpec& dma = model.machine_.core.dma;
@@ -155,7 +161,7 @@ struct CostModel::Walk {
     if (!store)
       rings[transfer.operand].ready[static_cast<std::size_t>(transfer.version)] = complete;
     else if (model.problem_.epilogue_functions == 0)
-      rings[2].released[static_cast<std::size_t>(transfer.version)] = complete;
+      free_sums(queue, transfer.version, complete);
     else
       outputs.push_back(complete);
   }
