@@ -117,11 +117,11 @@ def _measure(
     if isinstance(graph, str):
         graph, machine = _remote(graph, machine)
     measured: list[tuple[int, str]] = []
-    dram = Part.load(part).core if memory == "bank" else None
+    banks: dict[str, Any] = {"dram": Part.load(part).core} if memory == "bank" else {}
     for nest in nests:
         try:
             program = _core.compile(graph, machine, fuse, {operation: nest}, "heuristic", operation)
-            measured.append((int(_core.simulate(program, machine, memory, dram=dram).cycles), ""))
+            measured.append((int(_core.simulate(program, machine, memory, **banks).cycles), ""))
         except _core.UserError as error:
             measured.append((REFUSED, str(error)))
     return measured

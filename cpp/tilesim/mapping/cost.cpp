@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -194,6 +195,15 @@ CostModel::Sweep CostModel::sweep(std::size_t operand, const Nest& nest) {
   return entry->second = total;
 }
 
+namespace {
+
+double eighth_power(double value) {
+  const double square = value * value, fourth = square * square;
+  return fourth * fourth;
+}
+
+}  // namespace
+
 /// What depends on the sizes of the tiles alone.
 void CostModel::weigh_tiles(const Nest& nest) {
   if (nest.tiles == weighed_.tiles) return;
@@ -255,6 +265,7 @@ Cost CostModel::price(const Nest& nest) {
   const auto& most = *std::max_element(std::begin(flat), std::end(flat));
   cost.flat = most.first + static_cast<double>(machine_.core.kernel_launch_cycles);
   cost.flat_limit = most.second;
+  for (const auto& part : flat) cost.flat_power += eighth_power(part.first);
   with_depths(cost, nest.depths);
   return cost;
 }
@@ -262,15 +273,18 @@ Cost CostModel::price(const Nest& nest) {
 void CostModel::with_depths(Cost& cost, const std::vector<std::int64_t>& depths) const {
   cost.bound = cost.flat;
   cost.limit = cost.flat_limit;
+  double power = cost.flat_power;
   static constexpr const char* names[3] = {"ring of a", "ring of b", "ring of the result"};
   for (std::size_t i = 0; i < 3; ++i) {
     if (i < 2 && cost.transfers[i] <= depths[i]) continue;
     const double cycles =
         cost.ring[i] / static_cast<double>(depths[i]) + static_cast<double>(machine_.core.kernel_launch_cycles);
+    power += eighth_power(cycles);
     if (cycles <= cost.bound) continue;
     cost.bound = cycles;
     cost.limit = names[i];
   }
+  cost.soft = std::sqrt(std::sqrt(std::sqrt(power)));
 }
 
 bool CostModel::fits(const Nest& nest) const {

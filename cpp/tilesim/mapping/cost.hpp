@@ -21,6 +21,8 @@ struct Cost {
   double bound = 0;                         ///< cycles; `steps` of the same nest is never less
   double flat = 0;                          ///< the part of `bound` that no number of buffers changes, and what sets it
   const char* flat_limit = "";
+  double flat_power = 0;         ///< sum of the eighth powers of the flat parts
+  double soft = 0;               ///< eighth norm of all parts: what is close to the bound costs too; a rank, not a time
   std::array<double, 3> ring{};  ///< cycles of all buffers of an operand, one after the other
   const char* limit = "";        ///< what sets `bound`: compute, memory, a ring or the latency of loads
   std::int64_t total_bytes() const { return bytes[0] + bytes[1] + bytes[2]; }

@@ -157,50 +157,62 @@ class Search {
     floor_ = std::max(floor_, products / peak);
   }
 
+  /// Walks one candidate unless its bound, its number of tiles or the budget speaks against it.
+  void walk_one(Ranked& candidate, double share) {
+    if (candidate.cycles != not_walked || candidate.cost.bound > known_) return;
+    double count = 1;
+    for (std::size_t d = 0; d < candidate.nest.tiles.size(); ++d)
+      count *= static_cast<double>(trips(candidate.nest, d));
+    const auto keep = static_cast<double>(keep_);
+    const double most_walked = std::max(static_cast<double>(options_.most_walked), keep);
+    const double most_steps = std::max(static_cast<double>(options_.most_steps), 1000 * keep);
+    if (static_cast<double>(found_.walked) >= share * most_walked || steps_ + count > share * most_steps) return;
+    if (options_.cancel) options_.cancel->poll();
+    steps_ += count;
+    ++found_.walked;
+    candidate.cycles = model_.steps(candidate.nest);
+    if (keep_ == 1) known_ = std::min(known_, candidate.cycles);
+    found_.best.push_back(candidate);
+  }
+
+  /// First those whose parts are all low, to find a good nest; then by bound, to prove that there is no better one.
   void walk() {
+    remove_doubles();
+    for (Ranked& candidate : candidates_) candidate.cycles = not_walked;
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.cost.soft < b.cost.soft; });
+    for (Ranked& candidate : candidates_) walk_one(candidate, keep_ == 1 ? 0.7 : 1);
     std::stable_sort(candidates_.begin(), candidates_.end(), less_bound);
-    std::set<std::vector<std::int64_t>> seen;
+    for (Ranked& candidate : candidates_) walk_one(candidate, 1);
+    for (const Ranked& ranked : found_.best) known_ = std::min(known_, ranked.cycles);
     double unexplored = infinite;
-    double steps = 0;
-    for (Ranked& candidate : candidates_) {
-      if (candidate.cost.bound >= known_ && static_cast<std::int64_t>(keep_) <= found_.walked) {
-        unexplored = std::min(unexplored, candidate.cost.bound);
-        break;
-      }
-      std::vector<std::int64_t> key = candidate.nest.tiles;
-      key.insert(key.end(), candidate.nest.depths.begin(), candidate.nest.depths.end());
-      key.insert(key.end(), candidate.nest.order.begin(), candidate.nest.order.end());
-      if (!seen.insert(key).second) continue;
-      double count = 1;
-      for (std::size_t d = 0; d < candidate.nest.tiles.size(); ++d)
-        count *= static_cast<double>(trips(candidate.nest, d));
-      const auto most =
-          static_cast<double>(std::max<std::int64_t>(options_.most_steps, 1000 * static_cast<std::int64_t>(keep_)));
-      if (found_.walked >= std::max(options_.most_walked, static_cast<std::int64_t>(keep_)) || steps + count > most) {
-        unexplored = std::min(unexplored, candidate.cost.bound);
-        if (found_.walked >= options_.most_walked) break;
-        continue;  // a nest of fewer tiles may still be walked
-      }
-      if (options_.cancel) options_.cancel->poll();
-      steps += count;
-      ++found_.walked;
-      candidate.cycles = model_.steps(candidate.nest);
-      known_ = std::min(known_, candidate.cycles);
-      found_.best.push_back(candidate);
-    }
+    for (const Ranked& candidate : candidates_)
+      if (candidate.cycles == not_walked) unexplored = std::min(unexplored, candidate.cost.bound);
     std::stable_sort(found_.best.begin(), found_.best.end(),
                      [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
     if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
     found_.lower_bound = std::min(known_, found_.complete ? unexplored : floor_);
   }
 
+  /// Descent and enumeration meet the same nests.
+  void remove_doubles() {
+    std::set<std::vector<std::int64_t>> seen;
+    std::erase_if(candidates_, [&](const Ranked& candidate) {
+      std::vector<std::int64_t> key = candidate.nest.tiles;
+      key.insert(key.end(), candidate.nest.depths.begin(), candidate.nest.depths.end());
+      key.insert(key.end(), candidate.nest.order.begin(), candidate.nest.order.end());
+      return !seen.insert(std::move(key)).second;
+    });
+  }
+
+  static constexpr double not_walked = -1;
   CostModel model_;
   Space space_;
   std::size_t keep_;
   SearchOptions options_;
   std::vector<Ranked> candidates_;
   Found found_;
-  double known_ = 0, floor_ = 0;
+  double known_ = 0, floor_ = 0, steps_ = 0;
   double margin_ = 1;  ///< nests whose bound is above the best known time by more are not kept
 };
 
