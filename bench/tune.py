@@ -60,7 +60,7 @@ def studies(rows: list[dict[str, Any]], fast: bool) -> None:
 
 
 def best_known(graph: ts.Graph, machine: ts.Machine, product: Product, keep: int) -> tuple[int, int, int]:
-    """Simulated cycles of the heuristic, of cost, and the least over the `keep` best nests of the space by the model."""
+    """Simulated cycles of the heuristic, of cost, and the least over the `keep` best nests by the model."""
 
     def cycles(nest: dict[str, Any]) -> int:
         program = _core.compile(

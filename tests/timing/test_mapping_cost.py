@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from typing import Any
 
 import pytest
 
@@ -172,3 +173,43 @@ def test_pytorchsim_rule() -> None:
         4 * (a * c + c * b + a * b) for a in (512, 1024, 2048) for b in (512, 1024, 2048) for c in (512, 1024, 2048)
     ]
     assert used >= max(size for size in bigger if size < 8 << 20)
+
+
+def simulated(graph: ts.Graph, machine: ts.Machine, product: Any, nest: dict[str, Any]) -> float:
+    """Cycles by the engine; infinite for a nest that is not legal or has very many tiles."""
+    trips = math.prod(-(-e // t) for e, t in zip(product.info["extents"], nest["tiles"], strict=True))
+    if trips > 2000 or not product.legal(nest)[0]:
+        return math.inf
+    program = _core.compile(graph.core, machine.core, "all", {product.operation: nest})
+    return float(_core.simulate(program, machine.core).cycles)
+
+
+@pytest.mark.parametrize("name", ["edge-8", "gemmini-16"])
+def test_close_to_the_best_that_the_engine_finds(name: str) -> None:
+    """Steps to neighbours and random nests, over every tile size and judged by the engine alone, hardly help."""
+    rng = random.Random(11)
+    machine = ts.Machine.load(name)
+    ratios: dict[str, list[float]] = {"heuristic": [], "cost": []}
+    for _ in range(6):
+        sizes = [rng.choice([1, 8, 50, 100, 128, 197, 256]) for _ in range(3)]
+        graph = ts.workloads.matmul(*sizes, dtype="i8")
+        (product,) = products(graph, machine)
+        space = product.problem.space("all")
+        chosen = {"heuristic": product.nest, "cost": product.problem.search()["best"][0][0]}
+        times = {how: simulated(graph, machine, product, nest) for how, nest in chosen.items()}
+        best, here = min((times[how], nest) for how, nest in chosen.items() if how == "cost")
+        for _ in range(2):
+            near = [
+                (simulated(graph, machine, product, nest), i, nest) for i, nest in enumerate(space.neighbours(here))
+            ]
+            if not near or min(near)[0] >= best:
+                break
+            best, _, here = min(near)
+        for _ in range(20):
+            best = min(best, simulated(graph, machine, product, space.sample(rng.getrandbits(60))))
+        for how in ratios:
+            ratios[how].append(times[how] / min(best, times["heuristic"]))
+    means = {how: math.exp(sum(map(math.log, values)) / len(values)) for how, values in ratios.items()}
+    print(name, means, {how: max(values) for how, values in ratios.items()})
+    assert means["cost"] <= 1.02 and max(ratios["cost"]) <= 1.15
+    assert means["heuristic"] <= 1.10 and max(ratios["heuristic"]) <= 1.5

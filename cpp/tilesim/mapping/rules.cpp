@@ -136,15 +136,15 @@ Nest refined(const Problem& problem, const Machine& machine, const Nest& start) 
   CostModel model(problem, machine);
   const Space choices = space(problem, machine);
   Nest here = start;
-  double now = model.price(here).bound;
+  double now = model.price(here).soft;
   for (int round = 0; round < most_rounds; ++round) {
     Nest next;
     double best = now;
     for (Nest& other : choices.neighbours(here)) {
       if (!model.fits(other)) continue;
-      const double bound = model.price(other).bound;
-      if (bound >= best) continue;
-      best = bound;
+      const double rank = model.price(other).soft;
+      if (rank >= best) continue;
+      best = rank;
       next = std::move(other);
     }
     if (best >= now * (1 - 1e-6)) break;
@@ -153,6 +153,8 @@ Nest refined(const Problem& problem, const Machine& machine, const Nest& start) 
   }
   // The closed form leaves out what does not overlap; where tiles can be walked, that decides.
   const double before = model.steps(start, most_steps), after = model.steps(here, most_steps);
+  if (std::isinf(before) && std::isinf(after))
+    return model.price(here).bound <= model.price(start).bound ? here : start;
   return after <= before ? here : start;
 }
 
