@@ -39,6 +39,8 @@ class Search {
       first_guess();
       enumerate();
     } else {
+      for (const char* rule : {"gemmini", "pytorchsim"})
+        descend(by_strategy(rule, model_.problem(), model_.machine()));  // other places to start from
       relax();
     }
     walk();
@@ -175,6 +177,30 @@ class Search {
     found_.best.push_back(candidate);
   }
 
+  /// Steps from the best nest to neighbours that are faster when walked.
+  void improve() {
+    constexpr int most_rounds = 6;
+    for (int round = 0; round < most_rounds; ++round) {
+      const auto faster = [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; };
+      const Ranked best = *std::min_element(found_.best.begin(), found_.best.end(), faster);
+      bool moved = false;
+      for (const Nest& nest : space_.neighbours(best.nest)) {
+        if (options_.cancel) options_.cancel->poll();
+        if (!model_.fits(nest)) continue;
+        const Cost cost = model_.price(nest);
+        ++found_.priced;
+        if (cost.bound >= best.cycles) continue;
+        ++found_.walked;
+        const double cycles = model_.steps(nest, 6000);
+        if (cycles >= best.cycles) continue;
+        found_.best.push_back({nest, cycles, cost});
+        known_ = std::min(known_, cycles);
+        moved = true;
+      }
+      if (!moved) return;
+    }
+  }
+
   /// First those whose parts are all low, to find a good nest; then by bound, to prove that there is no better one.
   void walk() {
     remove_doubles();
@@ -185,6 +211,7 @@ class Search {
     std::stable_sort(candidates_.begin(), candidates_.end(), less_bound);
     for (Ranked& candidate : candidates_) walk_one(candidate, 1);
     for (const Ranked& ranked : found_.best) known_ = std::min(known_, ranked.cycles);
+    if (!found_.complete) improve();
     double unexplored = infinite;
     for (const Ranked& candidate : candidates_)
       if (candidate.cycles == not_walked) unexplored = std::min(unexplored, candidate.cost.bound);
