@@ -765,7 +765,7 @@ def share_array(array: typing.Any) -> numpy.ndarray:
     """
     The same array through the core and back: the same memory where it is row-major, aligned and native.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart = None) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None) -> Result:
     """
     Runs a program in simulated time.
     """
