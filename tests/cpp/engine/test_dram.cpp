@@ -120,6 +120,18 @@ BOOST_AUTO_TEST_CASE(equals_the_stepped_model_with_other_controllers) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(equals_the_stepped_model_with_several_ranks) {
+  for (const char* name : {"DDR4-3200", "DDR5-4800", "LPDDR5-6400"}) {
+    Json json = dram::Part::read_file(std::string(TILESIM_SOURCE_DIR "/configs/dram/") + name + ".json").to_json();
+    Json levels = json.at("levels");
+    levels.set("rank", 2);
+    json.set("levels", levels);
+    const dram::Part part = dram::Part::from_json(Json::parse(json.dump()));
+    for (unsigned seed = 1; seed <= 3; ++seed) compare(part, seed, 900);
+    compare(with(part, R"({"page": "closed", "read_queue": 7})"), 4, 900);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(equals_the_stepped_model_on_named_traces) {
   for (const std::string& file : part_files()) {
     const dram::Part part = dram::Part::read_file(file);
