@@ -163,6 +163,15 @@ void set_weight(Graph& graph, const std::string& name, const py::object& array) 
   graph.weights[name] = std::move(weight);
 }
 
+void set_weight_file(Graph& graph, const std::string& name, const std::string& path, std::int64_t byte_offset) {
+  Weight weight = weight_named(graph, name);
+  weight.source = Weight::Source::file;
+  weight.data = Array();
+  weight.path = path;
+  weight.byte_offset = byte_offset;
+  graph.weights[name] = std::move(weight);
+}
+
 using GraphClass = py::class_<Graph>;
 
 void bind_files(GraphClass& type) {
@@ -180,6 +189,19 @@ void bind_files(GraphClass& type) {
            "Writes .json or .tsim (a JSON header, then the weights). Raises UserError when the file cannot be written.")
       .def_static("load", &Graph::load, py::arg("path"), py::call_guard<py::gil_scoped_release>(),
                   "Reads .json or .tsim. Raises UserError with file, line and path.")
+      .def(
+          "save_compiled",
+          [](const Graph& graph, const std::string& path, const std::string& header) {
+            graph.save_compiled(path, Json::parse(header));
+          },
+          py::arg("path"), py::arg("header"), "Writes .tsim with a JSON header that holds more than the graph.")
+      .def_static(
+          "compiled_header",
+          [](const std::string& path) {
+            const Json header = Graph::compiled_header(path);
+            return header.is_null() ? std::string() : header.dump();
+          },
+          py::arg("path"), "The header that save_compiled wrote, as JSON; empty for a plain graph.")
       .def(
           "check", [](const Graph& graph) { check(graph); }, "Raises UserError naming function and operation.")
       .def(
@@ -247,6 +269,9 @@ void bind_contents(GraphClass& type) {
           py::arg("name"), "Elements of one weight. Raises UserError for an unknown name or an unreadable file.")
       .def("set_weight", &set_weight, py::arg("name"), py::arg("array"),
            "Replaces the elements of one weight; dtype and shape must agree.")
+      .def("set_weight_file", &set_weight_file, py::arg("name"), py::arg("path"), py::arg("byte_offset") = 0,
+           "Takes the elements of one weight from a file of raw little-endian elements, which is mapped when they are "
+           "read.")
       .def("parameter_count", &Graph::parameter_count, "Number of elements of all trainable weights.")
       .def(
           "flops", [](const Graph& graph) { return to_dict(flops(graph)); },

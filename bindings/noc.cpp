@@ -76,10 +76,16 @@ void register_measurement(py::module_& module) {
       .def(py::init(&router_spec), py::arg("virtual_channels") = 4, py::arg("buffer_flits") = 8,
            py::arg("switch_cycles") = 1, py::arg("credit_cycles") = 1, py::arg("classes") = std::vector<ClassTuple>{},
            "`classes`: (name, first VC, VCs) of each message class; empty: one class that uses all.");
+  py::class_<noc::SimpleSpec>(module, "SimpleNetwork", "Ports and buffers of the simple network.")
+      .def(py::init(
+               [](int flits_per_cycle, int buffer_flits) { return noc::SimpleSpec{flits_per_cycle, buffer_flits}; }),
+           py::arg("flits_per_cycle") = 1, py::arg("buffer_flits") = 64,
+           "Flits per cycle of a node's port, in and out; flits that a destination has place for.");
   py::class_<Measurement>(module, "NetworkMeasurement", "What a network did under synthetic traffic.")
       .def_readonly("stable", &Measurement::stable, "False: saturated.")
       .def_readonly("packet_latency", &Measurement::packet_latency, "Mean cycles from creation to the tail's arrival.")
       .def_readonly("network_latency", &Measurement::network_latency, "The same from the head's departure.")
+      .def_readonly("reply_latency", &Measurement::reply_latency, "Mean cycles of the answers alone.")
       .def_readonly("hops", &Measurement::hops, "Mean number of routers passed.")
       .def_readonly("accepted", &Measurement::accepted, "Flits delivered per node and cycle.")
       .def_readonly("longest_latency", &Measurement::longest_latency, "Cycles of the slowest measured packet.")
@@ -92,7 +98,7 @@ void register_measurement(py::module_& module) {
       "measure_network",
       [](const noc::Topology& topology, const noc::RouterSpec& router, const std::string& traffic, double load,
          std::uint32_t packet_flits, std::uint64_t seed, std::int64_t period_cycles, int warmup_periods,
-         int most_periods) {
+         int most_periods, std::uint32_t reply_flits, const std::optional<noc::SimpleSpec>& simple) {
         noc::Experiment experiment;
         experiment.traffic = traffic;
         experiment.load = load;
@@ -101,6 +107,9 @@ void register_measurement(py::module_& module) {
         experiment.period_cycles = period_cycles;
         experiment.warmup_periods = warmup_periods;
         experiment.most_periods = most_periods;
+        experiment.reply_flits = reply_flits;
+        experiment.simple = simple.has_value();
+        if (simple) experiment.simple_spec = *simple;
         return bindings::cancellable([&](CancelToken& token) {
           experiment.cancel = &token;
           return noc::measure(topology, router, experiment);
@@ -108,6 +117,7 @@ void register_measurement(py::module_& module) {
       },
       py::arg("topology"), py::arg("router"), py::arg("traffic"), py::arg("load"), py::arg("packet_flits"),
       py::arg("seed"), py::arg("period_cycles") = 10000, py::arg("warmup_periods") = 3, py::arg("most_periods") = 15,
+      py::arg("reply_flits") = 0, py::arg("simple") = py::none(),
       "Open-loop measurement with Bernoulli injection of `load` flits per node and cycle.");
   module.def("network_traffic_names", &noc::pattern_names, "Names of synthetic traffic.");
   module.def(
@@ -153,6 +163,11 @@ void register_network(py::module_& module) {
            "(tag, source, destination, created, sent, delivered, routers passed) since the last call, in cycles.");
   module.def("flit_network", &noc::flit_network, py::arg("topology"), py::arg("router"), py::arg("seed") = 1,
              "A network decided flit by flit. UserError if packets could wait for each other in a circle.");
+  module.def(
+      "simple_network",
+      py::overload_cast<const noc::Topology&, const noc::RouterSpec&, const noc::SimpleSpec&>(&noc::simple_network),
+      py::arg("topology"), py::arg("router"), py::arg("simple"),
+      "Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.");
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simulate', 'unit_roundoff', 'verify']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'machine_documentation', 'machine_schema', 'machine_settings', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simple_network', 'simulate', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -33,6 +33,11 @@ class Graph:
     Operations on single-assignment tensors, in functions, with weights by name.
     """
     name: str
+    @staticmethod
+    def compiled_header(path: str) -> str:
+        """
+        The header that save_compiled wrote, as JSON; empty for a plain graph.
+        """
     @staticmethod
     def from_json(text: str, directory: str = '.') -> Graph:
         """
@@ -103,9 +108,17 @@ class Graph:
         """
         Writes .json or .tsim (a JSON header, then the weights). Raises UserError when the file cannot be written.
         """
+    def save_compiled(self, path: str, header: str) -> None:
+        """
+        Writes .tsim with a JSON header that holds more than the graph.
+        """
     def set_weight(self, name: str, array: typing.Any) -> None:
         """
         Replaces the elements of one weight; dtype and shape must agree.
+        """
+    def set_weight_file(self, name: str, path: str, byte_offset: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        """
+        Takes the elements of one weight from a file of raw little-endian elements, which is mapped when they are read.
         """
     def signature(self, function: str) -> tuple[list, list]:
         """
@@ -405,6 +418,14 @@ class NetworkRouter:
         """
         `classes`: (name, first VC, VCs) of each message class; empty: one class that uses all.
         """
+class SimpleNetwork:
+    """
+    Ports and buffers of the simple network.
+    """
+    def __init__(self, flits_per_cycle: typing.SupportsInt | typing.SupportsIndex = 1, buffer_flits: typing.SupportsInt | typing.SupportsIndex = 64) -> None:
+        """
+        Flits per cycle of a node's port, in and out; flits that a destination has place for.
+        """
 class NetworkMeasurement:
     """
     What a network did under synthetic traffic.
@@ -453,6 +474,11 @@ class NetworkMeasurement:
     def packets(self) -> int:
         """
         Number of measured packets.
+        """
+    @property
+    def reply_latency(self) -> float:
+        """
+        Mean cycles of the answers alone.
         """
     @property
     def seconds(self) -> float:
@@ -693,7 +719,7 @@ def machine_settings() -> list:
     """
     Path, unit and description of every setting.
     """
-def measure_network(topology: NetworkTopology, router: NetworkRouter, traffic: str, load: typing.SupportsFloat | typing.SupportsIndex, packet_flits: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, period_cycles: typing.SupportsInt | typing.SupportsIndex = 10000, warmup_periods: typing.SupportsInt | typing.SupportsIndex = 3, most_periods: typing.SupportsInt | typing.SupportsIndex = 15) -> NetworkMeasurement:
+def measure_network(topology: NetworkTopology, router: NetworkRouter, traffic: str, load: typing.SupportsFloat | typing.SupportsIndex, packet_flits: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, period_cycles: typing.SupportsInt | typing.SupportsIndex = 10000, warmup_periods: typing.SupportsInt | typing.SupportsIndex = 3, most_periods: typing.SupportsInt | typing.SupportsIndex = 15, reply_flits: typing.SupportsInt | typing.SupportsIndex = 0, simple: SimpleNetwork | None = None) -> NetworkMeasurement:
     """
     Open-loop measurement with Bernoulli injection of `load` flits per node and cycle.
     """
@@ -764,6 +790,10 @@ def round_array(array: typing.Any, through: str) -> numpy.ndarray:
 def share_array(array: typing.Any) -> numpy.ndarray:
     """
     The same array through the core and back: the same memory where it is row-major, aligned and native.
+    """
+def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: SimpleNetwork) -> Network:
+    """
+    Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
 def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None) -> Result:
     """

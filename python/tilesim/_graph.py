@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -190,6 +190,32 @@ class Graph:
             UserError: for an unknown name, or an array of another shape or dtype.
         """
         self.core.set_weight(name, value)
+
+    def load_weights(
+        self,
+        source: str | os.PathLike[str] | Mapping[str, ArrayLike],
+        names: Mapping[str, str] | Callable[[str], str] | None = None,
+        strict: bool = True,
+        convert: bool = False,
+    ) -> list[str]:
+        """Gives weights the elements of a file. Those of safetensors stay there and are mapped when they are read.
+
+        Args:
+            source: .safetensors (or its .index.json, or the directory of both), .npz, .pt (read with weights_only), or
+                arrays by name.
+            names: from names of the graph's weights to names in the file: a dictionary, or a function.
+            strict: whether a trainable weight that the file lacks is an error.
+            convert: round elements of another dtype; an error otherwise.
+
+        Returns:
+            Names of the weights that were given.
+
+        Raises:
+            UserError: for a damaged file, a weight that is missing, or one of another shape or dtype.
+        """
+        from .frontends.weights import load_weights
+
+        return load_weights(self, source, names, strict, convert)
 
     def expand(self, kinds: Sequence[str] = ()) -> int:
         """Replaces composite operations (softmax, attention, ...) by primitives.

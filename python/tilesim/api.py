@@ -1,4 +1,4 @@
-"""The calls that users make: compile, execute, verify, simulate, estimate."""
+"""The calls that users make: compile, execute, verify, simulate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ __all__ = [
     "Program",
     "Verification",
     "compile",
-    "estimate",
     "execute",
     "reference",
     "run",
@@ -31,6 +30,7 @@ __all__ = [
     "verify",
 ]
 
+COMPILED = "tilesim.compiled"
 MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
@@ -54,27 +54,60 @@ class Program:
         """Reads a program written by hand or by `save`.
 
         Args:
-            path: a JSON file, schema "tilesim.program".
-            machine: to simulate it on.
+            path: a JSON file, schema "tilesim.program", or a .tsim file that `save` wrote (with graph, weights and
+                machine: it can be executed, verified and simulated without the front end).
+            machine: to simulate it on; none: the file's, if it has one.
 
         Returns:
             The program, checked.
 
         Raises:
-            UserError: with line and path.
+            UserError: with line and path, for a damaged file, or one of a newer version.
         """
+        target = None if machine is None else Machine.load(machine)
+        if os.fspath(path).endswith(".tsim"):
+            return cls._load_compiled(os.fspath(path), target)
         core = _core.Program.from_json(read_text(path), os.fspath(path))
         core.check()
-        return cls(core, None, None if machine is None else Machine.load(machine))
+        return cls(core, None, target)
+
+    @classmethod
+    def _load_compiled(cls, path: str, machine: Machine | None) -> Program:
+        text = _core.Graph.compiled_header(path)
+        if not text:
+            raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
+        header = json.loads(text)
+        if header.get("schema") != COMPILED or header.get("version") != 1:
+            found = f"{header.get('schema')} version {header.get('version')}"
+            raise user_error("the file is of another kind or a newer version", place=path, value=found, allowed="1")
+        core = _core.Program.from_json(json.dumps(header["program"]), path)
+        core.check()
+        return cls(core, Graph.load(path), machine or Machine.load(header["machine"]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the JSON form.
+        """Writes the program.
 
         Args:
-            path: file to write.
+            path: .json for the tile program alone; .tsim for the program with its graph, weights (random ones as their
+                recipe; folded, transposed and padded ones are made again from the graph's) and machine.
+
+        Raises:
+            UserError: for .tsim from a program without its graph, or a path that cannot be written.
         """
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.core.to_json())
+        if not os.fspath(path).endswith(".tsim"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(self.core.to_json())
+            return
+        if self.graph is None or self.machine is None:
+            raise user_error("a program without its graph has no weights to write", place=os.fspath(path), allowed=".json")
+        header = {
+            "schema": COMPILED,
+            "version": 1,
+            "tilesim": _core.__version__,
+            "machine": self.machine.to_dict(),
+            "program": json.loads(self.core.to_json()),
+        }
+        self.graph.core.save_compiled(os.fspath(path), json.dumps(header))
 
     @property
     def notes(self) -> list[str]:
@@ -419,24 +452,6 @@ def run(
         if not outcome.ok:
             raise user_error(f"the tiled program differs from the reference:\n{outcome}")
     return simulate(program, timeline=timeline)
-
-
-def estimate(graph: Graph, machine: MachineLike = "tpu-v3") -> dict[str, float]:
-    """Roofline bound from graph and machine alone: no simulation takes less.
-
-    Args:
-        graph: the workload.
-        machine: preset name, file, dict or Machine.
-
-    Returns:
-        Seconds: of products at the highest rate of any dtype, of compulsory bytes at peak bandwidth, and their maximum.
-    """
-    device = Machine.load(machine).core.device()
-    flops = graph.core.flops()
-    rate = max(device["matrix_flops_per_second"].values(), default=0.0)
-    compute = flops["matrix"] / rate if rate else 0.0
-    memory = graph.core.compulsory_bytes() / device["memory_bytes_per_second"]
-    return {"compute_seconds": compute, "memory_seconds": memory, "seconds": max(compute, memory)}
 
 
 def sweep(graph: Graph, machine: MachineLike, changes: Mapping[str, Sequence[Any]]) -> Table:

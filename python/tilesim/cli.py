@@ -11,10 +11,11 @@ import typer
 
 from . import __version__, models, validate_noc
 from . import validate as validation
+from . import _core
 from ._core import Error
 from .analytic import cli as analytic_cli
 from .api import Program, compile, simulate, verify
-from .frontends import from_stablehlo
+from .frontends import from_onnx, from_pytorch_ir, from_stablehlo, is_pytorch_ir, symbolic_sizes
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result
@@ -33,9 +34,18 @@ def _load(model: str, batch: int, context: int | None, phase: str | None) -> Gra
     path = Path(model)
     if path.suffix in (".mlir", ".mlirbc", ".stablehlo"):
         return from_stablehlo(path)
+    if path.suffix == ".onnx":
+        return from_onnx(path, sizes=symbolic_sizes(path, batch, context))
     if path.suffix not in (".json", ".tsim"):
         return models.build(model, batch=batch, sequence=context, phase=phase)
-    if path.suffix == ".json" and path.is_file() and '"tilesim.program"' in path.read_text(encoding="utf-8")[:2000]:
+    if path.suffix == ".json" and path.is_file():
+        with path.open(encoding="utf-8", errors="replace") as file:
+            start = file.read(2000)
+        if '"tilesim.program"' in start:
+            return Program.load(path)
+        if is_pytorch_ir(start):
+            return from_pytorch_ir(path)
+    if path.suffix == ".tsim" and path.is_file() and _core.Graph.compiled_header(str(path)):
         return Program.load(path)
     return Graph.load(path)
 
@@ -81,8 +91,10 @@ def _show(result: Result) -> None:
 
 @app.command()
 def run(
-    model: Annotated[str, typer.Argument(help="A network's name, or a graph or program file (.json, .tsim).")],
-    machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
+    model: Annotated[str, typer.Argument(help="A network's name, or a file (.json, .tsim, .onnx, .mlir).")],
+    machine: Annotated[
+        str | None, typer.Option(help="Preset or file; a compiled program's own if none is given, otherwise tpu-v3.")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
@@ -94,8 +106,9 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
 ) -> None:
     """Compile, simulate and explain a workload."""
-    target = Machine.load(machine).replace(_changes(set_ or []))
     loaded = _load(model, batch, context, phase)
+    own = loaded.machine if isinstance(loaded, Program) else None
+    target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
     program = loaded if isinstance(loaded, Program) else compile(loaded, target)
     if verify_:
         outcome = verify(program, seed=seed)

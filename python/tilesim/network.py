@@ -26,6 +26,7 @@ class NetworkResult:
         load: offered flits per node and cycle.
         packet: flits of a packet.
         stable: False if the network is saturated; its latencies then depend on when the run was given up.
+        reply_latency: packet latency of the answers alone, 0 without; the other means are over both.
         packet_latency: mean cycles from a packet's creation to the arrival of its last flit.
         network_latency: the same from the departure of its first flit.
         longest_latency: cycles of the slowest packet.
@@ -35,7 +36,7 @@ class NetworkResult:
         cycles: simulated cycles, warm-up and drain included.
         flit_hops: flits times routers over all cycles.
         seconds: wall time of the run.
-        links: (from router, to router, flits per cycle) of each link, over all cycles.
+        links: (from router, to router, flits per cycle) of each link, over all cycles; none at fidelity simple.
         settings: everything else that was set.
     """
 
@@ -47,6 +48,7 @@ class NetworkResult:
     packet_latency: float
     network_latency: float
     longest_latency: int
+    reply_latency: float
     accepted: float
     hops: float
     packets: int
@@ -153,6 +155,8 @@ def run(
     load: float = 0.1,
     packet: int = 1,
     *,
+    reply: int | None = None,
+    fidelity: str = "flit",
     seed: int = 1,
     virtual_channels: int = 4,
     buffer_flits: int = 8,
@@ -175,6 +179,10 @@ def run(
         traffic: one of `traffic_names()`.
         load: offered flits per node and cycle.
         packet: flits of a packet.
+        reply: flits of the answer that every packet gets in the cycle after its arrival; None: no answers. Answers have
+            the upper half of the virtual channels, packets the lower half, so that neither waits for the other.
+        fidelity: "flit" (every flit in every router), or "simple": the latencies of the empty network, ports of one
+            flit per cycle, places for 64 flits at every destination, no contention inside.
         seed: of all random numbers; the same seed gives the same result on every machine.
         virtual_channels: per router port, 1 to 32.
         buffer_flits: per virtual channel.
@@ -192,12 +200,23 @@ def run(
         UserError: for a setting out of range or traffic that does not fit the number of nodes.
     """
     net = _named(topology, k, shape)
-    for name, value, low in (("seed", seed, 0), ("packet", packet, 1)):
+    if fidelity not in ("flit", "simple"):
+        raise user_error("unknown fidelity", value=repr(fidelity), allowed="flit, simple")
+    for name, value, low in (("seed", seed, 0), ("packet", packet, 1), ("reply", 1 if reply is None else reply, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 1 << (16 if low else 64):
             raise user_error(f"{name} is out of range", value=repr(value), allowed=f"a whole number from {low} on")
     try:
-        router = _core.NetworkRouter(virtual_channels, buffer_flits, switch_cycles, credit_cycles)
-        measured = _core.measure_network(net, router, traffic, load, packet, seed, period, warmup_periods, periods)
+        half = virtual_channels // 2
+        classes = [] if reply is None else [("packet", 0, half), ("reply", half, virtual_channels - half)]
+        if reply is not None and half == 0:
+            raise user_error(
+                "answers need virtual channels of their own", value=str(virtual_channels), allowed="2 or more"
+            )
+        router = _core.NetworkRouter(virtual_channels, buffer_flits, switch_cycles, credit_cycles, classes)
+        simple = _core.SimpleNetwork() if fidelity == "simple" else None
+        measured = _core.measure_network(
+            net, router, traffic, load, packet, seed, period, warmup_periods, periods, reply or 0, simple
+        )
     except TypeError as error:
         raise user_error(
             "a setting has the wrong type or is out of range", value=str(error).split("Invoked")[-1]
@@ -211,6 +230,7 @@ def run(
         packet_latency=measured.packet_latency,
         network_latency=measured.network_latency,
         longest_latency=measured.longest_latency,
+        reply_latency=measured.reply_latency,
         accepted=measured.accepted,
         hops=measured.hops,
         packets=measured.packets,
@@ -219,10 +239,12 @@ def run(
         seconds=measured.seconds,
         links=tuple(
             (begin, end, flits / measured.cycles)
-            for (begin, end, _), flits in zip(net.links, measured.link_flits, strict=True)
+            for (begin, end, _), flits in zip(net.links, measured.link_flits, strict=False)
         ),
         settings={
             "routing": net.routing,
+            "fidelity": fidelity,
+            "reply": reply,
             "seed": seed,
             "virtual_channels": virtual_channels,
             "buffer_flits": buffer_flits,

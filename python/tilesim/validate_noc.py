@@ -60,10 +60,12 @@ def _compare(row: dict[str, Any], seeds: int) -> None:
     if row["state"] not in ("stable", "saturated"):
         raise user_error("unknown state", value=repr(row["state"]), allowed="stable, saturated")
     _positive(row, _LOAD)
-    row["measured_latency"] = _positive(row, _LATENCY)
-    row["measured_accepted"] = _positive(row, _ACCEPTED)
+    stable = row["state"] == "stable"
+    # Only what the error is of has to be there: the latency of a saturated network is a product of its stopping rule.
+    row["measured_latency"] = _positive(row, _LATENCY) if stable or row[_LATENCY] else None
+    row["measured_accepted"] = _positive(row, _ACCEPTED) if not stable or row[_ACCEPTED] else None
     row.update(_predict(row, seeds))
-    measure = "latency" if row["state"] == "stable" else "accepted"
+    measure = "latency" if stable else "accepted"
     row["error"] = row[f"predicted_{measure}"] / row[f"measured_{measure}"] - 1
     row["group"] = row["state"]
 
@@ -113,7 +115,7 @@ def noc(cases: str | os.PathLike[str], seeds: int = 3) -> dict[str, Any]:
             _compare(row, seeds)
         except UserError as error:
             row.update({f"predicted_{name}": None for name in _PREDICTED})
-            row.update(status="invalid", reason=str(error), error=None)
+            row.update(status="invalid", reason=str(error), measured_latency=None, measured_accepted=None, error=None)
         rows.append(row)
     _find_near(rows)
     settings = {"seeds": seeds, "virtual_channels": 4, "buffer_flits": 8, "near_saturation": _NEAR}

@@ -29,7 +29,7 @@ from test_programs import FOLDER
 
 TESTS = Path(__file__).resolve().parents[1]
 SECONDS = 5.0  # of process time for one file: far above what any takes
-HANG = 60.0  # of wall time: the whole run is stopped with a traceback
+HANG = 300.0  # of wall time, generous for a loaded machine: the whole run is stopped with a traceback
 BYTES = 1 << 30  # beyond what the process has already
 
 
@@ -71,6 +71,17 @@ def use_result(text: str) -> None:
     assert _core.Result.from_json(result.to_json()).to_json() == result.to_json()
 
 
+def use_part(text: str) -> None:
+    part = _core.DramPart.from_json(text, "fuzzed")
+    assert _core.DramPart.from_json(part.to_json()).hash() == part.hash()
+    ts.memory.run(json.loads(text), "random_read", requests=20, inject_every=50)
+
+
+def use_network(text: str) -> None:
+    net = _core.NetworkTopology.from_json(text, "fuzzed")
+    _core.measure_network(net, _core.NetworkRouter(), "neighbor", 0.1, 1, 1, 20, 1, 3)
+
+
 def graphs() -> list[str]:
     made = [
         ts.workloads.softmax(4, 8),
@@ -94,11 +105,23 @@ def results() -> list[str]:
     return [json.dumps(ts.simulate(ts.compile(ts.workloads.softmax(4, 8)), timeline=True).data)]
 
 
+def parts() -> list[str]:
+    return [json.dumps(ts.memory.Part.load(name).to_dict()) for name in ("HBM2-2000", "DDR4-3200")]
+
+
+def networks() -> list[str]:
+    star = [{"between": [0, leaf], "latency": 3} for leaf in (1, 2, 3)]
+    network = {"schema": "tilesim.network", "version": 1, "name": "star", "routers": 4, "nodes": [1, 2, 3]}
+    return [json.dumps({**network, "links": star}), json.dumps({**network, "links": star, "root": 2})]
+
+
 KINDS: dict[str, tuple[Callable[[], list[str]], Callable[[str], None]]] = {
     "graph": (graphs, use_graph),
     "machine": (machines, use_machine),
     "program": (programs, use_program),
     "result": (results, use_result),
+    "DRAM part": (parts, use_part),
+    "network": (networks, use_network),
 }
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilesim as ts
-from support.lowering_cases import CASES
+from support.lowering_cases import CASES, gather, graph_of, single
 from tilesim import _core
 
 SMALL = {"core.scratchpad.bytes": "8 KiB"}
@@ -34,7 +35,7 @@ def test_equals_the_reference(case: str) -> None:
     outcome = ts.verify(program)
     assert outcome.ok, outcome
     ts.execute(program, find_races=True)
-    assert ts.simulate(program).seconds >= ts.estimate(graph, machine())["seconds"]
+    assert ts.simulate(program).seconds >= ts.roofline(graph, machine()).seconds
     try:
         other = ts.compile(graph, "tpu-v3")
     except ts.Unsupported:
@@ -74,3 +75,132 @@ def test_every_mutant_is_reported(case: str) -> None:
         except ts.UserError:
             pass
     assert unnoticed == []
+
+
+def run(graph: ts.Graph, *arrays: Any, on: str = "edge-8") -> Any:
+    """The tiled program's only output."""
+    program = ts.compile(graph, machine(on))
+    return next(iter(ts.execute(program, list(arrays), find_races=True).values()))
+
+
+def rows(mode: str) -> ts.Graph:
+    return gather(
+        [50, 20],
+        [6, 1],
+        mode,
+        index_vector_dim=1,
+        offset_dims=[1],
+        collapsed_slice_dims=[0],
+        start_index_map=[0],
+        slice_sizes=[1, 20],
+    )()
+
+
+INDICES = np.array([[3], [-1], [49], [50], [0], [2**31 - 1]], dtype=np.int32)
+
+
+def test_gather_clips_fills_or_refuses_what_lies_outside() -> None:
+    x = np.random.default_rng(0).standard_normal((50, 20)).astype(np.float32)
+    np.testing.assert_array_equal(run(rows("clip"), x, INDICES), x[np.clip(INDICES[:, 0], 0, 49)])
+    inside = (INDICES >= 0) & (INDICES < 50)
+    np.testing.assert_array_equal(run(rows("fill"), x, INDICES), np.where(inside, x[INDICES[:, 0] * inside[:, 0]], 0))
+    with pytest.raises(ts.UserError, match="leaves its tensor"):
+        run(rows("error"), x, INDICES)
+
+
+@pytest.mark.parametrize("mode", ["clip", "fill"])
+def test_gather_moves_whole_boxes(mode: str) -> None:
+    """A box that only partly lies outside is clipped as a whole, or filled as a whole."""
+    graph = gather(
+        [9, 11],
+        [4, 2],
+        mode,
+        index_vector_dim=1,
+        offset_dims=[1, 2],
+        collapsed_slice_dims=[],
+        start_index_map=[1, 0],
+        slice_sizes=[3, 5],
+    )()
+    x = np.arange(99, dtype=np.float32).reshape(9, 11) + 1
+    indices = np.array([[6, 6], [7, 0], [-1, 2], [0, 7]], dtype=np.int32)
+    result = run(graph, x, indices)
+    np.testing.assert_array_equal(result, ts.reference(graph, [x, indices])["y0"])
+    np.testing.assert_array_equal(result[0], x[6:9, 6:11])
+    outside = np.zeros((3, 5)) if mode == "fill" else x[0:3, 6:11]
+    np.testing.assert_array_equal(result[1], outside)
+
+
+def test_embedding_refuses_ids_outside_of_the_table() -> None:
+    graph = single("embedding", [[5, 20], ([3], "i32")], padding_index=2)()
+    table = np.ones((5, 20), dtype=np.float32)
+    np.testing.assert_array_equal(run(graph, table, np.array([1, 2, 4], np.int32)).sum(1), [20, 0, 20])
+    with pytest.raises(ts.UserError, match="leaves its tensor"):
+        run(graph, table, np.array([1, 2, 5], np.int32))
+
+
+@pytest.mark.parametrize("combiner", ["argmax", "argmin"])
+@pytest.mark.parametrize("columns", [40, 5000])
+def test_the_first_extreme_wins_and_nan_is_one(combiner: str, columns: int) -> None:
+    """In rows on chip and in rows that stream; as numpy."""
+    x = np.random.default_rng(1).integers(-3, 4, (6, columns)).astype(np.float32)
+    x[1, [columns // 2, columns // 3]] = np.nan
+    x[2] = np.inf
+    x[3] = -np.inf
+    x[4, -1] = 7
+    x[5, -2:] = -7
+    graph = single("reduce", [[6, columns]], dims=[1], combiner=combiner)()
+    np.testing.assert_array_equal(run(graph, x), getattr(np, combiner)(x, 1))
+
+
+def test_long_integer_scans_wrap_exactly() -> None:
+    x = np.random.default_rng(2).integers(-128, 128, (2, 5000)).astype(np.int8)
+    graph = single("cumulative", [([2, 5000], "i8")], dim=1, combiner="add")()
+    np.testing.assert_array_equal(run(graph, x), np.cumsum(x, 1, dtype=np.int8))
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+def test_mirrored_padding_as_numpy(mode: Any) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    graph = single("pad", [[3, 4]], low=[7, 2], high=[0, 11], mode=mode)()
+    np.testing.assert_array_equal(run(graph, x), np.pad(x, ((7, 0), (2, 11)), mode=mode))
+
+
+def test_padding_around_a_part_of_a_tensor_is_not_its_neighbour() -> None:
+    """The value's edge is inside of the tensor that holds its bytes."""
+
+    def make(b: ts.GraphBuilder) -> Any:
+        part = b.op("slice", b.input("x", [1, 2, 9, 9]), start=[0, 0, 2, 2], limit=[1, 2, 7, 7])
+        pooled = b.op("window_reduce", part, window=[1, 1, 3, 3], pads=[0, 0, 0, 0, 1, 1, 1, 1], combiner="add")
+        padded = b.op("pad", part, low=[0, 0, 1, 0], high=[0, 0, 1, 0])
+        return b.conv2d(part, b.input("w", [3, 2, 3, 3]), padding=1), pooled, padded
+
+    for name in ("edge-8", "tpu-v3"):
+        assert ts.verify(ts.compile(graph_of(make), machine(name))).ok
+
+
+def test_a_reshaped_view_is_a_timed_copy() -> None:
+    """Its bytes cross the memory's border twice, nothing is free."""
+    graph = graph_of(
+        lambda b: b.op("reshape", b.op("transpose", b.input("x", [60, 70]), permutation=[1, 0]), shape=[4200])
+    )
+    result = ts.simulate(graph, "edge-8")
+    assert result.seconds >= 2 * 60 * 70 * 4 / 19.2e9
+
+
+def test_depthwise_runs_where_it_is_faster() -> None:
+    """An 8 x 8 array holds one tap row per group; wide groups fill it."""
+    depthwise = ts.compile(ts.workloads.conv2d(1, 64, 28, 28, 64, 3, padding=1, groups=64), "edge-8").core.to_json()
+    wide = ts.compile(ts.workloads.conv2d(1, 64, 28, 28, 64, 3, padding=1, groups=2, dtype="bf16"), "edge-8")
+    assert '"mma"' not in depthwise
+    assert '"mma"' in wide.core.to_json()
+    with pytest.raises(ts.Unsupported, match=r"gemmini-16.*f32"):
+        ts.compile(ts.workloads.conv2d(1, 8, 9, 9, 8, 3), "gemmini-16")
+
+
+def test_what_a_vector_unit_lacks_is_named() -> None:
+    limited = ts.Machine.load("edge-8").replace({"core.vector.dtypes": ["f32", "i32"]})
+    with pytest.raises(ts.Unsupported, match=r"op.*bf16.*f32, i32"):
+        ts.compile(single("reduce", [([9, 9], "bf16")], dims=[0], combiner="add")(), limited)
+    with pytest.raises(ts.Unsupported, match=r"op.*u64"):
+        ts.compile(single("reduce", [([9, 9], "u64")], dims=[0], combiner="maximum")(), "edge-8")
+    ts.compile(single("convert", [([9, 9], "bf16")], dtype="f32")(), limited)

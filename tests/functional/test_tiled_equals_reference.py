@@ -9,75 +9,78 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.random_graphs import Case, choose_mapping, program_shape, random_case, random_machine
 from tilesim import _core
 
-ROUNDS = 500
-SMALL = [("edge-8", size, arrays) for size in ("6 KiB", "16 KiB", "64 KiB") for arrays in (1, 2)]
+
+def compiled(random: np.random.Generator, case: Case) -> ts.Program | None:
+    """The case on a random machine with a random mapping; none where no tile fits."""
+    machine = random_machine(random, case)
+    mapping = choose_mapping(random, case)
+    try:
+        return ts.compile(case.graph, machine, mapping=mapping)
+    except ts.UserError as error:
+        if mapping != "heuristic" and "not legal" in str(error):
+            return ts.compile(case.graph, machine)
+        assert "fit" in str(error), error  # too small a scratchpad for any tile is an answer
+        return None
 
 
-def random_graph(random: np.random.Generator) -> tuple[str, ts.Graph]:
-    """One of several families with small random shapes."""
-
-    def size(low: int = 1, high: int = 40) -> int:
-        return int(random.integers(low, high + 1))
-
-    family = str(random.choice(["matmul", "batched", "conv", "softmax", "layer_norm", "attention", "epilogue", "pool"]))
-    if family == "matmul":
-        return family, ts.workloads.matmul(size(), size(), size())
-    if family == "batched":
-        return family, ts.workloads.matmul(size(1, 20), size(1, 20), size(1, 20), batch=size(1, 3))
-    if family == "conv":
-        kernel, stride, padding = size(1, 3), size(1, 2), size(0, 2)
-        graph = ts.workloads.conv2d(
-            size(1, 2), size(1, 6), size(4, 12), size(4, 12), size(1, 9), kernel, stride=stride, padding=padding
-        )
-        return family, graph
-    if family == "softmax":
-        return family, ts.workloads.softmax(size(), size())
-    if family == "layer_norm":
-        return family, ts.workloads.layer_norm(size(), size(2))
-    if family == "attention":
-        return family, ts.workloads.attention(1, 2, size(1, 24), size(1, 12), causal=bool(random.integers(2)))
-    b = ts.GraphBuilder(family)
-    if family == "epilogue":
-        x, rows, columns, inner = None, size(), size(), size()
-        x = b.input("x", [rows, inner])
-        y = b.linear(x, columns, name="linear")
-        b.output(b.apply("gelu_tanh", y) + b.input("z", [rows, columns]), "y")
-    else:
-        x = b.input("x", [1, size(1, 4), size(4, 14), size(4, 14)])
-        b.output(b.pool2d(x, 2, stride=2), "y")
-    return family, b.build()
+def arrays_of(program: ts.Program, seed: int) -> dict[str, Any]:
+    names = [row["name"] for row in program.graph.core.inputs]
+    arrays = dict(zip(names, _core.random_inputs(program.graph.core, seed), strict=True))
+    for tensor in program.core.tensors():
+        if tensor["role"] == "weight":
+            arrays[tensor["name"]] = program.weight(tensor["weight"])
+    return arrays
 
 
-def loops(program: ts.Program) -> int:
-    """Number of loops in the program's text: a measure of how many dims are tiled."""
-    return program.core.to_json().count('"for":')
+def check_orders(program: ts.Program, seed: int) -> None:
+    """No race, and the same bits in another legal order."""
+    arrays = arrays_of(program, seed)
+    wanted = _core.execute(program.core, arrays, find_races=True)
+    for order in ("early_loads", "random"):
+        outputs = _core.execute(program.core, arrays, order=order, seed=seed)
+        for name, array in wanted.items():
+            assert outputs[name].tobytes() == array.tobytes(), (order, name)
+
+
+def check_random_graphs(first: int, rounds: int) -> None:
+    seen: collections.Counter[str] = collections.Counter()
+    for seed in range(first, first + rounds):
+        random = np.random.default_rng(seed)
+        case = random_case(random)
+        program = compiled(random, case)
+        if program is None:
+            seen["no tile fits"] += 1
+            continue
+        shape = program_shape(program)
+        seen["compiled"] += 1
+        seen[f"family {case.family}"] += 1
+        seen["two or more tiles in every dimension"] += shape.tiled
+        seen["ragged"] += shape.ragged
+        outcome = ts.verify(program, seed=seed)
+        assert outcome.ok, (seed, case.family, outcome)
+        if seed % 5 == 0:
+            check_orders(program, seed)
+        result = ts.simulate(program)
+        if case.family not in ("movement", "network"):  # they may read a part of an input; the bound counts all of it
+            bound = ts.roofline(case.graph, program.machine)
+            assert result.seconds >= bound.seconds, (seed, case.family, result, bound)
+    for what, count in sorted(seen.items()):
+        print(f"{what}: {count} ({count / rounds:.0%})")
+    assert seen["no tile fits"] < rounds / 10
+    assert seen["two or more tiles in every dimension"] >= seen["compiled"] / 2
+    assert seen["ragged"] >= seen["compiled"] * 0.3
 
 
 def test_random_graphs() -> None:
-    random = np.random.default_rng(20)
-    seen: collections.Counter[str] = collections.Counter()
-    for _ in range(ROUNDS):
-        name, scratchpad, arrays = SMALL[int(random.integers(len(SMALL)))]
-        machine = ts.Machine.load(name).replace({"core.scratchpad.bytes": scratchpad, "core.array.count": arrays})
-        family, graph = random_graph(random)
-        try:
-            program = ts.compile(graph, machine)
-        except ts.UserError as error:
-            assert "fit" in str(error), error  # too small a scratchpad for any tile is an answer
-            seen["no tile fits"] += 1
-            continue
-        seen[family] += 1
-        seen["two or more loops"] += loops(program) >= 2
-        outcome = ts.verify(program, seed=int(random.integers(1000)))
-        assert outcome.ok, (family, scratchpad, arrays, outcome)
-        result = ts.simulate(program)
-        bound = ts.estimate(graph, machine)
-        assert result.seconds >= bound["seconds"], (family, result, bound)
-    print(dict(seen))
-    assert seen["no tile fits"] < ROUNDS / 4
-    assert seen["two or more loops"] > ROUNDS / 10
+    check_random_graphs(0, 500)
+
+
+@pytest.mark.slow
+def test_many_random_graphs() -> None:
+    check_random_graphs(1000, 10_000)
 
 
 CASES: dict[str, Any] = {

@@ -201,6 +201,23 @@ def test_state_is_an_alias_with_a_default() -> None:
     np.testing.assert_array_equal(list(other.values())[1], [1, 2, 3])
 
 
+def test_outputs_that_are_inputs_weights_or_each_other() -> None:
+    class Same(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Any) -> Any:
+            y = x.relu()
+            return x, x.permute(0, 1), y, y.view(2, 3), self.weight, self.weight.view(3), torch.arange(3)
+
+    x = torch.randn(2, 3)
+    graph = equal(Same(), (x,))
+    assert len({row["name"] for row in [*graph.inputs, *graph.outputs]}) == 8
+    found = ts.execute(ts.compile(graph), (x,))
+    np.testing.assert_array_equal(found[graph.outputs[1]["name"]], x.numpy())
+
+
 def test_batch_norm_in_training_updates_its_statistics() -> None:
     torch.manual_seed(0)
     module, x = nn.BatchNorm1d(4), torch.randn(8, 4)
@@ -220,6 +237,12 @@ def test_weights_without_elements_serve_for_timing() -> None:
     assert graph.parameters == 256 * 512 + 512 + 512 * 10 + 10
     assert {row["source"] for row in graph.weights().values()} == {"random"}
     assert ts.simulate(graph).cycles > 0
+
+
+def test_exported_programs_are_read_as_they_are() -> None:
+    module, x = nn.Linear(4, 2), torch.randn(3, 4)
+    graph = ts.from_torch(torch.export.export(module, (x,)))
+    np.testing.assert_allclose(next(iter(ts.reference(graph, (x,)).values())), module(x).detach().numpy(), rtol=1e-5)
 
 
 def test_names_and_places() -> None:

@@ -63,9 +63,11 @@ def test_rows_that_are_wrong(tmp_path: Path) -> None:
         good.replace("stable", "unstable"),
         good.replace(",6,6,", ",x,6,"),
     ]
+    bare = "crossbar_4,neighbor,1,1.0,,,1.0,,saturated"
+    assert report(tmp_path, [bare])["rows"][0]["status"] == "ok"
     result = report(tmp_path, [good, *bad])
     assert [row["status"] for row in result["rows"]] == ["ok"] + ["invalid"] * 6
-    assert all(row["reason"] and row["error"] is None for row in result["rows"][1:])
+    assert all(row["reason"] and row["error"] is row["measured_latency"] is None for row in result["rows"][1:])
     assert result["rows"][0]["error"] == 0
     assert result["n_unsupported"] == 6 and result["max_abs_error"] == 1
 

@@ -123,6 +123,8 @@ CASES: dict[str, Callable[[], Callable[[], Any]]] = {
     "reference, convolution": lambda: referred(ts.workloads.conv2d(8, 256, 64, 64, 512, 3, padding=1)),
     "reference, attention": lambda: referred(ts.workloads.attention(4, 16, 2048, 64)),
     "random inputs": random_inputs,
+    "memory.run": lambda: lambda: ts.memory.run("DDR4-3200", "random_read", requests=3_000_000),
+    "network.run": lambda: lambda: ts.network.run("mesh_16x16", load=0.3, period=10_000_000),
 }
 
 

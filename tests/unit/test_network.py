@@ -86,7 +86,19 @@ def test_packets_one_by_one() -> None:
     assert network.flit_hops == 35
 
 
+@pytest.mark.parametrize("fidelity", ["flit", "simple"])
+def test_answers_and_fidelity(fidelity: str) -> None:
+    result = ts.network.run("mesh", 4, load=0.02, reply=4, fidelity=fidelity, **SHORT)
+    assert result.stable and result.settings["fidelity"] == fidelity
+    assert result.accepted == pytest.approx(0.02 * 5, rel=0.2)
+    assert result.reply_latency > result.packet_latency  # of both together
+
+
 MISTAKES = [
+    ({"fidelity": "exact"}, "fidelity"),
+    ({"reply": 0}, "reply"),
+    ({"reply": 2, "virtual_channels": 1}, "virtual channels"),
+    ({"reply": 2, "topology": "torus", "virtual_channels": 2}, "two virtual channels"),
     ({"topology": "mash"}, "unknown network"),
     ({"topology": "mesh_"}, "unknown network"),
     ({"topology": "mesh_8x8", "k": 8}, "twice"),

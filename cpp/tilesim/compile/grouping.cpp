@@ -227,11 +227,14 @@ class Grouping {
       for (ValueId other : op(i).operands) {
         const int source = other == no_value ? -1 : producing_kernel(other);
         if (source >= 0 && source != kernel && reaches(kernel, source)) cycle = true;
+        if (source == kernel && owner_[index(uses_.producer[index(other)])] < 0)
+          cycle = true;  // a view of its own result
       }
       if (cycle) continue;
       std::vector<int> together = kernels_[index(kernel)].ops;
       together.push_back(i);
-      if (!fits_resident(context_, together)) continue;
+      // Rows that do not fit stream by in passes, however many operations take part.
+      if (!fits_resident(context_, together) && fits_resident(context_, kernels_[index(kernel)].ops)) continue;
       own(i, kernel);
       return true;
     }

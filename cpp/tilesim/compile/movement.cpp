@@ -115,7 +115,7 @@ void MovementLowering::add_step(const Region& r, program::Scope step, Block body
     body.push_back(loop(index(axis, suffix), Expr(ceil_div(r.space[axis], r.tiles[axis])), std::move(inner)));
   }
   step.body = std::move(body);
-  step.barrier = true;
+  step.barrier = !scope_.body.empty();  // the kernel's own, if any, orders the first step
   step.operation = scope_.operation;
   assign_addresses(step, context_.machine);
   scope_.body.push_back(on("", std::move(step)));

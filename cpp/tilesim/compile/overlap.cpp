@@ -32,6 +32,21 @@ void for_each(Block& block, const Visit& visit) {
   }
 }
 
+/// Without what lies behind a barrier, where everything before is complete.
+template <class Visit>
+void for_each_unbarred(Block& block, const Visit& visit) {
+  for (Statement& statement : block) {
+    visit(statement);
+    if (auto* loop = std::get_if<program::For>(&statement.action)) for_each_unbarred(loop->body, visit);
+    if (auto* scope = std::get_if<program::Scope>(&statement.action); scope && !scope->barrier)
+      for_each_unbarred(scope->body, visit);
+    if (auto* branch = std::get_if<program::If>(&statement.action)) {
+      for_each_unbarred(branch->then, visit);
+      for_each_unbarred(branch->otherwise, visit);
+    }
+  }
+}
+
 const program::Transfer* transfer_of(const Statement& statement) {
   if (const auto* load = std::get_if<program::Load>(&statement.action)) return &load->transfer;
   if (const auto* store = std::get_if<program::Store>(&statement.action)) return &store->transfer;
@@ -170,7 +185,7 @@ class Overlap {
     scope.barrier = false;
     // A queue whose first transfer needs most waits once, at the start.
     std::map<std::string, std::int64_t> first, most;
-    for_each(scope.body, [&](Statement& statement) {
+    for_each_unbarred(scope.body, [&](Statement& statement) {
       if (!transfer_of(statement)) return;
       const std::int64_t count = needed(statement, touched).value_or(-1);
       first.try_emplace(statement.queue, count);
@@ -211,7 +226,8 @@ class Overlap {
         }
       }
       if (auto* loop = std::get_if<program::For>(&statement.action)) insert_waits(loop->body, touched, waited);
-      if (auto* scope = std::get_if<program::Scope>(&statement.action)) insert_waits(scope->body, touched, waited);
+      if (auto* scope = std::get_if<program::Scope>(&statement.action); scope && !scope->barrier)
+        insert_waits(scope->body, touched, waited);
       if (auto* branch = std::get_if<program::If>(&statement.action)) {
         insert_waits(branch->then, touched, waited);
         insert_waits(branch->otherwise, touched, waited);

@@ -129,8 +129,9 @@ View ProductLowering::product_view(const std::string& slot, const Access& access
 Expr ProductLowering::window_offset() const {
   Expr offset = 0;
   for (std::size_t axis = 0; axis < result_dim_.size(); ++axis)
-    if (std::find(whole_.begin(), whole_.end(), result_dim_[axis]) != whole_.end())
-      offset = offset + start(result_dim_[axis]) * Expr(accumulator_strides_[axis]);
+    for (const AxisAccess::Term& term : domain_.results[0].axes[axis].terms)
+      if (std::find(whole_.begin(), whole_.end(), term.dim) != whole_.end())
+        offset = offset + start(term.dim) * Expr(term.coefficient * accumulator_strides_[axis]);
   return offset;
 }
 

@@ -31,8 +31,11 @@ bool VectorLowering::fits() {
 }
 
 program::Scope VectorLowering::lower() {
+  for (int op : kernel_.ops)
+    if (is_reduce(op)) reduces_.push_back(op);
   make_tiles(true);
-  if (!tiles_fit_) make_tiles(false);
+  // Whole rows in slivers, of which memory moves more than they hold, or passes over wider tiles.
+  if (!tiles_fit_ || (!reduces_.empty() && overfetch_ > passes())) make_tiles(false);
   if (!tiles_fit_)
     throw UserError({"not even one element of this operation fits the scratchpad",
                      context_.function.ops[at(kernel_.ops.back())].name,
@@ -40,8 +43,6 @@ program::Scope VectorLowering::lower() {
                      {},
                      {}});
   scope_ = named_scope(context_, kernel_);
-  for (int op : kernel_.ops)
-    if (is_reduce(op)) reduces_.push_back(op);
   make_slots();
   const bool arg = !reduces_.empty() && is_arg(reduces_[0]);
   scope_.body = arg ? arg_body() : streamed_ ? streamed_body() : resident_body();
@@ -112,6 +113,19 @@ void VectorLowering::make_tiles(bool rows_whole) {
     }
   tiles_fit_ = choose_tiles(choice, context_.machine);
   tiles_ = choice.tiles;
+  overfetch_ = 1;
+  for (std::size_t axis = 0; axis < choice.granules.size(); ++axis) {
+    const std::int64_t least = std::min(choice.granules[axis], space_[axis]);
+    overfetch_ *= ceil_div(least, std::max<std::int64_t>(1, std::min(tiles_[axis], least)));
+  }
+}
+
+int VectorLowering::passes() const {
+  int last = 0;
+  for (int i : reduces_) last = std::max(last, level_of(op(i).results[0]));
+  for (ValueId output : kernel_.outputs)
+    if (spans_rows(spans(output))) last = std::max(last, level_of(output) + 1);
+  return last;
 }
 
 Expr VectorLowering::start(std::size_t axis) const {
@@ -243,7 +257,7 @@ Block VectorLowering::resident_body() {
     finished.insert(static_cast<int>(i));
   }
   std::vector<ValueId> points, full;
-  for (const Held& held : outputs_) (spans_rows(held) || reduces_.empty() ? full : points).push_back(held.value);
+  for (const Held& held : outputs_) (spans_rows(held.spans) || reduces_.empty() ? full : points).push_back(held.value);
   for (const auto* group : {&points, &full}) {
     if (group->empty()) continue;
     Compute compute = begin(group == &points, finished);
@@ -254,18 +268,15 @@ Block VectorLowering::resident_body() {
   return block;
 }
 
-bool VectorLowering::spans_rows(const Held& held) const {
+bool VectorLowering::spans_rows(const std::vector<bool>& spanned) const {
   for (std::size_t axis = 0; axis < space_.size(); ++axis)
-    if (reduced_[axis] && held.spans[axis] && space_[axis] > 1) return true;
+    if (reduced_[axis] && spanned[axis] && space_[axis] > 1) return true;
   return false;
 }
 
 /// Rows longer than the scratchpad: a pass over their tiles per level, then what is left of one point per row.
 Block VectorLowering::streamed_body() {
-  int last = 0;
-  for (int i : reduces_) last = std::max(last, level_of(op(i).results[0]));
-  for (const Held& held : outputs_)
-    if (spans_rows(held)) last = std::max(last, level_of(held.value) + 1);
+  const int last = passes();
   Block block;
   for (int level = 1; level <= last; ++level) {
     Block pass = stream_pass(level);
@@ -275,7 +286,7 @@ Block VectorLowering::streamed_body() {
   std::vector<ValueId> points;
   for (std::size_t i = 0; i < reduces_.size(); ++i) finished.insert(static_cast<int>(i));
   for (const Held& held : outputs_)
-    if (!spans_rows(held)) points.push_back(held.value);
+    if (!spans_rows(held.spans)) points.push_back(held.value);
   const std::vector<ValueId> wanted = inputs_of(points);
   load_inputs(wanted, block);
   if (!points.empty()) {
@@ -297,7 +308,7 @@ Block VectorLowering::stream_pass(int level) {
     if (own == level) now.insert(static_cast<int>(i)), computed.push_back(op(reduces_[i]).operands[0]);
   }
   for (const Held& held : outputs_)
-    if (spans_rows(held) && level_of(held.value) + 1 == level) full.push_back(held.value);
+    if (spans_rows(held.spans) && level_of(held.value) + 1 == level) full.push_back(held.value);
   computed.insert(computed.end(), full.begin(), full.end());
   const std::vector<ValueId> wanted = inputs_of(computed);
   Block body;

@@ -58,7 +58,9 @@ class VectorLowering {
   std::int64_t row_count() const;
   /// Positive from the second tile of a row on.
   Expr tiles_before() const;
-  bool spans_rows(const Held& held) const;
+  bool spans_rows(const std::vector<bool>& spanned) const;
+  /// Over the rows' tiles, when rows stream.
+  int passes() const;
   program::Block resident_body();
   program::Block streamed_body();
   program::Block stream_pass(int level);
@@ -87,6 +89,7 @@ class VectorLowering {
   Shape space_, tiles_;
   std::vector<bool> reduced_;
   bool tiles_fit_ = false, streamed_ = false;
+  std::int64_t overfetch_ = 1;  ///< what memory moves at least, over what the tiles hold
   program::Scope scope_;
   std::vector<int> reduces_;
   std::vector<Held> inputs_, sums_, outputs_;

@@ -158,7 +158,13 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
   const bool indirect =
       std::any_of(transfer.dims.begin(), transfer.dims.end(), [](const auto& dim) { return dim.through >= 0; });
   if (entry.tile.size() == 2 && !indirect) return tiled(entry, ranges, transfer.at.size());
-  return dense(entry, tensor, cursor, transfer, ranges, burst_bytes);
+  Moved moved = dense(entry, tensor, cursor, transfer, ranges, burst_bytes);
+  for (const auto& dim : transfer.dims) {  // the rows' indices are read too
+    if (dim.through < 0) continue;
+    const DType dtype = program.tensors[static_cast<std::size_t>(cursor.tensor(dim.through))].dtype;
+    moved.bytes += round_up(packed_bytes(dtype, cursor.value(dim.extent)), burst_bytes);
+  }
+  return moved;
 }
 
 }  // namespace tilesim::engine

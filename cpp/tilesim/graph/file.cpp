@@ -41,7 +41,8 @@ void write_indented(const Json& value, int depth, int level, std::string& out) {
   throw UserError({"the file cannot be written", path, {}, "a path in a directory that exists", {}});
 }
 
-void write_tsim(Graph graph, const std::string& path) {
+/// `compiled`: further members of the header, beside the graph; null for a plain graph.
+void write_tsim(Graph graph, const std::string& path, const Json* compiled) {
   std::vector<std::pair<std::string, Array>> stored;
   std::int64_t offset = 0;
   for (auto& [name, weight] : graph.weights) {
@@ -54,7 +55,14 @@ void write_tsim(Graph graph, const std::string& path) {
     weight.byte_offset = offset;
     offset = round_up(offset + stored.back().second.nbytes(), alignment);
   }
-  std::string header = graph.to_json().dump();
+  std::string header;
+  if (compiled) {
+    Json whole = *compiled;
+    whole.set("graph", graph.to_json());
+    header = whole.dump();
+  } else {
+    header = graph.to_json().dump();
+  }
   header.append(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(header.size()) + fixed, alignment)) -
                     fixed - header.size(),
                 ' ');
@@ -75,7 +83,7 @@ void write_tsim(Graph graph, const std::string& path) {
   if (!file || failed) unwritable(path);
 }
 
-Graph read_tsim(const std::string& path) {
+std::pair<Json, std::int64_t> read_header(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw UserError({"the file cannot be read", path, {}, {}, {}});
   char head[fixed];
@@ -92,13 +100,19 @@ Graph read_tsim(const std::string& path) {
                      {}});
   std::string header(static_cast<std::size_t>(length), ' ');
   file.read(header.data(), static_cast<std::streamsize>(length));
-  const Json json = Json::parse(header, path);
+  return {Json::parse(header, path), static_cast<std::int64_t>(length)};
+}
+
+Graph read_tsim(const std::string& path) {
+  const auto [header, length] = read_header(path);
+  const bool compiled = header.is_object() && header.find("graph") != nullptr;
+  const Json& json = compiled ? header.at("graph") : header;
   const std::string directory = std::filesystem::path(path).parent_path().string();
   Graph graph = Graph::from_json(json, directory);
   for (auto& [name, weight] : graph.weights) {
     if (weight.source != Weight::Source::file || !json.at("weights").at(name).at("path").as_string().empty()) continue;
     weight.path = path;
-    weight.byte_offset += static_cast<std::int64_t>(length) + fixed;
+    weight.byte_offset += length + fixed;
   }
   return graph;
 }
@@ -119,13 +133,20 @@ std::string Graph::text() const {
 }
 
 void Graph::save(const std::string& path) const {
-  if (path.ends_with(".tsim")) return write_tsim(*this, path);
+  if (path.ends_with(".tsim")) return write_tsim(*this, path, nullptr);
   if (!path.ends_with(".json"))
     throw UserError({"unknown kind of graph file", path, {}, "a name that ends in .json or .tsim", {}});
   std::ofstream file(path, std::ios::binary);
   file << text();
   file.flush();
   if (!file) unwritable(path);
+}
+
+void Graph::save_compiled(const std::string& path, const Json& header) const { write_tsim(*this, path, &header); }
+
+Json Graph::compiled_header(const std::string& path) {
+  Json header = read_header(path).first;
+  return header.is_object() && header.find("graph") != nullptr ? header : Json();
 }
 
 Graph Graph::load(const std::string& path) {

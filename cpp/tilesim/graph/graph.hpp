@@ -171,6 +171,10 @@ class Graph {
   /// weights).
   void save(const std::string& path) const;
   static Graph load(const std::string& path);
+  /// .tsim with further members of the header beside "graph" (a compiled program); `load` reads its graph.
+  void save_compiled(const std::string& path, const Json& header) const;
+  /// The header of such a file; null for a plain graph.
+  static Json compiled_header(const std::string& path);
 };
 
 /// Checks structure, attribute names and types, operand counts, shapes and dtypes against the kinds' rules.

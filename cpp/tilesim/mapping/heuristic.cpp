@@ -91,10 +91,29 @@ Descriptor vector_compute(const Problem& problem, const Nest& nest, const Machin
   return descriptor;
 }
 
-double estimate(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& closed_form) {
+/// Cycles of all tiles: full ones, and the ragged ones at the end of each dim from `dim` on at their own extent.
+double compute_cycles(const Problem& problem, Nest& nest, const Machine& machine, ClosedForm& closed_form,
+                      std::size_t dim, double count) {
+  for (; dim < nest.tiles.size(); ++dim) {
+    const std::int64_t extent = problem.domain.extents[dim], tile = nest.tiles[dim];
+    if (tile >= extent) continue;
+    const std::int64_t rest = extent % tile;
+    const double full =
+        compute_cycles(problem, nest, machine, closed_form, dim + 1, count * static_cast<double>(extent / tile));
+    if (rest == 0) return full;
+    nest.tiles[dim] = rest;
+    const double last = compute_cycles(problem, nest, machine, closed_form, dim + 1, count);
+    nest.tiles[dim] = tile;
+    return full + last;
+  }
   const Descriptor descriptor =
       problem.on_vector ? vector_compute(problem, nest, machine) : array_compute(problem, nest, machine);
-  const double busy = static_cast<double>(closed_form.latency(descriptor, {}).busy) * tile_count(problem, nest);
+  return static_cast<double>(closed_form.latency(descriptor, {false, true}).busy) * count;
+}
+
+double estimate(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& closed_form) {
+  Nest walked = nest;
+  const double busy = compute_cycles(problem, walked, machine, closed_form, 0, 1);
   const Traffic moved = traffic(problem, nest);
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
@@ -113,7 +132,9 @@ double estimate(const Problem& problem, const Nest& nest, const Machine& machine
       static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
   const double waiting = (steps * latency + busy + bytes / rate) / 2;
   const double overhead = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
-  return std::max({busy, bytes / rate, overhead, waiting}) + exposed / rate;
+  // Ties: every step is several instructions, whose issue has no price here, and hidden traffic costs energy.
+  const double ties = tile_count(problem, nest) + 0.01 * bytes / rate;
+  return std::max({busy, bytes / rate, overhead, waiting}) + exposed / rate + ties;
 }
 
 /// Loops: batch and rows outside, columns, then the contraction innermost, so that partial sums stay on chip.
@@ -194,34 +215,77 @@ int lane_dim(const Problem& problem, const Nest& nest, const Machine& machine) {
   return best;
 }
 
-Nest heuristic(const Problem& problem, const Machine& machine) {
+namespace {
+
+/// The shortest tile grows first, until nothing fits any more.
+Nest balanced(const Problem& problem, Nest nest, const Machine& machine) {
+  while (true) {
+    int shortest = -1;
+    for (std::size_t d = 0; d < nest.tiles.size(); ++d) {
+      if (nest.tiles[d] >= problem.domain.extents[d]) continue;
+      if (shortest >= 0 && nest.tiles[d] >= nest.tiles[static_cast<std::size_t>(shortest)]) continue;
+      Nest candidate = nest;
+      candidate.tiles[d] = std::min(problem.domain.extents[d], nest.tiles[d] * 2);
+      if (fits(problem, candidate, machine, 1)) shortest = static_cast<int>(d);
+    }
+    if (shortest < 0) return nest;
+    const auto d = static_cast<std::size_t>(shortest);
+    nest.tiles[d] = std::min(problem.domain.extents[d], nest.tiles[d] * 2);
+  }
+}
+
+/// Improves a nest move by move; `time`: its estimate, before and after.
+Nest climb(const Problem& problem, Nest best, const Machine& machine, double& time) {
   ClosedForm closed_form(machine);
-  Nest best = smallest(problem, machine);
-  double time = estimate(problem, best, machine, closed_form);
+  time = estimate(problem, best, machine, closed_form);
   // Rings are double-buffered, so that filling the whole scratchpad means: half of it is in use while the other half is
-  // filled.
+  // filled. Where nothing can grow any more, one dim may grow at the cost of another.
   for (int step = 0; step < 256; ++step) {
     Nest choice;
     double gain = 0;
-    for (std::size_t d = 0; d < best.tiles.size(); ++d) {
-      const std::int64_t extent = problem.domain.extents[d];
-      if (best.tiles[d] >= extent) continue;
-      for (const std::int64_t next : {std::min(extent, best.tiles[d] * 2), extent}) {
-        Nest candidate = best;
-        candidate.tiles[d] = next;
-        if (!fits(problem, candidate, machine, 1)) continue;
-        const double other = estimate(problem, candidate, machine, closed_form);
-        if (time - other > gain) {
-          gain = time - other;
-          choice = candidate;
+    const auto consider = [&](const Nest& candidate) {
+      if (!fits(problem, candidate, machine, 1)) return;
+      const double other = estimate(problem, candidate, machine, closed_form);
+      if (time - other <= gain) return;
+      gain = time - other;
+      choice = candidate;
+    };
+    const auto grow = [&](const Nest& from) {
+      for (std::size_t d = 0; d < from.tiles.size(); ++d) {
+        const std::int64_t extent = problem.domain.extents[d];
+        if (from.tiles[d] >= extent) continue;
+        for (const std::int64_t next : {std::min(extent, from.tiles[d] * 2), extent}) {
+          Nest candidate = from;
+          candidate.tiles[d] = next;
+          consider(candidate);
         }
       }
-    }
+    };
+    grow(best);
+    if (gain <= time * 1e-9)
+      for (std::size_t shrunk = 0; shrunk < best.tiles.size(); ++shrunk) {
+        if (best.tiles[shrunk] <= 1) continue;
+        for (const std::int64_t divisor : {2, 4}) {
+          Nest smaller = best;
+          smaller.tiles[shrunk] = ceil_div(best.tiles[shrunk], divisor);
+          grow(smaller);
+        }
+      }
     if (gain <= time * 1e-9) break;
     best = choice;
     time -= gain;
   }
   return best;
+}
+
+}  // namespace
+
+Nest heuristic(const Problem& problem, const Machine& machine) {
+  const Nest start = smallest(problem, machine);
+  double time = 0, other = 0;
+  Nest best = climb(problem, start, machine, time);
+  Nest alternative = climb(problem, balanced(problem, start, machine), machine, other);
+  return other < time ? alternative : best;
 }
 
 }  // namespace tilesim::mapping

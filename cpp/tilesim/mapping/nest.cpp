@@ -133,6 +133,14 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
                          "; at least 1 is needed"};
   for (std::int64_t depth : nest.depths)
     if (depth < 1) return {false, "a ring needs a depth of at least 1"};
+  for (const AxisAccess& axis : problem.domain.results[0].axes)
+    for (const AxisAccess::Term& outer : axis.terms)
+      for (const AxisAccess::Term& inner : axis.terms) {
+        const auto o = static_cast<std::size_t>(outer.dim), i = static_cast<std::size_t>(inner.dim);
+        if (outer.coefficient > inner.coefficient && nest.tiles[o] > 1 && nest.tiles[i] < problem.domain.extents[i])
+          return {false, "several " + problem.domain.names[o] + " in a tile need all of " + problem.domain.names[i] +
+                             ": results between them would be stored too"};
+      }
   const Demand need = demand(problem, nest, machine);
   const ScratchpadSpec& memory = machine.core.scratchpad;
   if (need.scratchpad > memory.bytes)

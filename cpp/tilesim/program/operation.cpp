@@ -83,10 +83,36 @@ void resolve_view(const CompiledProgram& program, const Cursor& cursor, const Co
 
 /// Far beyond any block on chip; products of two of them still fit 64 bits.
 void check_size(std::int64_t value) {
-  constexpr std::int64_t most = std::int64_t{1} << 31;
+  constexpr std::int64_t most = std::int64_t{1} << 30;
   if (value < -most || value > most)
     throw UserError(
-        {"A transfer has an impossible extent, step or stride.", {}, std::to_string(value), "up to 2^31", {}});
+        {"A transfer has an impossible extent, step or stride.", {}, std::to_string(value), "up to 2^30", {}});
+}
+
+/// The whole block lies in its slot and, unless a fill value is given, in its tensor. Indirect axes are looked at when
+/// their rows are read.
+void check_borders(const ResolvedTransfer& t) {
+  for (const ResolvedTransfer::Dim& dim : t.dims)
+    if (dim.extent <= 0) return;
+  std::int64_t low = t.slot_offset, high = t.slot_offset;
+  for (const ResolvedTransfer::Dim& dim : t.dims) {
+    std::int64_t& end = dim.stride >= 0 ? high : low;
+    if (__builtin_add_overflow(end, dim.stride * (dim.extent - 1), &end)) fail_outside_slot(t, low, high);
+  }
+  if (low < 0 || high >= t.slot_elements) fail_outside_slot(t, low, high);
+  if (t.has_fill) return;
+  for (std::size_t axis = 0; axis < t.at.size(); ++axis) {
+    std::int64_t first = t.at[axis], last = t.at[axis];
+    bool direct = true;
+    for (const ResolvedTransfer::Dim& dim : t.dims) {
+      if (dim.axis != static_cast<int>(axis)) continue;
+      direct &= dim.through < 0;
+      (dim.step >= 0 ? last : first) += dim.step * (dim.extent - 1);
+    }
+    if (!direct) continue;
+    if (first < 0) fail_outside_tensor(t, axis, first);
+    if (last >= (*t.shape)[axis]) fail_outside_tensor(t, axis, last);
+  }
 }
 
 void resolve_transfer(const CompiledProgram& program, const Cursor& cursor, const CompiledTransfer& from,
@@ -143,8 +169,9 @@ void resolve_transfer(const CompiledProgram& program, const Cursor& cursor, cons
   }
   to.dtype = slot.dtype;
   to.slot_elements = slot.elements;
-  to.slot_offset = cursor.value(from.offset);
   to.has_fill = from.has_fill;
+  to.slot_offset = cursor.value(from.offset);
+  check_borders(to);
   to.fill = from.fill;
   op.views.resize(1);
   op.views[0] = {from.slot, cursor.version(from.slot, from.back), 0,

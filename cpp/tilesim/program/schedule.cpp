@@ -39,7 +39,7 @@ void Schedule::run() {
   std::vector<Event> events;
   std::int64_t steps = 0;
   while (true) {
-    if ((++steps & 0xFF) == 0 && options_.cancel) options_.cancel->poll();
+    if ((++steps & 0x7) == 0 && options_.cancel) options_.cancel->poll();
     events.clear();
     candidates(events);
     if (events.empty()) break;

@@ -22,13 +22,15 @@ __all__ = ["calibrate"]
 
 HOLDOUTS = ("rows", "size", "dtype", "family", "none")
 FOLDS = 8  # most parts that a table is left out in
-SMALL = 20  # rows of one scheme below which schemes of one source are fitted together
+SMALL = 10  # rows of one scheme below which schemes of one source are fitted together
 FEWEST = 4  # rows of one scheme below which nothing is fitted
 
 
 def _table_of(path: str | os.PathLike[str]) -> str:
     with open(path, encoding="utf-8-sig") as file:
         header = [name.strip() for name in file.readline().split(",")]
+    if {"OPName", "gemm_dtype"} & set(header):  # public formats, renamed when read
+        return "gemm"
     for table in ("attention", "conv", "vector", "gemm"):
         own = {"attention": "num_heads", "conv": "in_channels", "vector": "op", "gemm": "m"}[table]
         if own in header:
@@ -198,7 +200,7 @@ def _folds(rows: Sequence[Measured], part: Callable[[Measured], Any]) -> list[li
         parts.setdefault(part(row), []).append(index)
     ordered = [parts[key] for key in sorted(parts, key=str)]
     if len(ordered) > FOLDS:
-        ordered = [sum(ordered[i::FOLDS], []) for i in range(FOLDS)]
+        ordered = [[index for part in ordered[i::FOLDS] for index in part] for i in range(FOLDS)]
     return ordered
 
 

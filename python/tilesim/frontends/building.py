@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._builder import GraphBuilder
+from .._errors import user_error
 from .._tensor import Tensor
 
 SMALL = 4096  # elements of a constant whose value is kept at hand
+TABLE = 1 << 26  # elements of a table that a front end makes: indices, interpolation
 NUMPY: dict[str, Any] = {
     "f64": np.float64,
     "f32": np.float32,
@@ -33,6 +35,20 @@ NUMPY: dict[str, Any] = {
     "c64": np.complex64,
 }
 FLOATS = {name for name in NUMPY if name[0] == "f" or name == "bf16"}
+
+
+def bounded(count: float, what: str) -> None:
+    """Refuses a table that a front end would make from a few numbers of a file.
+
+    Args:
+        count: its elements.
+        what: it is, for messages.
+
+    Raises:
+        UserError: for more than 2^26.
+    """
+    if count > TABLE:
+        raise user_error(f"{what} is too large", value=f"{count:.0f} elements", allowed=f"{TABLE} elements")
 
 
 def namer() -> Callable[[str], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,10 @@ def while_loop(
 ) -> list[Value]:
     """The kind while: a counter, the condition, the state, and what comes from outside."""
     if len(body.output) > 1 + len(state):
+        if bound is not None:
+            scope.numbers(node, 0, "the number of trips")
+        if go is not None:
+            scope.numbers(node, 1, "whether the loop runs")
         raise Unsupported(
             "a loop that collects results a number of times that depends on data: give it with fixed={name: array}"
         )
@@ -259,7 +264,7 @@ def split_to_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
     else:
         sizes = np.ones(extent, np.int64)
     borders = [0, *np.cumsum(sizes).tolist()]
-    parts = [scope.along(x, axis, a, b) for a, b in zip(borders, borders[1:], strict=False)]
+    parts = [scope.along(x, axis, a, b) for a, b in pairwise(borders)]
     if not keep:
         parts = [scope.reshape(part, [*part.shape[:axis], *part.shape[axis + 1 :]]) for part in parts]
     return [parts]

@@ -16,12 +16,17 @@ from .._errors import user_error
 from .._graph import Graph
 from .._tensor import Tensor
 from . import (
+    onnx_attention,
     onnx_control,
     onnx_elementwise,
+    onnx_indexing,
+    onnx_microsoft,
     onnx_movement,
     onnx_norm,
     onnx_quantized,
+    onnx_recurrent,
     onnx_reduce,
+    onnx_signal,
     onnx_window,
 )
 from .building import NUMPY, SMALL, namer
@@ -29,8 +34,20 @@ from .extras import need
 from .onnx_scope import HANDLERS, Handler, Node, OnnxScope, Value, dtype_of
 from .stablehlo_scope import placed
 
-__all__ = ["from_onnx"]
-TABLES = (onnx_control, onnx_elementwise, onnx_movement, onnx_norm, onnx_quantized, onnx_reduce, onnx_window)
+TABLES = (
+    onnx_attention,
+    onnx_control,
+    onnx_elementwise,
+    onnx_indexing,
+    onnx_microsoft,
+    onnx_movement,
+    onnx_norm,
+    onnx_quantized,
+    onnx_recurrent,
+    onnx_reduce,
+    onnx_signal,
+    onnx_window,
+)
 
 MAX_ELEMENTS = 1 << 40  # of one tensor
 MAX_NODES = 1 << 20  # after functions and loops are built in place
@@ -59,7 +76,6 @@ class ModelReader:
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.builder = GraphBuilder(name)
         self.fresh = namer()
-        self.origins: dict[tuple[int, str], frozenset[str]] = {}  # inputs of the model that a value comes from
         self.steps = 0
         self.depth = 0
 
@@ -207,11 +223,14 @@ class ModelReader:
                     place=node.place,
                     value=f"{type(error).__name__}: {error}",
                 ) from error
-            origins = frozenset().union(*(self.origins.get((id(scope), name), frozenset()) for name in node.inputs))
+            used = [*node.inputs]
+            for attribute in proto.attribute:
+                used += onnx_control.captured(scope, attribute.g) if attribute.HasField("g") else []
+            origins = frozenset().union(*(scope.origin(name) for name in used))
             for name, value in zip(node.outputs, results, strict=False):
                 if name:
                     scope.names[name] = value
-                    self.origins[id(scope), name] = origins
+                    scope.origins[name] = origins
 
     def step(self, scope: OnnxScope, node: Node) -> Sequence[Value]:
         """Results of one node: by its handler, by a function of the model, or by the function that defines it."""
@@ -287,7 +306,7 @@ class ModelReader:
         for i, name in enumerate(function.input):
             inner.names[name] = scope.get(node, i)
             if node.has(i):
-                self.origins[id(inner), name] = self.origins.get((id(scope), node.inputs[i]), frozenset())
+                inner.origins[name] = scope.origin(node.inputs[i])
         given = {
             attribute.name: value
             for attribute in function.attribute_proto
@@ -355,7 +374,7 @@ class ModelReader:
             dtype = dtype_of(declared.type.tensor_type.elem_type, f"input '{declared.name}'")
             scope.names[declared.name] = self.builder.input(declared.name, self.extents(declared), dtype)
             inputs.add(scope.names[declared.name].value)
-            self.origins[id(scope), declared.name] = frozenset([declared.name])
+            scope.origins[declared.name] = frozenset([declared.name])
         self.run(scope, graph.node)
         names = [output.name for output in graph.output]
         self.finish(scope, [scope.value(name) for name in names], inputs, names)
@@ -374,53 +393,3 @@ def count_of(proto: Any) -> int:
     """Elements in the typed fields of a TensorProto."""
     fields = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
     return sum(len(getattr(proto, field)) for field in fields)
-
-
-def from_onnx(
-    source: str | os.PathLike[str] | bytes | Any,
-    *,
-    sizes: Mapping[str, int] | None = None,
-    fixed: Mapping[str, Any] | None = None,
-    name: str = "",
-) -> Graph:
-    """Reads an ONNX model.
-
-    Args:
-        source: path of a .onnx file, its bytes, or an `onnx.ModelProto`.
-        sizes: extents of symbolic dimensions by name, as {"batch": 1}.
-        fixed: arrays by input name: these inputs become constants. Needed for inputs that shapes depend on.
-        name: of the graph; the model's own, or the file's, by default.
-
-    Returns:
-        A graph with the model's inputs and outputs; external data stay in their files.
-
-    Raises:
-        UserError: for a file that is no model, a symbolic dimension without a size; naming what to install where onnx
-            is missing.
-        Unsupported: naming operator and node.
-    """
-    onnx = need("onnx", "onnx")
-    directory = "."
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        directory = os.path.dirname(path) or "."
-        name = name or os.path.splitext(os.path.basename(path))[0]
-        try:
-            with open(path, "rb") as file:
-                source = file.read()
-        except OSError as error:
-            raise user_error("the file cannot be read", place=path, value=error.strerror or str(error)) from None
-    if isinstance(source, bytes):
-        model = onnx.ModelProto()
-        try:
-            model.ParseFromString(source)
-        except Exception as error:
-            raise user_error("this is no ONNX model", place=name, value=str(error)[:200]) from None
-    else:
-        model = source
-    if not isinstance(model, onnx.ModelProto) or not model.HasField("graph"):
-        raise user_error("this is no ONNX model", place=name, value=type(source).__name__)
-    try:
-        return ModelReader(model, directory, name or model.graph.name or "model", sizes or {}, fixed or {}).read()
-    except RecursionError:
-        raise Unsupported("the model is nested too deep") from None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .._core import Unsupported
 from .._errors import user_error
-from .._tensor import Tensor
-from .building import SMALL
+from .building import SMALL, bounded
 from .onnx_elementwise import full
 from .onnx_scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
 
@@ -84,8 +84,8 @@ def reshape(scope: OnnxScope, node: Node) -> Sequence[Value]:
         return [scope.reshape(x, [extent for axis, extent in enumerate(old) if axis not in axes])]
     rank = x.ndim + len(axes)
     axes = [axis_of(axis, rank, node.place) for axis in axes]
-    rest = iter(old)
-    return [scope.reshape(x, [1 if axis in axes else next(rest) for axis in range(rank)])]
+    kept = iter(old)
+    return [scope.reshape(x, [1 if axis in axes else next(kept) for axis in range(rank)])]
 
 
 @handles("Transpose")
@@ -113,7 +113,7 @@ def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
         part = -(-extent // count)
         sizes = [max(0, min(part, extent - i * part)) for i in range(count)]
     borders = [0, *np.cumsum(sizes).tolist()]
-    return [scope.along(x, axis, a, b) for a, b in zip(borders, borders[1:], strict=False)]
+    return [scope.along(x, axis, a, b) for a, b in pairwise(borders)]
 
 
 @handles("Slice")
@@ -180,6 +180,7 @@ def pad(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if mode == "wrap":
         for axis in range(x.ndim):
             extent = x.shape[axis]
+            bounded(low[axis] + extent + high[axis], "a padded axis")
             indices = np.arange(-low[axis], extent + high[axis]) % max(1, extent)
             if low[axis] or high[axis]:
                 x = scope.take(x, scope.tensor(indices, "i64"), axis)
@@ -194,7 +195,7 @@ def range_(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if step == 0:
         raise user_error("a range without a step", place=node.place)
     count = max(0, int(np.ceil((float(limit) - float(start)) / float(step))))
-    checked([count], node)
+    bounded(count, "a range")
     values = start + np.arange(count).astype(start.dtype) * step
     return [scope.constant(values.astype(start.dtype))]
 
@@ -242,7 +243,10 @@ def depth_space(scope: OnnxScope, node: Node) -> Sequence[Value]:
     if node.op == "SpaceToDepth":
         parts = scope.reshape(x, [n, c, h // block, block, w // block, block])
         return [
-            scope.reshape(scope.transpose(parts, [0, 3, 5, 1, 2, 4]), [n, c * block * block, h // block, w // block])
+            scope.reshape(
+                scope.transpose(parts, [0, 3, 5, 1, 2, 4] if node.text("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]),
+                [n, c * block * block, h // block, w // block],
+            )
         ]
     depth = c // (block * block)
     if node.text("mode", "DCR") == "DCR":
@@ -250,136 +254,6 @@ def depth_space(scope: OnnxScope, node: Node) -> Sequence[Value]:
     else:
         parts = scope.transpose(scope.reshape(x, [n, depth, block, block, h, w]), [0, 1, 4, 2, 5, 3])
     return [scope.reshape(parts, [n, depth, h * block, w * block])]
-
-
-@handles("ReverseSequence")
-def reverse_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """The first so many steps of each sequence backwards."""
-    x, lengths = scope.get(node, 0), scope.convert(scope.get(node, 1), "i64")
-    time, batch = node.integer("time_axis"), node.integer("batch_axis", 1)
-    position = scope.op("iota", shape=list(x.shape), dtype="i64", dim=time)
-    wide = scope.broadcast(lengths, x.shape, [batch])
-    turned = scope.apply("subtract", wide - 1, position)
-    index = scope.apply("select", scope.apply("less", position, wide), turned, position)
-    return [elements(scope, x, index, time)]
-
-
-def vectors(scope: OnnxScope, indices: Tensor, axis: int) -> Tensor:
-    """For each element of `indices` the position of an element: its own, but for `axis`, which it names."""
-    shape = [*indices.shape, 1]
-    parts = [
-        scope.reshape(indices, shape) if dim == axis else scope.op("iota", shape=shape, dtype=indices.dtype, dim=dim)
-        for dim in range(indices.ndim)
-    ]
-    return scope.concat(parts, indices.ndim)
-
-
-def elements(scope: OnnxScope, x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """Elements of x at positions along one axis."""
-    result: Tensor = scope.op(
-        "gather",
-        x,
-        vectors(scope, indices, axis),
-        offset_dims=[],
-        collapsed_slice_dims=list(range(x.ndim)),
-        start_index_map=list(range(x.ndim)),
-        index_vector_dim=x.ndim,
-        slice_sizes=[1] * x.ndim,
-        mode="clip",
-    )
-    return result
-
-
-@handles("Gather")
-def gather(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Slices of one axis."""
-    x, indices = scope.operands(node)
-    axis = axis_of(node.integer("axis"), x.ndim, node.place)
-    return [scope.take(x, scope.wrapped(indices, x.shape[axis]), axis)]
-
-
-@handles("GatherElements")
-def gather_elements(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Elements along one axis."""
-    x, indices = scope.operands(node)
-    axis = axis_of(node.integer("axis"), x.ndim, node.place)
-    return [elements(scope, x, scope.wrapped(indices, x.shape[axis]), axis)]
-
-
-def wrapped_vectors(scope: OnnxScope, indices: Tensor, extents: Sequence[int]) -> Tensor:
-    """Index vectors along the last axis, negative components counted from the end."""
-    sizes = scope.tensor(list(extents), indices.dtype)
-    negative = scope.apply("less", indices, scope.like(0, indices))
-    return scope.apply("select", negative, scope.apply("add", indices, sizes), indices)
-
-
-@handles("GatherND")
-def gather_nd(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Slices named by index vectors, per batch position."""
-    x, indices = scope.operands(node)
-    batch, depth = node.integer("batch_dims"), indices.shape[-1]
-    indices = wrapped_vectors(scope, indices, x.shape[batch : batch + depth])
-    shape = [*indices.shape[:-1], 1]
-    own = [scope.op("iota", shape=shape, dtype=indices.dtype, dim=dim) for dim in range(batch)]
-    lead, rest = indices.ndim - 1, x.ndim - batch - depth
-    return [
-        scope.op(
-            "gather",
-            x,
-            scope.concat([*own, indices], indices.ndim - 1),
-            offset_dims=list(range(lead, lead + rest)),
-            collapsed_slice_dims=list(range(batch + depth)),
-            start_index_map=list(range(batch + depth)),
-            index_vector_dim=lead,
-            slice_sizes=[1] * (batch + depth) + list(x.shape[batch + depth :]),
-            mode="clip",
-        )
-    ]
-
-
-COMBINERS = {"none": "set", "add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
-
-
-@handles("ScatterElements", "Scatter")
-def scatter_elements(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Elements written along one axis."""
-    x, indices, updates = scope.operands(node)
-    axis = axis_of(node.integer("axis"), x.ndim, node.place)
-    return [
-        scope.op(
-            "scatter",
-            x,
-            vectors(scope, scope.wrapped(indices, x.shape[axis]), axis),
-            updates,
-            update_window_dims=[],
-            inserted_window_dims=list(range(x.ndim)),
-            scatter_dims_to_operand_dims=list(range(x.ndim)),
-            index_vector_dim=x.ndim,
-            combiner=COMBINERS[node.text("reduction", "none")],
-            mode="error",
-        )
-    ]
-
-
-@handles("ScatterND")
-def scatter_nd(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Slices written where index vectors say."""
-    x, indices, updates = scope.operands(node)
-    depth, lead = indices.shape[-1], indices.ndim - 1
-    return [
-        scope.op(
-            "scatter",
-            x,
-            wrapped_vectors(scope, indices, x.shape[:depth]),
-            updates,
-            update_window_dims=list(range(lead, updates.ndim)),
-            inserted_window_dims=list(range(depth)),
-            scatter_dims_to_operand_dims=list(range(depth)),
-            index_vector_dim=lead,
-            combiner=COMBINERS[node.text("reduction", "none")],
-            mode="error",
-        )
-    ]
 
 
 @handles("NonZero", "Unique", "Compress")

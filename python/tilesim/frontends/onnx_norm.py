@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from .building import bounded
 from .onnx_scope import Node, OnnxScope, Value, axis_of, handles
 
 
@@ -76,8 +77,9 @@ def normalized(
     own = [x.shape[dim] for dim in dims]
     parts = []
     for part in (scale, bias):
-        fits = part is None or list(part.shape) == own
-        parts.append(part if fits else scope.broadcast(scope.convert(part, x.dtype), own))
+        if part is not None and list(part.shape) != own:
+            part = scope.broadcast(scope.convert(part, x.dtype), own)
+        parts.append(part)
     while parts and parts[-1] is None:
         parts.pop()
     count = max(1, min(3, len(node.outputs)))
@@ -115,6 +117,7 @@ def local_response(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 def coordinates(node: Node, mode: str, extent: int, size: int, scale: float, roi: tuple[float, float]) -> NDArray[Any]:
     """Position in the source of each result element: Resize, attribute coordinate_transformation_mode."""
+    bounded(float(size) * extent, "an interpolation table")
     at = np.arange(size, dtype=np.float64)
     length = scale * extent
     if mode == "asymmetric":
@@ -256,7 +259,7 @@ def grid_sample(scope: OnnxScope, node: Node) -> Sequence[Value]:
         node.text("mode", "linear")
     ]
     padding, aligned = node.text("padding_mode", "zeros"), node.integer("align_corners") != 0
-    n, c, *extents = x.shape
+    n, _, *extents = x.shape
     rank, places = len(extents), list(grid.shape[1:-1])
     at = []
     for i, extent in enumerate(extents):

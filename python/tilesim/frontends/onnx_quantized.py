@@ -14,7 +14,7 @@ from .onnx_window import convolution
 
 def aligned(scope: OnnxScope, part: Tensor, x: Tensor, node: Node) -> Tensor:
     """A scale or zero point so that it broadcasts to x: one number, one per slice of an axis, or one per block."""
-    if part.ndim == 0 or (part.ndim == 1 and part.shape[0] == 1 and x.ndim != 1):
+    if part.ndim == 0 or (part.ndim == 1 and part.shape[0] == 1):
         return scope.reshape(part, [])
     axis = axis_of(node.integer("axis", 1), x.ndim, node.place)
     block = node.integer("block_size")

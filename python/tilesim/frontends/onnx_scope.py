@@ -143,6 +143,7 @@ class OnnxScope(Building):
         super().__init__(builder, model.fresh)
         self.model, self.outer = model, outer
         self.names: dict[str, Value] = {}
+        self.origins: dict[str, frozenset[str]] = {}  # inputs of the model that a value comes from
         if outer is not None and outer.builder is builder:
             self.known, self.spread = outer.known, outer.spread
 
@@ -157,6 +158,12 @@ class OnnxScope(Building):
             found = self.model.brought_in(self, name, found)
             self.names[name] = found
         return found
+
+    def origin(self, name: str) -> frozenset[str]:
+        """Inputs of the model that a value comes from."""
+        if name in self.origins or self.outer is None:
+            return self.origins.get(name, frozenset())
+        return self.outer.origin(name)
 
     def get(self, node: Node, index: int) -> Any:
         """An operand as a tensor; None where it is absent."""
@@ -183,7 +190,7 @@ class OnnxScope(Building):
         tensor = self.get(node, index)
         array = self.array(tensor) if tensor is not None else None
         if array is None:
-            origins = sorted(self.model.origins.get((id(self), node.inputs[index]), ()))
+            origins = sorted(self.origin(node.inputs[index]))
             error = Unsupported(
                 f"{what} depends on data (operand '{node.inputs[index]}'"
                 + (f" from input {', '.join(map(repr, origins))}" if origins else "")

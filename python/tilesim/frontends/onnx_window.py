@@ -12,6 +12,7 @@ import numpy as np
 from .._core import Unsupported
 from .._errors import user_error
 from .._tensor import Tensor
+from .building import bounded
 from .onnx_scope import Node, OnnxScope, Value, handles
 
 LETTERS = "DHW"
@@ -178,6 +179,7 @@ def max_pool(scope: OnnxScope, node: Node) -> Sequence[Value]:
 def max_positions(scope: OnnxScope, node: Node, x: Tensor, window: Window, y: Tensor) -> Tensor:
     """Offsets of the first maximum of each window in the flattened tensor, tap by tap."""
     n, c, *extents = x.shape
+    bounded(math.prod(y.shape), "a table of positions")
     if math.prod(window.kernel) > TAPS:
         raise Unsupported(f"positions of maxima in windows of more than {TAPS} taps")
     rank = len(extents)
@@ -238,6 +240,7 @@ def tap_counts(node: Node, window: Window, x: Tensor, y: Tensor) -> Any:
     """How many taps of each window count."""
     counts: Any = np.ones([1] * (x.ndim - 2))
     padding = node.integer("count_include_pad") != 0
+    bounded(math.prod(y.shape[2:]) + max(y.shape[2:], default=0) * max(window.kernel, default=0), "a table of taps")
     for i, outputs in enumerate(y.shape[2:]):
         taps = np.arange(window.kernel[i]) * window.dilations[i]
         at = np.arange(outputs)[:, None] * window.strides[i] - window.low[i] + taps[None, :]

@@ -68,6 +68,13 @@ BOOST_AUTO_TEST_CASE(reference_settings_agree_at_every_load) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(routers_with_more_ports_than_a_mask_has_bits_agree) {
+  std::mt19937_64 random(22);
+  RouterSpec spec;
+  spec.virtual_channels = 2;
+  for (int i = 0; i < 3; ++i) compare(crossbar(70), spec, random, 60);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace tilesim::engine::noc

@@ -1,5 +1,6 @@
 // Sessions: several jobs, cores, priorities, cancellation, mistakes, deadlock.
 #include <boost/test/unit_test.hpp>
+#include <thread>
 
 #include "engine/programs.hpp"
 #include "tilesim/base/error.hpp"
@@ -136,6 +137,40 @@ BOOST_AUTO_TEST_CASE(a_cancelled_session_stops) {
   session.submit(job_of(program));
   BOOST_CHECK_THROW(session.run(), Cancelled);
   BOOST_TEST(session.now() < wanted.cycles);
+}
+
+BOOST_AUTO_TEST_CASE(threads_share_a_compiled_program) {
+  // Each simulation has its own state; what they share is read only (the thread sanitizer watches this test).
+  const auto shared = std::make_shared<const program::CompiledProgram>(pipeline(300, 10, 7, 2));
+  const Machine machine = plain_machine();
+  const std::string wanted = simulate(pipeline(300, 10, 7, 2), machine).timing_hash();
+  std::vector<std::string> found(4);
+  std::vector<std::thread> threads;
+  for (std::string& hash : found)
+    threads.emplace_back([&hash, &shared, &machine] {
+      for (int i = 0; i < 5; ++i) {
+        Session session(machine.replace({{"core.count", 1}}));
+        Job job;
+        job.program = shared;
+        session.submit(std::move(job));
+        while (session.run_until(session.now() + 50)) {
+        }
+        hash = session.result().timing_hash();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& hash : found) BOOST_TEST(hash == wanted);
+}
+
+BOOST_AUTO_TEST_CASE(cancellation_comes_from_another_thread) {
+  CancelToken token;
+  SimulateOptions options;
+  options.cancel = &token;
+  Session session(plain_machine(), options);
+  session.submit(job_of(pipeline(std::int64_t{1} << 40, 3, 2, 2)));
+  std::thread other([&token] { token.request(); });
+  BOOST_CHECK_THROW(session.run(), Cancelled);
+  other.join();
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_are_named) {

@@ -15,102 +15,125 @@ Fabric::Fabric(const Topology& topology, const RouterSpec& spec, std::uint64_t s
   check_no_deadlock(topology, spec);
   for (std::size_t message = 0; message < spec.classes.size(); ++message)
     for (unsigned group = 0; group < vc_groups; ++group) masks_.push_back(spec.mask(message, group));
-  lay_out(topology);
+  lay_out();
 }
 
-void Fabric::lay_out(const Topology& net) {
-  const auto full = static_cast<std::uint32_t>((std::uint64_t{1} << vcs_) - 1);
-  std::vector<std::uint32_t> first_input, first_output;
+void Fabric::lay_out() {
+  const Topology& net = topology_;
+  std::vector<std::size_t> first_input{0}, first_output{0};
+  for (const Topology::Router& router : net.routers) {
+    first_input.push_back(first_input.back() + static_cast<std::size_t>(router.inputs));
+    first_output.push_back(first_output.back() + static_cast<std::size_t>(router.outputs));
+  }
+  node_outputs_ = first_output.back();
+  inputs_.resize(first_input.back());
+  outputs_.resize(node_outputs_ + net.nodes.size());
   for (std::size_t r = 0; r < net.routers.size(); ++r) {
     const auto ins = static_cast<std::uint16_t>(net.routers[r].inputs);
     const auto outs = static_cast<std::uint16_t>(net.routers[r].outputs);
-    first_input.push_back(static_cast<std::uint32_t>(inputs_.size()));
-    first_output.push_back(static_cast<std::uint32_t>(outputs_.size()));
+    wide_ |= ins > 64 || outs > 64;
     for (std::uint16_t p = 0; p < ins; ++p) {
-      InputPort in;
-      in.first_output = first_output.back();
-      in.first_hop = static_cast<std::uint32_t>(r * net.nodes.size());
-      in.outputs = outs, in.number = p;
-      in.input_vcs = static_cast<std::uint16_t>(ins * vcs_);
-      inputs_.push_back(in);
+      InputPort& in = inputs_[first_input[r] + p];
+      in.first_output = outputs_.data() + first_output[r];
+      in.hops = net.hops.data() + r * net.nodes.size();
+      in.number = p;
+      in.first_number = static_cast<std::uint16_t>(p * vcs_);
+      sizes_.push_back({ins, outs, static_cast<std::uint16_t>(ins * vcs_)});
     }
     for (std::uint16_t p = 0; p < outs; ++p) {
-      OutputPort out;
-      out.free = full;
-      out.inputs = ins, out.number = p;
-      outputs_.push_back(out);
+      OutputPort& out = outputs_[first_output[r] + p];
+      out.number = p;
+      out.first_input = static_cast<std::uint32_t>(first_input[r]);
+      out.first_vc = static_cast<std::uint16_t>(p * vcs_);
     }
   }
-  node_outputs_ = static_cast<std::uint32_t>(outputs_.size());
-  lay_out_links(net, first_input, first_output);
-  lay_out_lists(net);
+  lay_out_channels();
+  lay_out_links(first_input, first_output);
+  lay_out_lists();
 }
 
-void Fabric::lay_out_links(const Topology& net, const std::vector<std::uint32_t>& first_input,
-                           const std::vector<std::uint32_t>& first_output) {
-  const int credit = spec_.credit_cycles;
-  const auto at = [](const std::vector<std::uint32_t>& first, int router, int port) {
-    return first[static_cast<std::size_t>(router)] + static_cast<std::uint32_t>(port);
+void Fabric::lay_out_channels() {
+  const std::uint32_t queue = std::bit_ceil(static_cast<std::uint32_t>(spec_.buffer_flits));
+  queue_mask_ = queue - 1;
+  input_vcs_.resize(inputs_.size() * vcs_);
+  packets_.resize(input_vcs_.size() * queue);
+  for (std::size_t i = 0; i < input_vcs_.size(); ++i) {
+    InputVc& channel = input_vcs_[i];
+    channel.id = static_cast<std::uint32_t>(i);
+    channel.input = &inputs_[i / vcs_];
+    channel.number = static_cast<std::uint16_t>(channel.input->number * vcs_ + i % vcs_);
+    channel.packets = &packets_[i * queue];
+  }
+  OutputVc empty;
+  empty.credits = static_cast<std::uint16_t>(spec_.buffer_flits);
+  output_vcs_.assign(outputs_.size() * vcs_, empty);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    inputs_[i].id = static_cast<std::uint32_t>(i);
+    inputs_[i].vcs = &input_vcs_[i * vcs_];
+  }
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].id = static_cast<std::uint32_t>(i);
+    outputs_[i].vcs = &output_vcs_[i * vcs_];
+    outputs_[i].free = static_cast<std::uint32_t>((std::uint64_t{1} << vcs_) - 1);
+  }
+}
+
+void Fabric::join(OutputPort& out, InputPort& in) {
+  out.downstream = &input_vcs_[in.id * std::size_t{vcs_}];
+  for (std::uint32_t v = 0; v < vcs_; ++v) out.downstream[v].upstream = &out.vcs[v];
+}
+
+void Fabric::lay_out_links(const std::vector<std::size_t>& first_input, const std::vector<std::size_t>& first_output) {
+  const auto port = [](const std::vector<std::size_t>& first, int router, int number) {
+    return first[static_cast<std::size_t>(router)] + static_cast<std::size_t>(number);
   };
-  for (const Topology::Link& link : net.links) {
-    OutputPort& out = outputs_[at(first_output, link.from, link.output)];
-    InputPort& in = inputs_[at(first_input, link.to, link.input)];
-    out.downstream = at(first_input, link.to, link.input) * vcs_;
+  for (const Topology::Link& link : topology_.links) {
+    link_output_.push_back(port(first_output, link.from, link.output));
+    OutputPort& out = outputs_[link_output_.back()];
+    InputPort& in = inputs_[port(first_input, link.to, link.input)];
+    join(out, in);
     out.delay = static_cast<std::uint16_t>(spec_.switch_cycles + link.latency + 1);
-    in.upstream = at(first_output, link.from, link.output) * vcs_;
-    in.credit_delay = static_cast<std::uint16_t>(link.latency + 1 + credit);
-    link_output_.push_back(at(first_output, link.from, link.output));
+    in.credit_delay = static_cast<std::uint16_t>(link.latency + 1 + spec_.credit_cycles);
   }
-  node_sink_ = static_cast<std::uint32_t>(inputs_.size()) * vcs_;
-  const int to_node = spec_.switch_cycles + net.node_latency + 1, back = net.node_latency + 1 + credit;
+  const int to_node = spec_.switch_cycles + topology_.node_latency + 1;
+  const int loop = to_node + topology_.node_latency + 1 + spec_.credit_cycles;
   // At most one flit leaves per cycle, so a buffer as deep as its credits' way round never fills.
-  sink_credit_delay_ = spec_.buffer_flits < to_node + back ? static_cast<std::uint32_t>(to_node + back) : 0;
-  for (const Topology::Node& node : net.nodes) {
-    OutputPort& out = outputs_[at(first_output, node.router, node.output)];
-    out.downstream = node_sink_;
-    out.delay = static_cast<std::uint16_t>(to_node);
-    InputPort& in = inputs_[at(first_input, node.router, node.input)];
-    in.upstream = static_cast<std::uint32_t>(outputs_.size()) * vcs_;
-    in.credit_delay = static_cast<std::uint16_t>(net.node_latency + 1);
-    OutputPort source;
-    source.downstream = at(first_input, node.router, node.input) * vcs_;
-    source.delay = static_cast<std::uint16_t>(net.node_latency + 1);
-    outputs_.push_back(source);
+  sink_credit_delay_ = spec_.buffer_flits < loop ? static_cast<std::uint32_t>(loop) : 0;
+  for (std::size_t n = 0; n < topology_.nodes.size(); ++n) {
+    const Topology::Node& node = topology_.nodes[n];
+    outputs_[port(first_output, node.router, node.output)].delay = static_cast<std::uint16_t>(to_node);
+    OutputPort& source = outputs_[node_outputs_ + n];
+    InputPort& in = inputs_[port(first_input, node.router, node.input)];
+    join(source, in);
+    source.delay = in.credit_delay = static_cast<std::uint16_t>(topology_.node_latency + 1);
+    for (std::uint32_t v = 0; v < vcs_; ++v) source.vcs[v].node = static_cast<std::uint32_t>(n);
   }
 }
 
-void Fabric::lay_out_lists(const Topology& net) {
+void Fabric::lay_out_lists() {
   std::size_t longest = sink_credit_delay_;
   for (const OutputPort& out : outputs_) longest = std::max<std::size_t>(longest, out.delay);
   for (const InputPort& in : inputs_) longest = std::max<std::size_t>(longest, in.credit_delay);
   arrivals_.resize(longest + 1, inputs_.size());
   credits_.resize(longest + 1, outputs_.size());
-  ejections_.resize(longest + 1, net.nodes.size());
-  const std::size_t channels = inputs_.size() * vcs_;
-  input_vcs_.resize(channels);
-  for (std::size_t i = 0; i < channels; ++i) {
-    input_vcs_[i].input = static_cast<std::uint32_t>(i / vcs_);
-    input_vcs_[i].vc = static_cast<std::uint16_t>(i % vcs_);
-    input_vcs_[i].number = static_cast<std::uint16_t>(inputs_[i / vcs_].number * vcs_ + i % vcs_);
-  }
-  OutputVc empty;
-  empty.credits = static_cast<std::uint16_t>(spec_.buffer_flits);
-  output_vcs_.assign(outputs_.size() * vcs_, empty);
-  queue_size_ = std::bit_ceil(static_cast<std::uint32_t>(spec_.buffer_flits));
-  packets_.resize(channels * queue_size_);
-  parked_.assign(channels, none);
+  ejections_.resize(longest + 1, topology_.nodes.size());
+  parked_.assign(input_vcs_.size(), nullptr);
   constexpr std::uint64_t nothing = ~std::uint64_t{0};
   best_input_.assign(outputs_.size(), nothing);
   best_requester_.assign(output_vcs_.size(), nothing);
   best_output_.assign(inputs_.size(), nothing);
   best_vc_.assign(inputs_.size(), nothing);
-  for (WorkList* list : {&heads_, &next_heads_, &waiting_, &next_waiting_, &ready_, &next_ready_, &clean_, &contested_})
-    *list = WorkList(channels);
-  is_sending_.assign(net.nodes.size(), 0);
-  class_pointer_.assign(net.nodes.size(), 0);
+  for (auto* list : {&heads_, &next_heads_, &waiting_, &next_waiting_, &ready_, &next_ready_, &contested_, &winners_})
+    WorkList<InputVc*>(input_vcs_.size()).swap(*list);
+  WorkList<std::uint32_t>(input_vcs_.size()).swap(grants_);
+  WorkList<OutputPort*>(outputs_.size()).swap(asked_);
+  WorkList<InputPort*>(inputs_.size()).swap(granted_);
+  is_sending_.assign(topology_.nodes.size(), 0);
+  class_pointer_.assign(topology_.nodes.size(), 0);
+  usable_.assign(topology_.nodes.size(), static_cast<std::uint32_t>((std::uint64_t{1} << vcs_) - 1));
   Stream stream;
   stream.last_vc = vcs_ - 1;
-  streams_.assign(net.nodes.size() * spec_.classes.size(), stream);
+  streams_.assign(topology_.nodes.size() * spec_.classes.size(), stream);
 }
 
 namespace {
@@ -146,20 +169,30 @@ void Fabric::inject(const Packet& packet, std::int64_t cycle) {
 
 void Fabric::enqueue(const Packet& packet) {
   Stream& stream = streams_[packet.source * spec_.classes.size() + packet.message_class];
-  if (stream.first == stream.queue.size()) stream.queue.clear(), stream.first = 0;
   const std::uint32_t code = topology_.code(packet.source, packet.destination, [&] { return random_.coin(); });
-  stream.queue.push_back({now_, packet.tag, packet.destination, code, packet.flits});
-  ++queued_;
+  const Queued queued{now_, packet.tag, packet.destination, code, packet.flits};
   wake_node(packet.source);
+  if (stream.slot == none && !stream.waits()) {
+    start_packet(stream, queued, packet.source, packet.message_class);
+    return;
+  }
+  if (!stream.waits()) stream.queue.clear(), stream.first = 0;
+  stream.queue.push_back(queued);
+  ++queued_;
 }
 
-void Fabric::start_packet(std::uint32_t node, std::size_t message_class) {
-  Stream& stream = streams_[node * spec_.classes.size() + message_class];
+/// The next of the line becomes the packet that is being sent.
+void Fabric::start_next(Stream& stream, std::uint32_t node, std::uint32_t message_class) {
   const Queued queued = stream.queue[stream.first++];
   if (stream.first > 4096 && stream.first * 2 > stream.queue.size()) {
     stream.queue.erase(stream.queue.begin(), stream.queue.begin() + static_cast<std::ptrdiff_t>(stream.first));
     stream.first = 0;
   }
+  --queued_;
+  start_packet(stream, queued, node, message_class);
+}
+
+void Fabric::start_packet(Stream& stream, const Queued& queued, std::uint32_t node, std::uint32_t message_class) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::uint32_t>(live_packets_.size()));
     live_packets_.emplace_back();
@@ -174,9 +207,9 @@ void Fabric::start_packet(std::uint32_t node, std::size_t message_class) {
   live.flits = live.left = static_cast<std::uint16_t>(queued.flits);
   live.hops = 0;
   live.message_class = static_cast<std::uint16_t>(message_class);
-  live.first_mask = static_cast<std::uint32_t>(message_class * vc_groups);
+  live.first_mask = message_class * vc_groups;
   times_[stream.slot] = {queued.created, now_, now_, queued.tag, node};
-  --queued_, ++live_;
+  ++live_;
 }
 
 Backlog Fabric::backlog() const {
@@ -196,7 +229,7 @@ std::int64_t Fabric::flit_hops() const {
 
 std::vector<std::int64_t> Fabric::link_flits() const {
   std::vector<std::int64_t> flits;
-  for (const std::uint32_t output : link_output_) flits.push_back(outputs_[output].flits);
+  for (const std::size_t output : link_output_) flits.push_back(outputs_[output].flits);
   return flits;
 }
 

@@ -2,14 +2,14 @@
 //
 // Nothing is visited that has no work: a virtual channel is in a list only in cycles in which it asks for something or
 // something reaches it. Delays are fixed, so what is on a link is an entry in a ring of lists, by cycle of arrival.
-// Numbers: an input VC is input port * VCs + vc over all routers, an output VC likewise; the outputs of nodes (their
-// injection links) follow those of the routers, and one block of input VCs at the end stands for all nodes.
+// The arrays are laid out once, so that their elements may point at each other.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <queue>
+#include <utility>
 #include <vector>
 
 #include "tilesim/engine/noc/network.hpp"
@@ -19,29 +19,47 @@ namespace tilesim::engine::noc {
 
 /// A list that is filled to at most its capacity and read in one go. An entry is written always and counted by a
 /// condition, which costs less than a branch that data would mispredict.
-struct WorkList {
-  std::vector<std::uint32_t> items;
-  std::uint32_t count = 0;
-  explicit WorkList(std::size_t capacity = 0) : items(capacity + 1) {}
+template <class T>
+class WorkList {
+ public:
+  explicit WorkList(std::size_t capacity = 0) : items_(capacity + 1), end_(items_.data()) {}
+  T* begin() { return items_.data(); }
+  T* end() { return end_; }
+  bool empty() const { return end_ == items_.data(); }
+  void clear() { end_ = items_.data(); }
+  void push(T item) { *end_++ = item; }
+  void push_if(T item, bool condition) {
+    *end_ = item;
+    end_ += condition;
+  }
+  void swap(WorkList& other) {
+    items_.swap(other.items_);
+    std::swap(end_, other.end_);
+  }
+
+ private:
+  std::vector<T> items_;
+  T* end_;
 };
 
 /// Lists by cycle of the near future.
+template <class T>
 class Ring {
  public:
-  struct Slot { std::uint32_t *begin = nullptr, *end = nullptr; };
+  struct Slot { T *begin = nullptr, *end = nullptr; };
   void resize(std::size_t cycles, std::size_t entries) {
     slots_.resize(std::bit_ceil(cycles));
-    items_.assign(slots_.size() * (entries + 1), 0);
+    items_.assign(slots_.size() * (entries + 1), T{});
     for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].begin = slots_[i].end = items_.data() + i * (entries + 1);
   }
   Slot& at(std::uint32_t cycle) { return slots_[cycle & (slots_.size() - 1)]; }
-  void push(std::uint32_t cycle, std::uint32_t item) { *at(cycle).end++ = item; }
+  void push(std::uint32_t cycle, T item) { *at(cycle).end++ = item; }
   bool used(std::uint32_t cycle) { return at(cycle).end != at(cycle).begin; }
   std::size_t cycles() const { return slots_.size(); }
 
  private:
   std::vector<Slot> slots_;
-  std::vector<std::uint32_t> items_;
+  std::vector<T> items_;
 };
 
 /// First set bit at or after `from` <= 32, going round; `bits` is not 0.
@@ -50,9 +68,27 @@ inline std::uint32_t next_bit(std::uint32_t bits, std::uint32_t from) {
   return static_cast<std::uint32_t>(std::countr_zero(above != 0 ? above : bits));
 }
 
+/// The same of 64.
+inline std::uint32_t next_port(std::uint64_t bits, std::uint32_t from) {
+  const std::uint64_t above = from < 64 ? bits & ~std::uint64_t{0} << from : 0;
+  return static_cast<std::uint32_t>(std::countr_zero(above != 0 ? above : bits));
+}
+
+constexpr std::uint64_t no_offer = ~std::uint64_t{0};
+
+/// An offer: how far `number` lies behind `pointer`, going round, then who makes it. The smallest wins.
+inline std::uint64_t offer(std::uint32_t number, std::uint32_t pointer, std::uint32_t count, std::uint32_t who) {
+  const std::uint32_t distance = number >= pointer ? number - pointer : number + count - pointer;
+  return std::uint64_t{distance} << 32 | who;
+}
+
+inline std::uint32_t who(std::uint64_t best) { return static_cast<std::uint32_t>(best); }
+
 class Fabric final : public Network {
  public:
   Fabric(const Topology& topology, const RouterSpec& spec, std::uint64_t seed);
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
 
   void inject(const Packet& packet, std::int64_t cycle) override;
   void advance(std::int64_t until) override;
@@ -70,41 +106,59 @@ class Fabric final : public Network {
   static constexpr std::uint32_t none = 0xffffffff;
   enum State : std::uint16_t { idle_vc, waiting, granted, active };  ///< granted: active, its head has not left
 
+  struct InputPort;
+  struct OutputPort;
+  struct OutputVc;
   // Round-robin pointers hold the last winner + 1, which may be one beyond the last number: that is the same as 0.
-  struct InputVc {
+  struct alignas(64) InputVc {
+    OutputPort* output = nullptr;  ///< waiting or active
+    OutputVc* through = nullptr;   ///< active
+    InputPort* input = nullptr;
+    OutputVc* upstream = nullptr;      ///< other end of the link
+    std::uint32_t* packets = nullptr;  ///< ring of those that are in the buffer or on their way to it
+    std::uint32_t allowed = 0;         ///< VCs of the output that the packet may use
+    std::uint32_t id = 0;
     std::uint16_t occupancy = 0;       ///< flits in the buffer
     std::uint16_t remaining = 0;       ///< flits of the first packet that have not left
-    std::uint16_t head = 0, tail = 0;  ///< of the ring of packets that are in the buffer or on their way to it
-    std::uint32_t output = 0;          ///< port; waiting or active
-    std::uint32_t output_vc = 0;       ///< active
-    std::uint32_t allowed = 0;         ///< VCs of the output that the packet may use
+    std::uint16_t head = 0, tail = 0;  ///< of `packets`
     std::uint16_t pointer = 0;         ///< over the router's output VCs
     State state = idle_vc;
-    std::uint32_t input = 0;   ///< port
-    std::uint16_t vc = 0;      ///< of the port
+    std::uint16_t given = 0;   ///< VC of the output; active
     std::uint16_t number = 0;  ///< among the router's input VCs
   };
-  struct InputPort {
-    std::uint32_t upstream = 0;      ///< first output VC of the link's other end
-    std::uint32_t first_output = 0;  ///< of the router
-    std::uint32_t first_hop = 0;     ///< of the router in the routing table
-    std::uint16_t requests = 0;      ///< for the switch, in this cycle
-    std::uint16_t number = 0;        ///< in the router
-    std::uint16_t output_pointer = 0, vc_pointer = 0;
+  struct alignas(64) InputPort {
+    OutputPort* first_output = nullptr;  ///< of the router
+    const Hop* hops = nullptr;           ///< the router's row of the routing table
+    InputVc* vcs = nullptr;
+    InputVc* winner = nullptr;  ///< of the switch, while losers are told apart
+    std::uint64_t offers = 0;   ///< outputs that granted this input
+    std::uint32_t id = 0;
+    std::uint32_t wants = 0;     ///< VCs that ask for the switch in this cycle
+    std::uint16_t requests = 0;  ///< how many
+    std::uint16_t number = 0;    ///< in the router
+    std::uint16_t output_pointer = 0;
+    std::uint16_t vc_pointer = 0;
     std::uint16_t credit_delay = 0;
-    std::uint16_t outputs = 0, input_vcs = 0;  ///< of the router
+    std::uint16_t first_number = 0;  ///< of its VCs among the router's
   };
-  struct OutputPort {
-    std::uint32_t free = 0;                ///< VCs that no unfinished packet owns
-    std::uint32_t downstream = 0;          ///< first input VC of the link's other end; node_sink_ for a node
-    std::uint32_t parked = none;           ///< input VCs that wait until a VC of this port becomes free
-    std::uint16_t number = 0, inputs = 0;  ///< in the router; of the router
+  struct alignas(64) OutputPort {
+    InputVc* downstream = nullptr;  ///< first at the link's other end; none: a node
+    OutputVc* vcs = nullptr;
+    InputVc* parked = nullptr;  ///< those that wait until a VC of this port becomes free
+    std::uint64_t asks = 0;     ///< inputs that ask for the switch in this cycle
+    std::int64_t flits = 0;
+    std::uint32_t free = 0;  ///< VCs that no unfinished packet owns
+    std::uint32_t id = 0;
+    std::uint32_t first_input = 0;  ///< of the router
+    std::uint16_t number = 0;       ///< in the router
     std::uint16_t input_pointer = 0, delay = 0;
     std::uint16_t vc_requests = 0, switch_requests = 0;  ///< in this cycle
-    std::int64_t flits = 0;
+    std::uint16_t first_vc = 0;                          ///< among the router's output VCs
   };
+  struct RouterSize { std::uint16_t inputs = 0, outputs = 0, input_vcs = 0; };
   struct OutputVc {
-    std::uint32_t owner = 0;
+    InputVc* owner = nullptr;                ///< the last one
+    std::uint32_t node = none;               ///< that sends through it, if it is not a router's
     std::uint16_t credits = 0, pointer = 0;  ///< pointer over the router's input VCs
   };
   /// What routers read of a packet.
@@ -142,10 +196,11 @@ class Fabric final : public Network {
     }
   };
 
-  void lay_out(const Topology& topology);
-  void lay_out_links(const Topology& topology, const std::vector<std::uint32_t>& first_input,
-                     const std::vector<std::uint32_t>& first_output);
-  void lay_out_lists(const Topology& topology);
+  void lay_out();
+  void lay_out_channels();
+  void join(OutputPort& out, InputPort& in);
+  void lay_out_links(const std::vector<std::size_t>& first_input, const std::vector<std::size_t>& first_output);
+  void lay_out_lists();
   [[noreturn]] void refuse(const Packet& packet, std::int64_t cycle) const;
   void enqueue(const Packet& packet);
   void cycle();
@@ -155,45 +210,57 @@ class Fabric final : public Network {
   void take_arrivals();
   void send_from_nodes();
   bool send_from(std::uint32_t node);
-  bool send_flit(std::uint32_t node, std::size_t message_class);
-  void start_packet(std::uint32_t node, std::size_t message_class);
+  bool send_flit(Stream& stream, std::uint32_t node, std::size_t message_class);
+  void start_next(Stream& stream, std::uint32_t node, std::uint32_t message_class);
+  void start_packet(Stream& stream, const Queued& queued, std::uint32_t node, std::uint32_t message_class);
   void wake_node(std::uint32_t node);
-  void first_credit(std::uint32_t output_vc);
-  void route(std::uint32_t input_vc);
+  void first_credit(OutputVc& channel);
+  void route(InputVc& channel);
   void allocate_vcs();
-  void allocate_vc(std::uint32_t input_vc);
+  void allocate_vc(InputVc& channel);
   void allocate_contested_vcs();
-  void give_vc(std::uint32_t input_vc, std::uint32_t usable);
+  void give_vc(InputVc& channel, std::uint32_t usable);
   void allocate_switch();
   void allocate_contested_switch();
-  void pass(std::uint32_t input_vc);
+  void allocate_wide_switch();
+  void allocate_contested_wide_switch();
+  void pass(InputVc& channel);
   void wake_parked(OutputPort& out);
 
   Topology topology_;
   RouterSpec spec_;
   Random random_;
   std::int64_t now_ = 0;
-  std::uint32_t vcs_ = 0, node_outputs_ = 0, node_sink_ = 0, queue_size_ = 0;
+  std::uint32_t vcs_ = 0, queue_mask_ = 0;
   std::uint32_t sink_credit_delay_ = 0;  ///< of a node's buffer; 0: it never fills
   std::vector<InputVc> input_vcs_;
   std::vector<InputPort> inputs_;
-  std::vector<OutputPort> outputs_;
+  std::vector<RouterSize> sizes_;    ///< of the router of each input
+  std::vector<OutputPort> outputs_;  ///< of routers, then of nodes
   std::vector<OutputVc> output_vcs_;
-  std::vector<std::uint32_t> parked_;  ///< next in an output's list, per input VC
+  std::size_t node_outputs_ = 0;  ///< where those of nodes begin
+  std::vector<InputVc*> parked_;  ///< next in an output's list, per input VC
   /// The best offer so far in an allocation: distance from the pointer, then who; all ones between allocations.
   std::vector<std::uint64_t> best_input_, best_vc_, best_output_, best_requester_;
   std::vector<std::uint32_t> packets_;  ///< rings of packet slots, per input VC
   std::vector<std::uint32_t> masks_;    ///< class x group
-  std::vector<std::uint32_t> link_output_;
+  std::vector<std::size_t> link_output_;
 
-  Ring arrivals_, credits_, ejections_;
-  WorkList heads_, next_heads_;      ///< input VCs whose first packet needs a route
-  WorkList waiting_, next_waiting_;  ///< and those that have one and need an output VC
-  WorkList ready_, next_ready_;      ///< and those that ask for the switch
-  WorkList clean_, contested_;
+  Ring<InputVc*> arrivals_;
+  Ring<OutputVc*> credits_;
+  Ring<std::uint32_t> ejections_;
+  WorkList<InputVc*> heads_, next_heads_;      ///< input VCs whose first packet needs a route
+  WorkList<InputVc*> waiting_, next_waiting_;  ///< and those that have one and need an output VC
+  WorkList<InputVc*> ready_, next_ready_;      ///< and those that ask for the switch
+  WorkList<InputVc*> contested_, winners_;
+  WorkList<std::uint32_t> grants_;
+  WorkList<OutputPort*> asked_;         ///< outputs with several requests
+  WorkList<InputPort*> granted_;        ///< inputs that one of them granted
+  bool wide_ = false;                   ///< a router has more ports than a mask has bits
   std::vector<std::uint32_t> sending_;  ///< nodes
   std::vector<std::uint8_t> is_sending_;
   std::vector<std::uint16_t> class_pointer_;
+  std::vector<std::uint32_t> usable_;  ///< per node: injection VCs that have a credit
 
   std::vector<Live> live_packets_;
   std::vector<Times> times_;

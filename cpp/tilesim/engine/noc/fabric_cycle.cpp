@@ -25,7 +25,7 @@ std::int64_t Fabric::advance_to_delivery(std::int64_t limit) {
 }
 
 void Fabric::skip(std::int64_t until) {
-  if (heads_.count + waiting_.count + ready_.count + sending_.size() != 0) return;
+  if (!heads_.empty() || !waiting_.empty() || !ready_.empty() || !sending_.empty()) return;
   for (std::size_t ahead = 0; ahead < arrivals_.cycles(); ++ahead, ++now_) {
     const auto cycle = static_cast<std::uint32_t>(now_);
     const bool later = !later_.empty() && later_.top().cycle == now_;
@@ -45,15 +45,14 @@ void Fabric::cycle() {
   if (!sending_.empty()) send_from_nodes();
   allocate_vcs();
   allocate_switch();
-  std::swap(heads_, next_heads_);
-  std::swap(waiting_, next_waiting_);
-  std::swap(ready_, next_ready_);
-  next_heads_.count = next_waiting_.count = next_ready_.count = 0;
+  heads_.swap(next_heads_), next_heads_.clear();
+  waiting_.swap(next_waiting_), next_waiting_.clear();
+  ready_.swap(next_ready_), next_ready_.clear();
   ++now_;
 }
 
 void Fabric::eject() {
-  Ring::Slot& slot = ejections_.at(static_cast<std::uint32_t>(now_));
+  auto& slot = ejections_.at(static_cast<std::uint32_t>(now_));
   flits_delivered_ += slot.end - slot.begin;
   for (const std::uint32_t* item = slot.begin; item != slot.end; ++item) {
     Live& live = live_packets_[*item];
@@ -72,43 +71,36 @@ void Fabric::eject() {
 }
 
 void Fabric::take_credits() {
-  Ring::Slot& slot = credits_.at(static_cast<std::uint32_t>(now_));
-  OutputVc* const channels = output_vcs_.data();
-  for (const std::uint32_t* item = slot.begin; item != slot.end; ++item)
-    if (channels[*item].credits++ == 0) [[unlikely]]
-      first_credit(*item);
+  auto& slot = credits_.at(static_cast<std::uint32_t>(now_));
+  for (OutputVc** item = slot.begin; item != slot.end; ++item)
+    if ((*item)->credits++ == 0) [[unlikely]]
+      first_credit(**item);
   slot.end = slot.begin;
 }
 
 /// An output VC that had none has a credit again.
-void Fabric::first_credit(std::uint32_t output_vc) {
-  if (output_vc >= node_outputs_ * vcs_) {
-    wake_node(output_vc / vcs_ - node_outputs_);
-    return;
+void Fabric::first_credit(OutputVc& channel) {
+  if (channel.node != none) {
+    usable_[channel.node] |= 1U << (&channel - outputs_[node_outputs_ + channel.node].vcs);
+    wake_node(channel.node);
+  } else if (channel.owner != nullptr) {
+    const InputVc& owner = *channel.owner;
+    ready_.push_if(channel.owner, owner.state >= granted && owner.through == &channel && owner.occupancy != 0);
   }
-  const std::uint32_t number = output_vcs_[output_vc].owner;
-  const InputVc& owner = input_vcs_[number];
-  if (owner.state >= granted && owner.output_vc == output_vc && owner.occupancy != 0)
-    ready_.items[ready_.count++] = number;
 }
 
 void Fabric::take_arrivals() {
-  Ring::Slot& slot = arrivals_.at(static_cast<std::uint32_t>(now_));
-  InputVc* const channels = input_vcs_.data();
-  const OutputVc* const outputs = output_vcs_.data();
-  std::uint32_t *const heads = heads_.items.data(), *const ready = ready_.items.data();
-  std::uint32_t head_count = heads_.count, ready_count = ready_.count;
-  for (const std::uint32_t* item = slot.begin; item != slot.end; ++item) {
-    InputVc& channel = channels[*item];
-    const bool was_empty = channel.occupancy++ == 0, was_idle = channel.state == idle_vc;
-    heads[head_count] = *item;
-    head_count += was_idle;
-    ready[ready_count] = *item;
-    ready_count += was_empty & (channel.state >= granted) & (outputs[channel.output_vc].credits != 0);
-    channel.state = was_idle ? waiting : channel.state;
+  auto& slot = arrivals_.at(static_cast<std::uint32_t>(now_));
+  for (InputVc** item = slot.begin; item != slot.end; ++item) {
+    InputVc& channel = **item;
+    const bool was_empty = channel.occupancy++ == 0;
+    if (channel.state == idle_vc) {
+      channel.state = waiting;
+      heads_.push(&channel);
+    } else {
+      ready_.push_if(&channel, was_empty && channel.state >= granted && channel.through->credits != 0);
+    }
   }
-  heads_.count = head_count;
-  ready_.count = ready_count;
   slot.end = slot.begin;
 }
 
@@ -132,15 +124,17 @@ void Fabric::send_from_nodes() {
 
 /// False if the node has nothing to send or waits for a credit.
 bool Fabric::send_from(std::uint32_t node) {
-  const std::size_t classes = spec_.classes.size();
-  Stream* const streams = &streams_[node * classes];
-  for (std::size_t c = 0; c < classes; ++c)
-    if (streams[c].slot == none && streams[c].waits()) start_packet(node, c);
-  std::size_t next = class_pointer_[node];
-  for (std::size_t tried = 0; tried < classes; ++tried) {
-    const std::size_t c = next;
+  const auto classes = static_cast<std::uint32_t>(spec_.classes.size());
+  Stream* const streams = &streams_[std::size_t{node} * classes];
+  for (std::uint32_t c = 0; c < classes; ++c)
+    if (streams[c].slot == none && streams[c].waits()) start_next(streams[c], node, c);
+  if (classes == 1)
+    return streams->slot != none && send_flit(*streams, node, 0) && (streams->slot != none || streams->waits());
+  std::uint32_t next = class_pointer_[node];
+  for (std::uint32_t tried = 0; tried < classes; ++tried) {
+    const std::uint32_t c = next;
     next = c + 1 == classes ? 0 : c + 1;
-    if (streams[c].slot == none || !send_flit(node, c)) continue;
+    if (streams[c].slot == none || !send_flit(streams[c], node, c)) continue;
     class_pointer_[node] = static_cast<std::uint16_t>(next);
     return std::any_of(streams, streams + classes, [](const Stream& s) { return s.slot != none || s.waits(); });
   }
@@ -148,27 +142,23 @@ bool Fabric::send_from(std::uint32_t node) {
 }
 
 /// False without a credit.
-bool Fabric::send_flit(std::uint32_t node, std::size_t message_class) {
-  Stream& stream = streams_[node * spec_.classes.size() + message_class];
+bool Fabric::send_flit(Stream& stream, std::uint32_t node, std::size_t message_class) {
   const OutputPort& out = outputs_[node_outputs_ + node];
-  OutputVc* const channels = &output_vcs_[(node_outputs_ + node) * std::size_t{vcs_}];
   const bool head = stream.vc == none;
   if (head) {
-    const std::uint32_t mask = masks_[message_class * vc_groups + all_vcs];
-    std::uint32_t usable = 0;
-    for (std::uint32_t v = 0; v < vcs_; ++v) usable |= std::uint32_t{channels[v].credits != 0} << v;
-    if ((usable & mask) == 0) return false;
-    stream.vc = stream.last_vc = next_bit(usable & mask, stream.last_vc + 1);
-  } else if (channels[stream.vc].credits == 0) {
+    const std::uint32_t usable = usable_[node] & masks_[message_class * vc_groups + all_vcs];
+    if (usable == 0) return false;
+    stream.vc = stream.last_vc = next_bit(usable, stream.last_vc + 1);
+  } else if ((usable_[node] >> stream.vc & 1U) == 0) {
     return false;
   }
-  --channels[stream.vc].credits;
-  const std::uint32_t input_vc = out.downstream + stream.vc;
-  arrivals_.push(static_cast<std::uint32_t>(now_) + out.delay, input_vc);
+  const std::uint32_t left = --out.vcs[stream.vc].credits;
+  usable_[node] &= ~(std::uint32_t{left == 0} << stream.vc);
+  InputVc& next = out.downstream[stream.vc];
+  arrivals_.push(static_cast<std::uint32_t>(now_) + out.delay, &next);
   if (head) {
-    InputVc& next = input_vcs_[input_vc];
-    packets_[input_vc * queue_size_ + next.tail] = stream.slot;
-    next.tail = static_cast<std::uint16_t>((next.tail + 1U) & (queue_size_ - 1));
+    next.packets[next.tail] = stream.slot;
+    next.tail = static_cast<std::uint16_t>((next.tail + 1U) & queue_mask_);
     times_[stream.slot].sent = now_;
   }
   if (--stream.left == 0) stream.slot = stream.vc = none;

@@ -13,7 +13,7 @@ namespace tilesim::engine::noc {
 namespace {
 
 struct Sums {
-  std::int64_t packets = 0, latency = 0, network_latency = 0, hops = 0, longest = 0;
+  std::int64_t packets = 0, latency = 0, network_latency = 0, hops = 0, longest = 0, replies = 0, reply_latency = 0;
   double mean(std::int64_t sum) const {
     return packets == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(packets);
   }
@@ -23,7 +23,8 @@ class Run {
  public:
   Run(const Topology& topology, const RouterSpec& spec, const Experiment& experiment)
       : experiment_(experiment),
-        network_(flit_network(topology, spec, experiment.seed)),
+        network_(experiment.simple ? simple_network(topology, spec, experiment.simple_spec)
+                                   : flit_network(topology, spec, experiment.seed)),
         traffic_(topology, experiment.traffic, experiment.load, experiment.packet_flits, experiment.seed),
         nodes_(static_cast<double>(topology.nodes.size())) {}
 
@@ -33,6 +34,8 @@ class Run {
     result_.packets = sums_.packets;
     result_.packet_latency = sums_.mean(sums_.latency);
     result_.network_latency = sums_.mean(sums_.network_latency);
+    result_.reply_latency =
+        static_cast<double>(sums_.reply_latency) / static_cast<double>(std::max<std::int64_t>(1, sums_.replies));
     result_.hops = sums_.mean(sums_.hops);
     result_.longest_latency = sums_.longest;
     result_.cycles = network_->now();
@@ -79,12 +82,28 @@ class Run {
 
   void run(std::int64_t until) {
     while (network_->now() < until && outstanding_ > 0) {
-      if (++steps_ % 4096 == 0 && experiment_.cancel != nullptr) experiment_.cancel->poll();
-      network_->advance(std::min(until, traffic_.next_cycle()));
+      if (++steps_ % 256 == 0 && experiment_.cancel != nullptr) experiment_.cancel->poll();
+      inject();
+      const std::int64_t next = std::min(until, traffic_.next_cycle());
+      if (experiment_.reply_flits == 0) {
+        network_->advance(next);
+      } else {
+        network_->advance_to_delivery(next);
+      }
       take();
-      if (network_->now() == until) break;
-      created_ += traffic_.inject(*network_);
     }
+  }
+
+  /// Everything that is created in the cycle about to be run.
+  void inject() {
+    for (const Packet& packet : answers_) network_->inject(packet, network_->now());
+    created_ += static_cast<std::int64_t>(answers_.size());
+    answers_.clear();
+    if (network_->now() == traffic_.next_cycle()) created_ += traffic_.inject(*network_);
+  }
+
+  void answer(const Packet& request) {
+    answers_.push_back({request.destination, request.source, experiment_.reply_flits, 1, 0});
   }
 
   void restart() {
@@ -97,11 +116,16 @@ class Run {
   /// periods, or in the drain but was created before it.
   void take() {
     for (const Delivery& delivery : network_->deliveries()) {
+      if (experiment_.reply_flits != 0 && delivery.packet.message_class == 0) answer(delivery.packet);
       if (delivery.started < measured_from_ || delivery.created >= drained_from_) continue;
       ++sums_.packets;
       sums_.latency += delivery.delivered - delivery.created;
       sums_.network_latency += delivery.delivered - delivery.sent;
       sums_.hops += delivery.hops;
+      if (delivery.packet.message_class == 1) {
+        ++sums_.replies;
+        sums_.reply_latency += delivery.delivered - delivery.created;
+      }
       sums_.longest = std::max(sums_.longest, delivery.delivered - delivery.created);
       if (drained_from_ != never) --outstanding_;
     }
@@ -123,9 +147,10 @@ class Run {
   Measurement result_;
   std::int64_t measured_from_ = 0, drained_from_ = never, restarted_ = 0, delivered_before_ = 0;
   std::int64_t created_ = 0, started_before_ = 0, outstanding_ = never, steps_ = 0;
+  std::vector<Packet> answers_;  ///< created in the cycle that has not been run yet
 };
 
-void check(const Experiment& experiment) {
+void check(const Experiment& experiment, const RouterSpec& spec) {
   const auto refuse = [](const char* what, const std::string& value, const char* allowed) {
     throw UserError({what, "experiment", value, allowed, {}});
   };
@@ -133,6 +158,8 @@ void check(const Experiment& experiment) {
     refuse("cycles of a sample period out of range", std::to_string(experiment.period_cycles), "1 ... 1000000000");
   if (experiment.warmup_periods < 0 || experiment.warmup_periods > 1000)
     refuse("warm-up periods out of range", std::to_string(experiment.warmup_periods), "0 ... 1000");
+  if (experiment.reply_flits > 0 && spec.classes.size() < 2)
+    refuse("answers need a message class of their own", std::to_string(spec.classes.size()), "two classes");
   if (experiment.most_periods <= experiment.warmup_periods || experiment.most_periods > 100'000)
     refuse("no period is left to measure", std::to_string(experiment.most_periods), "more than the warm-up periods");
 }
@@ -140,7 +167,7 @@ void check(const Experiment& experiment) {
 }  // namespace
 
 Measurement measure(const Topology& topology, const RouterSpec& spec, const Experiment& experiment) {
-  check(experiment);
+  check(experiment, spec);
   return Run(topology, spec, experiment).measure();
 }
 

@@ -14,6 +14,10 @@ struct Experiment {
   std::string traffic = "uniform";
   double load = 0.1;  ///< flits per node and cycle
   std::uint32_t packet_flits = 1;
+  /// Every packet (class 0) is answered by one of this size (class 1) in the cycle after its arrival; 0: no answers.
+  std::uint32_t reply_flits = 0;
+  bool simple = false;  ///< the simple network with the latencies of the topology instead of the flit-level one
+  SimpleSpec simple_spec;
   std::uint64_t seed = 1;
   std::int64_t period_cycles = 10000;
   int warmup_periods = 3;
@@ -34,6 +38,7 @@ struct Measurement {
   std::int64_t cycles = 0;                         ///< simulated, all phases
   std::int64_t flit_hops = 0;                      ///< over all cycles
   double seconds = 0;                              ///< wall time
+  double reply_latency = 0;                        ///< packet latency of the answers alone
   std::vector<std::int64_t> link_flits;            ///< over all cycles, per link of the topology
 };
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "tilesim/base/units.hpp"
 #include "tilesim/engine/noc/topology.hpp"
 
 namespace tilesim::engine::noc {
@@ -55,5 +56,39 @@ class Network {
 /// Routers of input-queued virtual channels with credits, one-iteration iSLIP for channels and switch, decided cycle by
 /// cycle. `seed` decides which way packets go round a torus where both are equally long.
 std::unique_ptr<Network> flit_network(const Topology& topology, const RouterSpec& spec, std::uint64_t seed);
+
+/// Cycles from the departure of a packet's head to its arrival in an empty network of such routers; the tail follows
+/// after flits - 1 more. 3 per router, the link latencies, 3 for the node's side: 6 through one router.
+std::int64_t head_latency(const Topology& topology, const RouterSpec& spec, std::size_t from, std::size_t to);
+
+struct SimpleSpec {
+  int flits_per_cycle = 1;  ///< of a node's port, in and out
+  int buffer_flits = 64;    ///< per destination; a packet leaves its source when all of it has a place there
+};
+
+/// Latency, port bandwidth and finite buffers; no contention inside. One latency for all pairs of nodes.
+/// UserError for numbers below 1; packets larger than the buffer are refused when injected.
+std::unique_ptr<Network> simple_network(std::size_t nodes, std::int32_t latency_cycles, const SimpleSpec& spec);
+/// The same with the latencies of an empty flit-level network.
+std::unique_ptr<Network> simple_network(const Topology& topology, const RouterSpec& router, const SimpleSpec& spec);
+
+/// A network with its own clock, driven in cycles of another: what is injected is seen at the first network cycle that
+/// is not earlier, what is delivered at the first caller's cycle that is not earlier.
+class ClockedNetwork {
+ public:
+  ClockedNetwork(std::unique_ptr<Network> network, Clock own, Clock caller);
+  void inject(const Packet& packet, std::int64_t cycle);
+  /// All that happens before the caller's cycle `until`.
+  void advance(std::int64_t until);
+  /// Deliveries so far, in order, times in the caller's cycles; the caller clears it.
+  std::vector<Delivery>& deliveries() { return deliveries_; }
+  const Network& network() const { return *network_; }
+
+ private:
+  std::int64_t to_caller(std::int64_t own_cycle) const;
+  std::unique_ptr<Network> network_;
+  Clock own_, caller_;
+  std::vector<Delivery> deliveries_;
+};
 
 }  // namespace tilesim::engine::noc

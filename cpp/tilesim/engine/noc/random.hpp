@@ -33,14 +33,14 @@ class Random {
 /// depend on a library. Relative error below 1e-13: x = 2^e * m with m near 1, log m = 2 atanh((m - 1) / (m + 1)) as a
 /// series.
 inline double portable_log(double x) {
+  // m in [sqrt(1/2), sqrt(2)), without a branch
   const auto bits = std::bit_cast<std::uint64_t>(x);
-  int exponent = static_cast<int>(bits >> 52) - 1023;
-  double m = std::bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
-  if (m > 1.4142135623730951) m *= 0.5, ++exponent;
+  const auto exponent = static_cast<std::int64_t>(bits - std::bit_cast<std::uint64_t>(0.7071067811865476)) >> 52;
+  const auto m = std::bit_cast<double>(bits - (static_cast<std::uint64_t>(exponent) << 52));
   const double s = (m - 1) / (m + 1), z = s * s;
   double sum = 1.0 / 19;
   for (int k = 17; k >= 1; k -= 2) sum = sum * z + 1.0 / k;
-  return exponent * 0.6931471805599453 + 2 * s * sum;
+  return static_cast<double>(exponent) * 0.6931471805599453 + 2 * s * sum;
 }
 
 /// Successes of independent trials of probability p, as the number of failures before each (geometric).

@@ -1,0 +1,149 @@
+// The mapping problem of a product, and which nest on which unit solves it.
+#include "tilesim/compile/product.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+DType accumulator_dtype(DType dtype, const Numerics& numerics) {
+  if (is_float(dtype)) return dtype == DType::f64 ? DType::f64 : numerics.accumulate;
+  return bits(dtype) >= 32 ? DType::i64 : DType::i32;
+}
+
+/// Sorts the domain's dims into rows (only a), columns (only b), contraction (both, reduced) and batch (both, kept).
+void classify(mapping::Problem& problem) {
+  const auto uses = [](const Access& access, int dim) {
+    for (const AxisAccess& axis : access.axes)
+      for (const AxisAccess::Term& term : axis.terms)
+        if (term.dim == dim) return true;
+    return false;
+  };
+  for (int dim = 0; dim < static_cast<int>(problem.domain.extents.size()); ++dim) {
+    const bool a = uses(problem.domain.operands[0], dim), b = uses(problem.domain.operands[1], dim);
+    if (problem.domain.reduction[static_cast<std::size_t>(dim)])
+      problem.k_dims.push_back(dim);
+    else if (a && b)
+      problem.batch_dims.push_back(dim);
+    else if (b)
+      problem.n_dims.push_back(dim);
+    else
+      problem.m_dims.push_back(dim);
+  }
+}
+
+/// The contraction dim that lies innermost in the array: the one with unit coefficient alone on an axis (channels),
+/// last.
+void order_contraction(mapping::Problem& problem) {
+  const auto alone = [&](int dim) {
+    for (const AxisAccess& axis : problem.domain.operands[0].axes)
+      if (axis.terms.size() == 1 && axis.terms[0].dim == dim) return true;
+    return false;
+  };
+  std::stable_partition(problem.k_dims.begin(), problem.k_dims.end(), [&](int dim) { return !alone(dim); });
+}
+
+std::vector<int> layout_of(const Context& context, ValueId value) {
+  const Placement& placement = context.placements[static_cast<std::size_t>(value)];
+  const program::Tensor* tensor = context.program.find_tensor(placement.tensor);
+  return tensor && placement.identity ? tensor->minor_to_major : std::vector<int>{};
+}
+
+}  // namespace
+
+mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
+  const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
+  mapping::Problem problem;
+  problem.operation = op.name;
+  problem.domain = domain(context.function, op);
+  const Numerics& numerics = context.machine.core.array.numerics;
+  for (int i = 0; i < 2; ++i) {
+    const ValueId value = op.operands[static_cast<std::size_t>(i)];
+    const TensorType& type = context.value(value).type;
+    const bool placed = context.placed(value);
+    problem.dtypes.push_back(placed ? context.placements[static_cast<std::size_t>(value)].dtype : type.dtype);
+    problem.memory_dtypes.push_back(problem.dtypes.back());
+    problem.shapes.push_back(type.shape);
+    problem.minor_to_major.push_back(placed ? layout_of(context, value) : std::vector<int>{});
+  }
+  const TensorType& result = context.value(op.results[0]).type;
+  problem.dtypes.push_back(accumulator_dtype(context.value(op.operands[0]).type.dtype, numerics));
+  problem.memory_dtypes.push_back(result.dtype);
+  problem.shapes.push_back(result.shape);
+  const ValueId stored = kernel.outputs.empty() ? op.results[0] : kernel.outputs[0];
+  problem.minor_to_major.push_back(context.placed(stored) ? layout_of(context, stored) : std::vector<int>{});
+  classify(problem);
+  order_contraction(problem);
+  std::int64_t extra = 0;
+  const std::size_t elements = static_cast<std::size_t>(std::max<std::int64_t>(1, element_count(result.shape)));
+  for (ValueId input : kernel.inputs) {
+    if (input == op.operands[0] || input == op.operands[1]) continue;
+    const TensorType& type = context.value(input).type;
+    if (static_cast<std::size_t>(element_count(type.shape)) == elements)
+      extra += 2 * host_bytes(type.dtype);
+    else
+      problem.extra_bytes += 2 * std::min(round_up(element_count(type.shape) * host_bytes(type.dtype), 64),
+                                          context.machine.core.scratchpad.bytes / 32);
+  }
+  const bool converts = kernel.ops.size() > 1 || result.dtype != problem.dtypes[2] || op.operands.size() > 2;
+  for (ValueId output : kernel.outputs) extra += converts ? 2 * host_bytes(context.value(output).type.dtype) : 0;
+  problem.extra_bytes_per_result_element = extra;
+  problem.extra_bytes +=
+      64 * static_cast<std::int64_t>(2 * kernel.outputs.size() + 2);  // slots start at multiples of 64
+  return problem;
+}
+
+namespace {
+
+mapping::Nest array_nest(const Context& context, const mapping::Problem& problem, bool convolution) {
+  if (auto nest = profile_nest(context.machine, problem, convolution)) return *nest;
+  return mapping::heuristic(problem, context.machine);
+}
+
+[[noreturn]] void refuse_dtype(const Context& context, const Op& op, DType dtype) {
+  std::vector<std::string> allowed;
+  for (const auto& [known, rate] : context.machine.core.array.rates)
+    if (rate > 0) allowed.emplace_back(name(known));
+  throw Unsupported({"the arrays of " + context.machine.name + " do not multiply this type", op.name,
+                     std::string(name(dtype)), join(allowed), "convert the operands first"});
+}
+
+}  // namespace
+
+mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem) {
+  const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
+  if (context.machine.core.array.count == 0 && context.options.mappings.count(op.name))
+    throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
+  if (const auto given = context.options.mappings.find(op.name); given != context.options.mappings.end()) {
+    const mapping::Legality verdict = mapping::legal(problem, given->second, context.machine);
+    if (!verdict.legal)
+      throw UserError({"the mapping given for this operation is not legal: " + verdict.reason, op.name, {}, {}, {}});
+    return given->second;
+  }
+  const ArraySpec& array = context.machine.core.array;
+  const auto rate = array.rates.find(problem.dtypes[0]);
+  const bool on_array = array.count > 0 && rate != array.rates.end() && rate->second > 0;
+  const bool grouped = op.kind == Kind::convolution && !problem.batch_dims.empty();
+  if (array.count == 0 && !grouped)
+    throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
+  if (!on_array && !grouped) refuse_dtype(context, op, problem.dtypes[0]);
+  if (!grouped) return array_nest(context, problem, op.kind == Kind::convolution);
+  mapping::Problem other = problem;
+  other.on_vector = true;
+  const mapping::Nest nest = mapping::heuristic(other, context.machine);
+  if (on_array) {
+    const mapping::Nest alternative = array_nest(context, problem, true);
+    if (mapping::estimated_cycles(problem, alternative, context.machine) <=
+        mapping::estimated_cycles(other, nest, context.machine))
+      return alternative;
+  }
+  check_vector_dtypes(context, {kernel.anchor});
+  problem.on_vector = true;
+  return nest;
+}
+
+}  // namespace tilesim::lower

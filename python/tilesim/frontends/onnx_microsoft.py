@@ -1,0 +1,177 @@
+"""Fused operators of domain com.microsoft (ONNX Runtime, ContribOperators)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._core import Unsupported
+from .._tensor import Tensor
+from .onnx_norm import normalized
+from .onnx_quantized import dequantize, dequantized, quantize, quantized
+from .onnx_reduce import gemm
+from .onnx_scope import HANDLERS, Node, OnnxScope, Value, handles
+from .onnx_window import convolution
+
+MICROSOFT = "com.microsoft"
+
+
+@handles("Gelu", "FastGelu", "BiasGelu", "QuickGelu", domain=MICROSOFT)
+def gelus(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Exact, tanh form, or x sigmoid(alpha x); a bias first where there is one."""
+    x, bias = scope.get(node, 0), scope.get(node, 1)
+    x = x if bias is None else scope.apply("add", x, bias)
+    if node.op == "QuickGelu":
+        return [x * scope.apply("sigmoid", x * node.number("alpha", 1.702))]
+    return [scope.apply("gelu_tanh" if node.op == "FastGelu" else "gelu_erf", x)]
+
+
+@handles("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def skip_layer_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Normalizes a sum, which is the fourth result."""
+    x, skip, scale = (scope.get(node, i) for i in range(3))
+    layer = node.op == "SkipLayerNormalization"
+    beta = scope.get(node, 3) if layer else None
+    bias = scope.get(node, 4 if layer else 3)
+    total = scope.apply("add", x, skip)
+    if bias is not None:
+        total = scope.apply("add", total, bias)
+    node.attributes.setdefault("epsilon", 1e-12)
+    found = list(normalized(scope, node, total, scale, beta, [x.ndim - 1]))
+    return [found[0], *[*found[1:], None, None][:2], total]
+
+
+@handles("SimplifiedLayerNormalization", "LayerNormalization", domain=MICROSOFT)
+def layer_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """As the standard's."""
+    return HANDLERS["", node.op](scope, node)
+
+
+@handles("EmbedLayerNormalization", domain=MICROSOFT)
+def embed_layer_norm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """Sum of three lookups, normalized; the number of tokens per sequence."""
+    ids, segments, words, places, kinds, scale, bias, mask, positions = (scope.get(node, i) for i in range(9))
+    batch, steps = ids.shape
+    if positions is None:
+        lookup = scope.broadcast(scope.along(places, 0, 0, steps), [batch, steps, places.shape[1]])
+    else:
+        lookup = scope.take(places, positions, 0)
+    total = scope.apply("add", scope.take(words, ids, 0), lookup)
+    if segments is not None:
+        total = scope.apply("add", total, scope.take(kinds, segments, 0))
+    y = scope.op("normalize", total, scale, bias, mode="layer", dims=[2], epsilon=node.number("epsilon", 1e-12))
+    counts = scope.broadcast(scope.scalar(0, "i32"), [batch])
+    if mask is not None:
+        counts = scope.reduce(scope.convert(mask, "i32"), [1], "add", keep=False)
+    return [y, counts, total][: max(1, len(node.outputs))]
+
+
+@handles("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
+def fused_matmul(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """alpha a b with either operand transposed."""
+    a, b = (scope.get(node, i) for i in range(2))
+    if node.integer("transBatchA") or node.integer("transBatchB"):
+        raise Unsupported("transposed batch axes")
+    if node.integer("transA"):
+        a = scope.transpose(a, [*range(a.ndim - 2), a.ndim - 1, a.ndim - 2])
+    if node.integer("transB"):
+        b = scope.transpose(b, [*range(b.ndim - 2), b.ndim - 1, b.ndim - 2])
+    y, alpha = scope.builder.matmul(a, b), node.number("alpha", 1.0)
+    return [y if alpha == 1.0 else scope.apply("multiply", y, scope.like(alpha, y))]
+
+
+def activated(scope: OnnxScope, node: Node, x: Tensor) -> Tensor:
+    """The activation that is fused."""
+    name = node.text("activation")
+    if name in ("", "Relu", "Tanh", "Sigmoid"):
+        return scope.apply(name.lower(), x) if name else x
+    if name == "LeakyRelu":
+        alpha = node.number("activation_alpha", next(iter(node.get("activation_params", [0.01]))))
+        return scope.apply("select", scope.apply("less", x, scope.like(0, x)), x * alpha, x)
+    if name == "Clip":
+        low, high = list(node.get("activation_params", []))[:2]
+        return scope.apply("clamp", scope.like(low, x), x, scope.like(high, x))
+    raise Unsupported(f"activation '{name}'")
+
+
+@handles("FusedGemm", domain=MICROSOFT)
+def fused_gemm(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """A product and an activation."""
+    return [activated(scope, node, gemm(scope, node)[0])]
+
+
+@handles("FusedConv", domain=MICROSOFT)
+def fused_conv(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """A convolution, a sum and an activation."""
+    x, w, bias, other = (scope.get(node, i) for i in range(4))
+    y = convolution(scope, node, x, w, bias)
+    return [activated(scope, node, y if other is None else scope.apply("add", y, other))]
+
+
+@handles("MatMulNBits", domain=MICROSOFT)
+def matmul_n_bits(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """x times the transpose of a weight of 4 or 8 bits in blocks: [n, blocks, bytes], low half first."""
+    x, packed, scales, zeros = (scope.get(node, i) for i in range(4))
+    n, k, bits, block = (node.integer(name) for name in ("N", "K", "bits", "block_size"))
+    if bits not in (4, 8) or node.has(4):
+        raise Unsupported(f"weights of {bits} bits, or in another order")
+    blocks = -(-k // block)
+    codes = unpacked(scope, packed, bits, [n, blocks, block])
+    scales = scope.reshape(scales, [n, blocks, 1])
+    if zeros is None:
+        offset = scope.scalar(float(1 << (bits - 1)), scales.dtype)
+    elif zeros.dtype == scales.dtype:
+        offset = scope.reshape(zeros, [n, blocks, 1])
+    else:
+        wide = -(-blocks * bits // 8) * (8 // bits)
+        points = unpacked(scope, zeros, bits, [n, wide])
+        offset = scope.reshape(scope.convert(scope.along(points, 1, 0, blocks), scales.dtype), [n, blocks, 1])
+    real = scope.apply("multiply", scope.apply("subtract", scope.convert(codes, scales.dtype), offset), scales)
+    w = scope.along(scope.reshape(real, [n, blocks * block]), 1, 0, k)
+    y = scope.op("contract", x, scope.convert(w, x.dtype), a_contract=[x.ndim - 1], b_contract=[1])
+    return [scope.apply("add", y, scope.get(node, 5)) if node.has(5) else y]
+
+
+def unpacked(scope: OnnxScope, packed: Tensor, bits: int, shape: list[int]) -> Tensor:
+    """Codes of 4 or 8 bits, one per element."""
+    if bits == 8:
+        return scope.reshape(packed, shape)
+    count = int(np.prod(packed.shape))
+    flat = scope.reshape(packed, [count, 1])
+    low = scope.apply("bitwise_and", flat, scope.scalar(15, "u8"))
+    high = scope.apply("shift_right", flat, scope.scalar(4, "u8"))
+    return scope.reshape(scope.concat([low, high], 1), shape)
+
+
+@handles("QuantizeLinear", domain=MICROSOFT)
+def own_quantize(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """As the standard's, with 16-bit codes."""
+    return quantize(scope, node)
+
+
+@handles("DequantizeLinear", domain=MICROSOFT)
+def own_dequantize(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """As the standard's, with 16-bit codes."""
+    return dequantize(scope, node)
+
+
+@handles("QLinearAdd", "QLinearMul", domain=MICROSOFT)
+def qlinear_binary(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """In f32 between the codes."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (scope.get(node, i) for i in range(8))
+    x, y = dequantized(scope, a, a_scale, a_zero, "f32"), dequantized(scope, b, b_scale, b_zero, "f32")
+    total = scope.apply("add" if node.op == "QLinearAdd" else "multiply", x, y)
+    return [quantized(scope, total, y_scale, y_zero, a.dtype)]
+
+
+@handles("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
+def qlinear_unary(scope: OnnxScope, node: Node) -> Sequence[Value]:
+    """In f32 between the codes."""
+    x, x_scale, x_zero, y_scale, y_zero = (scope.get(node, i) for i in range(5))
+    real = dequantized(scope, x, x_scale, x_zero, "f32")
+    if node.op == "QLinearSigmoid":
+        return [quantized(scope, scope.apply("sigmoid", real), y_scale, y_zero, x.dtype)]
+    slope = real * node.number("alpha", 0.01)
+    y = scope.apply("select", scope.apply("less", real, scope.like(0, real)), slope, real)
+    return [quantized(scope, y, y_scale, y_zero, x.dtype)]

@@ -1,0 +1,324 @@
+"""pytorch-ir JSON: a program of ATen overloads with its tensors, weights by name. Reading; needs torch."""
+
+from __future__ import annotations
+
+import json
+import logging
+import operator
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from .._core import Unsupported
+from .._errors import nearest, user_error
+from .._graph import Graph
+from .extras import need
+from .weights import Stored, load_weights, open_weights
+
+DTYPES = {
+    name: name
+    for name in (
+        *("float64", "float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool"),
+        *("complex64", "complex128"),
+    )
+}
+MAX_BYTES = 1 << 30  # of the text
+MAX_ELEMENTS = 1 << 40  # of one tensor
+TENSOR_FIELDS = {"name", "shape", "dtype", "producer_node", "producer_output_idx"}
+
+
+def is_pytorch_ir(text: str) -> bool:
+    """Whether a JSON text starts like this format.
+
+    Args:
+        text: the beginning of a file.
+
+    Returns:
+        True where its fields are named.
+    """
+    return '"op_type"' in text or ('"model_name"' in text and '"tilesim.' not in text)
+
+
+def field(entry: Any, name: str, kind: type, place: str) -> Any:
+    """A field of an object, of a type."""
+    if not isinstance(entry, Mapping) or name not in entry:
+        raise user_error("a field is missing", place=place, value=f"'{name}'")
+    if not isinstance(entry[name], kind) or (kind is int and isinstance(entry[name], bool)):
+        raise user_error(
+            f"field '{name}' has the wrong type", place=place, value=type(entry[name]).__name__, allowed=kind.__name__
+        )
+    return entry[name]
+
+
+class Reader:
+    """A file on its way to a torch.fx graph, which torch.export then reads."""
+
+    def __init__(self, data: Any, stored: Mapping[str, Stored]) -> None:
+        """Checks the outline.
+
+        Args:
+            data: the parsed JSON.
+            stored: weights by name in the state dictionary; those that are missing have no elements.
+        """
+        self.torch, self.stored = need("torch", "torch"), stored
+        self.fx = need("torch.fx", "torch")
+        self.data = data
+        for name in ("graph_inputs", "graph_outputs", "weights", "nodes"):
+            field(data, name, list, "pytorch-ir file")
+        self.graph = self.fx.Graph()
+        self.root = self.torch.nn.Module()
+        self.values: dict[str, Any] = {}
+        self.groups: dict[str, Any] = {}  # by name of a result: the node that has several
+
+    def dtype(self, entry: Mapping[str, Any], place: str) -> Any:
+        """The torch dtype of a tensor."""
+        name = field(entry, "dtype", str, place).removeprefix("torch.")
+        if name not in DTYPES:
+            raise user_error(
+                "unknown dtype",
+                place=place,
+                value=f"'{name}'",
+                allowed=", ".join(DTYPES),
+                suggestion=nearest(name, DTYPES),
+            )
+        return getattr(self.torch, name)
+
+    def shape(self, entry: Mapping[str, Any], place: str) -> list[int]:
+        """The shape of a tensor."""
+        shape = field(entry, "shape", list, place)
+        count = 1
+        for extent in shape:
+            if type(extent) is not int or extent < 0:
+                raise user_error("a shape holds integers of at least 0", place=place, value=str(shape)[:100])
+            count *= extent
+        if count > MAX_ELEMENTS:
+            raise user_error("a tensor is too large", place=place, value=str(shape), allowed=f"{MAX_ELEMENTS} elements")
+        return shape
+
+    def examples(self) -> list[Any]:
+        """Placeholders for the inputs; tensors without elements as examples."""
+        examples = []
+        for i, entry in enumerate(self.data["graph_inputs"]):
+            place = f"graph_inputs[{i}]"
+            name = field(entry, "name", str, place)
+            self.values[name] = self.graph.placeholder(f"input_{i}")
+            examples.append(self.torch.empty(self.shape(entry, place), dtype=self.dtype(entry, place), device="meta"))
+        return examples
+
+    def weights(self) -> None:
+        """Parameters under their names in the state dictionary."""
+        mapping = self.data.get("weight_name_mapping") or {}
+        for i, entry in enumerate(self.data["weights"]):
+            place = f"weights[{i}]"
+            name = field(entry, "name", str, place)
+            key = str(mapping.get(name, name))
+            shape, dtype = self.shape(entry, place), self.dtype(entry, place)
+            tensor = self.torch.empty(shape, dtype=dtype, device="meta")
+            trainable = dtype.is_floating_point and key.split(".")[-1] not in ("running_mean", "running_var")
+            self.attach(name, key, self.torch.nn.Parameter(tensor, requires_grad=False) if trainable else tensor)
+        for name, entry in (self.data.get("constants") or {}).items():
+            place = f"constants['{name}']"
+            values = self.torch.tensor(
+                field(entry, "data", list, place) if isinstance(entry.get("data"), list) else entry.get("data"),
+                dtype=self.dtype(entry, place),
+            )
+            self.attach(name, f"constant.{name}", values)
+
+    def attach(self, name: str, key: str, tensor: Any) -> None:
+        """A tensor of the module, and the node that reads it."""
+        parts = [part or "_" for part in key.split(".")]
+        owner = self.root
+        for part in parts[:-1]:
+            if not hasattr(owner, part):
+                owner.add_module(part, self.torch.nn.Module())
+            owner = getattr(owner, part)
+            if not isinstance(owner, self.torch.nn.Module):
+                raise user_error("a weight's name goes through another weight", place=name, value=key)
+        if not hasattr(owner, parts[-1]):
+            if isinstance(tensor, self.torch.nn.Parameter):
+                owner.register_parameter(parts[-1], tensor)
+            else:
+                owner.register_buffer(parts[-1], tensor)
+        self.values[name] = self.graph.get_attr(".".join(parts))
+
+    def operand(self, entry: Any, place: str) -> Any:
+        """The value that a tensor of a node's inputs names."""
+        name = field(entry, "name", str, place)
+        if name not in self.values:
+            raise user_error(
+                "a tensor that nothing before it computes",
+                place=place,
+                value=f"'{name}'",
+                suggestion=nearest(name, self.values),
+            )
+        return self.values[name]
+
+    def nodes(self) -> None:
+        """Calls of overloads."""
+        for i, entry in enumerate(self.data["nodes"]):
+            place = f"nodes[{i}]"
+            kind = field(entry, "op_type", str, place)
+            place = f"{place} ({kind})"
+            inputs = [self.operand(x, place) for x in field(entry, "inputs", list, place)]
+            attributes = dict(entry.get("attrs") or {})
+            outputs = field(entry, "outputs", list, place)
+            if "getitem" in kind:
+                node = self.item(entry["inputs"], inputs, attributes.get("index"), place)
+            else:
+                node = self.graph.call_function(*self.call(kind, inputs, attributes, place))
+            for number, output in enumerate(outputs):
+                name = field(output, "name", str, place)
+                several = len(outputs) > 1
+                if several:
+                    self.groups[name] = node
+                self.values[name] = self.graph.call_function(operator.getitem, (node, number)) if several else node
+
+    def item(self, entries: list[Any], inputs: list[Any], index: Any, place: str) -> Any:
+        """One of several results: the node's, of which any result may be named, or that of a list."""
+        if not inputs or type(index) is not int or not -1 << 31 < index < 1 << 31:
+            raise user_error("getitem takes a value and an index", place=place)
+        if len(inputs) > 1:
+            if not 0 <= index < len(inputs):
+                raise user_error("getitem leaves its list", place=place, value=str(index))
+            return inputs[index]
+        group = self.groups.get(str(entries[0]["name"]), inputs[0])
+        return self.graph.call_function(operator.getitem, (group, index))
+
+    def overload(self, kind: str, place: str) -> Any:
+        """An overload by its text: "aten.add.Tensor", or "aten::add.Tensor"."""
+        parts = kind.replace("::", ".").split(".")
+        if len(parts) == 2:
+            parts.append("default")
+        if len(parts) != 3 or parts[0] not in ("aten", "prims") or any(part.startswith("__") for part in parts):
+            raise Unsupported(f"{place}: no meaning for operation '{kind}'")
+        try:
+            found = getattr(getattr(getattr(self.torch.ops, parts[0]), parts[1]), parts[2])
+        except (AttributeError, RuntimeError):
+            raise Unsupported(f"{place}: torch has no overload '{kind}'") from None
+        return found
+
+    def call(
+        self, kind: str, inputs: list[Any], attributes: dict[str, Any], place: str
+    ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """An overload with its arguments: tensors in the order of the schema, the others by name."""
+        if kind.replace("::", ".") in ("aten.view.default", "aten._unsafe_view.default") and "size" in attributes:
+            # which views are legal hangs on strides, which the format leaves out
+            kind, attributes["shape"] = "aten.reshape.default", attributes.pop("size")
+        target = self.overload(kind, place)
+        rest, sizes = iter(inputs), iter(attributes.pop("_tensor_list_sizes", []) or [])
+        masks = iter(attributes.pop("_tensor_list_none_masks", []) or [])
+        keywords: dict[str, Any] = {}
+        for argument in target._schema.arguments:
+            text, name = str(argument.type), argument.name
+            if name in attributes:
+                keywords[name] = self.plain(attributes.pop(name), text, place)
+            elif text in ("List[Tensor]", "List[Optional[Tensor]]"):
+                keywords[name] = self.listed(rest, next(sizes, None), next(masks, None), inputs, place)
+            elif "Tensor" in text:
+                value = next(rest, None)
+                if value is not None:
+                    keywords[name] = value
+        if attributes or next(rest, None) is not None:
+            raise user_error(
+                "arguments that the overload does not take", place=place, value=", ".join(attributes) or "tensors"
+            )
+        order = [a.name for a in target._schema.arguments if not a.kwarg_only]
+        leading = []
+        while order and order[0] in keywords:
+            leading.append(keywords.pop(order.pop(0)))
+        return target, tuple(leading), keywords
+
+    def listed(self, rest: Any, size: Any, mask: Any, inputs: list[Any], place: str) -> list[Any]:
+        """A list of tensors; a mask says where None stands."""
+        if mask is not None:
+            return [None if absent else next(rest, None) for absent in mask]
+        count = len(inputs) if size is None else int(size)
+        found = [value for value in (next(rest, None) for _ in range(count)) if value is not None]
+        if size is not None and len(found) != count:
+            raise user_error("a list of tensors is too short", place=place, value=str(len(found)), allowed=str(count))
+        return found
+
+    def plain(self, value: Any, kind: str, place: str) -> Any:
+        """A number, list, dtype, layout or device."""
+        if isinstance(value, str) and (value.startswith("torch.") or value in DTYPES):
+            name = value.removeprefix("torch.")
+            found = getattr(self.torch, name, None)
+            if isinstance(found, (self.torch.dtype, self.torch.layout, self.torch.memory_format)):
+                return found
+        if (isinstance(value, str) and value in ("cpu", "meta")) or (
+            isinstance(value, str) and value.startswith("cuda")
+        ):
+            return self.torch.device("cpu")
+        return value
+
+    def read(self, name: str) -> Graph:
+        """The graph."""
+        from .torch_frontend import from_exported
+
+        examples = self.examples()
+        self.weights()
+        self.nodes()
+        outputs = [self.operand(x, f"graph_outputs[{i}]") for i, x in enumerate(self.data["graph_outputs"])]
+        self.graph.output(tuple(outputs))
+        module = self.fx.GraphModule(self.root, self.graph)
+        log = logging.getLogger("torch._subclasses.fake_tensor")
+        level = log.level
+        log.setLevel(logging.CRITICAL)  # it logs what is raised
+        try:
+            with self.torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                program = self.torch.export.export(module, tuple(examples))
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            raise user_error(
+                "torch cannot run this program", place=name, value=lines[0][:300] if lines else type(error).__name__
+            ) from None
+        finally:
+            log.setLevel(level)
+        graph = from_exported(program, name)
+        if self.stored:
+            load_weights(graph, self.stored)
+        return graph
+
+
+def from_pytorch_ir(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+) -> Graph:
+    """Reads a pytorch-ir program.
+
+    Args:
+        source: path of a JSON file, its text, or the parsed object.
+        weights: a weight file (see `Graph.load_weights`), or arrays by name; none: weights are random.
+
+    Returns:
+        A graph whose inputs and outputs are the program's in order.
+
+    Raises:
+        UserError: for a file that is no such program; naming what to install where torch is missing.
+        Unsupported: naming the overload.
+    """
+    place, data = "pytorch-ir program", source
+    if not isinstance(source, Mapping):
+        text = os.fspath(source)
+        if not text.lstrip().startswith("{"):
+            place = text
+            try:
+                if os.path.getsize(place) > MAX_BYTES:
+                    raise user_error("the file is too long", place=place, allowed=f"{MAX_BYTES} bytes")
+                with open(place, encoding="utf-8") as file:
+                    text = file.read()
+            except (OSError, UnicodeDecodeError) as error:
+                raise user_error("the file cannot be read", place=place, value=str(error)) from None
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise user_error("this is no JSON", place=place, value=str(error)[:200]) from None
+    if not isinstance(data, Mapping):
+        raise user_error("a pytorch-ir program is a JSON object", place=place)
+    stored: Any = {}
+    if weights is not None:
+        stored = weights if isinstance(weights, Mapping) else open_weights(weights)
+    name = data.get("model_name") or "model"
+    return Reader(data, stored).read(str(name))

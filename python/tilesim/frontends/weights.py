@@ -1,0 +1,316 @@
+"""Weights in files: safetensors (also in shards), npz, and PyTorch's .pt. Nothing in them is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zipfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core import Unsupported
+from .._errors import nearest, user_error
+from .building import NUMPY
+from .extras import need
+
+MAX_HEADER = 100 << 20  # bytes of a safetensors header
+MAX_RATIO = 1100  # of an npz member to its compressed size: more than deflate can reach
+
+# https://github.com/huggingface/safetensors, format description
+SAFETENSORS = {
+    "F64": "f64",
+    "F32": "f32",
+    "F16": "f16",
+    "BF16": "bf16",
+    "F8_E4M3": "f8e4m3fn",
+    "F8_E5M2": "f8e5m2",
+    "F8_E8M0": "f8e8m0fnu",
+    "BOOL": "bool",
+    "C64": "c64",
+    **{f"{letter}{bits}": f"{letter.lower()}{bits}" for letter in "IU" for bits in (8, 16, 32, 64)},
+}
+NAMES = {np.dtype(value): name for name, value in NUMPY.items()}
+
+
+class Stored:
+    """A tensor in a file: its type, and how to get its elements."""
+
+    def __init__(
+        self, dtype: str, shape: tuple[int, ...], load: Callable[[], NDArray[Any]], path: str = "", offset: int = 0
+    ) -> None:
+        """Describes a tensor.
+
+        Args:
+            dtype: of Tilesim.
+            shape: extents.
+            load: reads the elements.
+            path: of a file that holds the raw elements, or "".
+            offset: in bytes, of the first element in it.
+        """
+        self.dtype, self.shape, self.load, self.path, self.offset = dtype, shape, load, path, offset
+
+
+def open_weights(path: str | os.PathLike[str]) -> dict[str, Stored]:
+    """What a weight file holds. Elements are read when they are asked for.
+
+    Args:
+        path: a file that ends in .safetensors, .safetensors.index.json (shards beside it), .npz, .pt, .pth or .bin, or
+            a directory with the first two.
+
+    Returns:
+        Tensors by name.
+
+    Raises:
+        UserError: for a file that cannot be read or is damaged; naming what to install for .pt.
+    """
+    text = os.fspath(path)
+    if os.path.isdir(text):
+        found = sorted(name for name in os.listdir(text) if name.endswith(".safetensors.index.json"))
+        single = sorted(name for name in os.listdir(text) if name.endswith(".safetensors"))
+        if not found and len(single) != 1:
+            raise user_error("the directory holds no weights", place=text, allowed="one .safetensors file, or an index")
+        text = os.path.join(text, (found or single)[0])
+    try:
+        if text.endswith(".safetensors.index.json"):
+            return _shards(text)
+        if text.endswith(".safetensors"):
+            return _safetensors(text)
+        if text.endswith(".npz"):
+            return _npz(text)
+        if text.endswith((".pt", ".pth", ".bin")):
+            return _torch(text)
+    except OSError as error:
+        raise user_error("the file cannot be read", place=text, value=error.strerror or str(error)) from None
+    raise user_error(
+        "unknown kind of weight file",
+        place=text,
+        allowed=".safetensors, .safetensors.index.json, .npz, .pt, .pth, .bin",
+    )
+
+
+def _header(path: str) -> tuple[dict[str, Any], int, int]:
+    """Header of a safetensors file, where its data start, and how long they are."""
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        head = file.read(8)
+        length = struct.unpack("<Q", head)[0] if len(head) == 8 else -1
+        if length < 2 or length > MAX_HEADER or length + 8 > size:
+            raise user_error(
+                "not a safetensors file, or cut off", place=path, value=f"a header of {length} bytes in {size}"
+            )
+        text = file.read(length)
+    try:
+        header = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise user_error("the header of a safetensors file is no JSON", place=path, value=str(error)[:200]) from None
+    if not isinstance(header, dict):
+        raise user_error("the header of a safetensors file is no JSON object", place=path)
+    return header, 8 + length, size - 8 - length
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def _safetensors(path: str) -> dict[str, Stored]:
+    header, start, size = _header(path)
+    found = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        place = f"{path}, tensor '{name}'"
+        try:
+            kind, shape, (begin, end) = str(entry["dtype"]), list(entry["shape"]), entry["data_offsets"]
+        except (KeyError, TypeError, ValueError):
+            raise user_error("a tensor without dtype, shape or data_offsets", place=place) from None
+        if kind not in SAFETENSORS:
+            raise Unsupported(f"{place}: element type {kind}")
+        if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
+            raise user_error("extents and offsets are integers of at least 0", place=place, value=str(entry)[:200])
+        dtype = SAFETENSORS[kind]
+        count = int(np.prod(shape, dtype=object))
+        wanted = count * np.dtype(NUMPY[dtype]).itemsize
+        if end - begin != wanted or end > size:
+            raise user_error(
+                "a tensor does not fit its bytes",
+                place=place,
+                value=f"{begin} to {end} of {size}",
+                allowed=f"{wanted} bytes",
+            )
+        found[str(name)] = _raw(path, dtype, tuple(shape), start + begin)
+    return found
+
+
+def _raw(path: str, dtype: str, shape: tuple[int, ...], offset: int) -> Stored:
+    def load() -> NDArray[Any]:
+        if 0 in shape:
+            return np.zeros(shape, NUMPY[dtype])
+        flat = np.memmap(path, dtype=np.uint8, mode="r")
+        count = int(np.prod(shape))
+        return np.frombuffer(flat, dtype=NUMPY[dtype], count=count, offset=offset).reshape(shape)
+
+    return Stored(dtype, shape, load, path, offset)
+
+
+def _shards(path: str) -> dict[str, Stored]:
+    """An index that says which file holds which tensor."""
+    if os.path.getsize(path) > MAX_HEADER:
+        raise user_error("the index is too long", place=path, allowed=f"{MAX_HEADER} bytes")
+    try:
+        with open(path, encoding="utf-8") as file:
+            index = json.load(file)["weight_map"]
+        pairs = [(str(name), str(shard)) for name, shard in index.items()]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise user_error("this is no index of safetensors files", place=path, value=str(error)[:200]) from None
+    directory = os.path.dirname(path) or "."
+    files: dict[str, dict[str, Stored]] = {}
+    found = {}
+    for name, shard in pairs:
+        if os.path.basename(shard) != shard:
+            raise user_error("a shard lies outside of the index's directory", place=path, value=f"'{shard}'")
+        if shard not in files:
+            files[shard] = _safetensors(os.path.join(directory, shard))
+        if name not in files[shard]:
+            raise user_error(
+                "a shard lacks a tensor of the index", place=os.path.join(directory, shard), value=f"'{name}'"
+            )
+        found[name] = files[shard][name]
+    return found
+
+
+def _npz(path: str) -> dict[str, Stored]:
+    """Headers alone are read; their sizes must be those of the archive."""
+    found = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                name = member.filename.removesuffix(".npy")
+                place = f"{path}, array '{name}'"
+                with archive.open(member) as file:
+                    version = np.lib.format.read_magic(file)
+                    if version not in ((1, 0), (2, 0)):
+                        raise user_error("an unknown version of .npy", place=place, value=str(version))
+                    read = (
+                        np.lib.format.read_array_header_1_0
+                        if version == (1, 0)
+                        else np.lib.format.read_array_header_2_0
+                    )
+                    shape, _, dtype = read(file)
+                    start = file.tell()
+                if dtype.hasobject or dtype not in NAMES:
+                    raise Unsupported(f"{place}: element type {dtype}")
+                wanted = start + int(np.prod(shape, dtype=object)) * dtype.itemsize
+                if wanted != member.file_size or member.file_size > MAX_RATIO * (member.compress_size + 64):
+                    raise user_error(
+                        "an array does not fit its bytes", place=place, value=f"{member.file_size}", allowed=f"{wanted}"
+                    )
+                found[name] = Stored(NAMES[dtype], tuple(shape), _member(path, member.filename))
+    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, zlib_error()) as error:
+        if isinstance(error, _own_errors()):
+            raise
+        raise user_error("this is no .npz file, or damaged", place=path, value=str(error)[:200]) from None
+    return found
+
+
+def zlib_error() -> type[Exception]:
+    """The error of a damaged compressed stream."""
+    import zlib
+
+    return zlib.error
+
+
+def _own_errors() -> tuple[type[Exception], ...]:
+    from .._core import Error
+
+    return (Error,)
+
+
+def _member(path: str, name: str) -> Callable[[], NDArray[Any]]:
+    def load() -> NDArray[Any]:
+        try:
+            with zipfile.ZipFile(path) as archive, archive.open(name) as file:
+                return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        except (zipfile.BadZipFile, ValueError, EOFError, zlib_error()) as error:
+            raise user_error("an array of the .npz file is damaged", place=path, value=str(error)[:200]) from None
+
+    return load
+
+
+def _torch(path: str) -> dict[str, Stored]:
+    """A state dictionary, read with weights_only: nothing but tensors and plain containers is made."""
+    torch = need("torch", "torch")
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:
+        raise user_error(
+            "this file cannot be read as weights alone", place=path, value=str(error).split("\n")[0][:200]
+        ) from None
+    for key in ("state_dict", "model", "module"):
+        if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
+            loaded = loaded[key]
+    if not isinstance(loaded, Mapping):
+        raise user_error("this file holds no dictionary of tensors", place=path, value=type(loaded).__name__)
+    from .torch_weights import dtype_name, elements_of
+
+    found = {}
+    for name, tensor in loaded.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
+            continue
+        dtype = dtype_name(tensor.dtype, f"{path}, tensor '{name}'")
+        found[str(name)] = Stored(dtype, tuple(tensor.shape), partial(elements_of, tensor))
+    return found
+
+
+def load_weights(
+    graph: Any,
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    names: Mapping[str, str] | Callable[[str], str] | None = None,
+    strict: bool = True,
+    convert: bool = False,
+) -> list[str]:
+    """Gives the weights of a graph the elements of a file; see `Graph.load_weights`."""
+    stored = source if isinstance(source, Mapping) else open_weights(source)
+    place = "weights" if isinstance(source, Mapping) else os.fspath(source)
+    given = []
+    for name, row in graph.weights().items():
+        key = names(name) if callable(names) else (names or {}).get(name, name)
+        if key not in stored:
+            if strict and row["trainable"]:
+                raise user_error("a weight is missing", place=place, value=f"'{key}'", suggestion=nearest(key, stored))
+            continue
+        _give(graph, name, row, stored[key], f"{place}, tensor '{key}'", convert)
+        given.append(name)
+    return given
+
+
+def _give(graph: Any, name: str, row: Mapping[str, Any], entry: Any, place: str, convert: bool) -> None:
+    tensor = entry if isinstance(entry, Stored) else None
+    shape = tuple(tensor.shape if tensor is not None else np.asarray(entry).shape)
+    if shape != tuple(row["shape"]):
+        raise user_error(
+            "a weight has another shape", place=place, value=str(list(shape)), allowed=str(list(row["shape"]))
+        )
+    dtype = tensor.dtype if tensor is not None else NAMES.get(np.asarray(entry).dtype, str(np.asarray(entry).dtype))
+    if dtype == row["dtype"] and tensor is not None and tensor.path:
+        graph.core.set_weight_file(name, os.path.abspath(tensor.path), tensor.offset)
+        return
+    if dtype != row["dtype"] and not convert:
+        raise user_error(
+            "a weight has another dtype",
+            place=place,
+            value=dtype,
+            allowed=row["dtype"],
+            suggestion="Pass convert=True to round it",
+        )
+    array = tensor.load() if tensor is not None else np.asarray(entry)
+    graph.set_weight(name, np.asarray(array).astype(NUMPY[row["dtype"]], copy=False))
