@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, models, validate_noc
+from . import __version__, _core, models, validate_noc
 from . import validate as validation
-from . import _core
 from ._core import Error
 from .analytic import cli as analytic_cli
 from .api import Program, compile, simulate, verify
@@ -212,7 +211,9 @@ def validate_noc_(
 @validate_app.command("dram")
 def validate_dram(
     cases: Annotated[str, typer.Option(help="CSV: part, pattern, inject_every_cycles, requests, cycles, ...")],
-    parts: Annotated[str | None, typer.Option(help="JSON file of parts in the reference form; else dram_parts.json beside it.")] = None,
+    parts: Annotated[
+        str | None, typer.Option(help="Parts in the reference form; else dram_parts.json beside it.")
+    ] = None,
     json_: Annotated[
         str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
     ] = None,
