@@ -1,7 +1,8 @@
 """Front ends: models of other frameworks and formats as graphs. Their libraries are extras, imported when used."""
 
-from .onnx_model import from_onnx, symbolic_sizes
-from .pytorch_ir import from_pytorch_ir, is_pytorch_ir, to_pytorch_ir
+from .onnx_entry import from_onnx, symbolic_sizes
+from .pytorch_ir import from_pytorch_ir, is_pytorch_ir
+from .pytorch_ir_writer import to_pytorch_ir
 from .stablehlo import from_jax, from_stablehlo
 from .torch_entry import from_torch
 

@@ -19,6 +19,7 @@ from . import (
     onnx_attention,
     onnx_control,
     onnx_elementwise,
+    onnx_indexing,
     onnx_microsoft,
     onnx_movement,
     onnx_norm,
@@ -33,11 +34,11 @@ from .extras import need
 from .onnx_scope import HANDLERS, Handler, Node, OnnxScope, Value, dtype_of
 from .stablehlo_scope import placed
 
-__all__ = ["from_onnx", "symbolic_sizes"]
 TABLES = (
     onnx_attention,
     onnx_control,
     onnx_elementwise,
+    onnx_indexing,
     onnx_microsoft,
     onnx_movement,
     onnx_norm,
@@ -48,7 +49,6 @@ TABLES = (
     onnx_window,
 )
 
-MAX_BYTES = (1 << 31) - 1  # of a file: protobuf's own limit
 MAX_ELEMENTS = 1 << 40  # of one tensor
 MAX_NODES = 1 << 20  # after functions and loops are built in place
 PACKED = {"i4", "u4", "f4e2m1fn"}
@@ -393,87 +393,3 @@ def count_of(proto: Any) -> int:
     """Elements in the typed fields of a TensorProto."""
     fields = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
     return sum(len(getattr(proto, field)) for field in fields)
-
-
-def opened(source: Any) -> tuple[Any, str, str]:
-    """ModelProto, directory of its external data, and name of its file."""
-    onnx = need("onnx", "onnx")
-    directory, name = ".", ""
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        directory, name = os.path.dirname(path) or ".", os.path.splitext(os.path.basename(path))[0]
-        try:
-            if os.path.getsize(path) > MAX_BYTES:
-                raise user_error("the file is too long", place=path, allowed=f"{MAX_BYTES} bytes and external data")
-            with open(path, "rb") as file:
-                source = file.read()
-        except OSError as error:
-            raise user_error("the file cannot be read", place=path, value=error.strerror or str(error)) from None
-    if isinstance(source, bytes):
-        model = onnx.ModelProto()
-        try:
-            model.ParseFromString(source)
-        except Exception as error:
-            raise user_error("this is no ONNX model", place=name, value=str(error)[:200]) from None
-    else:
-        model = source
-    if not isinstance(model, onnx.ModelProto) or not model.HasField("graph"):
-        raise user_error("this is no ONNX model", place=name, value=type(source).__name__)
-    return model, directory, name
-
-
-def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, context: int | None) -> dict[str, int]:
-    """Extents of a model's symbolic dimensions by what their names say.
-
-    Args:
-        source: as for `from_onnx`.
-        batch: for names with "batch", "N", and for the first axis of an input.
-        context: for names with "seq", "len", "token" or "context".
-
-    Returns:
-        Sizes for `from_onnx`; names that say nothing are left out.
-    """
-    model, _, _ = opened(source)
-    sizes: dict[str, int] = {}
-    for declared in model.graph.input:
-        for axis, dim in enumerate(declared.type.tensor_type.shape.dim):
-            name = dim.dim_param
-            if not name or name in sizes:
-                continue
-            text = any(part in name.lower() for part in ("seq", "len", "token", "context"))
-            if text and context is not None:
-                sizes[name] = context
-            elif not text and (axis == 0 or "batch" in name.lower() or name == "N"):
-                sizes[name] = batch
-    return sizes
-
-
-def from_onnx(
-    source: str | os.PathLike[str] | bytes | Any,
-    *,
-    sizes: Mapping[str, int] | None = None,
-    fixed: Mapping[str, Any] | None = None,
-    name: str = "",
-) -> Graph:
-    """Reads an ONNX model.
-
-    Args:
-        source: path of a .onnx file, its bytes, or an `onnx.ModelProto`.
-        sizes: extents of symbolic dimensions by name, as {"batch": 1}.
-        fixed: arrays by input name: these inputs become constants. Needed for inputs that shapes depend on.
-        name: of the graph; the model's own, or the file's, by default.
-
-    Returns:
-        A graph with the model's inputs and outputs; external data stay in their files.
-
-    Raises:
-        UserError: for a file that is no model, a symbolic dimension without a size; naming what to install where onnx
-            is missing.
-        Unsupported: naming operator and node.
-    """
-    model, directory, stem = opened(source)
-    name = name or stem or model.graph.name or "model"
-    try:
-        return ModelReader(model, directory, name, sizes or {}, fixed or {}).read()
-    except RecursionError:
-        raise Unsupported("the model is nested too deep") from None

@@ -1,0 +1,177 @@
+"""pytorch-ir JSON of PyTorch modules. Needs torch."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .._core import Unsupported
+from .extras import need
+
+
+def described(name: str, meta: Any, producer: str = "", index: int = 0) -> dict[str, Any]:
+    """A tensor as the format writes it."""
+    entry = {
+        "name": name,
+        "shape": [int(extent) for extent in meta.shape],
+        "dtype": str(meta.dtype).removeprefix("torch."),
+    }
+    return {**entry, "producer_node": producer, "producer_output_idx": index} if producer else entry
+
+
+class Writer:
+    """An exported program on its way to JSON."""
+
+    def __init__(self, program: Any) -> None:
+        """Holds the program.
+
+        Args:
+            program: what torch.export.export returns.
+        """
+        self.torch = need("torch", "torch")
+        self.program = program
+        self.entries: dict[Any, list[dict[str, Any]]] = {}
+
+    def tensors(self, node: Any, producer: str) -> list[dict[str, Any]]:
+        """The tensors that a node gives."""
+        meta = node.meta.get("val")
+        metas = list(meta) if isinstance(meta, (tuple, list)) else [meta]
+        several = len(metas) > 1
+        return [
+            described(f"{node.name}_{i}" if several else node.name, one, producer, i)
+            for i, one in enumerate(metas)
+            if isinstance(one, self.torch.Tensor)
+        ]
+
+    def write(self, name: str) -> dict[str, Any]:
+        """The whole file."""
+        from torch.export.graph_signature import InputKind
+
+        specs = {spec.arg.name: spec for spec in self.program.graph_signature.input_specs}
+        inputs, weights, mapping, constants, nodes = [], [], {}, {}, []
+        outputs: list[dict[str, Any]] = []
+        for node in self.program.graph.nodes:
+            if node.op == "placeholder":
+                spec = specs[node.name]
+                self.entries[node] = [described(node.name, node.meta["val"])]
+                if spec.kind == InputKind.USER_INPUT:
+                    inputs += self.entries[node]
+                elif spec.kind == InputKind.CONSTANT_TENSOR:
+                    value = self.program.constants[spec.target]
+                    constants[node.name] = {"data": value.tolist(), "dtype": str(value.dtype).removeprefix("torch.")}
+                else:
+                    weights += self.entries[node]
+                    mapping[node.name] = str(spec.target)
+            elif node.op == "call_function":
+                nodes.append(self.node(node))
+            elif node.op == "output":
+                outputs = [self.entry(value) for value in node.args[0]]
+        return {
+            "model_name": name,
+            "pytorch_version": str(self.torch.__version__),
+            "graph_inputs": inputs,
+            "graph_outputs": outputs,
+            "weights": weights,
+            "weight_name_mapping": mapping,
+            "nodes": nodes,
+            "constants": constants,
+        }
+
+    def entry(self, node: Any) -> dict[str, Any]:
+        """The one tensor of a node."""
+        found = self.entries.get(node)
+        if not found:
+            raise Unsupported(f"'{node}': only tensors can be written")
+        return found[0]
+
+    def node(self, node: Any) -> dict[str, Any]:
+        """One call."""
+        if node.target is operator.getitem:
+            source, index = node.args
+            self.entries[node] = [self.entries[source][index]]
+            inputs, attributes = [self.entries[source][index]], {"index": index}
+            own = self.tensors(node, node.name)
+            self.entries[node] = own
+            return {
+                "name": node.name,
+                "op_type": "<built-in function getitem>",
+                "inputs": inputs,
+                "outputs": own,
+                "attrs": attributes,
+            }
+        inputs, attributes = self.arguments(node)
+        self.entries[node] = self.tensors(node, node.name)
+        return {
+            "name": node.name,
+            "op_type": str(node.target),
+            "inputs": inputs,
+            "outputs": self.entries[node],
+            "attrs": attributes,
+        }
+
+    def arguments(self, node: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Tensors in the order of the schema, and the other arguments by name."""
+        inputs: list[dict[str, Any]] = []
+        attributes: dict[str, Any] = {}
+        sizes, masks, absent = [], [], False
+        names = [argument.name for argument in node.target._schema.arguments]
+        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        for name in names:
+            if name not in given:
+                continue
+            value = given[name]
+            if isinstance(value, self.torch.fx.Node):
+                inputs.append(self.entry(value))
+            elif isinstance(value, (list, tuple)) and any(isinstance(item, self.torch.fx.Node) for item in value):
+                inputs += [self.entry(item) for item in value if item is not None]
+                sizes.append(len([item for item in value if item is not None]))
+                masks.append([item is None for item in value])
+                absent = absent or None in value
+            else:
+                attributes[name] = self.plain(value)
+        if sizes:
+            attributes["_tensor_list_sizes"] = sizes
+        if absent:
+            attributes["_tensor_list_none_masks"] = masks
+        return inputs, attributes
+
+    def plain(self, value: Any) -> Any:
+        """A value that JSON holds."""
+        if isinstance(value, (list, tuple)):
+            return [self.plain(item) for item in value]
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        return str(value)
+
+
+def to_pytorch_ir(module: Any, args: Sequence[Any], path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """Writes a PyTorch module as pytorch-ir.
+
+    Args:
+        module: an nn.Module, or what torch.export.export returns.
+        args: example inputs.
+        path: of a JSON file to write too.
+
+    Returns:
+        The object: inputs, outputs, weights by name and nodes; elements of weights are left to a weight file.
+
+    Raises:
+        UserError: naming what to install where torch is missing.
+        Unsupported: for a module that torch cannot export.
+    """
+    need("torch", "torch")
+    from .torch_frontend import export
+
+    program = module if hasattr(module, "graph_signature") else export(module, tuple(args))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = program.run_decompositions({})
+    data = Writer(program).write(type(module).__name__)
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1)
+    return data

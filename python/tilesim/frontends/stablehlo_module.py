@@ -1,0 +1,292 @@
+"""A parsed StableHLO module on its way to a graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from .._builder import GraphBuilder
+from .._core import Unsupported
+from .._errors import user_error
+from .._graph import Graph
+from .._tensor import Tensor
+from . import (
+    stablehlo_collectives,
+    stablehlo_elementwise,
+    stablehlo_indexing,
+    stablehlo_movement,
+    stablehlo_products,
+    stablehlo_reduce,
+)
+from .building import namer
+from .stablehlo_control import flat, rebuilt
+from .stablehlo_scope import Complex, Handler, Scope, Value, place_of
+from .stablehlo_types import Shaped
+
+TABLES = (
+    stablehlo_collectives,
+    stablehlo_elementwise,
+    stablehlo_indexing,
+    stablehlo_movement,
+    stablehlo_products,
+    stablehlo_reduce,
+)
+
+SMALL_FUNCTION = 12  # operations of a function that is always built in place
+
+
+class ModuleReader:
+    """A parsed module on its way to a graph."""
+
+    def __init__(self, module: Any, name: str) -> None:
+        """Finds the functions.
+
+        Args:
+            module: of MLIR.
+            name: of the graph.
+
+        Raises:
+            UserError: for a module without an entry function.
+        """
+        self.module = module
+        self.root = GraphBuilder(name)
+        self.fresh = namer()  # of weights and functions
+        self.functions = {
+            str(op.operation.attributes["sym_name"].value): op.operation
+            for op in module.body.operations
+            if op.operation.name == "func.func"
+        }
+        self.calls = self._count_calls()
+        self.done: dict[str, str] = {}
+        self.open: list[str] = []
+        self.aliases: list[tuple[int, int]] = []
+
+    def _count_calls(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+
+        def visit(operation: Any) -> None:
+            for region in operation.regions:
+                for block in region.blocks:
+                    for op in block.operations:
+                        if op.operation.name in ("func.call", "stablehlo.call"):
+                            callee = str(op.operation.attributes["callee"].value)
+                            counts[callee] = counts.get(callee, 0) + 1
+                        visit(op.operation)
+
+        visit(self.module.operation)
+        return counts
+
+    # --- functions ---
+
+    def function(self, name: str) -> Any:
+        """A function of the module; UserError where it does not exist or calls itself."""
+        if name not in self.functions:
+            raise user_error(
+                "a function that is called does not exist", value=f"'{name}'", allowed=", ".join(self.functions)
+            )
+        if name in self.open:
+            raise user_error("functions call each other in a cycle", value=" -> ".join([*self.open, name]))
+        if not self.functions[name].regions[0].blocks:
+            raise Unsupported(f"function '{name}' has no body")
+        return self.functions[name]
+
+    def in_place(self, name: str) -> bool:
+        """Whether a function is small, or called once."""
+        block = self.function(name).regions[0].blocks[0]
+        return self.calls.get(name, 0) <= 1 or len(block.operations) <= SMALL_FUNCTION
+
+    def inlined(self, scope: Scope, name: str, values: Sequence[Value]) -> list[Value]:
+        """The operations of a function in place of its call."""
+        block = self.function(name).regions[0].blocks[0]
+        self.open.append(name)
+        inner = Scope(self, scope.builder)
+        inner.known, inner.spread = scope.known, scope.spread
+        for argument, value in zip(block.arguments, values, strict=True):
+            inner.values[argument] = value
+        results = inner.run(block)
+        self.open.pop()
+        return results
+
+    def converted(self, name: str) -> str:
+        """A function of the graph for one of the module, made once."""
+        if name not in self.done:
+            block = self.function(name).regions[0].blocks[0]
+            self.open.append(name)
+            self.done[name] = self._new_function(None, block, name, [], [], [])
+            self.open.pop()
+        return self.done[name]
+
+    def region_function(
+        self, scope: Scope, block: Any, stem: str, passed: list[Any], remade: list[Any], returned: list[Any]
+    ) -> str:
+        """A function of the graph for a region.
+
+        Args:
+            scope: around it.
+            block: its body.
+            stem: of the name.
+            passed: values from outside that are further inputs.
+            remade: values from outside that are constants.
+            returned: values from outside that are further outputs.
+
+        Returns:
+            The function's name.
+        """
+        return self._new_function(scope, block, stem, passed, remade, returned)
+
+    def function_of(self, scope: Scope, block: Any, stem: str) -> tuple[bool, str]:
+        """A function for a region that uses nothing from outside; whether it does."""
+        from .stablehlo_control import split_captured
+
+        passed, remade = split_captured(scope, [block])
+        if passed:
+            return True, ""
+        return False, self._new_function(scope, block, stem, [], remade, [])
+
+    def _new_function(
+        self, outer: Scope | None, block: Any, stem: str, passed: list[Any], remade: list[Any], returned: list[Any]
+    ) -> str:
+        name = self.fresh("function." + stem)
+        builder = self.root.function(name)
+        scope = Scope(self, builder)
+        arguments = [*block.arguments, *passed]
+        tensors = []
+        for i, argument in enumerate(arguments):
+            shaped = Shaped(argument.type, f"input {i} of '{name}'")
+            parts = (".re", ".im") if shaped.complex else ("",)
+            tensors += [builder.input(f"in{i}{part}", shaped.shape, shaped.dtype) for part in parts]
+        for argument, value in zip(arguments, rebuilt([a.type for a in arguments], tensors), strict=True):
+            scope.values[argument] = value
+        for mlir in remade if outer is not None else []:
+            array = outer.array(outer.real(mlir)) if outer is not None else None
+            scope.values[mlir] = scope.constant(array)
+        outputs = scope.run(block)
+        self._finish(scope, flat([*outputs, *(scope.values[mlir] for mlir in returned)]), {t.value for t in tensors})
+        return name
+
+    def _finish(self, scope: Scope, outputs: list[Tensor], inputs: set[int], names: Sequence[str] = ()) -> None:
+        """Outputs, each a value of its own."""
+        taken = set(inputs)
+        for i, tensor in enumerate(outputs):
+            if tensor.value in taken or tensor.value in scope.known:
+                tensor = scope.op("copy", tensor)
+            taken.add(tensor.value)
+            scope.builder.output(tensor, names[i] if i < len(names) else f"out{i}")
+
+    # --- operations of other dialects ---
+
+    def foreign(self, name: str) -> Handler | None:
+        """A handler for an operation of CHLO without one of its own: what the dialect's own expansion makes of it."""
+        if not name.startswith("chlo."):
+            return None
+        return expand_chlo
+
+    # --- the entry ---
+
+    def entry(self) -> Graph:
+        """Builds the entry function.
+
+        Returns:
+            The graph, checked.
+
+        Raises:
+            UserError: where no function is the entry.
+        """
+        public = [
+            name
+            for name, function in self.functions.items()
+            if "sym_visibility" not in function.attributes or function.attributes["sym_visibility"].value == "public"
+        ]
+        name = "main" if "main" in self.functions else public[0] if len(public) == 1 else ""
+        if not name:
+            raise user_error(
+                "the module has no entry",
+                value=", ".join(self.functions) or "no function",
+                allowed="'main', or one public function",
+            )
+        function = self.function(name)
+        block = function.regions[0].blocks[0]
+        scope = Scope(self, self.root)
+        inputs = self._inputs(scope, function, block)
+        self.open.append(name)
+        outputs = [self._joined(scope, value) for value in scope.run(block)]
+        self._finish(scope, outputs, inputs, output_names(function, len(outputs)))
+        for output, source in self.aliases:
+            if output < len(outputs):
+                self.root.alias(output, source)
+        graph = self.root.build()
+        graph.remove_dead_code()
+        return graph
+
+    def _inputs(self, scope: Scope, function: Any, block: Any) -> set[int]:
+        attributes = function.attributes.get("arg_attrs", [])
+        found, taken = set(), set()
+        for i, argument in enumerate(block.arguments):
+            shaped = Shaped(argument.type, f"input {i}")
+            match = re.fullmatch(r'loc\("([^"]+)"\)', str(argument.location))
+            name = match[1] if match and match[1] not in taken else f"arg{i}"
+            taken.add(name)
+            tensor = scope.builder.input(name, shaped.shape, "c64" if shaped.complex else shaped.dtype)
+            found.add(tensor.value)
+            scope.values[argument] = self._parts(scope, tensor) if shaped.complex else tensor
+            if i < len(attributes) and "tf.aliasing_output" in attributes[i]:
+                self.aliases.append((int(attributes[i]["tf.aliasing_output"].value), i))
+        return found
+
+    def _parts(self, scope: Scope, x: Tensor) -> Complex:
+        """Real and imaginary half of the bits of a complex element."""
+        bits = scope.bitcast(x, "u64")
+        high = scope.apply("shift_right", bits, scope.scalar(32, "u64"))
+        return Complex(*(scope.bitcast(scope.convert(half, "u32"), "f32") for half in (bits, high)))
+
+    def _joined(self, scope: Scope, value: Value) -> Tensor:
+        if not isinstance(value, Complex):
+            tensor: Tensor = value
+            return tensor
+        low, high = (scope.convert(scope.bitcast(part, "u32"), "u64") for part in (value.re, value.im))
+        high = scope.apply("shift_left", high, scope.scalar(32, "u64"))
+        return scope.bitcast(scope.apply("bitwise_or", low, high), "c64")
+
+
+def output_names(function: Any, count: int) -> list[str]:
+    """Names of outputs: what the exporter noted, or their number."""
+    attributes = function.attributes.get("res_attrs", [])
+    names: list[str] = []
+    for i in range(count):
+        noted = attributes[i] if i < len(attributes) else {}
+        text = str(noted["jax.result_info"].value) if "jax.result_info" in noted else ""
+        name = re.sub(r"^result(?=.)", "", text).strip("[]'.") or f"output{i}"
+        names.append(name if name not in names else f"{name}.{i}")
+    return names
+
+
+def expand_chlo(scope: Scope, op: Any) -> Sequence[Value]:
+    """Runs the dialect's own expansion on a module with this operation alone, and builds what it gives."""
+    from jaxlib.mlir import ir, passmanager
+    from jaxlib.mlir.dialects import stablehlo
+
+    stablehlo.register_stablehlo_passes()
+    types = [operand.type for operand in op.operands]
+    results = [result.type for result in op.results]
+    with op.context, ir.Location.unknown():
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            from jaxlib.mlir.dialects import func
+
+            function: Any = func.FuncOp("main", (types, results))
+            block = function.add_entry_block()
+        with ir.InsertionPoint(block):
+            clone = op.clone()
+            for i, argument in enumerate(block.arguments):
+                clone.operands[i] = argument
+            func.ReturnOp(list(clone.results))
+        try:
+            passmanager.PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))").run(module.operation)
+        except Exception as error:
+            raise Unsupported(f"{place_of(op)}: no meaning for operation '{op.name}'") from error
+    body = next(iter(module.body.operations)).operation.regions[0].blocks[0]
+    if any(str(inner.operation.name) == str(op.name) for inner in body.operations):
+        raise Unsupported(f"{place_of(op)}: no meaning for operation '{op.name}'")
+    scope.module.keep = [*getattr(scope.module, "keep", []), module]
+    return scope.inline(body, [scope.value(operand) for operand in op.operands])
