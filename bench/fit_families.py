@@ -93,6 +93,8 @@ def main() -> None:
                 tag = (entry.operation, entry.scheme, entry.engine)
                 if tag != (own.operation, own.scheme, batch.text("engine") or batch.text("source")):
                     continue
+                if any(text.startswith("carried") for text in entry.provenance.values()):
+                    continue
                 start = {**first.get(entry.operation, {}), **entry.constants}
                 entries[index] = fit_rows(table, file, rows, start, entry)
                 first.setdefault(entry.operation, entries[index].constants)

@@ -94,6 +94,21 @@ def tile_operations(rows: list[dict[str, Any]], count: int) -> None:
     )
 
 
+def closed_form(rows: list[dict[str, Any]], count: int) -> None:
+    """Predictions of matrix products through numpy arrays, one core."""
+    import numpy as np
+
+    from tilesim.analytic import gemm
+
+    random = np.random.default_rng(0)
+    shapes = (2.0 ** random.uniform(5, 15, (3, count))).round()
+    for scheme in ("bf16", "fp8"):
+        found = gemm.estimator("h100", scheme)
+        seconds, _ = best_of(3, lambda found=found: found.seconds(*shapes))
+        label = f"{count:,} products {scheme}, closed form"
+        show(rows, label, seconds, ">= 1 M/s", predictions_per_second=count / seconds)
+
+
 def main() -> None:
     """Runs every benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -108,6 +123,7 @@ def main() -> None:
     whole_models(rows, models)
     if not options.fast:
         execution(rows)
+    closed_form(rows, 100_000 if options.fast else 1_000_000)
     command_times(rows)
     tile_operations(rows, 2_000_000 if options.fast else 100_000_000)
     if options.json:

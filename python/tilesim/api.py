@@ -1,4 +1,4 @@
-"""The calls that users make: compile, execute, verify, simulate, estimate."""
+"""The calls that users make: compile, execute, verify, simulate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ __all__ = [
     "Program",
     "Verification",
     "compile",
-    "estimate",
     "execute",
     "reference",
     "run",
@@ -443,24 +442,6 @@ def run(
         if not outcome.ok:
             raise user_error(f"the tiled program differs from the reference:\n{outcome}")
     return simulate(program, timeline=timeline)
-
-
-def estimate(graph: Graph, machine: MachineLike = "tpu-v3") -> dict[str, float]:
-    """Roofline bound from graph and machine alone: no simulation takes less.
-
-    Args:
-        graph: the workload.
-        machine: preset name, file, dict or Machine.
-
-    Returns:
-        Seconds: of products at the highest rate of any dtype, of compulsory bytes at peak bandwidth, and their maximum.
-    """
-    device = Machine.load(machine).core.device()
-    flops = graph.core.flops()
-    rate = max(device["matrix_flops_per_second"].values(), default=0.0)
-    compute = flops["matrix"] / rate if rate else 0.0
-    memory = graph.core.compulsory_bytes() / device["memory_bytes_per_second"]
-    return {"compute_seconds": compute, "memory_seconds": memory, "seconds": max(compute, memory)}
 
 
 def sweep(graph: Graph, machine: MachineLike, changes: Mapping[str, Sequence[Any]]) -> Table:

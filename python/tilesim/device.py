@@ -158,13 +158,16 @@ class Device:
 
         Args:
             levels: memory levels, nearest first: `Level`, or dicts with its fields.
-            units: number of alike units.
-            settings: the other fields of a device file; `matrix` is needed.
+            units: number of alike units; or a list of sorts, each a dict with count, name, matrix and vector (rates of
+                all units of the sort together): the closed form takes the fastest sort per dtype.
+            settings: the other fields of a device file; `matrix` is needed unless the sorts give it.
 
         Raises:
             UserError: for an unknown or missing setting or a value out of range.
         """
         data = {"name": "custom", "kind": "npu", **settings, "levels": list(levels), "units": units}
+        if isinstance(units, (list, tuple)):
+            data.update(_sorts(units, settings))
         for key, value in _checked(data, "device").items():
             object.__setattr__(self, key, value)
 
@@ -229,7 +232,8 @@ class Device:
         cores = int(core["count"])
         arrays = cores * int(core["array"]["count"])
         scratchpad = _bytes(core["scratchpad"]["bytes"]) * cores
-        near = float(core["dma"]["bytes_per_cycle"]) * cores * target.hertz
+        edges = int(core["array"]["rows"]) + int(core["array"]["columns"])
+        near = arrays * edges * 4.0 * target.hertz  # what keeps every array's edges busy with 32-bit operands
         return cls(
             [
                 Level("scratchpad", scratchpad, max(near, view["memory_bytes_per_second"]), 64, 1),
@@ -329,6 +333,29 @@ class Device:
     def __repr__(self) -> str:
         """Name and description."""
         return f"<Device {self.name}: {self.description}>"
+
+
+def _sorts(units: Sequence[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Several sorts of units as one: the fastest of each dtype."""
+    if not units:
+        raise _fail("device.units", "a device needs at least one sort of units", units)
+    merged: dict[str, Any] = {"matrix": {}, "vector": {}}
+    for index, sort in enumerate(units):
+        place = f"device.units[{index}]"
+        _known(sort, ("name", "count", "matrix", "vector"), place)
+        for key in ("matrix", "vector"):
+            rates = _rates(sort.get(key) or {}, f"{place}.{key}")
+            for dtype, rate in rates.items():
+                kept = merged[key].get(dtype)
+                if kept is None or rate.flops_per_second > kept.flops_per_second:
+                    merged[key][dtype] = rate
+
+    def best(sort: Mapping[str, Any]) -> float:
+        return max((_rate(rate, "").flops_per_second for rate in (sort.get("matrix") or {}).values()), default=0.0)
+
+    main = max(units, key=best)
+    out = {"units": main.get("count", 1), "unit": main.get("name", "unit")}
+    return {**out, **{key: value for key, value in merged.items() if value and key not in settings}}
 
 
 def _checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:

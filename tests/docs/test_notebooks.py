@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -19,10 +20,28 @@ def test_notebook(path: Path) -> None:
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
 
 
+def torch_is_there() -> bool:
+    return importlib.util.find_spec("torch") is not None
+
+
 def test_readme_snippets() -> None:
     snippets = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert snippets
     names: dict[str, object] = {}
+    for snippet in snippets:
+        if "import torch" not in snippet or torch_is_there():
+            exec(snippet, names)
+
+
+@pytest.mark.parametrize("page", ["bring_your_model", "memory"])
+def test_page_snippets(page: str) -> None:
+    """Each page is one session from top to bottom."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    if "import torch" in text and not torch_is_there():
+        pytest.skip("PyTorch is not installed")
+    names: dict[str, object] = {}
+    snippets = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert snippets
     for snippet in snippets:
         exec(snippet, names)
 

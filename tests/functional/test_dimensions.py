@@ -41,7 +41,7 @@ def check_dimensions(sample: int | None, most: float) -> None:
             if work(graph) > most:
                 continue
             result = ts.simulate(program)
-            assert result.seconds >= ts.estimate(graph, machine)["seconds"], (name, dims, preset)
+            assert result.seconds >= ts.roofline(graph, machine).seconds, (name, dims, preset)
             seen["simulated"] += 1
             if work(graph) <= SMALL * 64:
                 assert ts.verify(program).ok, (name, dims, preset)

@@ -35,7 +35,7 @@ def test_equals_the_reference(case: str) -> None:
     outcome = ts.verify(program)
     assert outcome.ok, outcome
     ts.execute(program, find_races=True)
-    assert ts.simulate(program).seconds >= ts.estimate(graph, machine())["seconds"]
+    assert ts.simulate(program).seconds >= ts.roofline(graph, machine()).seconds
     try:
         other = ts.compile(graph, "tpu-v3")
     except ts.Unsupported:

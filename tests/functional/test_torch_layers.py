@@ -201,6 +201,23 @@ def test_state_is_an_alias_with_a_default() -> None:
     np.testing.assert_array_equal(list(other.values())[1], [1, 2, 3])
 
 
+def test_outputs_that_are_inputs_weights_or_each_other() -> None:
+    class Same(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Any) -> Any:
+            y = x.relu()
+            return x, x.permute(0, 1), y, y.view(2, 3), self.weight, self.weight.view(3), torch.arange(3)
+
+    x = torch.randn(2, 3)
+    graph = equal(Same(), (x,))
+    assert len({row["name"] for row in [*graph.inputs, *graph.outputs]}) == 8
+    found = ts.execute(ts.compile(graph), (x,))
+    np.testing.assert_array_equal(found[graph.outputs[1]["name"]], x.numpy())
+
+
 def test_batch_norm_in_training_updates_its_statistics() -> None:
     torch.manual_seed(0)
     module, x = nn.BatchNorm1d(4), torch.randn(8, 4)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from support.torch_equal import equal  # noqa: E402
+import tilesim as ts  # noqa: E402
+from support.torch_equal import difference, equal  # noqa: E402
 from support.torch_resnet import resnet  # noqa: E402
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -13,8 +14,16 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 
 
+def everything(graph: Any, function: str = "") -> list[Any]:
+    """Operations of all functions, those of a layer as often as it is called."""
+    found = []
+    for op in graph.operations(function):
+        found += everything(graph, op["functions"][0]) if op["kind"] == "call" else [op]
+    return found
+
+
 def count(graph: Any, kind: str) -> int:
-    return sum(op["kind"] == kind for op in graph.operations())
+    return sum(op["kind"] == kind for op in everything(graph))
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +31,7 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-@pytest.mark.parametrize("layers", [18, 50])
+@pytest.mark.parametrize("layers", [18, pytest.param(50, marks=pytest.mark.slow)])
 def test_resnets(layers: int) -> None:
     graph = equal(resnet(layers), (torch.randn(1, 3, 32, 32),))
     assert graph.parameters == {18: 11_689_512, 50: 25_557_032}[layers]
@@ -36,13 +45,13 @@ def test_bert() -> None:
     assert count(graph, "attention") == 2
     # without padding the mask hides nothing and is gone
     graph = equal(model, (torch.randint(0, 60, (2, 5)),))
-    assert all(len(op["operands"]) == 3 for op in graph.operations() if op["kind"] == "attention")
+    assert all(len(op["operands"]) == 3 for op in everything(graph) if op["kind"] == "attention")
 
 
 def test_gpt2() -> None:
     config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=60, bos_token_id=0, eos_token_id=0)
     graph = equal(transformers.GPT2LMHeadModel(config), (torch.randint(0, 60, (2, 6)),), {"use_cache": False})
-    found = [op for op in graph.operations() if op["kind"] == "attention"]
+    found = [op for op in everything(graph) if op["kind"] == "attention"]
     assert len(found) == 2 and all(op["attributes"]["causal"] and len(op["operands"]) == 3 for op in found)
     assert "wte.weight" in "".join(graph.weights()) and "lm_head.weight" not in graph.weights()
 
@@ -60,17 +69,30 @@ def llama(**more: Any) -> Any:
 
 def test_llama() -> None:
     graph = equal(llama(), (torch.randint(0, 60, (2, 7)),), {"use_cache": False})
-    for op in graph.operations():
+    for op in everything(graph):
         if op["kind"] == "attention":  # causal, and key heads not repeated
             assert op["attributes"]["causal"] and len(op["operands"]) == 3
     # rotary tables depend on no input
     assert not {"sin", "cos", "iota", "cumulative"} & {
-        op["attributes"].get("function", op["kind"]) for op in graph.operations()
+        op["attributes"].get("function", op["kind"]) for op in everything(graph)
     }
 
 
 def test_llama_in_bf16() -> None:
     equal(llama().to(torch.bfloat16), (torch.randint(0, 60, (1, 7)),), {"use_cache": False})
+
+
+def test_repeated_layers_are_one_function() -> None:
+    model, ids = llama(num_hidden_layers=3, tie_word_embeddings=True), torch.randint(0, 60, (2, 7))
+    graph = equal(model, (ids,), {"use_cache": False})
+    assert graph.functions == ["main", "model.layers"]
+    assert [op["name"] for op in graph.operations() if op["kind"] == "call"] == [f"model.layers.{i}" for i in range(3)]
+    plain = ts.from_torch(model, (ids,), {"use_cache": False}, functions=False)
+    assert plain.functions == ["main"] and plain.flops() == graph.flops() and plain.parameters == graph.parameters
+    inlined = graph.copy()
+    assert inlined.inline_calls() == 3
+    for got, wanted in zip(ts.reference(graph, (ids,)).values(), ts.reference(plain, (ids,)).values(), strict=True):
+        assert (got == wanted).all()
 
 
 def test_eager_attention_is_read_as_primitives() -> None:
@@ -96,22 +118,69 @@ class Decode(torch.nn.Module):
 def test_decode_with_a_cache() -> None:
     cache = [torch.randn(1, 2, 9, 8) for _ in range(4)]
     graph = equal(Decode(llama()), (torch.tensor([[5]]), torch.tensor([[9]]), *cache))
-    for op in graph.operations():
+    for op in everything(graph):
         if op["kind"] == "attention":
             assert len(op["operands"]) == 3  # a last token sees everything
 
 
-FAMILIES = ["Mistral", "Qwen2", "Gemma", "Phi", "GPTNeoX", "OPT", "T5", "CLIPVision"]
+def test_a_static_cache_is_updated_in_place() -> None:
+    from transformers.integrations.executorch import TorchExportableModuleWithStaticCache
+
+    model = llama().eval()
+    cache = {"batch_size": 1, "max_cache_len": 12}
+    model.generation_config = transformers.GenerationConfig(
+        use_cache=True, cache_implementation="static", max_length=12, cache_config=cache
+    )
+    module = TorchExportableModuleWithStaticCache(model, **cache, device=torch.device("cpu"))
+    tokens = [{"input_ids": torch.tensor([[5 + i]]), "cache_position": torch.tensor([i])} for i in range(3)]
+    graph = ts.from_torch(module, (), tokens[0], strict=True)
+    caches = [row["name"] for row in graph.inputs if len(row["shape"]) == 4]
+    aliased = {graph.inputs[to]["name"]: graph.outputs[out]["name"] for out, to in graph.core.aliases}
+    assert len(caches) == 4 and set(caches) <= set(aliased) and set(aliased) == set(graph.defaults)
+    assert [op["operands"][1]["shape"][1] for op in everything(graph) if op["kind"] == "attention"] == [2, 2]
+    assert count(graph, "dynamic_update") == 4
+    state: dict[str, Any] = {}
+    for token in tokens:
+        found = ts.reference(graph, {**{key: value.numpy() for key, value in token.items()}, **state})
+        with torch.no_grad():
+            wanted = module(**token)
+        assert difference(next(iter(found.values())), wanted) <= 1e-5
+        state = {name: found[output] for name, output in aliased.items()}
+
+
+def test_caches_come_out_and_are_refused_as_inputs_with_the_remedy() -> None:
+    model = llama()
+    graph = ts.from_torch(model.eval(), (torch.randint(0, 60, (1, 3)),))
+    assert [row["shape"] for row in graph.outputs] == [(1, 3, 60)] + 4 * [(1, 2, 3, 8)]
+    cache = transformers.DynamicCache()
+    for layer in range(2):
+        cache.update(torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8), layer)
+    with pytest.raises(ts.Unsupported, match="keys and values as tensors"):
+        ts.from_torch(model, (torch.tensor([[3]]),), {"past_key_values": cache})
+
+
+def test_the_loop_over_experts_is_refused_with_the_remedy() -> None:
+    experts = {"num_key_value_heads": 2, "num_local_experts": 4, "experts_implementation": "eager", "vocab_size": 60}
+    model = transformers.MixtralForCausalLM(transformers.MixtralConfig(**{**SMALL, **experts}))
+    with pytest.raises(ts.Unsupported, match=r"depends on data.*grouped"):
+        ts.from_torch(model.eval(), (torch.randint(0, 60, (1, 3)),), {"use_cache": False})
+
+
+FAMILIES = ["Llama4", "Mistral", "Qwen2", "Gemma", "Phi", "GPTNeoX", "OPT", "T5", "CLIPVision"]
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in ("Gemma", "T5") else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
+    "name", [name if name in ("Llama4", "T5") else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
 )
 def test_other_families(name: str) -> None:
     args: Any = (torch.randint(2, 60, (1, 6)),)
     if name == "T5":
         config = transformers.T5Config(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, vocab_size=60)
         equal(transformers.T5EncoderModel(config), args)
+    elif name == "Llama4":  # rotary positions as complex numbers
+        more = {"num_local_experts": 3, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 60}
+        config = transformers.Llama4TextConfig(**SMALL, **more, intermediate_size_mlp=48)
+        equal(transformers.Llama4ForCausalLM(config), args, {"use_cache": False})
     elif name == "CLIPVision":
         config = transformers.CLIPVisionConfig(image_size=32, patch_size=8, **SMALL)
         equal(transformers.CLIPVisionModel(config), (torch.randn(1, 3, 32, 32),))

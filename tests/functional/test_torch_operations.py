@@ -191,8 +191,9 @@ def test_orders_and_scattered_writes() -> None:
     functions = [
         lambda x, i: x.topk(3, 1), lambda x, i: x.sort(1), lambda x, i: x.argsort(2, descending=True), put,
         lambda x, i: torch.zeros(4, 6).scatter(0, i[None, :], 2.0), lambda x, i: x.index_add(1, i, x[:, :3]),
-        lambda x, i: x[:, :, 0].scatter_add(1, i[None].expand(4, 3), x[:, :3, 1]), lambda x, i: x.index_copy(1, i, x[:, :3]),
+        lambda x, i: x[:, :, 0].scatter_add(1, i[None].expand(4, 3), x[:, :3, 1]),
+        lambda x, i: x.index_copy(1, i, x[:, :3]),
         lambda x, i: x[:, 0].scatter_reduce(0, i[:, None].expand(3, 6), x[:3, 1], "amax"),
-        lambda x, i: x.index_fill(1, i, 3.0), lambda x, i: x.msort(),
+        lambda x, i: x.index_fill(1, i, 3.0), lambda x, i: x.msort(), lambda x, i: torch.histc(x, 5, -1, 1.5),
     ]  # fmt: skip
     same(functions, torch.randn(4, 5, 6), torch.tensor([2, 0, 3]))

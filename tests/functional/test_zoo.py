@@ -9,9 +9,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 import tilesim as ts  # noqa: E402
+from support import torch_zoo  # noqa: E402
 from support.torch_equal import difference  # noqa: E402
+from support.torch_resnet import resnet as torch_resnet  # noqa: E402
 from tilesim.frontends.torch_weights import elements_of  # noqa: E402
-from tilesim.models import clip, deepseek, llama4  # noqa: E402
+from tilesim.models import clip, deepseek, dit, dlrm, llama4, mamba, resnet, transformer, unet, vision, vit  # noqa: E402
 from tilesim.models import decoder as decoders  # noqa: E402
 from tilesim.models._decoding import Yarn  # noqa: E402
 from tilesim.models.experts import Experts  # noqa: E402
@@ -160,3 +162,114 @@ def test_clip() -> None:
     found = outputs(graph, pixels, ids.int())
     for name in ("image_embeds", "text_embeds", "logits_per_image"):
         assert difference(found[name], wanted[name]) <= 1e-5
+
+
+def test_mamba() -> None:
+    config = mamba.MambaConfig("mamba", 50, 16, 2, 32, 3, state=4)
+    hf = transformers.MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, state_size=4, time_step_rank=3,
+                                  layer_norm_epsilon=1e-5, use_mambapy=False)  # fmt: skip
+    model = randomise(transformers.MambaForCausalLM(hf))
+    ids = torch.randint(0, 50, (2, 7))
+    with torch.no_grad():
+        wanted = model(ids, use_cache=False).logits
+    assert (
+        difference(outputs(copied(mamba.mamba(config, 2, 7, "prefill", "f32"), model), ids.int())["logits"], wanted)
+        <= 1e-5
+    )
+    before = outputs(copied(mamba.mamba(config, 2, 6, "prefill", "f32"), model), ids[:, :-1].int())
+    step = copied(mamba.mamba(config, 2, 7, "decode", "f32"), model)
+    inputs = {row["name"]: before[row["name"].replace("past", "cache")] for row in step.inputs[1:]}
+    got = ts.reference(step, {"input_ids": ids[:, -1:].int().numpy(), **inputs})
+    assert difference(got["logits"], wanted[:, -1:]) <= 1e-5
+
+
+def equals(graph: ts.Graph, model: Any, *args: Any, bound: float = 2e-5) -> None:
+    model = randomise(model)
+    with torch.no_grad():
+        for name, value in model.named_buffers():
+            if name.endswith("running_var"):
+                value.abs_().add_(0.5)
+        wanted = model(*args)
+    inputs = [x.int() if x.dtype == torch.int64 else x for x in args]
+    assert difference(next(iter(outputs(copied(graph, model), *inputs).values())), wanted) <= bound
+
+
+def test_dlrm() -> None:
+    config = dlrm.DlrmConfig("dlrm", (5, 9, 3), 4, 6, (8, 4), (7, 1))
+    ids = [torch.randint(0, rows, (6, 2)) for rows in config.rows]
+    equals(dlrm.dlrm(config, 6, 2), torch_zoo.Dlrm(config), torch.randn(6, 6), *ids)
+
+
+def test_dit() -> None:
+    config = dit.DitConfig("dit", 24, 2, 3, size=8, channels=3, classes=5, frequencies=16)
+    model = torch_zoo.Dit(config, torch.from_numpy(dit.position_table(24, 4))[None])
+    equals(dit.dit(config, 2), model, torch.randn(2, 3, 8, 8), torch.tensor([3.0, 700.0]), torch.tensor([4, 1]))
+
+
+def test_unet() -> None:
+    config = unet.UnetConfig("unet", (16, 32, 32), blocks=2, heads=4, text=12, tokens=5, size=8, groups=8)
+    args = torch.randn(2, 4, 8, 8), torch.tensor([3.0, 700.0]), torch.randn(2, 5, 12)
+    equals(unet.unet(config, 2), torch_zoo.Unet(config), *args)
+
+
+def test_mobilenet() -> None:
+    settings = vision._MOBILENET_V2
+    equals(vision.mobilenet_v2(1, 32), torch_zoo.mobilenet_v2(settings), torch.randn(1, 3, 32, 32), bound=2e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [18, 50])
+def test_resnets(layers: int) -> None:
+    build = {18: resnet.resnet18, 50: resnet.resnet50}[layers]
+    equals(build(1, 32), torch_resnet(layers), torch.randn(1, 3, 32, 32), bound=2e-4)
+
+
+def test_vit() -> None:
+    config = vit.VitConfig("vit", 24, 2, 3, 8, 10)
+    equals(vit.vit(config, 2, 32), torch_zoo.Vit(config, 32), torch.randn(2, 3, 32, 32))
+
+
+def test_bert() -> None:
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 96}
+    model = randomise(
+        transformers.BertModel(transformers.BertConfig(vocab_size=40, max_position_embeddings=12, **sizes))
+    )
+    graph = copied(transformer.bert(transformer.TextConfig("bert", 2, 24, 3, 40, 12), 2, 7), model)
+    ids, types = torch.randint(0, 40, (2, 7)), torch.randint(0, 2, (2, 7))
+    with torch.no_grad():
+        wanted = model(ids, token_type_ids=types)
+    found = outputs(graph, ids.int(), types.int())
+    assert difference(found["last_hidden_state"], wanted.last_hidden_state) <= 1e-5
+    assert difference(found["pooler_output"], wanted.pooler_output) <= 1e-5
+
+
+def test_gpt2() -> None:
+    sizes = {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 12, "bos_token_id": 0, "eos_token_id": 0}
+    model = randomise(transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=40, **sizes)))
+    graph = copied(transformer.gpt(transformer.TextConfig("gpt", 2, 24, 3, 40, 12), 2, 7), model, "transformer.")
+    ids = torch.randint(0, 40, (2, 7))
+    with torch.no_grad():
+        wanted = model(ids, use_cache=False).logits
+    assert difference(outputs(graph, ids.int())["logits"], wanted) <= 1e-5
+
+
+@pytest.mark.parametrize("name", ["llama", "mixtral"])
+def test_operations_are_as_many_as_those_imported_from_torch(name: str) -> None:
+    if name == "llama":
+        config = dataclasses.replace(decoders.LLAMA_3_8B, **SMALL)
+        model: Any = transformers.LlamaForCausalLM(transformers.LlamaConfig(**HF))
+    else:
+        config = dataclasses.replace(decoders.MIXTRAL_8X7B, **SMALL, experts=Experts(count=5, chosen=2))
+        model = transformers.MixtralForCausalLM(
+            transformers.MixtralConfig(
+                **HF, num_local_experts=5, num_experts_per_tok=2, experts_implementation="grouped_mm"
+            )
+        )
+    ids = torch.randint(0, 50, (2, 6))
+    imported = ts.from_torch(model.eval(), (ids,), {"use_cache": False})
+    with torch.no_grad():
+        wanted = model(ids, use_cache=False).logits
+    assert difference(next(iter(ts.reference(imported, (ids,)).values())), wanted) <= 2e-5
+    built = decoders.decoder(config, 2, 6, "prefill", "f32")
+    assert imported.flops()["matrix"] == built.flops()["matrix"]
+    assert imported.parameters == built.parameters

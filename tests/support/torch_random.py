@@ -21,7 +21,8 @@ SMOOTH: list[Callable[[Any], Any]] = [
 ]  # fmt: skip
 JUMPS: list[Callable[[Any], Any]] = [
     torch.floor, torch.ceil, torch.round, torch.sign, lambda x: (x > 0.1).to(x.dtype), lambda x: x % 0.75,
-    lambda x: torch.where(x > 0, x, x * 2), lambda x: x.masked_fill(x < 0, 0.25), lambda x: x.to(torch.int64).to(x.dtype),
+    lambda x: torch.where(x > 0, x, x * 2), lambda x: x.masked_fill(x < 0, 0.25),
+    lambda x: x.to(torch.int64).to(x.dtype),
 ]  # fmt: skip
 PAIRS: list[Callable[[Any, Any], Any]] = [
     torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum, lambda a, b: a / (1 + b * b),
@@ -55,7 +56,8 @@ def _view(draw: Any, x: Any) -> Callable[[Any], Any]:
             lambda t: F.pad(t, (low, high), value=0.5), lambda t: t.flip(dim), lambda t: t.roll(low, dim),
             lambda t: t.repeat_interleave(2, dim), lambda t: t.index_select(dim, index % extent),
             lambda t: t.chunk(2, dim)[0], lambda t: t.select(dim, start), lambda t: t.reshape(-1, t.shape[-1]),
-            lambda t: t[..., index % t.shape[-1]], lambda t: torch.tril(t) if t.ndim > 1 else t, lambda t: t.clone().add_(1),
+            lambda t: t[..., index % t.shape[-1]], lambda t: torch.tril(t) if t.ndim > 1 else t,
+            lambda t: t.clone().add_(1),
         ])
     )  # fmt: skip
 
@@ -64,7 +66,8 @@ def _reduction(draw: Any, x: Any) -> Callable[[Any], Any]:
     dim, keep = axis(draw, x), draw(st.booleans())
     return draw(
         st.sampled_from([
-            lambda t: t.sum(dim, keep), lambda t: t.mean(dim, keep), lambda t: t.amax(dim, keep), lambda t: t.softmax(dim),
+            lambda t: t.sum(dim, keep), lambda t: t.mean(dim, keep), lambda t: t.amax(dim, keep),
+            lambda t: t.softmax(dim),
             lambda t: F.log_softmax(t, dim), lambda t: t.cumsum(dim), lambda t: t.logsumexp(dim, keep),
             lambda t: t.var(dim, unbiased=False, keepdim=keep), lambda t: F.layer_norm(t, t.shape[-1:]),
             lambda t: F.rms_norm(t, t.shape[-1:], eps=0.1), lambda t: t.sum(), lambda t: t.norm(dim=dim),

@@ -12,9 +12,9 @@ from tilesim.graph import Graph
 
 # torchvision: resnet, vgg16, mobilenet_v2, vit_b_16. Hugging Face classes at the published configuration: BertModel,
 # GPT2LMHeadModel (tied head), LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, MixtralForCausalLM,
-# DeepseekV3ForCausalLM and the 58 · 256 biases of its routers, Llama4ForCausalLM, CLIPModel. DeepSeekMoE 16B: its model
-# card's index of weights. DiT-XL/2: the published implementation, positions included. DLRM: 187,767,399 rows of 128 and
-# the two networks of the MLPerf benchmark.
+# MambaForCausalLM, DeepseekV3ForCausalLM and the 58 · 256 biases of its routers, Llama4ForCausalLM, CLIPModel.
+# DeepSeekMoE 16B: the index of its weights. DiT-XL/2, Stable Diffusion 1.5 (diffusers): the published implementations,
+# DiT's positions included. DLRM: 187,767,399 rows of 128 and the two networks of the MLPerf benchmark.
 PARAMETERS = {
     "resnet34": 21_797_672,
     "vgg16": 138_357_544,
@@ -27,6 +27,8 @@ PARAMETERS = {
     "deepseek-moe-16b": 16_375_728_128,
     "deepseek-v3": 671_026_404_352 + 58 * 256,
     "llama-4-scout": 107_769_861_120,
+    "mamba-2.8b": 2_768_345_600,
+    "stable-diffusion-1.5-unet": 859_520_964,
     "clip-vit-b-32": 151_277_313,
     "dit-xl-2": 675_129_632,
     "dlrm": 187_767_399 * 128 + 171_392 + 2_197_505,

@@ -22,7 +22,7 @@ __all__ = ["calibrate"]
 
 HOLDOUTS = ("rows", "size", "dtype", "family", "none")
 FOLDS = 8  # most parts that a table is left out in
-SMALL = 20  # rows of one scheme below which schemes of one source are fitted together
+SMALL = 10  # rows of one scheme below which schemes of one source are fitted together
 FEWEST = 4  # rows of one scheme below which nothing is fitted
 
 
@@ -198,7 +198,7 @@ def _folds(rows: Sequence[Measured], part: Callable[[Measured], Any]) -> list[li
         parts.setdefault(part(row), []).append(index)
     ordered = [parts[key] for key in sorted(parts, key=str)]
     if len(ordered) > FOLDS:
-        ordered = [sum(ordered[i::FOLDS], []) for i in range(FOLDS)]
+        ordered = [[index for part in ordered[i::FOLDS] for index in part] for i in range(FOLDS)]
     return ordered
 
 

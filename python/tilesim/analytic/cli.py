@@ -133,14 +133,143 @@ def calibrate(
         raise typer.Exit(1)
 
 
+_Model = Annotated[str, typer.Argument(help="A network's name, or a graph file (.json).")]
+_Html = Annotated[str | None, typer.Option(help="Write a page.")]
+
+
+def _graph(model: str, batch: int, context: int | None) -> Any:
+    from .. import models
+    from ..graph import Graph
+
+    if Path(model).suffix == ".json":
+        return Graph.load(model)
+    return models.build(model, batch=batch, sequence=context)
+
+
+def roofline(
+    model: _Model,
+    device: Annotated[str, typer.Option(help="A device, or a machine.")] = "h100",
+    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
+    scheme: Annotated[str | None, typer.Option(help="Scheme of products with weights.")] = None,
+    engine: Annotated[str, typer.Option(help="Whose kernels: vLLM, TensorRT-LLM, a library's.")] = "",
+    profile: _Profile = None,
+    json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
+    html: _Html = None,
+) -> None:
+    """The bound of a network on a device, the predicted time, and what bounds each operation."""
+    from .estimate import estimate
+    from .estimate import roofline as bound_of
+
+    graph = _graph(model, batch, context)
+    bound = bound_of(graph, device)
+    result = estimate(graph, device, scheme=scheme, engine=engine, profile=profile)
+    if json_:
+        write(result.data, json_)
+    if html:
+        from .views import html_report
+
+        Path(html).write_text(html_report(result, bound), encoding="utf-8")
+    if json_ == "-":
+        return
+    typer.echo(result.summary())
+    typer.echo(repr(bound)[1:-1])
+    rows = result.terms().rows
+    for row in rows[:20]:
+        typer.echo(
+            f"{row['operation'][-44:]:<44} {row['ms']:>10.4g} ms  {row['bound']:<8} {row['scheme']:<6} {row['model']}"
+        )
+    if len(rows) > 20:
+        typer.echo(f"... and {len(rows) - 20} more operations")
+    typer.echo("Modelled: " + "; ".join(result.approximations))
+
+
+def crossover(
+    device: Annotated[str, typer.Argument(help="A device, or a machine.")],
+    dtype: Annotated[str | None, typer.Argument(help="A scheme; none: every one.")] = None,
+    against: Annotated[str | None, typer.Option(help="The baseline; none: bf16, fp16 or fp32.")] = None,
+    shape: Annotated[list[str] | None, typer.Option(help="m,n,k (repeat); none: squares.")] = None,
+    engine: Annotated[str, typer.Option(help="Whose kernels.")] = "",
+    profile: _Profile = None,
+) -> None:
+    """Does another dtype help, from which intensity on, and how sure is that?"""
+    from ..graph import user_error
+    from .crossover import Crossover
+    from .crossover import crossover as ask
+
+    shapes = None
+    if shape:
+        try:
+            shapes = [[float(x) for x in text.replace("x", ",").split(",")] for text in shape]
+        except ValueError:
+            raise user_error("a shape is m,n,k", value=", ".join(shape)) from None
+    answer = ask(device, dtype, against, shapes, engine=engine, profile=profile)
+    if isinstance(answer, Crossover):
+        for row in answer.rows:
+            typer.echo(
+                f"m {row['m']:>6g} n {row['n']:>6g} k {row['k']:>6g}  {row['intensity']:>8.4g} FLOP/B  "
+                f"{row['ms']:>9.4g} ms against {row['baseline_ms']:>9.4g} ms  "
+                f"{row['verdict']:<5} {row['speedup']:.2f}x  sure {row['probability']:.0%}"
+            )
+    typer.echo(answer.summary())
+
+
+def suite(
+    name: Annotated[str, typer.Argument(help="llm, vision, scaling or all.")],
+    device: Annotated[list[str] | None, typer.Option(help="Devices to compare (repeat).")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of the operands.")] = None,
+    json_: Annotated[str | None, typer.Option("--json", help="Write the rows; - for standard output.")] = None,
+) -> None:
+    """A suite of workloads across devices."""
+    from .suites import compare_suite
+
+    table = compare_suite(name, device or ["desktop-avx512", "npu-systolic", "phone-neon", "t4", "h100"], dtype)
+    if json_:
+        write(table.rows, json_)
+    if json_ == "-":
+        return
+    for row in table.rows:
+        outcome = f"{row['ms']:>10.4g} ms {row['speedup']:>8.2f}x  {row['bound']:<8}" if row["ms"] else row["reason"]
+        typer.echo(f"{row['workload']:<28} {row['device']:<16} {outcome} pressure {row['pressure']}")
+
+
+measure_app = typer.Typer(no_args_is_help=True, help="Measure this machine for calibrate.")
+
+
+@measure_app.command("cpu")
+def measure_cpu(
+    save: Annotated[str, typer.Option(help="CSV to write.")],
+    device: Annotated[str, typer.Option(help="The device file that describes this machine.")] = "desktop-avx512",
+    seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
+) -> None:
+    """Matrix products through numpy and torch, plain and packed: about a minute."""
+    from .measure import measure_cpu as run
+
+    typer.echo(f"{run(save, device, seconds)} rows in {save}")
+
+
+@measure_app.command("cuda")
+def measure_cuda(
+    save: Annotated[str, typer.Option(help="CSV to write.")],
+    device: Annotated[str, typer.Option(help="The device file that describes the GPU.")],
+    seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
+) -> None:
+    """Matrix products through torch on a CUDA device."""
+    from .measure import measure_cuda as run
+
+    typer.echo(f"{run(save, device, seconds)} rows in {save}")
+
+
 def register(app: typer.Typer, validate_app: typer.Typer) -> None:
     """Adds the commands."""
     app.add_typer(device_app, name="device")
-    app.command("calibrate")(calibrate)
-    for name, command in {
+    app.add_typer(measure_app, name="measure")
+    for command in (calibrate, roofline, crossover, suite):
+        app.command(command.__name__)(command)
+    for name, table in {
         "gemm": validate_gemm,
         "attention": validate_attention,
         "conv": validate_conv,
         "vector": validate_vector,
     }.items():
-        validate_app.command(name)(command)
+        validate_app.command(name)(table)

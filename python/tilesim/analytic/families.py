@@ -102,7 +102,7 @@ class Family:
         """The entry of an operation and scheme, that of the engine first."""
         found = [entry for entry in self.entries if entry.operation == operation and entry.scheme == scheme]
         same = [entry for entry in found if entry.engine.lower() == engine.strip().lower()]
-        return (same or found or [None])[0]
+        return next(iter(same or found), None)
 
 
 @cache

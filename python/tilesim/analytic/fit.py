@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..graph import user_error
+
 __all__ = ["Fit", "fit", "statistics"]
 
 Array = NDArray[np.float64]
@@ -16,8 +18,9 @@ Array = NDArray[np.float64]
 SCALE = 0.1
 # A constant that leaves its starting value by a factor e costs as much as one row of residual PRIOR.
 PRIOR = 0.2
-# The rows show a constant when moving it by MOVE (in its logarithm) costs more than this share of the fit's cost.
-SHOWN, MOVE = 0.002, 0.3
+# The rows show a constant when moving it by MOVE (in its logarithm) costs more than SHOWN times what a row costs on
+# average (two standard deviations), and more than one row that is off by 3 %.
+SHOWN, LEAST, MOVE = 4.0, 1e-3, 0.3
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,12 @@ def fit(
         The constants, whether the rows showed them, and the errors.
 
     Raises:
-        ImportError: without scipy (`pip install 'tilesim[notebook]'`).
+        UserError: without scipy, naming what to install.
     """
-    from scipy.optimize import least_squares
+    try:
+        from scipy.optimize import least_squares
+    except ImportError:
+        raise user_error("scipy is needed to fit", suggestion="pip install 'tilesim[calibrate]'") from None
 
     names = list(free)
     low, high = _bounds(names, infos)
@@ -114,14 +120,15 @@ def fit(
         return float(np.sum(2 * SCALE**2 * (np.sqrt(1 + (residuals(at) / SCALE) ** 2) - 1)))
 
     reached = cost(x)
+    noticed = max(SHOWN * reached / len(measured), LEAST)
     for index in np.argsort(np.abs(x - origin)):  # the least moved first
         beside = [_moved(x, index, by, low, high) for by in (-MOVE, MOVE)]
-        if max(map(cost, beside)) > reached * (1 + SHOWN) + 1e-12:
+        if max(map(cost, beside)) > reached + noticed:
             continue
         shown[names[index]] = False
         back = x.copy()
         back[index] = origin[index]
-        if cost(back) <= reached * (1 + SHOWN):
+        if cost(back) <= reached + noticed:
             x = back
     final = constants(x)
     return Fit(final, shown, statistics(predict(final), measured))

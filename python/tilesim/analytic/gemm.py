@@ -24,6 +24,8 @@ TERMS: list[str] = list(_core.gemm_term_names())
 
 _LARGE = 1e18
 _TILES = [(128, 128), (128, 256), (256, 128), (64, 256), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (16, 64)]
+_LANES = [(128, 128), (128, 64), (64, 64), (128, 32), (32, 128), (32, 32)]
+_REGISTERS = [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (1, 64)]
 _LIBRARY = [(m, n, 64, 16, 0, _LARGE, 0, _LARGE) for m, n in _TILES]
 
 
@@ -31,7 +33,7 @@ def _vector(most_m: float, columns: float = 1) -> tuple[float, ...]:
     return (0, columns, 1, 1, 0, most_m, 0, _LARGE)
 
 
-# Menus by name. tile m, n, k, most splits of k, smallest and largest m, smallest and largest n; tile m 0: matrix-vector.
+# Menus by name. tile m, n, k, most splits of k, least and most m, least and most n; tile m 0: matrix-vector.
 _MENUS: dict[str, list[tuple[float, ...]]] = {
     # cuBLAS and its like: tiles of NVIDIA's CUTLASS profiler, split-K up to 16, a matrix-vector kernel for one row
     "library": [*_LIBRARY, _vector(1)],
@@ -54,18 +56,20 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     ],
     # single-precision kernels on ordinary lanes
     "simt": [
-        *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in [(128, 128), (128, 64), (64, 64), (128, 32), (32, 128), (32, 32)]],
+        *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
         _vector(1),
     ],
     # one large tile and no split of k (int8 through torch's integer product on T4)
     "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
     # the same with a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1)
     "simt-thin": [
-        *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in [(128, 128), (128, 64), (64, 64), (128, 32), (32, 128), (32, 32)]],
+        *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
         _vector(4, 4),
     ],
+    # implicit products of convolutions: 128 outputs, no split
+    "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (128, 64, 32)],
     # register tiles of a CPU library, blocks of k that stay in the first cache
-    "cpu": [(m, n, 256, 8, 0, _LARGE, 0, _LARGE) for m, n in [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (1, 64)]],
+    "cpu": [(m, n, 256, 8, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS],
     # systolic arrays: the array's edge in columns, rows streamed through
     "array-128": [(m, 128, 128, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
     "array-256": [(m, 256, 256, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
@@ -128,9 +132,8 @@ class GemmEstimator:
             "cast_bytes": how.cast_bytes,
             "weight_sets": self.weight_sets,
         }
-        return _core.GemmModel(
-            hardware, bytes_, {**dict(self.entry.constants), **(constants or {})}, kernels(self.entry.kernels)
-        )
+        values = {name: value for name, value in self.entry.constants.items() if name in CONSTANTS}
+        return _core.GemmModel(hardware, bytes_, {**values, **(constants or {})}, kernels(self.entry.kernels))
 
     def seconds(self, m: ArrayLike, n: ArrayLike, k: ArrayLike, batch: ArrayLike = 1) -> NDArray[np.float64]:
         """Time of `batch` products of [m, k] by [k, n].
@@ -183,7 +186,11 @@ def _standard(device: Device, how: Scheme) -> Entry:
     menus = {"cpu": "cpu", "tpu": "array-128", "npu": "array-256"}
     menu = menus.get(device.kind, "simt" if how.arithmetic in ("f32", "f64") else "library")
     constants = {name: float(row["default"]) for name, row in CONSTANTS.items()}
-    if device.launch_seconds:
+    if device.kind in ("tpu", "npu"):  # arrays are fed from their scratchpad at their own rate
+        constants["unit_bytes_per_clock"] = CONSTANTS["unit_bytes_per_clock"]["high"]
+        constants["half_tile"] = 0.0
+        constants["epilogue_steps"] = 2 * (256.0 if menu == "array-256" else 128.0)  # fill and drain
+    if device.launch_seconds or device.kind in ("tpu", "npu"):
         constants["launch"] = constants["vector_launch"] = device.launch_seconds
     provenance = dict.fromkeys(constants, "default: no rows of this family and scheme")
     return Entry("gemm", how.name, constants=constants, provenance=provenance, kernels=menu)

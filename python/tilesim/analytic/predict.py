@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..device import Device
-from . import gemm
+from ..graph import nearest, user_error
+from . import attention, conv, gemm, vector
 from .families import Entry
 from .profile import Profile
 from .schemes import scheme
@@ -114,4 +115,142 @@ class GemmPredictor:
         return names
 
 
-PREDICTORS: dict[str, Any] = {"gemm": GemmPredictor()}
+class AttentionPredictor:
+    """Attention kernels: prefill (`context`) and decode (`generation`)."""
+
+    infos: Mapping[str, Mapping[str, Any]] = attention.CONSTANTS
+    first: tuple[str, ...] = ("launch", "efficiency", "memory_share", "tile")
+    common: tuple[str, ...] = ("launch",)
+
+    def key(self, row: Measured) -> tuple[Any, ...]:
+        """engine, device, phase and dtypes."""
+        names = ("source", "engine", "device", "phase", "attn_dtype", "kv_cache_dtype")
+        return tuple(row.text(name) for name in names)
+
+    def _phase(self, batch: Batch) -> str:
+        phases = {"context": "prefill", "generation": "decode"}
+        given = batch.text("phase")
+        if given not in phases:
+            raise user_error(
+                "unknown phase", value=f"'{given}'", allowed=", ".join(phases), suggestion=nearest(given, phases)
+            )
+        return phases[given]
+
+    def entry(self, batch: Batch) -> Entry:
+        """The constants that `model` starts from."""
+        device = Device.load(batch.text("device"))
+        names = batch.text("attn_dtype"), batch.text("kv_cache_dtype")
+        return attention.constants_of(device, self._phase(batch), *names, batch.text("engine"), batch.profile)
+
+    def model(self, batch: Batch) -> Model:
+        """Seconds per row from constants that replace those of the entry."""
+        device, entry = Device.load(batch.text("device")), self.entry(batch)
+        queries = batch.column("isl")
+        cases = attention.AttentionCases(
+            batch.column("batch_size"),
+            queries,
+            queries + batch.column("step", 0.0),
+            batch.column("num_heads"),
+            batch.column("num_key_value_heads"),
+            batch.column("head_dim"),
+            batch.column("window_size", 0.0),
+        )
+        names = batch.text("attn_dtype"), batch.text("kv_cache_dtype")
+        return lambda constants: attention.attention_terms(
+            device, cases, *names, {**entry.constants, **(constants or {})}
+        )["total"]
+
+    def free(self, batch: Batch) -> list[str]:
+        """Names of constants that could be fitted."""
+        return list(self.infos)
+
+
+class ConvPredictor:
+    """Square 2-D convolutions."""
+
+    infos: Mapping[str, Mapping[str, Any]] = conv.CONSTANTS
+    first: tuple[str, ...] = ("launch", "efficiency", "taps_share", "winograd")
+    common: tuple[str, ...] = ("launch",)
+
+    def key(self, row: Measured) -> tuple[Any, ...]:
+        """source, engine, device, dtype."""
+        return tuple(row.text(name) for name in ("source", "engine", "device", "dtype"))
+
+    def _estimator(self, batch: Batch) -> gemm.GemmEstimator:
+        device, dtype, engine, source = (batch.text(name) for name in ("device", "dtype", "engine", "source"))
+        return conv.estimator_of(device, dtype, engine, source, batch.profile)
+
+    def entry(self, batch: Batch) -> Entry:
+        """The constants that `model` starts from."""
+        found = self._estimator(batch)
+        return Entry(
+            "conv",
+            found.scheme.name,
+            batch.text("engine"),
+            batch.text("source"),
+            found.device.name,
+            found.entry.constants,
+            found.entry.provenance,
+            found.entry.kernels,
+        )
+
+    def model(self, batch: Batch) -> Model:
+        """Seconds per row from constants that replace those of the entry."""
+        found = self._estimator(batch)
+        names = ("batch", "in_channels", "out_channels", "size", "kernel", "stride", "padding")
+        cases = conv.ConvCases(*(batch.column(name, 0.0) for name in names))
+        return lambda constants: conv.conv_terms(found, cases, constants)["total"]
+
+    def free(self, batch: Batch) -> list[str]:
+        """Names of constants that could be fitted."""
+        return [name for name in self.infos if not name.startswith(("cast", "vector"))]
+
+
+class VectorPredictor:
+    """Elementwise operations, softmax, normalization."""
+
+    infos: Mapping[str, Mapping[str, Any]] = vector.CONSTANTS
+    first: tuple[str, ...] = ("launch", "memory_share", "row", "cache_share", "narrow")
+    common: tuple[str, ...] = ("launch",)
+
+    def key(self, row: Measured) -> tuple[Any, ...]:
+        """source, engine, device, dtype, class of the operation."""
+        kind = vector.OPERATIONS.get(row.text("op"), (row.text("op"),))[0]
+        return (*(row.text(name) for name in ("source", "engine", "device", "dtype")), kind)
+
+    def entry(self, batch: Batch) -> Entry:
+        """The constants that `model` starts from."""
+        device = Device.load(batch.text("device"))
+        op, dtype, engine, source = (batch.text(name) for name in ("op", "dtype", "engine", "source"))
+        return vector.constants_of(device, op, dtype, engine, source, batch.profile)
+
+    def model(self, batch: Batch) -> Model:
+        """Seconds per row from constants that replace those of the entry."""
+        device, entry = Device.load(batch.text("device")), self.entry(batch)
+        parts: dict[str, list[int]] = {}
+        for index, row in enumerate(batch.rows):
+            parts.setdefault(row.text("op"), []).append(index)
+        rows, width = batch.column("rows"), batch.column("width")
+
+        def seconds(constants: dict[str, float] | None) -> Array:
+            values = {**entry.constants, **(constants or {})}
+            out = np.empty(len(rows))
+            for op, chosen in parts.items():
+                terms = vector.vector_terms(device, op, rows[chosen], width[chosen], batch.text("dtype"), values)
+                out[chosen] = terms["total"]
+            return out
+
+        return seconds
+
+    def free(self, batch: Batch) -> list[str]:
+        """Names of constants that could be fitted."""
+        by_row = vector.OPERATIONS[vector.operation(batch.text("op"))][0] in ("softmax", "ln")
+        return [name for name in self.infos if by_row or name not in ("row", "narrow")]
+
+
+PREDICTORS: dict[str, Any] = {
+    "gemm": GemmPredictor(),
+    "attention": AttentionPredictor(),
+    "conv": ConvPredictor(),
+    "vector": VectorPredictor(),
+}

@@ -123,7 +123,7 @@ class Profile:
         key = (engine.strip().lower(), source.strip().lower())
         exact = [e for e in found if (e.engine.lower(), e.source.lower()) == key]
         near = [e for e in found if key[0] == e.engine.lower() or (key[1] and key[1] == e.source.lower())]
-        return (exact or near or (found if key == ("", "") else []) or [None])[0]
+        return next(iter(exact or near or (found if key == ("", "") else [])), None)
 
     def was_fitted(self, cells: Iterable[Any]) -> bool:
         """Whether a measured row was used to fit.

@@ -106,7 +106,7 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
     _missing(table, name, header)
     rows = []
     for number, cells in enumerate(lines, 2):
-        cells.pop(None, None)  # type: ignore[call-overload]
+        cells.pop(None, None)
         row = Measured(number, dict(cells), {})
         for column in [*COLUMNS[table][0], *COLUMNS[table][1]]:
             if column in _TEXT or column not in header:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._validation import envelope
 from ..device import Device
 from ..errors import Unsupported, UserError
 from .families import family, row_key
@@ -17,17 +18,6 @@ from .profile import Profile
 from .tables import Measured, cells_of, group_key, read
 
 __all__ = ["validate"]
-
-
-def _statistics(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    errors = np.array([abs(row["error"]) if row["status"] == "ok" else 1.0 for row in rows])
-    return {
-        "mean_abs_error": float(errors.mean()) if len(errors) else 0.0,
-        "median_abs_error": float(np.median(errors)) if len(errors) else 0.0,
-        "max_abs_error": float(errors.max()) if len(errors) else 0.0,
-        "n": len(rows),
-        "n_unsupported": sum(row["status"] != "ok" for row in rows),
-    }
 
 
 def predictions(table: str, rows: Sequence[Measured], profile: Profile | None) -> list[float | None]:
@@ -95,18 +85,8 @@ def validate(
                 "fitted": fitted(row),
             }
         )
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for record in out:
-        groups.setdefault(group_key(record), []).append(record)
-    return {
-        "schema": "tilesim.validation",
-        "version": 1,
-        "table": table,
-        "settings": {"device": device, "profile": constants.name if constants else None, "tilesim": _core.__version__},
-        "rows": out,
-        "groups": {key: _statistics(members) for key, members in groups.items()},
-        **_statistics(out),
-    }
+    settings = {"device": device, "profile": constants.name if constants else None, "tilesim": _core.__version__}
+    return envelope(table, settings, out, group_key)
 
 
 def _fitted(table: str, profile: Profile | None) -> Callable[[Measured], bool]:

@@ -76,7 +76,7 @@ def _attention(
         settings.update(causal=True, causal_offset=0)
     query, key, value = importer.tensor(q), importer.tensor(k), importer.tensor(v)
     before_k, before_v = (_repeated_from(importer, importer.source_of(i)) for i in (1, 2))
-    if before_k is not None and before_v is not None:
+    if before_k in importer.values and before_v in importer.values:
         key, value = importer.tensor(importer.value(before_k)), importer.tensor(importer.value(before_v))
     if isinstance(mask, torch.Tensor):
         hides, offset = _known_mask(mask)
@@ -107,3 +107,30 @@ def _four(tensor: Tensor) -> Tensor:
     if tensor.ndim == 2:
         return tensor.reshape(1, 1, *tensor.shape)
     return tensor.reshape(math.prod(tensor.shape[:-3]), *tensor.shape[-3:])
+
+
+@handles(
+    "aten._scaled_dot_product_flash_attention_for_cpu.default",
+    "aten._scaled_dot_product_flash_attention.default",
+)
+def _flash_attention(
+    importer: Importer, q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, *_: Any, **more: Any
+) -> tuple[Any, ...]:
+    """What AOTAutograd makes of attention; only its first result has a meaning here."""
+    out = _attention(importer, q, k, v, more.get("attn_mask"), dropout, causal, more.get("scale"))
+    return (out, *[None] * 8)
+
+
+@handles("aten._scaled_dot_product_efficient_attention.default")
+def _efficient_attention(
+    importer: Importer,
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    _: bool,
+    dropout: float = 0.0,
+    causal: bool = False,
+    **more: Any,
+) -> tuple[Any, ...]:
+    return _attention(importer, q, k, v, bias, dropout, causal, more.get("scale")), None, None, None

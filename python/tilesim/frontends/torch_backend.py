@@ -92,10 +92,8 @@ class CompiledGraph:
             self._program.forget_weights()
             self._versions = versions
         inputs = {name: elements_of(args[i]) for name, i in zip(self._names, self._free, strict=True)}
-        if self._program is not None:
-            outputs = api.execute(self._program, inputs)
-        else:
-            outputs = api.reference(self.graph, inputs)
+        program = self._program
+        outputs = api.reference(self.graph, inputs) if program is None else api.execute(program, inputs)
         places = dict(zip(self._names, self._free, strict=True))
         for output, name in self._changed:
             if name not in places:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .._tensor import Tensor
+from .torch_complex import Complex, product
 from .torch_import import Importer
 from .torch_table import TABLE, handles
 from .torch_weights import dtype_name, torch_dtype
@@ -138,7 +139,9 @@ def _unary(function: str) -> Any:
 
 
 def _binary(function: str) -> Any:
-    def build(importer: Importer, x: Any, y: Any) -> Tensor:
+    def build(importer: Importer, x: Any, y: Any) -> Any:
+        if function == "multiply" and (isinstance(x, Complex) or isinstance(y, Complex)):
+            return product(importer, x, y)
         if importer.dtype == "bool" and function == "multiply":
             return elementwise(importer, "logical_and", x, y)
         return elementwise(importer, function, x, y)

@@ -23,6 +23,7 @@ def from_torch(
     *,
     name: str = "",
     strict: bool = False,
+    functions: bool = True,
 ) -> Graph:
     """A graph of a PyTorch module, by torch.export.
 
@@ -36,6 +37,7 @@ def from_torch(
         kwargs: keyword arguments.
         name: of the graph; the module's class by default.
         strict: let torch.export trace the Python bytecode; some static caches need it.
+        functions: whether layers that repeat become one function of the graph, called once per layer.
 
     Returns:
         The graph, with one input per tensor argument.
@@ -47,4 +49,4 @@ def from_torch(
     need("torch", "torch")
     from .torch_frontend import from_torch as build
 
-    return build(module, args, kwargs, name=name, strict=strict)
+    return build(module, args, kwargs, name=name, strict=strict, functions=functions)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import torch
@@ -34,6 +37,32 @@ _DATA_DEPENDENT = (
 )
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leaves out torch's warnings and its account of a failed export: errors say what matters."""
+    loggers = [logging.getLogger(name) for name in ("torch.export", "torch.fx", "torch._dynamo", "torch._export")]
+    levels = [one.level for one in loggers]
+    with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        for one in loggers:
+            one.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            for one, level in zip(loggers, levels, strict=True):
+                one.setLevel(level)
+
+
+def _register_caches() -> None:
+    """Lets torch see through the caches of `transformers`, where a program has imported that."""
+    if "transformers.cache_utils" in sys.modules:
+        try:
+            from transformers.integrations.executorch import register_dynamic_cache_export_support
+        except ImportError:
+            return
+        register_dynamic_cache_export_support()
+
+
 def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, strict: bool = False) -> Any:
     """torch.export with errors named in our words.
 
@@ -54,34 +83,48 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
         raise user_error("the model is no torch.nn.Module", value=type(module).__name__, allowed="a torch.nn.Module")
     if not isinstance(args, tuple):
         args = tuple(args) if isinstance(args, (list,)) else (args,)
+    _register_caches()
     try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with torch.no_grad(), _quiet():
             return torch.export.export(module, args, dict(kwargs or {}), strict=strict)
     except Exception as error:  # torch raises many sorts
-        reason = str(error).strip().splitlines()
-        text = reason[0] if reason else type(error).__name__
-        name = type(error).__name__
-        data = "DataDependent" in name or "data-dependent" in str(error)
-        raise unsupported(
-            "torch.export cannot read this module" + (": its control flow depends on data" if data else ""),
-            place=type(module).__name__,
-            value=f"{name}: {text}",
-            suggestion=_DATA_DEPENDENT if data else "",
-        ) from error
+        raise _refused(error, "torch.export cannot read this module", type(module).__name__) from error
+
+
+def _refused(error: Exception, what: str, place: str) -> Exception:
+    """torch's error with its first line, and the usual remedy where there is one."""
+    lines, name = str(error).strip().splitlines(), type(error).__name__
+    suggestion = ""
+    if "DataDependent" in name or "data-dependent" in str(error):
+        what, suggestion = what + ": its control flow depends on data", _DATA_DEPENDENT
+    elif "Cache" in str(error) or "lifted_tensor" in str(error):
+        suggestion = "wrap the module so that it takes and gives the cache's keys and values as tensors"
+    return unsupported(what, place=place, value=f"{name}: {lines[0] if lines else ''}", suggestion=suggestion)
 
 
 def decomposed(program: Any) -> Any:
     """The program in functional form, with torch's decompositions of overloads that the table lacks."""
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = program.run_decompositions({})
-        for _ in range(4):
-            table = _decompositions(program)
-            if not table:
-                break
-            program = program.run_decompositions(table)
+    _name_constants(program)
+    try:
+        with torch.no_grad(), _quiet():
+            program = program.run_decompositions({})
+            for _ in range(4):
+                table = _decompositions(program)
+                if not table:
+                    break
+                program = program.run_decompositions(table)
+    except Exception as error:  # torch raises many sorts
+        raise _refused(error, "torch cannot make this program functional", "run_decompositions") from error
     return program
+
+
+def _name_constants(program: Any) -> None:
+    """torch drops the module's path from the names of lifted constants when it decomposes: both names lead to them."""
+    constants = program.constants
+    for name in list(constants):
+        short = name.rpartition(".")[2]
+        if short.startswith("lifted_tensor_"):
+            constants.setdefault(short, constants[name])
 
 
 def _decompositions(program: Any) -> dict[Any, Any]:
@@ -117,17 +160,19 @@ def from_torch(
     *,
     name: str = "",
     strict: bool = False,
+    functions: bool = True,
 ) -> Graph:
     """See `tilesim.from_torch`."""
-    return from_exported(export(module, args, kwargs, strict), name or type(module).__name__)
+    return from_exported(export(module, args, kwargs, strict), name or type(module).__name__, functions)
 
 
-def from_exported(program: Any, name: str = "torch") -> Graph:
+def from_exported(program: Any, name: str = "torch", functions: bool = True) -> Graph:
     """A graph of an exported program.
 
     Args:
         program: what torch.export.export returns.
         name: of the graph.
+        functions: whether layers that repeat become one function.
 
     Returns:
         The graph; parameters are weights by reference, mutated buffers inputs whose new values are outputs.
@@ -135,12 +180,12 @@ def from_exported(program: Any, name: str = "torch") -> Graph:
     Raises:
         Unsupported: naming the overload and its place in the user's code.
     """
-    return read(program, name)[0]
+    return read(program, name, functions)[0]
 
 
-def read(program: Any, name: str) -> tuple[Graph, Importer]:
+def read(program: Any, name: str, functions: bool = True) -> tuple[Graph, Importer]:
     """The graph, and what became of the program's inputs and outputs."""
-    importer = Importer(decomposed(program), name)
+    importer = Importer(decomposed(program), name, functions)
     graph = importer.run()
     graph.remove_dead_code()
     graph.defaults.update(importer.state)

@@ -7,7 +7,8 @@ graph is read (masks, positions, rotary tables); a tuple of values; a Python num
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -38,8 +39,8 @@ _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential
 class Importer:
     """One exported program on its way to a graph. Handlers of the table use its methods."""
 
-    def __init__(self, program: Any, name: str) -> None:
-        self.program = program
+    def __init__(self, program: Any, name: str, functions: bool = True) -> None:
+        self.program, self.functions = program, functions
         self.builder = GraphBuilder(name)
         self.weights = WeightStore(self.builder)
         self.values: dict[Any, Any] = {}
@@ -52,6 +53,7 @@ class Importer:
         self._given: set[int] = set()
         self._place = ""
         self._name = ""
+        self._prefix = ""
 
     # --- what handlers use ---
 
@@ -116,15 +118,42 @@ class Importer:
 
     def run(self) -> Graph:
         """Reads the whole program."""
+        from .torch_repeats import call_run, repeated
+
         self._inputs()
         for node in self.program.graph.nodes:
             if node.op == "call_function":
-                self._enter(node)
-                self.values[node] = self._call(node)
+                self._fold(node)
             elif node.op == "get_attr":
                 self.values[node] = self._attribute(node)
+        runs = repeated(self) if self.functions else {}
+        made: dict[Any, GraphBuilder] = {}
+        for node in self.program.graph.nodes:
+            if node.op != "call_function" or node in self.values:
+                continue
+            run = runs.get(node)
+            if run is None:
+                self.read(node)
+            elif node is run.nodes[0]:
+                call_run(self, run, made)
         self._outputs()
         return self.builder.build()
+
+    def read(self, node: Any) -> None:
+        """Builds one operation of torch, unless its value is known."""
+        if node not in self.values:
+            self._enter(node)
+            self.values[node] = self._call(node)
+
+    @contextmanager
+    def within(self, builder: GraphBuilder, values: dict[Any, Any], prefix: str) -> Iterator[None]:
+        """Builds into a function: `values` are what it knows, `prefix` is left out of the names of its operations."""
+        outer = self.builder, self.values, self._prefix
+        self.builder, self.values, self._prefix = builder, values, prefix
+        self.weights.builder = builder
+        yield
+        self.builder, self.values, self._prefix = outer
+        self.weights.builder = self.builder
 
     def _inputs(self) -> None:
         nodes = {node.name: node for node in self.program.graph.nodes if node.op == "placeholder"}
@@ -162,7 +191,7 @@ class Importer:
         if not node.users:
             return
         folds = not trainable and is_real(value) and value.numel() <= FOLD_LIMIT
-        self.values[node] = value.detach() if folds else _Stored(target)
+        self.values[node] = value.detach() if folds else Stored(target)
 
     def _attribute(self, node: Any) -> Any:
         target = self.program.graph_module
@@ -172,14 +201,14 @@ class Importer:
 
     def _enter(self, node: Any) -> None:
         self.node, self._place = node, place_of(node)
-        self._name = name_of(node)
+        self._name = name_of(node).removeprefix(self._prefix)
         self.builder.core.set_source(self._place)
 
     def value(self, argument: Any) -> Any:
         """What a node's argument stands for, through lists and tuples."""
         if isinstance(argument, torch.fx.Node):
             found = self.values[argument]
-            if isinstance(found, _Stored):
+            if isinstance(found, Stored):
                 found = self.values[argument] = self.weights.tensor(found.name)
             return found
         if isinstance(argument, (list, tuple)):
@@ -198,12 +227,8 @@ class Importer:
         keywords = {key: self.value(argument) for key, argument in node.kwargs.items()}
         if overload == "<built-in function getitem>":
             return args[0][args[1]]
-        if not overload.startswith(("aten.", "prims.", "tilesim.", "torchvision.")):
+        if not isinstance(node.target, torch._ops.OpOverload):
             return self._python(node, args, keywords)
-        if self._known(overload, args, keywords):
-            folded = self._fold(node, args, keywords)
-            if folded is not None:
-                return folded
         handler = TABLE.get(overload)
         if handler is None:
             raise self.unsupported("this ATen overload has no meaning here yet")
@@ -229,20 +254,25 @@ class Importer:
                 )
         return result
 
-    def _known(self, overload: str, args: list[Any], keywords: dict[str, Any]) -> bool:
-        if any(word in overload for word in _RANDOM):
-            return False
-        metas = self.meta if isinstance(self.meta, (tuple, list)) else [self.meta]
-        sizes = [math.prod(meta.shape) for meta in metas if isinstance(meta, torch.Tensor)]
-        if not sizes or any(not isinstance(size, int) or size > FOLD_LIMIT for size in sizes):
-            return False
-        return all(_is_known(item) for item in [*args, *keywords.values()])
-
-    def _fold(self, node: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+    def _fold(self, node: Any) -> None:
+        """Evaluates a call that depends on no input, unless it is random or large."""
+        sources = node.all_input_nodes
+        if any(source not in self.values or not _is_known(self.values[source]) for source in sources):
+            return
+        overload = str(node.target)
+        if overload in IGNORED or any(word in overload for word in _RANDOM):
+            return
+        meta = node.meta.get("val")
+        sizes = [math.prod(one.shape) for one in torch.utils._pytree.tree_leaves(meta) if isinstance(one, torch.Tensor)]
+        if any(not isinstance(size, int) or size > FOLD_LIMIT for size in sizes):
+            return
+        if not isinstance(node.target, torch._ops.OpOverload) and overload != "<built-in function getitem>":
+            return
+        args, keywords = self.value(node.args), {key: self.value(item) for key, item in node.kwargs.items()}
         if "device" in keywords:
             keywords["device"] = torch.device("cpu")
         with torch.no_grad():
-            return node.target(*args, **keywords)
+            self.values[node] = node.target(*args, **keywords)
 
     # --- results ---
 
@@ -255,6 +285,8 @@ class Importer:
         for spec, node in zip(signature.output_specs, final.args[0], strict=True):
             (users if spec.kind == OutputKind.USER_OUTPUT else changed).append((spec, node))
         self.node = None
+        stored = [value for node, value in self.values.items() if node.op == "placeholder"]
+        self._given.update(value.value for value in stored if isinstance(value, Tensor))
         for _, node in users:
             if not isinstance(node, torch.fx.Node) or self.values[node] is None:
                 self.returned.append(("", self.value(node)))
@@ -276,7 +308,7 @@ class Importer:
         tensor = self.tensor(value)
         inputs, outputs = self.builder.graph.core.signature("main")
         taken = {row["name"] for row in [*inputs, *outputs]}
-        if isinstance(value, torch.Tensor) or node.op == "placeholder" or tensor.value in self._given:
+        if isinstance(value, (torch.Tensor, Stored)) or node.op == "placeholder" or tensor.value in self._given:
             tensor = self.builder.op("copy", tensor, name=f"{name}.out")
         self._given.add(tensor.value)
         unique, number = name, 0
@@ -287,7 +319,7 @@ class Importer:
         return str(self.builder.graph.core.signature("main")[1][-1]["name"])
 
 
-class _Stored:
+class Stored:
     """A weight that no operation has asked for yet."""
 
     def __init__(self, name: str) -> None:
@@ -299,7 +331,7 @@ def _is_known(value: Any) -> bool:
         return all(_is_known(item) for item in value)
     if isinstance(value, torch.Tensor):
         return is_real(value)
-    return not isinstance(value, (Tensor, _Stored))
+    return not isinstance(value, (Tensor, Stored))
 
 
 def place_of(node: Any) -> str:
@@ -319,11 +351,16 @@ def place_of(node: Any) -> str:
     return found
 
 
+def path_of(node: Any) -> str:
+    """Path of the innermost module that a node stands in."""
+    paths = [str(path) for path, _ in (node.meta.get("nn_module_stack") or {}).values() if path]
+    return paths[-1].removeprefix("L['self'].").removeprefix("L__self___") if paths else ""
+
+
 def name_of(node: Any) -> str:
     """Path of the innermost module, and the operation where the module does more than one."""
     stack = node.meta.get("nn_module_stack") or {}
-    paths = [str(path) for path, _ in stack.values() if path]
-    path = paths[-1].removeprefix("L['self'].").removeprefix("L__self___") if paths else ""
+    path = path_of(node)
     operation = str(node.target).split(".")[1] if str(node.target).startswith("aten.") else node.name
     kind = str(list(stack.values())[-1][1]).rpartition(".")[2].lower() if stack else ""
     plain = operation.strip("_").replace("_", "")

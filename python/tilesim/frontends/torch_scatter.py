@@ -147,7 +147,7 @@ def _first(index: Any) -> int | None:
     return int(places[0]) if places[0] >= 0 and places == list(range(places[0], places[0] + len(places))) else None
 
 
-@handles("aten._grouped_mm.default")
+@handles("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default")
 def _grouped_mm(
     importer: Importer, a: Any, b: Any, offsets: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Tensor:
@@ -157,4 +157,25 @@ def _grouped_mm(
         raise importer.unsupported("this form of a grouped product has no meaning here yet")
     ends = importer.tensor(offsets)
     starts = importer.op("pad", ends[:-1], importer.builder.scalar(0, ends.dtype), low=[1], high=[0])
-    return importer.op("ragged_contract", left, right, ends - starts).convert(importer.dtype)
+    stored = importer.source_of(1)
+    turned = str(stored.target) == "aten.transpose.int" and {axis(dim, 3) for dim in stored.args[1:]} == {1, 2}
+    if turned and stored.args[0] in importer.values:
+        right = importer.tensor(importer.value(stored.args[0]))
+    else:
+        turned = False
+    return importer.op("ragged_contract", left, right, ends - starts, b_transposed=turned).convert(importer.dtype)
+
+
+@handles("aten.histc.default")
+def _histc(importer: Importer, x: Any, bins: int = 100, low: float = 0, high: float = 0) -> Tensor:
+    """Equal bins from low to high, high included; what lies outside is not counted."""
+    if low >= high:
+        raise importer.unsupported("a histogram over the range of the data has no meaning here yet")
+    values = importer.tensor(x).reshape(-1, 1).convert("f32")
+    scalar = importer.builder.scalar
+    place = importer.apply("floor", (values - float(low)) * float(bins) / float(high - low))
+    place = importer.apply("minimum", place, scalar(bins - 1, "f32"))
+    inside = importer.apply("less_equal", values, scalar(high, "f32"))
+    numbers: Tensor = importer.op("iota", shape=[1, bins], dtype="f32", dim=1)
+    hits = importer.apply("logical_and", importer.apply("equal", place, numbers), inside)
+    return hits.convert("i32").sum(0).convert(importer.dtype)

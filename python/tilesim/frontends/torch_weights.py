@@ -89,7 +89,7 @@ class WeightStore:
         self.builder = builder
         self._values: dict[str, tuple[Any, bool]] = {}
         self._first: dict[Any, str] = {}
-        self._constants: dict[Any, tuple[Any, Tensor]] = {}
+        self._constants: dict[Any, tuple[str, Any, np.ndarray[Any, Any]]] = {}
         self._taken: set[str] = set()
         self.ties: dict[str, str] = {}
 
@@ -117,16 +117,13 @@ class WeightStore:
     def constant(self, value: Any, name: str) -> Tensor:
         """A tensor that depends on no input; views of the same memory are one weight."""
         key = (value.data_ptr(), value.dtype, tuple(value.shape), tuple(value.stride()))
-        known = self._constants.get(key)
-        if known is not None:
-            return known[1]
-        stem = f"{name}.constant" if name else "constant"
-        unique, number = stem, 0
-        while unique in self._taken or unique in self._values:
-            number += 1
-            unique = f"{stem}.{number}"
-        self._taken.add(unique)
-        array = np.array(elements_of(value))
-        tensor = Tensor(self.builder, self.builder.core.weight(unique, data=array, trainable=False))
-        self._constants[key] = (value, tensor)
-        return tensor
+        if key not in self._constants:
+            stem = f"{name}.constant" if name else "constant"
+            unique, number = stem, 0
+            while unique in self._taken or unique in self._values:
+                number += 1
+                unique = f"{stem}.{number}"
+            self._taken.add(unique)
+            self._constants[key] = (unique, value, np.array(elements_of(value)))
+        unique, _, array = self._constants[key]
+        return Tensor(self.builder, self.builder.core.weight(unique, data=array, trainable=False, share=True))

@@ -19,9 +19,11 @@ from .deepseek import deepseek_v3
 from .dit import dit_xl_2
 from .dlrm import dlrm_mlperf
 from .llama4 import llama_4_scout
+from .mamba import mamba_2_8b
 from .mlp import mlp
 from .resnet import resnet18, resnet34, resnet50
 from .transformer import bert_base, bert_large, gpt2
+from .unet import stable_diffusion_1_5_unet
 from .vision import mobilenet_v2, vgg16
 from .vit import vit_b_16
 
@@ -38,6 +40,7 @@ __all__ = [
     "llama_3_8b",
     "llama_3_70b",
     "llama_4_scout",
+    "mamba_2_8b",
     "mistral_7b",
     "mixtral_8x7b",
     "mlp",
@@ -47,6 +50,7 @@ __all__ = [
     "resnet18",
     "resnet34",
     "resnet50",
+    "stable_diffusion_1_5_unet",
     "vgg16",
     "vit_b_16",
 ]
@@ -80,6 +84,8 @@ _MODELS = {
     "deepseek-moe-16b": _Entry(deepseek_moe_16b, ("deepseek-v1", "deepseek_moe_16b")),
     "deepseek-v3": _Entry(deepseek_v3, ("deepseek_v3",)),
     "llama-4-scout": _Entry(llama_4_scout, ("llama4-scout", "llama_4_scout")),
+    "mamba-2.8b": _Entry(mamba_2_8b, ("mamba", "mamba_2_8b")),
+    "stable-diffusion-1.5-unet": _Entry(stable_diffusion_1_5_unet, ("sd-1.5-unet", "stable_diffusion_1_5_unet")),
     "clip-vit-b-32": _Entry(clip_vit_b_32, ("clip", "clip_vit_b_32")),
     "dit-xl-2": _Entry(dit_xl_2, ("dit", "dit_xl_2", "dit-xl/2")),
     "dlrm": _Entry(dlrm_mlperf, ("dlrm_mlperf", "dlrm-mlperf")),

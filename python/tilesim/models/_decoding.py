@@ -167,6 +167,9 @@ class Head:
     width: int
     epsilon: float
     tied: bool = False
+    embedding: str = "model.embed_tokens"
+    layers: str = "model.layers"
+    norm: str = "model.norm"
 
 
 def assemble(
@@ -188,18 +191,18 @@ def assemble(
         [b.input(f"past.{i}.{key}", shape) for key, shape in made[sort].cache_shapes.items()] if run.decode else []
         for i, sort in enumerate(sorts)
     ]
-    table = b.weight("model.embed_tokens.weight", (head.vocabulary, head.width), scale=0.035)
-    x: Tensor = b.op("embedding", table, ids, name="model.embed_tokens")
+    table = b.weight(f"{head.embedding}.weight", (head.vocabulary, head.width), scale=0.035)
+    x: Tensor = b.op("embedding", table, ids, name=head.embedding)
     shared = {key: b.weight(key, data=values, trainable=False).convert(b.dtype) for key, values in tables.items()}
     kept: list[tuple[str, Tensor]] = []
     for i, sort in enumerate(sorts):
-        layer, prefix = made[sort], f"model.layers.{i}"
+        layer, prefix = made[sort], f"{head.layers}.{i}"
         used = [shared[key] for key in layer.tables]
         found = b.call(layer.b, x, *used, *caches[i], *create(b, prefix, layer.weights), name=prefix)
         x = found[0]
         kept += zip((f"cache.{i}.{key}" for key in layer.cache_shapes), found[1:], strict=True)
-    scale = b.weight("model.norm.weight", (head.width,), scale=0.1, offset=1.0)
-    x = b.op("normalize", x, scale, mode="rms", dims=[2], epsilon=head.epsilon, name="model.norm")
+    scale = b.weight(f"{head.norm}.weight", (head.width,), scale=0.1, offset=1.0)
+    x = b.op("normalize", x, scale, mode="rms", dims=[2], epsilon=head.epsilon, name=head.norm)
     if not head.tied:
         table = b.weight("lm_head.weight", (head.vocabulary, head.width), scale=math.sqrt(3 / head.width))
     b.output(b.project(x, table, name="lm_head"), "logits")

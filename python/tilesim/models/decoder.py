@@ -8,6 +8,7 @@ Two phases. Prefill reads `context` tokens at once and gives the cache of keys a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import (
@@ -118,7 +119,7 @@ class _Layer(Layer):
         k = rotate(split_heads(self.linear(x, "self_attn.k_proj"), c.key_heads), cos, sin)
         v = split_heads(self.linear(x, "self_attn.v_proj"), c.key_heads)
         kept = {"keys": self.store("keys", k), "values": self.store("values", v)}
-        settings = {} if self.run.decode else {"causal": True, "window": c.window}
+        settings: dict[str, Any] = {} if self.run.decode else {"causal": True, "window": c.window}
         out = self.b.attention(q, kept["keys"], kept["values"], name="self_attn", **settings)
         return merge_heads(out), kept
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import (
@@ -135,7 +136,7 @@ class _Layer(Layer):
     def _absorbed(self, plain: Tensor, turned: Tensor, kept: Tensor) -> Tensor:
         c, b = self.c, self.b
         both = self.w["self_attn.kv_b_proj.weight"].reshape(c.heads, c.plain + c.value, c.latent)
-        per_head = {"a_batch": [1], "b_batch": [0], "a_contract": [3]}
+        per_head: dict[str, Any] = {"a_batch": [1], "b_batch": [0], "a_contract": [3]}
         up, down = both[:, : c.plain], both[:, c.plain :]
         inner: Tensor = b.op("contract", plain, up, b_contract=[1], name="self_attn.absorb_keys", **per_head)
         q = b.concat([inner.transpose(1, 0, 2, 3), turned], axis=3)

@@ -1,4 +1,4 @@
-"""DiT (Peebles, Xie, ICCV 2023): a transformer that removes noise from latent images, steered by layer normalization."""
+"""DiT (Peebles, Xie, ICCV 2023): a transformer that removes noise, steered by layer normalization."""
 
 from __future__ import annotations
 

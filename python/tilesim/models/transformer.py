@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, check_sequence, create, declare, linear_weights, merge_heads, norm_weights, split_heads
 
-__all__ = ["bert_base", "bert_large", "gpt2"]
+__all__ = ["TextConfig", "bert", "bert_base", "bert_large", "gpt", "gpt2"]
 
 _EMBEDDING = 0.035  # uniform with the standard deviation 0.02 of the published initializations
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    """Sizes; `limit` is the number of positions."""
+
+    name: str
+    layers: int
+    width: int
+    heads: int
+    vocabulary: int
+    limit: int
+
+
+BERT_BASE = TextConfig("bert-base", 12, 768, 12, 30522, 512)
+BERT_LARGE = TextConfig("bert-large", 24, 1024, 16, 30522, 512)
+GPT2 = TextConfig("gpt2", 12, 768, 12, 50257, 1024)
 
 
 def _bert_layer(
@@ -42,22 +61,38 @@ def _bert_layer(
     return layer, weights
 
 
-def _bert(name: str, layers: int, width: int, heads: int, batch: int, sequence: int, dtype: str) -> Graph:
-    check_sequence(name, sequence, 512)
-    b = GraphBuilder(name, dtype=dtype)
-    layer, weights = _bert_layer(b, batch, sequence, width, heads)
+def bert(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
+    """BERT of any size; every token is attended to.
+
+    Args:
+        config: its sizes.
+        batch: number of sequences.
+        sequence: tokens per sequence.
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with inputs input_ids and token_type_ids [batch, sequence], and outputs last_hidden_state
+        [batch, sequence, width] and pooler_output [batch, width].
+
+    Raises:
+        UserError: for a sequence that does not fit, or an unknown dtype.
+    """
+    check_sequence(config.name, sequence, config.limit)
+    width = config.width
+    b = GraphBuilder(config.name, dtype=dtype)
+    layer, weights = _bert_layer(b, batch, sequence, width, config.heads)
     ids = b.input("input_ids", (batch, sequence), "i32")
     types = b.input("token_type_ids", (batch, sequence), "i32")
 
     def table(which: str, rows: int) -> Tensor:
         return b.weight(f"embeddings.{which}_embeddings.weight", (rows, width), scale=_EMBEDDING)
 
-    words: Tensor = b.op("embedding", table("word", 30522), ids, name="embeddings.words")
+    words: Tensor = b.op("embedding", table("word", config.vocabulary), ids, name="embeddings.words")
     kinds: Tensor = b.op("embedding", table("token_type", 2), types, name="embeddings.types")
-    x = words + kinds + table("position", 512)[:sequence]
+    x = words + kinds + table("position", config.limit)[:sequence]
     scale, bias = create(b, "embeddings", norm_weights("LayerNorm", width))
     x = b.layer_norm(x, scale, bias, epsilon=1e-12, name="embeddings.LayerNorm")
-    for i in range(layers):
+    for i in range(config.layers):
         prefix = f"encoder.layer.{i}"
         x = b.call(layer, x, *create(b, prefix, weights), name=prefix)
     b.output(x, "last_hidden_state")
@@ -81,7 +116,7 @@ def bert_base(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
     Raises:
         UserError: for a sequence that does not fit, or an unknown dtype.
     """
-    return _bert("bert-base", 12, 768, 12, batch, sequence, dtype)
+    return bert(BERT_BASE, batch, sequence, dtype)
 
 
 def bert_large(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
@@ -99,14 +134,14 @@ def bert_large(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph
     Raises:
         UserError: for a sequence that does not fit, or an unknown dtype.
     """
-    return _bert("bert-large", 24, 1024, 16, batch, sequence, dtype)
+    return bert(BERT_LARGE, batch, sequence, dtype)
 
 
-def _gpt2_layer(
-    builder: GraphBuilder, batch: int, sequence: int, width: int, heads: int
+def _gpt_layer(
+    builder: GraphBuilder, batch: int, sequence: int, config: TextConfig
 ) -> tuple[GraphBuilder, list[Weight]]:
     # The projections that add to the residual stream are scaled by 1 / sqrt(2 · layers), as GPT-2 initializes them.
-    gain = (2 * 12) ** -0.5
+    width, heads, gain = config.width, config.heads, (2 * config.layers) ** -0.5
     weights = [
         *norm_weights("ln_1", width),
         *linear_weights("attn.c_attn", width, 3 * width, transposed=True),
@@ -134,6 +169,38 @@ def _gpt2_layer(
     return layer, weights
 
 
+def gpt(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
+    """GPT-2 of any size over a whole sequence; the head shares the token embeddings.
+
+    Args:
+        config: its sizes.
+        batch: number of sequences.
+        sequence: tokens per sequence.
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with input input_ids [batch, sequence] and output logits [batch, sequence, vocabulary].
+
+    Raises:
+        UserError: for a sequence that does not fit, or an unknown dtype.
+    """
+    width = config.width
+    check_sequence(config.name, sequence, config.limit)
+    b = GraphBuilder(config.name, dtype=dtype)
+    layer, weights = _gpt_layer(b, batch, sequence, config)
+    ids = b.input("input_ids", (batch, sequence), "i32")
+    tokens = b.weight("wte.weight", (config.vocabulary, width), scale=_EMBEDDING)
+    positions = b.weight("wpe.weight", (config.limit, width), scale=_EMBEDDING)
+    words: Tensor = b.op("embedding", tokens, ids, name="wte")
+    x = words + positions[:sequence]
+    for i in range(config.layers):
+        x = b.call(layer, x, *create(b, f"h.{i}", weights), name=f"h.{i}")
+    scale, bias = create(b, "ln_f", [Weight("weight", (width,), 0.1, 1.0), Weight("bias", (width,))])
+    x = b.layer_norm(x, scale, bias, name="ln_f")
+    b.output(b.project(x, tokens, name="lm_head"), "logits")
+    return b.build()
+
+
 def gpt2(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
     """GPT-2 small over a whole sequence, 124,439,808 parameters; the head shares the token embeddings.
 
@@ -148,18 +215,4 @@ def gpt2(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
     Raises:
         UserError: for a sequence that does not fit, or an unknown dtype.
     """
-    width = 768
-    check_sequence("gpt2", sequence, 1024)
-    b = GraphBuilder("gpt2", dtype=dtype)
-    layer, weights = _gpt2_layer(b, batch, sequence, width, 12)
-    ids = b.input("input_ids", (batch, sequence), "i32")
-    tokens = b.weight("wte.weight", (50257, width), scale=_EMBEDDING)
-    positions = b.weight("wpe.weight", (1024, width), scale=_EMBEDDING)
-    words: Tensor = b.op("embedding", tokens, ids, name="wte")
-    x = words + positions[:sequence]
-    for i in range(12):
-        x = b.call(layer, x, *create(b, f"h.{i}", weights), name=f"h.{i}")
-    scale, bias = create(b, "ln_f", [Weight("weight", (width,), 0.1, 1.0), Weight("bias", (width,))])
-    x = b.layer_norm(x, scale, bias, name="ln_f")
-    b.output(b.project(x, tokens, name="lm_head"), "logits")
-    return b.build()
+    return gpt(GPT2, batch, sequence, dtype)

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from .._errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
 
-__all__ = ["vit_b_16"]
+__all__ = ["VitConfig", "vit", "vit_b_16"]
+
+
+@dataclass(frozen=True)
+class VitConfig:
+    """Sizes."""
+
+    name: str
+    width: int
+    layers: int
+    heads: int
+    patch: int
+    classes: int = 1000
+
+
+VIT_B_16 = VitConfig("vit-b-16", 768, 12, 12, 16)
 
 
 def _layer(builder: GraphBuilder, batch: int, tokens: int, width: int, heads: int) -> tuple[GraphBuilder, list[Weight]]:
@@ -42,6 +58,48 @@ def _layer(builder: GraphBuilder, batch: int, tokens: int, width: int, heads: in
     return layer, weights
 
 
+def vit(config: VitConfig, batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
+    """A vision transformer of any size.
+
+    Args:
+        config: its sizes.
+        batch: number of images.
+        image: height and width in elements, a multiple of the patch.
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with input x [batch, 3, image, image] and output logits [batch, classes].
+
+    Raises:
+        UserError: for an image that is no multiple of the patch, or an unknown dtype.
+    """
+    patch, width = config.patch, config.width
+    if image < patch or image % patch:
+        raise user_error(
+            f"the image is cut into patches of {patch}",
+            place=f"model '{config.name}'",
+            value=str(image),
+            allowed=f"multiples of {patch}",
+        )
+    patches = (image // patch) ** 2
+    b = GraphBuilder(config.name, dtype=dtype)
+    layer, weights = _layer(b, batch, patches + 1, width, config.heads)
+    x = b.input("x", (batch, 3, image, image))
+    w = b.weight("conv_proj.weight", (width, 3, patch, patch), scale=math.sqrt(1 / patch**2))
+    x = b.conv2d(x, w, b.weight("conv_proj.bias", (width,)), stride=patch, name="conv_proj")
+    x = x.reshape(batch, width, patches).transpose(0, 2, 1)
+    token = b.broadcast(b.weight("class_token", (1, 1, width)), (batch, 1, width), name="class_token.repeated")
+    x = b.concat([token, x], axis=1, name="tokens")
+    x = x + b.weight("encoder.pos_embedding", (1, patches + 1, width), scale=0.035)
+    for i in range(config.layers):
+        prefix = f"encoder.layers.encoder_layer_{i}"
+        x = b.call(layer, x, *create(b, prefix, weights), name=prefix)
+    scale, bias = create(b, "encoder.ln", [Weight("weight", (width,), 0.1, 1.0), Weight("bias", (width,))])
+    x = b.layer_norm(x, scale, bias, epsilon=1e-6, name="encoder.ln")
+    b.output(b.linear(x[:, 0], config.classes, name="heads.head"), "logits")
+    return b.build()
+
+
 def vit_b_16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """ViT-B/16, 86,567,656 parameters (with the position embeddings of 224×224 images).
 
@@ -56,24 +114,4 @@ def vit_b_16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     Raises:
         UserError: for an image that is no multiple of 16, or an unknown dtype.
     """
-    if image < 16 or image % 16:
-        raise user_error(
-            "the image is cut into patches of 16", place="model 'vit-b-16'", value=str(image), allowed="multiples of 16"
-        )
-    width, patches = 768, (image // 16) ** 2
-    b = GraphBuilder("vit-b-16", dtype=dtype)
-    layer, weights = _layer(b, batch, patches + 1, width, 12)
-    x = b.input("x", (batch, 3, image, image))
-    w = b.weight("conv_proj.weight", (width, 3, 16, 16), scale=math.sqrt(3 / 768))
-    x = b.conv2d(x, w, b.weight("conv_proj.bias", (width,)), stride=16, name="conv_proj")
-    x = x.reshape(batch, width, patches).transpose(0, 2, 1)
-    token = b.broadcast(b.weight("class_token", (1, 1, width)), (batch, 1, width), name="class_token.repeated")
-    x = b.concat([token, x], axis=1, name="tokens")
-    x = x + b.weight("encoder.pos_embedding", (1, patches + 1, width), scale=0.035)
-    for i in range(12):
-        prefix = f"encoder.layers.encoder_layer_{i}"
-        x = b.call(layer, x, *create(b, prefix, weights), name=prefix)
-    scale, bias = create(b, "encoder.ln", [Weight("weight", (width,), 0.1, 1.0), Weight("bias", (width,))])
-    x = b.layer_norm(x, scale, bias, epsilon=1e-6, name="encoder.ln")
-    b.output(b.linear(x[:, 0], 1000, name="heads.head"), "logits")
-    return b.build()
+    return vit(VIT_B_16, batch, image, dtype)

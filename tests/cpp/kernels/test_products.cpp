@@ -76,4 +76,28 @@ BOOST_AUTO_TEST_CASE(nothing_to_sum_is_zero) {
   BOOST_TEST(test::values(y) == std::vector<double>(6, 0), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(rows_meet_the_matrix_of_their_group) {
+  const Array a = test::small_integers({5, 3}, 1), b = test::small_integers({3, 3, 2}, 2);
+  const Array sizes = floats({3}, {2, 0, 2}, DType::i32);
+  const Array y = test::run(Kind::ragged_contract, {a, b, sizes}, {});
+  BOOST_TEST_REQUIRE((y.shape() == Shape{5, 2}));
+  const std::int64_t groups[] = {0, 0, 2, 2};
+  for (std::int64_t row = 0; row < 5; ++row)
+    for (std::int64_t n = 0; n < 2; ++n) {
+      double sum = 0;
+      for (std::int64_t k = 0; row < 4 && k < 3; ++k) sum += a.at(row * 3 + k) * b.at((groups[row] * 3 + k) * 2 + n);
+      BOOST_TEST(y.at(row * 2 + n) == sum);
+    }
+  const Array turned = test::run(Kind::transpose, {b}, {{"permutation", Integers{0, 2, 1}}});
+  const Array z = test::run(Kind::ragged_contract, {a, turned, sizes}, {{"b_transposed", true}});
+  for (std::int64_t i = 0; i < y.size(); ++i) BOOST_TEST(z.at(i) == y.at(i));
+}
+
+BOOST_AUTO_TEST_CASE(groups_that_do_not_fit_are_refused) {
+  const Array a = floats({2, 1}, {1, 2}), b = floats({2, 1, 1}, {3, 4});
+  BOOST_CHECK_THROW(test::run(Kind::ragged_contract, {a, b, floats({2}, {1, 2}, DType::i32)}, {}), UserError);
+  BOOST_CHECK_THROW(test::run(Kind::ragged_contract, {a, b, floats({2}, {-1, 1}, DType::i32)}, {}), UserError);
+  BOOST_CHECK_THROW(test::run(Kind::ragged_contract, {a, b, floats({3}, {1, 1, 0}, DType::i32)}, {}), UserError);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,169 @@
+"""Convolutions: as an implicit product, or by Winograd's transforms where the kernel is 3 by 3 with stride 1.
+
+Direct: a product of [images x outputs, channels x taps] by [channels x taps, filters], by the model of products.
+Winograd F(2x2) and F(4x4): 16 or 36 products over 2x2 or 4x4 blocks of outputs, whose transforms move input and output
+through memory once more. The library is taken to choose the fastest of what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..device import Device
+from ..graph import user_error
+from . import gemm
+from .profile import Profile
+
+__all__ = ["CONSTANTS", "ConvCases", "conv_seconds", "conv_terms", "estimator_of"]
+
+Array = NDArray[np.float64]
+
+CONSTANTS: dict[str, dict[str, Any]] = {
+    **gemm.CONSTANTS,
+    "taps_share": {"default": 0.9, "low": 0.05, "high": 1.0, "unit": "rate of an implicit product over a plain one"},
+    "winograd": {"default": 1.3, "low": 1.0, "high": 8.0, "unit": "time of the transformed products over plain ones"},
+    "transforms": {"default": 5e-5, "low": 1e-7, "high": 1e-3, "unit": "s for the further kernels of Winograd"},
+    "transform": {"default": 1.0, "low": 0.05, "high": 8.0, "unit": "passes over the transformed tensors"},
+    "layout": {"default": 0.2, "low": 0.001, "high": 4.0, "unit": "passes over input and output to change layouts"},
+}
+
+
+@dataclass(frozen=True)
+class ConvCases:
+    """Shapes of square convolutions, arrays of one shape: images, channels in and out, input extent, kernel, ..."""
+
+    batch: Array
+    channels: Array
+    filters: Array
+    size: Array
+    kernel: Array
+    stride: Array
+    padding: Array
+
+    @property
+    def outputs(self) -> Array:
+        """Output extent."""
+        return np.floor((self.size + 2 * self.padding - self.kernel) / self.stride) + 1
+
+
+def estimator_of(
+    device: Device | str, dtype: str, engine: str = "", source: str = "", profile: Profile | None = None
+) -> gemm.GemmEstimator:
+    """The product model with the constants of convolutions.
+
+    Args:
+        device: a device or its name.
+        dtype: scheme or dtype.
+        engine: as in the table.
+        source: as in the table.
+        profile: fitted constants; none: the family's.
+
+    Returns:
+        The estimator; its entry holds the constants of this module.
+
+    Raises:
+        UserError: for an unknown device or scheme.
+        Unsupported: for a dtype that the device lacks.
+    """
+    base = gemm.estimator(device, dtype, engine=engine, source=source, profile=profile)
+    entry, origin = gemm.find_entry("conv", base.device, [base.scheme.name], engine, source, profile)
+    standard = {name: float(info["default"]) for name, info in CONSTANTS.items()}
+    if entry is None:
+        entry, origin = replace(base.entry, operation="conv"), base.origin
+    return replace(base, entry=replace(entry, constants={**standard, **entry.constants}), origin=origin)
+
+
+def _plain(constants: Mapping[str, float], efficiency: float) -> dict[str, float]:
+    plain = {name: constants[name] for name in gemm.CONSTANTS}
+    plain["efficiency"] = max(0.01, plain["efficiency"] * efficiency)
+    return plain
+
+
+def conv_terms(
+    found: gemm.GemmEstimator, cases: ConvCases, constants: Mapping[str, float] | None = None
+) -> dict[str, Array]:
+    """Seconds of each way to compute, and of the chosen one.
+
+    Args:
+        found: of `estimator_of`.
+        cases: shapes.
+        constants: that replace those of the entry.
+
+    Returns:
+        direct, winograd2, winograd4 (infinite where they do not apply), layout and total.
+
+    Raises:
+        UserError: for a kernel larger than the padded input.
+    """
+    c = {**found.entry.constants, **(constants or {})}
+    out = cases.outputs
+    if not np.all(out > 0):
+        raise user_error("the kernel is larger than the padded input")
+    bandwidth = found.device.memory.bytes_per_second * c["memory_share"]
+    width = found.scheme.activation_bytes
+    inputs = cases.batch * cases.channels * cases.size**2 * width
+    outputs = cases.batch * cases.filters * out**2 * found.scheme.output_bytes
+    layout = c["layout"] * (inputs + outputs) / bandwidth
+    one = np.ones_like(out)
+    core = found.core(_plain(c, c["taps_share"]))
+    direct = np.asarray(core.seconds(one, cases.batch * out**2, cases.filters, cases.channels * cases.kernel**2))
+    ways = {"direct": direct}
+    fits = (cases.kernel == 3) & (cases.stride == 1)
+    plain = found.core(_plain(c, 1.0))
+    for edge in (2.0, 4.0):
+        blocks = cases.batch * np.ceil(out / edge) ** 2
+        points = (edge + 2) ** 2
+        moved = blocks * points * (cases.channels * width + cases.filters * found.scheme.output_bytes)
+        moved = moved + cases.channels * cases.filters * (9 + points) * found.scheme.weight_bytes  # on every call
+        products = np.asarray(plain.seconds(one * points, blocks, cases.filters, cases.channels))
+        seconds = products * c["winograd"] + c["transform"] * moved / bandwidth + c["transforms"]
+        ways[f"winograd{edge:.0f}"] = np.where(fits & (width >= 4), seconds, np.inf)
+    total = np.minimum.reduce(list(ways.values())) + layout
+    return {**ways, "layout": layout, "total": total}
+
+
+def conv_seconds(
+    device: Device | str,
+    batch: ArrayLike,
+    channels: ArrayLike,
+    size: ArrayLike,
+    filters: ArrayLike,
+    kernel: ArrayLike = 3,
+    stride: ArrayLike = 1,
+    padding: ArrayLike = 0,
+    dtype: str = "fp32",
+    profile: Profile | str | None = None,
+) -> Array:
+    """Time of square 2-D convolutions.
+
+    Args:
+        device: a device or its name.
+        batch: images.
+        channels: of the input.
+        size: extent of the input in elements.
+        filters: output channels.
+        kernel: extent of the window.
+        stride: of the window.
+        padding: on both sides.
+        dtype: scheme or dtype.
+        profile: fitted constants; none: the family's.
+
+    Returns:
+        Seconds, shape of the broadcast arguments.
+
+    Raises:
+        UserError: for an unknown device or scheme, or extents that do not fit.
+        Unsupported: for a dtype that the device lacks.
+    """
+    arrays = np.broadcast_arrays(
+        *[np.asarray(x, dtype=np.float64) for x in (batch, channels, filters, size, kernel, stride, padding)]
+    )
+    shape = arrays[0].shape
+    cases = ConvCases(*[np.ascontiguousarray(array).reshape(-1) for array in arrays])
+    found = estimator_of(device, dtype, profile=Profile.open(profile))
+    return conv_terms(found, cases)["total"].reshape(shape)

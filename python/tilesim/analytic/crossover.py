@@ -1,0 +1,318 @@
+"""Crossover: whether another dtype or scheme helps, from both predicted times, with a probability and a reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..device import Device
+from ..errors import Unsupported
+from ..graph import Graph, user_error
+from ..result import Table
+from . import gemm
+from .estimate import DeviceLike, device_of, estimate
+from .profile import Profile
+from .schemes import scheme
+
+__all__ = ["Crossover", "CrossoverSummary", "best_schemes", "crossover"]
+
+EVEN = 0.02  # predicted times closer than this are shown as even
+SQUARES = [(size, size, size) for size in (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)]
+SPREAD = 0.15  # relative error of a model whose constants were not fitted on rows of the device
+
+
+def _spread(entry: Any) -> float:
+    """Standard deviation of the logarithm of predicted over measured time: 1.25 times the mean absolute error."""
+    mean = entry.fit_error.get("mean") if entry.fit_error else None
+    return 1.25 * float(mean if mean else SPREAD)
+
+
+def _normal(x: float) -> float:
+    return 0.5 * (1 + math.erf(x / math.sqrt(2)))
+
+
+def _intensity(how: Any, m: float, n: float, k: float, batch: float) -> float:
+    moved = m * k * how.activation_bytes + n * k * how.weight_bytes + m * n * how.output_bytes
+    return 2 * m * n * k * batch / (moved * batch)
+
+
+class Crossover:
+    """Predicted times of a scheme and a baseline over shapes."""
+
+    def __init__(self, device: Device, name: str, against: str, rows: list[dict[str, Any]], reason: str) -> None:
+        """Holds the rows; made by `crossover`.
+
+        Args:
+            device: the device.
+            name: the scheme.
+            against: the baseline.
+            rows: per shape.
+            reason: why the device cannot, or a warning; "" if neither.
+        """
+        self.device, self.scheme, self.against, self.rows, self.reason = device, name, against, rows, reason
+
+    @property
+    def possible(self) -> bool:
+        """Whether the device can run the scheme at all."""
+        return bool(self.rows)
+
+    def table(self) -> Table:
+        """Per shape.
+
+        Returns:
+            Rows with m, n, k, batch, intensity of the baseline, milliseconds of both, speedup, helps, verdict,
+            probability that it helps, and what bounds each.
+        """
+        return Table(self.rows)
+
+    def threshold(self) -> float | None:
+        """The intensity above which the scheme helps, where one exists.
+
+        Returns:
+            FLOPs per byte of the baseline: every shape above helps and none below; none: no such number.
+        """
+        ordered = sorted(self.rows, key=lambda row: row["intensity"])
+        helps = [row["helps"] for row in ordered]
+        if not helps or all(helps) or not any(helps):
+            return None
+        first = helps.index(True)
+        if first == 0 or not all(helps[first:]):
+            return None
+        return math.sqrt(ordered[first - 1]["intensity"] * ordered[first]["intensity"])
+
+    def summary(self) -> str:
+        """The answer in a sentence.
+
+        Returns:
+            How often it helps, from where, or why the device cannot.
+        """
+        if not self.possible:
+            return f"{self.scheme} on {self.device.name}: no. {self.reason}"
+        helped = sum(row["helps"] for row in self.rows)
+        text = f"{self.scheme} against {self.against} on {self.device.name}: helps {helped} of {len(self.rows)} shapes"
+        edge = self.threshold()
+        if edge is not None:
+            text += f", those above {edge:.3g} FLOP/B"
+        best = max(self.rows, key=lambda row: row["speedup"])
+        text += f"; at best {best['speedup']:.2f}x (m {best['m']:g}, n {best['n']:g}, k {best['k']:g})"
+        return text + (f". {self.reason}" if self.reason else "")
+
+    def plot(self, axes: Any = None) -> Any:
+        """Speed-up over the intensity, with the band of the model's error.
+
+        Args:
+            axes: matplotlib axes; none: new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            UserError: without matplotlib, naming what to install.
+        """
+        from .views import plot_crossover
+
+        return plot_crossover(self, axes)
+
+    def __repr__(self) -> str:
+        """The summary."""
+        return f"<Crossover {self.summary()}>"
+
+
+class CrossoverSummary:
+    """Every scheme against a baseline on one device."""
+
+    def __init__(self, device: Device, against: str, parts: Sequence[Crossover]) -> None:
+        """Holds one crossover per scheme.
+
+        Args:
+            device: the device.
+            against: the baseline.
+            parts: per scheme.
+        """
+        self.device, self.against, self.parts = device, against, list(parts)
+
+    def table(self) -> Table:
+        """One row per scheme.
+
+        Returns:
+            Rows with scheme, possible, shapes that it helps, threshold in FLOPs per byte, best speed-up and the reason.
+        """
+        return Table(
+            [
+                {
+                    "scheme": part.scheme,
+                    "possible": part.possible,
+                    "helps": sum(row["helps"] for row in part.rows),
+                    "shapes": len(part.rows),
+                    "threshold": part.threshold(),
+                    "best": max((row["speedup"] for row in part.rows), default=None),
+                    "reason": part.reason,
+                }
+                for part in self.parts
+            ]
+        )
+
+    def best(self) -> Table:
+        """The fastest scheme of every shape.
+
+        Returns:
+            Rows with m, n, k, batch, scheme, milliseconds and speed-up over the baseline.
+        """
+        rows: dict[tuple[float, ...], dict[str, Any]] = {}
+        for part in self.parts:
+            for row in part.rows:
+                key = (row["m"], row["n"], row["k"], row["batch"])
+                base = {"scheme": self.against, "ms": row["baseline_ms"], "speedup": 1.0}
+                found = rows.setdefault(key, {**dict(zip(("m", "n", "k", "batch"), key, strict=True)), **base})
+                if row["ms"] < found["ms"]:
+                    found.update(scheme=part.scheme, ms=row["ms"], speedup=row["speedup"])
+        return Table(list(rows.values()))
+
+    def summary(self) -> str:
+        """One line per scheme.
+
+        Returns:
+            The text.
+        """
+        return "\n".join(part.summary() for part in self.parts)
+
+    def __repr__(self) -> str:
+        """The lines."""
+        return self.summary()
+
+
+def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
+    rows = []
+    for shape in SQUARES if shapes is None else shapes:
+        values = tuple(float(x) for x in shape)
+        if len(values) not in (3, 4) or not all(x > 0 for x in values):
+            raise user_error(
+                "a shape has three or four positive extents", value=repr(tuple(shape)), allowed="m, n, k[, batch]"
+            )
+        rows.append(values if len(values) == 4 else (*values, 1.0))
+    if not rows:
+        raise user_error("no shapes to compare")
+    return np.array(rows)
+
+
+def _one(device: Device, name: str, against: str, shapes: np.ndarray, options: dict[str, Any]) -> Crossover:
+    base = gemm.estimator(device, against, **options)
+    how = scheme(name, device)
+    rate = device.rate(how.arithmetic)
+    if rate.how == "absent":
+        return Crossover(device, how.name, base.scheme.name, [], rate.reason)
+    found = gemm.estimator(device, name, **options)
+    m, n, k, batch = shapes.T
+    times, standard = found.terms(m, n, k, batch), base.terms(m, n, k, batch)
+    spread = math.hypot(_spread(found.entry), _spread(base.entry))
+    rows = []
+    names = [key for key in gemm.TERMS[1:7]]
+    for i in range(len(shapes)):
+        ratio = float(standard["total"][i] / times["total"][i])
+        rows.append(
+            {
+                "m": m[i],
+                "n": n[i],
+                "k": k[i],
+                "batch": batch[i],
+                "intensity": _intensity(base.scheme, m[i], n[i], k[i], batch[i]),
+                "baseline_ms": float(standard["total"][i]) * 1e3,
+                "ms": float(times["total"][i]) * 1e3,
+                "speedup": ratio,
+                "helps": bool(times["total"][i] < standard["total"][i]),
+                "verdict": "even" if abs(ratio - 1) < EVEN else "helps" if ratio > 1 else "hurts",
+                "probability": _normal(math.log(ratio) / spread),
+                "bound": max(names, key=lambda key: times[key][i]),
+                "baseline_bound": max(names, key=lambda key: standard[key][i]),
+            }
+        )
+    warning = f"{how.arithmetic} is emulated here: {rate.reason}" if rate.how == "emulated" else ""
+    return Crossover(device, how.name, base.scheme.name, rows, warning)
+
+
+def _baseline(device: Device) -> str:
+    for name in ("bf16", "fp16", "fp32"):
+        if device.rate(scheme(name).arithmetic).how == "native":
+            return name
+    return "fp32"
+
+
+def crossover(
+    device: DeviceLike,
+    dtype: str | None = None,
+    against: str | None = None,
+    shapes: Iterable[Sequence[float]] | None = None,
+    *,
+    engine: str = "",
+    profile: Profile | str | None = None,
+) -> Crossover | CrossoverSummary:
+    """Whether a dtype or scheme makes matrix products faster: strictly less predicted time than the baseline's.
+
+    Args:
+        device: a device, its name or label, a file, a machine or the name of one.
+        dtype: scheme to ask about; none: every scheme.
+        against: baseline; none: bf16, fp16 or fp32, the first that runs natively.
+        shapes: (m, n, k) or (m, n, k, batch); none: squares from 32 to 8192.
+        engine: whose kernels; "": a library's.
+        profile: constants that `calibrate` fitted; none: the family's.
+
+    Returns:
+        The crossover; for no dtype, one of every scheme.
+
+    Raises:
+        UserError: for an unknown device or scheme, or a shape that is none.
+        Unsupported: for a baseline that the device lacks.
+    """
+    target = device_of(device)
+    base = scheme(against or _baseline(target), target).name
+    points = _shapes(shapes)
+    options = {"engine": engine, "profile": Profile.open(profile)}
+    if dtype is not None:
+        return _one(target, dtype, base, points, options)
+    names = ["fp32", "tf32", "fp16", "bf16", "fp8", "nvfp4", "int8", "sq", "int8_wo", "int4_wo"]
+    parts = []
+    for name in names:
+        if name != base:
+            try:
+                parts.append(_one(target, name, base, points, options))
+            except Unsupported as error:
+                parts.append(Crossover(target, name, base, [], str(error)))
+    return CrossoverSummary(target, base, parts)
+
+
+def best_schemes(
+    graph: Graph, device: DeviceLike, schemes: Sequence[str] = ("bf16", "fp8", "int8_wo", "int4_wo")
+) -> Table:
+    """The best scheme of every product of a graph, and of the whole.
+
+    Args:
+        graph: the workload.
+        device: as of `crossover`.
+        schemes: to choose from; those that the device lacks are left out.
+
+    Returns:
+        Rows with operation, best scheme and milliseconds per scheme; the last row is the whole graph.
+
+    Raises:
+        UserError: for an unknown device or scheme, or when the device runs none of the schemes.
+    """
+    target = device_of(device)
+    times: dict[str, dict[str, float]] = {}
+    totals: dict[str, float] = {}
+    for name in schemes:
+        try:
+            result = estimate(graph, target, scheme=name)
+        except Unsupported:
+            continue
+        totals[name] = result.milliseconds
+        for cost in result.costs:
+            if cost.kind in ("contract", "convolution"):
+                times.setdefault(cost.name, {})[name] = cost.seconds * 1e3
+    if not totals:
+        raise user_error("the device runs none of the schemes", value=", ".join(schemes))
+    rows = [{"operation": key, "best": min(value, key=lambda s: value[s]), **value} for key, value in times.items()]
+    rows.append({"operation": "all", "best": min(totals, key=lambda s: totals[s]), **totals})
+    return Table(rows)

@@ -1,0 +1,361 @@
+"""Closed-form results: an estimate of a graph on a device, and its roofline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from .. import __version__ as version
+from .._core import parse_dtype
+from ..device import Device
+from ..graph import Graph, user_error
+from ..machine import Machine
+from ..result import Advice, Result, Table
+from .operations import Cost, Costs, cost_of, flat_operations
+from .profile import Profile
+
+__all__ = ["Estimate", "Roofline", "device_of", "estimate", "roofline"]
+
+DeviceLike = Device | Machine | str | os.PathLike[str] | Mapping[str, Any]
+
+
+def device_of(source: DeviceLike) -> Device:
+    """A device from a name, a file, a dict, a Device, a Machine, or the name of a machine.
+
+    Args:
+        source: what to load.
+
+    Returns:
+        The device.
+
+    Raises:
+        UserError: for an unknown name.
+    """
+    if isinstance(source, str) and source not in Device.names() and source in Machine.names():
+        return Device.from_machine(source)
+    return Device.load(source)
+
+
+class Estimate(Result):
+    """A closed-form result: the same figures as of a simulation, and the terms of every operation."""
+
+    def __init__(self, data: dict[str, Any], costs: list[Cost], redo: Any = None) -> None:
+        """Wraps the JSON form; made by `estimate`.
+
+        Args:
+            data: JSON form, schema "tilesim.result".
+            costs: per operation.
+            redo: estimates the same graph on another device.
+        """
+        super().__init__(data)
+        self.costs = costs
+        self._redo = redo
+
+    def terms(self) -> Table:
+        """Every term per operation, longest operation first.
+
+        Returns:
+            Rows with operation, kind, scheme, model, milliseconds, bound and each term in milliseconds.
+        """
+        names = sorted({name for cost in self.costs for name in cost.terms})
+        rows = [
+            {
+                "operation": cost.name,
+                "kind": cost.kind,
+                "scheme": cost.scheme,
+                "model": cost.model,
+                "ms": cost.seconds * 1e3,
+                "bound": cost.bound,
+                **{name: cost.terms.get(name, 0.0) * 1e3 for name in names},
+            }
+            for cost in self.costs
+            if cost.seconds > 0
+        ]
+        return Table(sorted(rows, key=lambda row: -row["ms"]))
+
+    def shares(self) -> dict[str, float]:
+        """How much of the time each term bounds.
+
+        Returns:
+            Term to the share of the total, a number from 0 to 1, of operations that it bounds.
+        """
+        total = sum(cost.seconds for cost in self.costs) or 1.0
+        out: dict[str, float] = {}
+        for cost in self.costs:
+            if cost.seconds > 0:
+                out[cost.bound] = out.get(cost.bound, 0.0) + cost.seconds / total
+        return dict(sorted(out.items(), key=lambda item: -item[1]))
+
+    def explain(self) -> list[Advice]:
+        """Changes to the device that were estimated again, best first.
+
+        Returns:
+            Each change with the gain of its own estimate.
+
+        Raises:
+            ValueError: for a result read from a file.
+        """
+        if self._redo is None:
+            raise ValueError("a result read from a file cannot be estimated again; estimate the graph first")
+        device: Device = self._redo.device
+        form = device.to_dict()
+        levels = [dict(level) for level in form["levels"]]
+        levels[-1]["bytes_per_second"] *= 2
+        faster = {
+            key: {**rate, "flops_per_second": rate["flops_per_second"] * 2} for key, rate in form["matrix"].items()
+        }
+        changes: dict[str, dict[str, Any]] = {
+            "memory bandwidth x 2": {"levels": levels},
+            "matrix rates x 2": {"matrix": faster},
+            "units x 2, the rates with them": {"units": device.units * 2, "matrix": faster},
+        }
+        advice = [
+            Advice({"change": name}, self._redo(device.replace(**change)).cycles, self.cycles)
+            for name, change in changes.items()
+        ]
+        return sorted(advice, key=lambda item: item.cycles)
+
+
+class _Redo:
+    def __init__(self, graph: Graph, device: Device, options: dict[str, Any]) -> None:
+        self.graph, self.device, self.options = graph, device, options
+
+    def __call__(self, device: Device) -> Estimate:
+        return estimate(self.graph, device, **self.options)
+
+
+def _operation_row(cost: Cost, hertz: int, start: int) -> dict[str, Any]:
+    cycles = round(cost.seconds * hertz)
+    busy = {key: round(cost.terms.get(key, 0.0) * hertz) for key in ("compute", "memory", "launch")}
+    products = cost.kind in ("contract", "convolution", "attention")
+    bounds = {"load": "memory", "cast": "memory", "split": "memory", "rows": "latency", "layout": "memory"}
+    bound = bounds.get(cost.bound, cost.bound if cost.bound != "none" else "latency")
+    share = cost.terms.get(cost.bound, 0.0) / cost.seconds if cost.seconds > 0 else 0.0
+    return {
+        "name": cost.name,
+        "operation": cost.name,
+        "count": 1,
+        "start": start,
+        "finish": start + cycles,
+        "cycles": cycles,
+        "exclusive": cycles,
+        "load_bytes": round(cost.bytes),
+        "store_bytes": 0,
+        "multiply_adds": cost.flops / 2 if products else 0.0,
+        "vector_operations": 0.0 if products else cost.flops,
+        "array_busy": busy["compute"] if products else 0,
+        "vector_busy": 0 if products else busy["compute"],
+        "memory_busy": busy["memory"],
+        "launch": busy["launch"],
+        "bound": "vector" if bound == "compute" and not products else bound,
+        "bound_share": min(1.0, share),
+    }
+
+
+def estimate(
+    graph: Graph,
+    device: DeviceLike = "h100",
+    *,
+    scheme: str | None = None,
+    engine: str = "",
+    profile: Profile | str | None = None,
+) -> Estimate:
+    """How long a graph takes on a device, in closed form, operation after operation.
+
+    Args:
+        graph: the workload.
+        device: a device, its name or label, a file, a machine or the name of one.
+        scheme: runs products with weights in this scheme ("fp8", "int4_wo"); none: the graph's dtypes.
+        engine: whose kernels ("vLLM", "TensorRT-LLM"); "": a library's.
+        profile: constants that `calibrate` fitted; none: the family's.
+
+    Returns:
+        The result: the same type as of a simulation, with the terms of every operation.
+
+    Raises:
+        UserError: for an unknown device, scheme or profile.
+        Unsupported: for an operation or dtype that the device lacks; names the operation.
+    """
+    target = device_of(device)
+    opened = Profile.open(profile)
+    costs = Costs(target, scheme, engine, opened)
+    operations = flat_operations(graph)
+    producers = {result["name"]: op["kind"] for op in operations for result in op["results"]}
+    uses: dict[str, int] = {}
+    for op in operations:
+        for operand in op["operands"]:
+            uses[operand["name"]] = uses.get(operand["name"], 0) + 1
+    rows = [cost_of(op, costs, producers, uses) for op in operations]
+    redo = _Redo(graph, target, {"scheme": scheme, "engine": engine, "profile": opened})
+    return Estimate(_result_data(graph, target, rows, costs), rows, redo)
+
+
+def _result_data(graph: Graph, target: Device, rows: list[Cost], costs: Costs) -> dict[str, Any]:
+    hertz = round(target.clock_hz)
+    out, start = [], 0
+    for cost in rows:
+        if cost.seconds > 0:
+            out.append(_operation_row(cost, hertz, start))
+            start = out[-1]["finish"]
+    busy = {key: sum(row[key] for row in out) for key in ("array_busy", "vector_busy", "memory_busy", "launch")}
+    words = {"array_busy": "compute", "vector_busy": "vector", "memory_busy": "memory", "launch": "launch"}
+    longest = max(busy, key=lambda key: busy[key]) if out else "launch"
+    share = min(1.0, busy[longest] / start) if start else 0.0
+    profile = costs.profile.name if costs.profile else None
+    return {
+        "schema": "tilesim.result",
+        "version": 1,
+        "program": graph.core.name,
+        "machine": target.name,
+        "source": "closed form",
+        "cycles": start,
+        "hertz": hertz,
+        "tile_operations": 0,
+        "events": 0,
+        "memory_read_bytes": sum(row["load_bytes"] for row in out),
+        "memory_written_bytes": 0,
+        "network_bytes": 0,
+        "intervals_dropped": 0,
+        "seconds": start / hertz,
+        "multiply_adds": sum(row["multiply_adds"] for row in out),
+        "vector_operations": sum(row["vector_operations"] for row in out),
+        "bottleneck": words[longest] if share >= 0.5 else "latency",
+        "bottleneck_share": share,
+        "units": [],
+        "operations": out,
+        "energy": [],
+        "approximations": ["closed form, operation after operation", *sorted(costs.notes)],
+        "fidelity": {"operations": "closed form"},
+        "hashes": {},
+        "labels": [],
+        "intervals": [],
+        "configuration": {"device": target.to_dict(), "profile": profile, "tilesim": version},
+    }
+
+
+class Roofline:
+    """A bound that no run undercuts, and where each operation lies below it."""
+
+    def __init__(self, graph: Graph, device: Device) -> None:
+        """Takes FLOPs and bytes from the graph, rates from the device.
+
+        Args:
+            graph: the workload.
+            device: the device.
+        """
+        self.device = device
+        self.name = graph.core.name
+        flops = graph.core.flops()
+        native = [rate for rate in device.matrix.values() if rate.how == "native"]
+        rate = max((item.flops_per_second for item in native or device.matrix.values()), default=0.0)
+        self.compute_seconds = flops["matrix"] / rate if rate else 0.0
+        self.memory_seconds = graph.core.compulsory_bytes() / device.memory.bytes_per_second
+        self.operations = [op for op in flat_operations(graph) if sum(op["flops"].values()) > 0 and op["bytes"] > 0]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the products at the highest rate of any dtype, or the compulsory bytes, take at least."""
+        return max(self.compute_seconds, self.memory_seconds)
+
+    @property
+    def bound(self) -> str:
+        """What the bound is made of: compute or memory."""
+        return "compute" if self.compute_seconds >= self.memory_seconds else "memory"
+
+    def ceilings(self) -> Table:
+        """Per dtype and memory level the ridge point: the intensity above which arithmetic is the limit.
+
+        Returns:
+            Rows with dtype, how, TFLOP/s, level, GB/s and ridge in FLOPs per byte; a dtype that the device lacks has
+            no ridge, and a reason.
+        """
+        rows = []
+        for dtype, rate in self.device.matrix.items():
+            for level in self.device.levels:
+                absent = rate.how == "absent"
+                rows.append(
+                    {
+                        "dtype": dtype,
+                        "how": rate.how,
+                        "tflops": rate.flops_per_second / 1e12,
+                        "level": level.name,
+                        "gbytes_per_second": level.bytes_per_second / 1e9,
+                        "ridge": None if absent else rate.flops_per_second / level.bytes_per_second,
+                        "reason": rate.reason,
+                    }
+                )
+        return Table(rows)
+
+    def table(self) -> Table:
+        """Where each operation lies.
+
+        Returns:
+            Rows with operation, FLOPs, bytes, intensity in FLOPs per byte, the ceiling at it in TFLOP/s, least
+            milliseconds and what bounds it.
+        """
+        rows = []
+        for op in self.operations:
+            flops, moved = sum(op["flops"].values()), float(op["bytes"])
+            dtype = op["operands"][0]["dtype"] if op["operands"] else "f32"
+            matrix = op["flops"]["matrix"] > 0
+            rate = self._rate(dtype, matrix)
+            memory = self.device.memory.bytes_per_second
+            intensity = flops / moved
+            seconds = max(flops / rate if rate else 0.0, moved / memory)
+            rows.append(
+                {
+                    "operation": op["name"],
+                    "flops": flops,
+                    "bytes": moved,
+                    "intensity": intensity,
+                    "ceiling_tflops": min(rate, intensity * memory) / 1e12,
+                    "least_ms": seconds * 1e3,
+                    "bound": "compute" if rate and flops / rate >= moved / memory else "memory",
+                }
+            )
+        return Table(sorted(rows, key=lambda row: -row["least_ms"]))
+
+    def _rate(self, dtype: str, matrix: bool) -> float:
+        if not matrix:
+            return self.device.vector_rate("f32")
+        rate = self.device.rate(str(parse_dtype(dtype)))
+        return rate.flops_per_second
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draws the roofline: ceilings per dtype, a slope per level, operations as points; log-log.
+
+        Args:
+            axes: matplotlib axes; none: new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            UserError: without matplotlib, naming what to install.
+        """
+        from .views import plot_roofline
+
+        return plot_roofline(self, axes)
+
+    def __repr__(self) -> str:
+        """The bound."""
+        return f"<Roofline {self.name} on {self.device.name}: at least {self.seconds * 1e3:.4g} ms, {self.bound}>"
+
+
+def roofline(graph: Graph, device: DeviceLike) -> Roofline:
+    """The bound of a graph on a device from FLOPs, compulsory bytes and peak rates alone.
+
+    Args:
+        graph: the workload.
+        device: as of `estimate`.
+
+    Returns:
+        The roofline: `.seconds`, `.ceilings()`, `.table()`, `.plot()`.
+
+    Raises:
+        UserError: for an unknown device.
+    """
+    if not isinstance(graph, Graph):
+        raise user_error("a roofline needs a graph", value=repr(type(graph).__name__))
+    return Roofline(graph, device_of(device))

@@ -1,0 +1,134 @@
+"""Suites of workloads: a layer of a language model, a vision model's layers, cubes of growing size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import workloads
+from ..errors import Unsupported
+from ..graph import Graph, nearest, user_error
+from ..result import Table
+from .estimate import DeviceLike, device_of, estimate
+
+__all__ = ["compare_suite", "suite", "suite_names"]
+
+
+def _llm(dtype: str) -> dict[str, Graph]:
+    rows, width, heads = 512, 4096, 32
+    depth = width // heads
+    return {
+        "query, key, value": workloads.matmul(rows, 3 * width, width, dtype),
+        "attention": workloads.attention(1, heads, rows, depth, causal=True, dtype=dtype),
+        "output": workloads.matmul(rows, width, width, dtype),
+        "feed-forward up": workloads.matmul(rows, 4 * width, width, dtype),
+        "gelu": workloads.elementwise("gelu_tanh", rows, 4 * width, dtype=dtype),
+        "feed-forward down": workloads.matmul(rows, width, 4 * width, dtype),
+        "layer norm": workloads.layer_norm(rows, width, dtype=dtype),
+        "decode: query, key, value": workloads.matmul(1, 3 * width, width, dtype),
+        "decode: attention": workloads.attention(1, heads, 1, depth, keys=rows, causal=True, dtype=dtype),
+        "decode: feed-forward up": workloads.matmul(1, 4 * width, width, dtype),
+    }
+
+
+def _vision(dtype: str) -> dict[str, Graph]:
+    return {
+        "stem 7x7": workloads.conv2d(1, 3, 224, 224, 64, 7, stride=2, padding=3, dtype=dtype),
+        "3x3 64": workloads.conv2d(1, 64, 56, 56, 64, 3, padding=1, dtype=dtype),
+        "1x1 64-256": workloads.conv2d(1, 64, 56, 56, 256, 1, dtype=dtype),
+        "3x3 256-128": workloads.conv2d(1, 256, 28, 28, 128, 3, padding=1, dtype=dtype),
+        "relu": workloads.elementwise("relu", 256, 56, 56, dtype=dtype),
+    }
+
+
+def _scaling(dtype: str) -> dict[str, Graph]:
+    return {f"{size} cubed": workloads.matmul(size, size, size, dtype) for size in (32, 128, 512, 2048, 8192)}
+
+
+_SUITES = {"llm": (_llm, "f16"), "vision": (_vision, "f32"), "scaling": (_scaling, "f32")}
+
+
+def suite_names() -> list[str]:
+    """The suites.
+
+    Returns:
+        Their names, and "all".
+    """
+    return [*_SUITES, "all"]
+
+
+def suite(name: str, dtype: str | None = None) -> dict[str, Graph]:
+    """The workloads of a suite.
+
+    Args:
+        name: "llm", "vision", "scaling" or "all".
+        dtype: of the operands; none: f16 for llm, f32 for the others.
+
+    Returns:
+        Label to graph.
+
+    Raises:
+        UserError: for an unknown suite or dtype.
+    """
+    if name == "all":
+        return {f"{key}: {label}": graph for key in _SUITES for label, graph in suite(key, dtype).items()}
+    if name not in _SUITES:
+        raise user_error(
+            "unknown suite",
+            value=f"'{name}'",
+            allowed=", ".join(suite_names()),
+            suggestion=nearest(name, suite_names()),
+        )
+    build, standard = _SUITES[name]
+    return build(dtype or standard)
+
+
+def compare_suite(
+    name: str, devices: Sequence[DeviceLike], dtype: str | None = None, scheme: str | None = None
+) -> Table:
+    """A suite across devices.
+
+    Args:
+        name: of the suite.
+        devices: devices or their names.
+        dtype: of the operands; none: the suite's.
+        scheme: of products with weights; none: the dtype's.
+
+    Returns:
+        Rows with workload, device, milliseconds (none where the device cannot), speed-up over the first device that
+        can, what bounds it, the pressure on memory (low: the shared level could hold the tensors), and the reason where
+        the device cannot.
+
+    Raises:
+        UserError: for an unknown suite, device or dtype.
+    """
+    targets = [device_of(device) for device in devices]
+    rows = []
+    for label, graph in suite(name, dtype).items():
+        first: float | None = None
+        for target in targets:
+            row: dict[str, Any] = {
+                "workload": label,
+                "device": target.name,
+                "ms": None,
+                "speedup": None,
+                "bound": "",
+                "reason": "",
+            }
+            try:
+                result = estimate(graph, target, scheme=scheme)
+            except Unsupported as error:
+                row["reason"] = str(error)
+            else:
+                first = first or result.milliseconds
+                row.update(ms=result.milliseconds, speedup=first / result.milliseconds)
+                row["bound"] = max(result.costs, key=lambda cost: cost.seconds).bound
+            working = graph.core.compulsory_bytes()
+            row["pressure"] = _pressure(min(1.0, target.shared.bytes / max(1, working)))
+            rows.append(row)
+    return Table(rows)
+
+
+def _pressure(share: float) -> str:
+    """How much of the compulsory bytes the shared level could hold: low, medium or high pressure on memory."""
+    return "low" if share >= 0.9 else "medium" if share >= 0.7 else "high"

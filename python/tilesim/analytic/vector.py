@@ -1,0 +1,185 @@
+"""Elementwise operations, softmax and normalization: streams over memory, arithmetic on ordinary lanes, a launch.
+
+Bytes come from the cache as far as the tensors of repeated calls fit into it, the others from memory. Softmax and
+normalization work row by row: a block of threads per row costs a fixed time, shared by the blocks that are resident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..device import Device
+from ..graph import nearest, user_error
+from .families import Entry
+from .gemm import find_entry
+from .profile import Profile
+from .schemes import scheme
+
+__all__ = ["CONSTANTS", "OPERATIONS", "constants_of", "vector_seconds", "vector_terms"]
+
+Array = NDArray[np.float64]
+
+# Operation: class, tensors read and written at least, FLOPs per element (special functions count as several).
+OPERATIONS: dict[str, tuple[str, float, float]] = {
+    **dict.fromkeys(("add", "sub", "mul", "maximum", "minimum"), ("binary", 3.0, 1.0)),
+    "div": ("binary", 3.0, 8.0),
+    "pow": ("binary", 3.0, 40.0),
+    **dict.fromkeys(("addu", "subu", "mulu"), ("unary", 2.0, 1.0)),
+    "divu": ("unary", 2.0, 8.0),
+    "powu": ("unary", 2.0, 20.0),
+    **dict.fromkeys(("relu", "neg", "abs", "copy"), ("unary", 2.0, 1.0)),
+    **dict.fromkeys(("tanh", "gelu", "silu", "sigmoid", "exp"), ("unary", 2.0, 20.0)),
+    "softmax": ("softmax", 2.0, 12.0),
+    "ln": ("ln", 2.0, 10.0),
+    "rms": ("ln", 2.0, 6.0),
+}
+_ALIASES = {"layer_norm": "ln", "layernorm": "ln", "rms_norm": "rms", "swish": "silu"}
+
+
+def _info(default: float, low: float, high: float, unit: str) -> dict[str, Any]:
+    return {"default": default, "low": low, "high": high, "unit": unit}
+
+
+CONSTANTS: dict[str, dict[str, Any]] = {
+    "launch": _info(5e-6, 1e-7, 1e-3, "s per kernel"),
+    "memory_share": _info(0.8, 0.05, 0.97, "share of the memory's peak rate"),
+    "cache_share": _info(0.6, 0.01, 8.0, "share of the shared cache's rate"),
+    "cache_fill": _info(0.8, 0.05, 1.5, "share of the cache that repeated calls can use"),
+    "cache_edge": _info(0.3, 0.01, 3.0, "relative width of the step from hit to miss"),
+    "lanes_share": _info(0.5, 0.02, 1.0, "share of the peak rate of ordinary lanes"),
+    "row": _info(2e-7, 1e-9, 1e-3, "s per row and unit"),
+    "narrow": _info(32.0, 0.1, 1000.0, "elements that every row is longer by: idle threads"),
+    "overlap": _info(2.0, 1.0, 12.0, "exponent: 1 terms add, large: the longest hides the others"),
+}
+
+
+def operation(name: str) -> str:
+    """The operation's name in this module.
+
+    Args:
+        name: name or alias.
+
+    Returns:
+        The name.
+
+    Raises:
+        UserError: for an unknown operation, with the nearest one.
+    """
+    key = _ALIASES.get(name.strip().lower(), name.strip().lower())
+    if key not in OPERATIONS:
+        raise user_error(
+            "unknown operation",
+            value=f"'{name}'",
+            allowed=", ".join(OPERATIONS),
+            suggestion=nearest(key, [*OPERATIONS, *_ALIASES]),
+        )
+    return key
+
+
+def vector_terms(
+    device: Device, op: str, rows: Array, width: Array, dtype: str, constants: Mapping[str, float]
+) -> dict[str, Array]:
+    """Seconds of each term.
+
+    Args:
+        device: the device.
+        op: a name of `OPERATIONS`.
+        rows: of the tensors.
+        width: elements of a row; softmax and normalization act along it.
+        dtype: scheme of the elements.
+        constants: by name.
+
+    Returns:
+        launch, memory, compute, rows and total, each of the shape of `rows`.
+    """
+    kind, streams, flops = OPERATIONS[operation(op)]
+    how = scheme(dtype, device)
+    c = constants
+    by_row = kind in ("softmax", "ln")
+    elements = rows * (width + c["narrow"] * by_row)
+    size = elements * streams * how.activation_bytes
+    usable = device.shared.bytes * c["cache_fill"]
+    hits = 1 / (1 + np.exp(np.minimum(500.0, (size / usable - 1) / c["cache_edge"])))
+    memory = size * (
+        (1 - hits) / (device.memory.bytes_per_second * c["memory_share"])
+        + hits / (device.shared.bytes_per_second * c["cache_share"])
+    )
+    lanes = device.vector_rate("f32" if how.arithmetic in ("tf32", "f8e4m3fn", "f4e2m1fn") else how.arithmetic)
+    compute = elements * flops / (lanes * c["lanes_share"])
+    each = rows * c["row"] / device.units if by_row else np.zeros_like(rows)
+    longest = np.maximum(np.maximum(memory, compute), each)
+    p = c["overlap"]
+    core = longest * ((memory / longest) ** p + (compute / longest) ** p + (each / longest) ** p) ** (1 / p)
+    launch = np.full_like(core, c["launch"])
+    # the launch's ramp hides the first bytes
+    total = (launch**p + core**p) ** (1 / p) if p > 1 else launch + core
+    return {"launch": launch, "memory": memory, "compute": compute, "rows": each, "total": total}
+
+
+def constants_of(
+    device: Device, op: str, dtype: str, engine: str = "", source: str = "", profile: Profile | None = None
+) -> Entry:
+    """The constants of an operation's class.
+
+    Args:
+        device: the device.
+        op: a name of `OPERATIONS`.
+        dtype: scheme of the elements.
+        engine: as in the table.
+        source: as in the table.
+        profile: fitted constants; none: the family's.
+
+    Returns:
+        The entry.
+
+    Raises:
+        UserError: for an unknown operation or scheme.
+    """
+    kind = OPERATIONS[operation(op)][0]
+    how = scheme(dtype, device).name
+    names = [f"{how}:{kind}", f"fp32:{kind}", "fp32:unary"]
+    entry, _ = find_entry("vector", device, names, engine, source, profile)
+    standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}
+    if device.launch_seconds or device.kind in ("tpu", "npu"):
+        standard["launch"] = device.launch_seconds
+    if entry is None:
+        return Entry(
+            "vector", names[0], constants=standard, provenance=dict.fromkeys(standard, "default"), device=device.name
+        )
+    return Entry("vector", names[0], engine, source, device.name, {**standard, **entry.constants}, entry.provenance)
+
+
+def vector_seconds(
+    device: Device | str,
+    op: str,
+    rows: ArrayLike,
+    width: ArrayLike,
+    dtype: str = "fp32",
+    profile: Profile | str | None = None,
+) -> Array:
+    """Time of an elementwise operation, softmax or normalization.
+
+    Args:
+        device: a device or its name.
+        op: "add", "gelu", "softmax", "ln", ...; a `u` behind a binary one: the second operand is a scalar.
+        rows: of the tensors.
+        width: elements of a row.
+        dtype: scheme of the elements.
+        profile: fitted constants; none: the family's.
+
+    Returns:
+        Seconds, shape of the broadcast arguments.
+
+    Raises:
+        UserError: for an unknown device, operation or scheme, or an extent that is not positive.
+    """
+    target = Device.load(device)
+    r, w = np.broadcast_arrays(np.asarray(rows, dtype=np.float64), np.asarray(width, dtype=np.float64))
+    if not (np.all(r > 0) and np.all(w > 0)):
+        raise user_error("an extent must be positive")
+    entry = constants_of(target, op, dtype, profile=Profile.open(profile))
+    return vector_terms(target, op, r, w, dtype, entry.constants)["total"]

@@ -1,0 +1,282 @@
+"""Pictures of the closed-form side: matplotlib for papers, plotly for a page to hover over."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..graph import user_error
+
+if TYPE_CHECKING:
+    from ..result import Table
+    from .crossover import Crossover, CrossoverSummary
+    from .estimate import Estimate, Roofline
+
+__all__ = [
+    "html_report",
+    "plot_crossover",
+    "plot_crossover_map",
+    "plot_roofline",
+    "plot_suite",
+    "plot_terms",
+    "plot_validation",
+    "roofline_page",
+]
+
+
+def _axes(axes: Any) -> Any:
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise user_error("matplotlib is needed to draw", suggestion="pip install 'tilesim[notebook]'") from None
+    return pyplot.subplots(figsize=(7.5, 4.8))[1]
+
+
+def plot_roofline(bound: Roofline, axes: Any = None) -> Any:
+    """Ceilings per dtype, a slope per memory level, operations as points; log-log.
+
+    Args:
+        bound: of `roofline`.
+        axes: matplotlib axes; none: new ones.
+
+    Returns:
+        The axes.
+    """
+    axes = _axes(axes)
+    device = bound.device
+    span = [2.0**i for i in range(-4, 17)]
+    rates = {name: rate for name, rate in device.matrix.items() if rate.how != "absent"}
+    top = max(rate.flops_per_second for rate in rates.values())
+    for level in device.levels:
+        values = [min(top, x * level.bytes_per_second) / 1e12 for x in span]
+        axes.plot(span, values, color="0.6", linewidth=1)
+        axes.annotate(level.name, (span[2], span[2] * level.bytes_per_second / 1e12), fontsize=8, color="0.35")
+    for name, rate in rates.items():
+        height = rate.flops_per_second / 1e12
+        ridge = rate.flops_per_second / device.memory.bytes_per_second
+        style = "--" if rate.how == "emulated" else "-"
+        axes.plot([ridge, span[-1]], [height, height], style, linewidth=1.2)
+        axes.annotate(
+            f"{name}{' (emulated)' if rate.how == 'emulated' else ''}", (span[-1], height), fontsize=8, ha="right"
+        )
+    rows = bound.table().rows
+    axes.scatter([row["intensity"] for row in rows], [row["ceiling_tflops"] for row in rows], s=16, zorder=3)
+    axes.set(xscale="log", yscale="log", xlabel="intensity, FLOP per byte", ylabel="TFLOP/s")
+    axes.set_title(f"{bound.name} on {device.name}: at least {bound.seconds * 1e3:.3g} ms")
+    return axes
+
+
+def roofline_page(bound: Roofline, estimate: Estimate | None = None) -> str:
+    """The roofline as a page to hover over.
+
+    Args:
+        bound: of `roofline`.
+        estimate: of the same graph; its operations are drawn at their predicted rates.
+
+    Returns:
+        HTML; the library is loaded from its public address.
+
+    Raises:
+        UserError: without plotly, naming what to install.
+    """
+    try:
+        import plotly.graph_objects as plot
+    except ImportError:
+        raise user_error("plotly is needed for a page", suggestion="pip install 'tilesim[notebook]'") from None
+    device = bound.device
+    span = [2.0**i for i in range(-4, 17)]
+    figure = plot.Figure()
+    for name, rate in device.matrix.items():
+        if rate.how != "absent":
+            values = [min(rate.flops_per_second, x * device.memory.bytes_per_second) / 1e12 for x in span]
+            figure.add_scatter(x=span, y=values, mode="lines", name=f"{name} ({rate.how})")
+    seconds = {cost.name: cost.seconds for cost in estimate.costs} if estimate else {}
+    rows = bound.table().rows
+    rate_of = [
+        row["flops"] / seconds[row["operation"]] / 1e12 if seconds.get(row["operation"]) else row["ceiling_tflops"]
+        for row in rows
+    ]
+    figure.add_scatter(
+        x=[row["intensity"] for row in rows],
+        y=rate_of,
+        mode="markers",
+        name="predicted" if estimate else "bound",
+        text=[f"{row['operation']}: {row['least_ms']:.4g} ms at least, {row['bound']}" for row in rows],
+    )
+    figure.update_xaxes(type="log", title="intensity, FLOP per byte")
+    figure.update_yaxes(type="log", title="TFLOP/s")
+    figure.update_layout(title=f"{bound.name} on {device.name}")
+    return str(figure.to_html(include_plotlyjs="cdn"))
+
+
+def plot_crossover(question: Crossover, axes: Any = None) -> Any:
+    """Speed-up of a scheme over the intensity, with the band of the model's error.
+
+    Args:
+        question: of `crossover`.
+        axes: matplotlib axes; none: new ones.
+
+    Returns:
+        The axes.
+    """
+    axes = _axes(axes)
+    rows = sorted(question.rows, key=lambda row: row["intensity"])
+    x, y = [row["intensity"] for row in rows], [row["speedup"] for row in rows]
+    axes.plot(x, y, marker="o")
+    axes.axhline(1.0, color="0.5", linewidth=0.8)
+    edge = question.threshold()
+    if edge is not None:
+        axes.axvline(edge, color="0.5", linestyle=":", linewidth=1)
+    axes.set(
+        xscale="log",
+        xlabel="intensity of the baseline, FLOP per byte",
+        ylabel=f"{question.against} time / {question.scheme} time",
+    )
+    axes.set_title(question.summary()[:90])
+    return axes
+
+
+def plot_crossover_map(summary: CrossoverSummary, axes: Any = None) -> Any:
+    """Which schemes help at which shape: a map.
+
+    Args:
+        summary: of `crossover` without a dtype.
+        axes: matplotlib axes; none: new ones.
+
+    Returns:
+        The axes.
+    """
+    axes = _axes(axes)
+    parts = [part for part in summary.parts if part.possible]
+    shapes = [(row["m"], row["n"], row["k"]) for row in parts[0].rows] if parts else []
+    image = [[math.log2(row["speedup"]) for row in part.rows] for part in parts]
+    drawn = axes.imshow(image, cmap="RdBu", vmin=-1.5, vmax=1.5, aspect="auto")
+    axes.set_yticks(range(len(parts)), [part.scheme for part in parts])
+    axes.set_xticks(
+        range(len(shapes)), ["x".join(f"{x:g}" for x in shape) for shape in shapes], rotation=60, fontsize=7
+    )
+    axes.figure.colorbar(drawn, label=f"log2 of the speed-up over {summary.against}")
+    axes.set_title(f"{summary.device.name}: blue helps, red hurts")
+    return axes
+
+
+def plot_terms(result: Estimate, axes: Any = None, most: int = 15) -> Any:
+    """The longest operations and their terms, side by side on one bar.
+
+    Args:
+        result: of `estimate`.
+        axes: matplotlib axes; none: new ones.
+        most: operations to draw.
+
+    Returns:
+        The axes.
+    """
+    axes = _axes(axes)
+    rows = result.terms().rows[:most][::-1]
+    skip = {"operation", "kind", "scheme", "model", "ms", "bound"}
+    names = [name for name in (rows[0] if rows else {}) if name not in skip]
+    places = list(range(len(rows)))
+    left = [0.0] * len(rows)
+    for name in names:
+        values = [row[name] for row in rows]
+        if any(values):
+            axes.barh(places, values, left=left, label=name)
+            left = [a + b for a, b in zip(left, values, strict=True)]
+    axes.scatter(
+        [row["ms"] for row in rows], places, color="black", marker="|", s=80, label="predicted (terms overlap)"
+    )
+    axes.set_yticks(places, [row["operation"][-32:] for row in rows], fontsize=7)
+    axes.set(xlabel="ms")
+    axes.legend(fontsize=7)
+    return axes
+
+
+def plot_validation(report: dict[str, Any], axes: Any = None, band: float = 0.15) -> Any:
+    """Predicted over measured times, one colour per group, with a band.
+
+    Args:
+        report: a validation file.
+        axes: matplotlib axes; none: new ones.
+        band: relative half width of the band.
+
+    Returns:
+        The axes.
+    """
+    from .tables import group_key
+
+    axes = _axes(axes)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in report["rows"]:
+        if row["status"] == "ok":
+            groups.setdefault(group_key(row), []).append(row)
+    for key, rows in groups.items():
+        measured, predicted = [row["measured_ms"] for row in rows], [row["predicted_ms"] for row in rows]
+        axes.scatter(measured, predicted, s=4, label=f"{key} {report['groups'][key]['mean_abs_error']:.0%}")
+    every = [row["measured_ms"] for rows in groups.values() for row in rows] or [1.0]
+    ends = [min(every), max(every)]
+    axes.plot(ends, ends, color="black", linewidth=0.8)
+    axes.fill_between(ends, [x * (1 - band) for x in ends], [x * (1 + band) for x in ends], color="0.85", zorder=0)
+    axes.set(xscale="log", yscale="log", xlabel="measured ms", ylabel="predicted ms")
+    axes.legend(fontsize=6)
+    return axes
+
+
+def plot_suite(table: Table, axes: Any = None) -> Any:
+    """A suite across devices: milliseconds per workload.
+
+    Args:
+        table: of `compare_suite`.
+        axes: matplotlib axes; none: new ones.
+
+    Returns:
+        The axes.
+    """
+    axes = _axes(axes)
+    labels = list(dict.fromkeys(row["workload"] for row in table.rows))
+    devices = list(dict.fromkeys(row["device"] for row in table.rows))
+    width = 0.8 / max(1, len(devices))
+    for index, device in enumerate(devices):
+        rows = {row["workload"]: row["ms"] for row in table.rows if row["device"] == device}
+        places = [i + index * width for i, label in enumerate(labels) if rows.get(label)]
+        axes.bar(places, [rows[label] for label in labels if rows.get(label)], width, label=device)
+    axes.set_xticks([i + 0.4 - width / 2 for i in range(len(labels))], labels, rotation=60, fontsize=7, ha="right")
+    axes.set(yscale="log", ylabel="ms")
+    axes.legend(fontsize=7)
+    return axes
+
+
+def html_report(result: Estimate, bound: Roofline) -> str:
+    """One page: headline, terms, ceilings, what would help.
+
+    Args:
+        result: of `estimate`.
+        bound: of `roofline`, same graph and device.
+
+    Returns:
+        HTML without scripts.
+    """
+    from html import escape
+
+    def table(rows: list[dict[str, Any]]) -> str:
+        if not rows:
+            return "<p>none</p>"
+        head = "".join(f"<th>{escape(str(key))}</th>" for key in rows[0])
+        cells = (
+            "<tr>"
+            + "".join(f"<td>{escape(f'{v:.4g}' if isinstance(v, float) else str(v))}</td>" for v in row.values())
+            + "</tr>"
+            for row in rows
+        )
+        return f"<table><tr>{head}</tr>{''.join(cells)}</table>"
+
+    notes = "".join(f"<li>{escape(text)}</li>" for text in result.approximations)
+    advice = "".join(f"<li>{escape(repr(item))}</li>" for item in result.explain())
+    return (
+        f"<!doctype html><meta charset='utf-8'><title>{escape(result.summary())}</title>"
+        f"<h1>{escape(result.summary())}</h1>"
+        f"<p>{escape(repr(bound)[1:-1])}</p><h2>Operations</h2>{table(result.terms().rows[:40])}"
+        f"<h2>What would help</h2><ul>{advice}</ul><h2>Ceilings</h2>{table(bound.ceilings().rows)}"
+        f"<h2>Modelled</h2><ul>{notes}</ul>"
+    )

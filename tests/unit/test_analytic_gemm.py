@@ -1,0 +1,206 @@
+"""The product model: every term by hand, units, monotone, bounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tilesim as ts
+from tilesim import _core
+from tilesim.analytic import gemm
+from tilesim.analytic.schemes import scheme, scheme_names
+
+HARDWARE = {
+    "units": 10.0,
+    "clock": 1e9,
+    "flops_per_second": 1e13,
+    "memory_bytes_per_second": 1e11,
+    "cache_bytes": 1e6,
+    "cache_bytes_per_clock": 1000.0,
+}
+PLAIN = {
+    "launch": 1e-6,
+    "efficiency": 1.0,
+    "epilogue_steps": 0.0,
+    "half_tile": 0.0,
+    "step": 1e-10,
+    "tile": 1e-9,
+    "unit_bytes_per_clock": 1000.0,
+    "reload_share": 8.0,
+    "cache_share": 8.0,
+    "memory_share": 0.5,
+    "cache_edge": 0.01,
+    "cache_fill": 1.0,
+    "overlap": 12.0,
+    "wave_smoothing": 0.0,
+    "droop": 0.0,
+}
+KERNEL = (128.0, 128.0, 64.0, 1.0, 0.0, 1e18, 0.0, 1e18)
+
+
+def model(
+    constants: dict[str, float] | None = None,
+    scheme_: dict[str, float] | None = None,
+    kernel: tuple[float, ...] = KERNEL,
+) -> _core.GemmModel:
+    return _core.GemmModel(HARDWARE, {"weight_sets": 1.0, **(scheme_ or {})}, {**PLAIN, **(constants or {})}, [kernel])
+
+
+def terms(of: _core.GemmModel, m: float, n: float, k: float, batch: float = 1) -> dict[str, float]:
+    row = of.terms(np.array([batch]), np.array([m]), np.array([n]), np.array([k]))[0]
+    return dict(zip(_core.gemm_term_names(), row.tolist(), strict=True))
+
+
+def test_compute_is_whole_waves_of_padded_tiles() -> None:
+    # 129 x 1281 needs 2 x 11 = 22 tiles: three waves over 10 units; k = 65 is padded to 128
+    found = terms(model(), 129, 1281, 65)
+    one = 2 * 128 * 128 * 128 / (1e13 / 10)
+    assert found["compute"] == pytest.approx(3 * one)
+    assert found["launch"] == pytest.approx(1e-6 + 2 * 1e-9)
+
+
+def test_smoothed_waves_epilogue_half_tile_droop_and_least_step() -> None:
+    smoothed = terms(model({"wave_smoothing": 1.0}), 129, 1281, 65)["compute"]
+    assert smoothed == pytest.approx(2.2 * 2 * 128 * 128 * 128 / 1e12)
+    epilogue = terms(model({"epilogue_steps": 64.0}), 128, 128, 128)["compute"]
+    assert epilogue == pytest.approx(2 * 128 * 128 * 192 / 1e12)
+    assert terms(model({"half_tile": 64.0}), 128, 128, 128)["compute"] == pytest.approx(2 * 2 * 128**3 / 1e12)
+    plain = 2 * 128 * 128 * 64e6 / 1e12
+    droop = terms(model({"droop": 0.5}), 128, 128, 64e6)["compute"]
+    assert droop == pytest.approx(plain * (1 + 0.5 * plain / (plain + 1e-3)))
+    assert terms(model({"step": 3e-6}), 128, 128, 640)["compute"] == pytest.approx(30e-6)
+
+
+def test_load_is_per_unit_or_shared() -> None:
+    tile = 128 * (128 * 2 + 128 * 2)  # bytes of one tile, k = 128
+    alone = terms(model({"unit_bytes_per_clock": 10.0}), 128, 128, 128)["load"]
+    assert alone == pytest.approx(tile / 10e9)
+    shared = terms(model({"reload_share": 0.01}), 1280, 128, 128)["load"]
+    assert shared == pytest.approx(10 * tile / (1e12 * 0.01))
+
+
+def test_memory_is_compulsory_bytes_of_misses_or_hits() -> None:
+    bytes_ = 2 * (64 * 64 * 3)
+    warm = terms(model(), 64, 64, 64)
+    assert warm["hits"] == pytest.approx(1.0)
+    assert warm["memory"] == pytest.approx(bytes_ / (1e12 * 8))
+    cold = terms(model(scheme_={"warm": 0.0}), 64, 64, 64)
+    assert cold["hits"] == 0
+    assert cold["memory"] == pytest.approx(bytes_ / (1e11 * 0.5))
+
+
+def test_weights_walked_over_decide_the_hits() -> None:
+    weight = 256 * 256 * 2  # 131 kB: six of them fit into 1 MB, ten do not
+    assert terms(model(scheme_={"weight_sets": 6.0}), 1, 256, 256)["hits"] > 0.99
+    assert terms(model(scheme_={"weight_sets": 10.0}), 1, 256, 256)["hits"] < 0.01
+    # as many as fill the cache: ceil(1e6 / 131072) = 8 sets, a little more than the cache
+    assert terms(model(scheme_={"weight_sets": -20.0}), 1, 256, 256)["hits"] < 0.2
+    assert math.ceil(1e6 / weight) == 8
+
+
+def test_operands_that_do_not_fit_are_read_once_per_block_of_tiles() -> None:
+    found = terms(model(), 128 * 20, 128 * 20, 4096)
+    side = math.sqrt(10 * 128 * 128)
+    assert found["memory"] == pytest.approx((128 * 20) ** 2 * 4096 * 4 / side / (1e11 * 0.5), rel=1e-6)
+
+
+def test_split_of_k_pays_a_reduction_and_is_chosen_when_it_helps() -> None:
+    splitting = (128.0, 128.0, 64.0, 16.0, 0.0, 1e18, 0.0, 1e18)
+    found = terms(model({"split": 1e-6}, kernel=splitting), 128, 128, 65536)
+    assert found["splits"] == 8  # ten units, one tile: eight of them work
+    assert found["split"] == pytest.approx(1e-6 + 128 * 128 * 8 * 8 / (1e12 * 8))
+    assert terms(model({"split": 1e-3}, kernel=splitting), 128, 128, 64)["splits"] == 1
+
+
+def test_cast_reads_and_writes_and_pays_per_row() -> None:
+    cast = {"cast_bytes": 3.0, "activation_bytes": 1.0, "weight_bytes": 1.0}
+    found = terms(model({"cast": 2e-6, "cast_row": 1e-6, "cast_share": 0.5}, cast), 100, 64, 64)
+    assert found["cast"] == pytest.approx(2e-6 + 100 * 1e-6 / 10 + 100 * 64 * 3 / (1e12 * 8), rel=1e-3)
+    assert terms(model(), 100, 64, 64)["cast"] == 0
+
+
+def test_terms_combine_between_the_longest_and_the_sum() -> None:
+    for p in (1.0, 2.0, 5.0, 12.0):
+        found = terms(model({"overlap": p}), 512, 512, 512)
+        parts = [found["compute"], found["load"], found["memory"]]
+        total = found["total"] - found["launch"]
+        assert max(parts) <= total * (1 + 1e-9)
+        assert total <= sum(parts) * (1 + 1e-9)
+        assert total == pytest.approx(sum(x**p for x in parts) ** (1 / p), rel=1e-3)
+
+
+def test_matrix_vector_kernel() -> None:
+    kernel = (0.0, 1.0, 1.0, 1.0, 0.0, 4.0, 0.0, 1e18)
+    found = terms(model({"vector_launch": 5e-6, "vector_rate": 1e9}, kernel=kernel), 1, 1000, 4096)
+    assert found["load"] == pytest.approx(math.ceil(1000 / 160) * 4096 / 1e9)
+    assert found["launch"] == pytest.approx(5e-6)
+    assert math.isinf(terms(model(kernel=kernel), 5, 1000, 4096)["total"])
+
+
+@pytest.mark.parametrize("device", ["t4", "a100", "h100", "b200", "l40s", "mi300x", "xeon-8480", "tpu-v5e"])
+def test_monotone_in_size_bandwidth_and_rate(device: str) -> None:
+    target = ts.Device.load(device)
+    found = gemm.estimator(target, "fp16" if device == "t4" else "bf16")
+    random = np.random.default_rng(3)
+    shapes = (2.0 ** random.uniform(0, 14, (400, 3))).round()
+    base = found.seconds(*shapes.T)
+    for axis in range(3):
+        larger = shapes.copy()
+        larger[:, axis] = np.ceil(larger[:, axis] * random.uniform(1, 3, 400)) + 1
+        grown = found.seconds(*larger.T)
+        thin = shapes.min(axis=1) <= 4  # other kernels serve those
+        assert np.all(grown[~thin] >= base[~thin] * (1 - 1e-9)), axis
+    levels = [dict(level) for level in target.to_dict()["levels"]]
+    levels[-1]["bytes_per_second"] *= 2
+    assert np.all(gemm.estimator(target.replace(levels=levels), found.scheme).seconds(*shapes.T) <= base * (1 + 1e-9))
+    faster = {
+        key: {**rate, "flops_per_second": 2 * rate["flops_per_second"]}
+        for key, rate in target.to_dict()["matrix"].items()
+    }
+    assert np.all(gemm.estimator(target.replace(matrix=faster), found.scheme).seconds(*shapes.T) <= base * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("device", ts.Device.names())
+def test_never_faster_than_the_arithmetic_and_the_bytes_of_a_cold_cache(device: str) -> None:
+    target = ts.Device.load(device)
+    for name in scheme_names():
+        how = scheme(name, target)
+        rate = target.rate(how.arithmetic)
+        if rate.how == "absent":
+            with pytest.raises(ts.Unsupported, match=target.name):
+                gemm.estimator(target, name)
+            continue
+        m, n, k = (
+            np.array([1.0, 64, 1000, 4096]),
+            np.array([4096.0, 4096, 1000, 8192]),
+            np.array([4096.0, 4096, 3000, 16384]),
+        )
+        seconds = gemm.estimator(target, name).seconds(m, n, k)
+        assert np.all(seconds >= 2 * m * n * k / rate.flops_per_second)
+        assert np.all(np.isfinite(seconds))
+
+
+def test_batches_and_broadcasting() -> None:
+    found = gemm.estimator("h100", "bf16")
+    assert found.seconds([[1], [2]], 512, [256, 512]).shape == (2, 2)
+    many, one = found.seconds(512, 512, 512, batch=64), found.seconds(512, 512, 512)
+    assert one < many < 64 * one
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: gemm.estimator("h100", "fp9"), "fp8"),
+        (lambda: gemm.estimator("h10", "fp8"), "h100"),
+        (lambda: gemm.estimator("h100").seconds(0, 1, 1), "positive"),
+        (lambda: gemm.estimator("h100").seconds(float("nan"), 1, 1), "positive"),
+        (lambda: gemm.estimator("h100").core({"eficiency": 1.0}), "efficiency"),
+        (lambda: gemm.estimator("h100").core({"efficiency": 2.0}), "range"),
+        (lambda: gemm.kernels("cublas"), "library"),
+    ],
+)
+def test_mistakes(call: object, word: str) -> None:
+    with pytest.raises(ts.UserError, match=word):
+        call()  # type: ignore[operator]

@@ -1,0 +1,129 @@
+"""Devices: files, labels, checks, the view of a machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tilesim as ts
+
+
+@pytest.mark.parametrize("name", ts.Device.names())
+def test_shipped_device(name: str) -> None:
+    device = ts.Device.load(name)
+    again = ts.Device.load(device.to_dict())
+    assert again.to_dict() == device.to_dict()
+    assert device.memory.bytes > device.shared.bytes
+    for level in device.levels:
+        assert f"levels.{level.name}" in device.sources, level
+    for key in ("units", "clock_hz", "matrix", "vector", "launch_seconds", "power_watts"):
+        assert device.sources[key]
+    for dtype, rate in device.matrix.items():
+        assert (rate.flops_per_second > 0) == (rate.how != "absent"), dtype
+        assert rate.reason or rate.how == "native", dtype
+    for near, far in zip(device.levels, device.levels[1:], strict=False):
+        assert near.bytes_per_second >= far.bytes_per_second
+
+
+def test_every_device_of_the_tables_is_shipped() -> None:
+    labels = {
+        "A100-SXM4-80GB": "a100",
+        "L40S": "l40s",
+        "B200-SXM": "b200",
+        "H100-SXM-80GB": "h100",
+        "H200-SXM": "h200",
+        "RTX-PRO-6000": "rtx-pro-6000",
+        "Arc-Pro-B60": "b60",
+        "T4": "t4",
+        "Tesla V100": "v100",
+    }
+    for label, name in labels.items():
+        assert ts.Device.load(label).name == name
+
+
+def test_rates_that_a_device_lacks_are_answers() -> None:
+    t4 = ts.Device.load("t4")
+    assert t4.rate("f8e4m3fn").how == "absent"
+    assert t4.rate("bfloat16").how == "emulated"
+    assert t4.rate("tf32").how == "absent"
+    assert t4.rate("float16").flops_per_second == 65e12
+
+
+def test_presets_of_a_published_simulator_are_kept() -> None:
+    """mlsim's desktop CPU, NPU and mobile presets: levels in KiB and GB/s, peaks; its T4 clock of 1.0 GHz is not."""
+    desktop, npu, phone = (ts.Device.load(name) for name in ("desktop-avx512", "npu-systolic", "phone-neon"))
+    assert [level.bytes_per_second for level in desktop.levels] == [2000e9, 800e9, 300e9, 50e9]
+    assert desktop.matrix["f32"].flops_per_second == pytest.approx(0.896e12)
+    assert npu.matrix["f32"].flops_per_second == pytest.approx(163.84e12)
+    assert [level.bytes for level in npu.levels] == [256 << 10, 8 << 20, 16 << 30]
+    assert phone.matrix["f32"].flops_per_second == pytest.approx(0.0768e12)
+    assert ts.Device.load("t4").clock_hz == pytest.approx(1.59e9)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"levels": []}, ["levels"]),
+        ({"units": -1}, ["units", "positive"]),
+        ({"units": "many"}, ["units", "number"]),
+        ({"clock_ghz": 1}, ["clock_ghz", "clock_hz"]),
+        ({"kind": "gpus"}, ["gpu"]),
+        ({"matrix": {}}, ["matrix"]),
+        ({"matrix": {"f33": 1e12}}, ["f33"]),
+        ({"matrix": {"f32": {"flops_per_second": 1e12, "how": "nativ"}}}, ["native"]),
+        ({"levels": [{"name": "DRAM", "bytes": 1, "bytes_per_second": float("nan")}]}, ["bytes_per_second"]),
+        ({"levels": [{"name": "DRAM", "byte": 1}]}, ["byte"]),
+    ],
+)
+def test_mistakes_in_a_device(change: dict[str, object], words: list[str]) -> None:
+    with pytest.raises(ts.UserError) as caught:
+        ts.Device.load({**ts.Device.load("t4").to_dict(), **change})
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_mistakes_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "device.json"
+    for text, word in (("{", "JSON"), ("{}", "tilesim.device"), (json.dumps({"schema": "tilesim.machine"}), "machine")):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ts.UserError, match=word):
+            ts.Device.load(path)
+    with pytest.raises(ts.UserError, match="read"):
+        ts.Device.load(tmp_path / "missing.json")
+    with pytest.raises(ts.UserError, match="h100"):
+        ts.Device.load("h1000")
+
+
+def test_written_by_hand() -> None:
+    device = ts.Device(
+        [ts.Level("scratchpad", 1 << 20, 1e12), {"name": "DRAM", "bytes": 1 << 30, "bytes_per_second": 1e11}],
+        units=4,
+        matrix={"f32": 1e12, "bf16": ts.Rate(2e12)},
+    )
+    assert device.shared.name == "scratchpad"
+    assert device.rate("bf16").flops_per_second == 2e12
+    assert device.replace(units=8).units == 8
+
+
+def test_several_sorts_of_units() -> None:
+    level = {"name": "DRAM", "bytes": 1 << 30, "bytes_per_second": 1e11}
+    lanes = {"name": "lanes", "count": 16, "matrix": {"f32": 1e12, "bf16": 1e12}, "vector": {"f32": 1e12}}
+    arrays = {"name": "array", "count": 2, "matrix": {"bf16": 8e12}}
+    device = ts.Device(levels=[level], units=[lanes, arrays])
+    assert (device.units, device.unit) == (2, "array")
+    assert device.rate("bf16").flops_per_second == 8e12
+    assert device.rate("f32").flops_per_second == 1e12
+    with pytest.raises(ts.UserError, match="cout"):
+        ts.Device(levels=[level], units=[{"cout": 2}])
+
+
+@pytest.mark.parametrize("name", ts.Machine.names())
+def test_view_of_a_machine(name: str) -> None:
+    machine = ts.Machine.load(name)
+    device = ts.Device.from_machine(machine)
+    view = machine.core.device()
+    assert device.memory.bytes_per_second == view["memory_bytes_per_second"]
+    for dtype, rate in view["matrix_flops_per_second"].items():
+        assert device.rate(dtype).flops_per_second == rate
