@@ -15,6 +15,7 @@ from ._errors import read_text
 from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, user_error
 from .machine import Machine
+from .memory import Part
 from .result import Result, Table
 
 __all__ = [
@@ -361,6 +362,14 @@ def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
     return Verification(_core.verify(program.prepared, program.core, program.machine.core, arrays))
 
 
+def _dram_part(machine: Machine) -> _core.DramPart:
+    name = machine.get("memory.part")
+    if not name:
+        allowed = ", ".join(Part.names())
+        raise user_error("memory of fidelity bank needs a DRAM part", place="memory.part", allowed=allowed)
+    return Part.load(name).core
+
+
 def simulate(
     program: Program | Graph,
     machine: MachineLike | None = None,
@@ -374,7 +383,7 @@ def simulate(
     Args:
         program: a compiled program (a graph is compiled first).
         machine: none: the one that the program was compiled for.
-        memory: "ideal" or "simple"; none: what the machine says.
+        memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
         network: only none and "simple" exist so far.
         timeline: record intervals for `Result.timeline`.
         tensors: integer tensors that timing depends on (counts, offsets), by name.
@@ -397,7 +406,8 @@ def simulate(
         for row in program.graph.core.inputs:
             if row["dtype"] in ("i64", "i32", "i16", "i8"):
                 given[row["name"]] = np.zeros(row["shape"], dtype=row["dtype"].replace("i", "int"))
-    core = _core.simulate(program.core, target.core, memory, timeline, given)
+    dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
+    core = _core.simulate(program.core, target.core, memory, timeline, given, dram=dram)
     source = program
 
     def again(change: dict[str, Any]) -> Result:

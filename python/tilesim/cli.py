@@ -38,8 +38,6 @@ def _load(model: str, batch: int, context: int | None, phase: str | None) -> Gra
         return from_onnx(path, sizes=symbolic_sizes(path, batch, context))
     if path.suffix not in (".json", ".tsim"):
         return models.build(model, batch=batch, sequence=context, phase=phase)
-    if path.suffix == ".tsim" and path.is_file() and _core.Graph.compiled_header(str(path)):
-        return Program.load(path)
     if path.suffix == ".json" and path.is_file():
         with path.open(encoding="utf-8", errors="replace") as file:
             start = file.read(2000)
@@ -47,6 +45,8 @@ def _load(model: str, batch: int, context: int | None, phase: str | None) -> Gra
             return Program.load(path)
         if is_pytorch_ir(start):
             return from_pytorch_ir(path)
+    if path.suffix == ".tsim" and path.is_file() and _core.Graph.compiled_header(str(path)):
+        return Program.load(path)
     return Graph.load(path)
 
 

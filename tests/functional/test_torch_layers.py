@@ -239,6 +239,12 @@ def test_weights_without_elements_serve_for_timing() -> None:
     assert ts.simulate(graph).cycles > 0
 
 
+def test_exported_programs_are_read_as_they_are() -> None:
+    module, x = nn.Linear(4, 2), torch.randn(3, 4)
+    graph = ts.from_torch(torch.export.export(module, (x,)))
+    np.testing.assert_allclose(next(iter(ts.reference(graph, (x,)).values())), module(x).detach().numpy(), rtol=1e-5)
+
+
 def test_names_and_places() -> None:
     module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     operations = {op["name"]: op for op in ts.from_torch(module, (torch.randn(3, 4),)).operations()}

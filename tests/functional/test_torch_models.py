@@ -56,6 +56,7 @@ def test_gpt2() -> None:
     assert "wte.weight" in "".join(graph.weights()) and "lm_head.weight" not in graph.weights()
 
 
+@pytest.mark.slow
 def test_vit() -> None:
     model = transformers.ViTModel(transformers.ViTConfig(image_size=32, **SMALL))
     graph = equal(model, (torch.randn(2, 3, 32, 32),))
@@ -78,6 +79,7 @@ def test_llama() -> None:
     }
 
 
+@pytest.mark.slow
 def test_llama_in_bf16() -> None:
     equal(llama().to(torch.bfloat16), (torch.randint(0, 60, (1, 7)),), {"use_cache": False})
 
@@ -95,6 +97,7 @@ def test_repeated_layers_are_one_function() -> None:
         assert (got == wanted).all()
 
 
+@pytest.mark.slow
 def test_eager_attention_is_read_as_primitives() -> None:
     graph = equal(llama(attn_implementation="eager"), (torch.randint(0, 60, (1, 7)),), {"use_cache": False})
     assert count(graph, "softmax") == 2
@@ -148,6 +151,7 @@ def test_a_static_cache_is_updated_in_place() -> None:
         state = {name: found[output] for name, output in aliased.items()}
 
 
+@pytest.mark.slow
 def test_caches_come_out_and_are_refused_as_inputs_with_the_remedy() -> None:
     model = llama()
     graph = ts.from_torch(model.eval(), (torch.randint(0, 60, (1, 3)),))
@@ -159,6 +163,7 @@ def test_caches_come_out_and_are_refused_as_inputs_with_the_remedy() -> None:
         ts.from_torch(model, (torch.tensor([[3]]),), {"past_key_values": cache})
 
 
+@pytest.mark.slow
 def test_the_loop_over_experts_is_refused_with_the_remedy() -> None:
     experts = {"num_key_value_heads": 2, "num_local_experts": 4, "experts_implementation": "eager", "vocab_size": 60}
     model = transformers.MixtralForCausalLM(transformers.MixtralConfig(**{**SMALL, **experts}))
@@ -169,9 +174,8 @@ def test_the_loop_over_experts_is_refused_with_the_remedy() -> None:
 FAMILIES = ["Llama4", "Mistral", "Qwen2", "Gemma", "Phi", "GPTNeoX", "OPT", "T5", "CLIPVision"]
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in ("Llama4", "T5") else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
 def test_other_families(name: str) -> None:
     args: Any = (torch.randint(2, 60, (1, 6)),)
     if name == "T5":

@@ -28,7 +28,7 @@ def check(module: Any, inputs: Any) -> None:
         assert difference(mine, theirs) <= BOUNDS.get(theirs.dtype, 0), [str(step) for step in module.steps]
 
 
-@settings(max_examples=25, derandomize=True, **QUIET)
+@settings(max_examples=15, derandomize=True, **QUIET)
 @given(modules())
 def test_random_modules(drawn: Any) -> None:
     check(*drawn)

@@ -55,16 +55,16 @@ def outputs(graph: ts.Graph, *inputs: Any) -> dict[str, Any]:
     return ts.reference(graph, [np.asarray(x) for x in inputs])
 
 
-def decodes(config: Any, model: Any, build: Any, context: int = 9, bound: float = 2e-5) -> None:
+def decodes(config: Any, model: Any, build: Any, context: int = 9, bound: float = 2e-5, prefix: str = "") -> None:
     """Prefill of `context` tokens equals the class; so does decode of the last token from the cache of the others."""
     ids = torch.randint(0, config.vocabulary, (2, context))
     with torch.no_grad():
         wanted = model(ids, use_cache=False).logits
-    graph = copied(build(config, 2, context, "prefill", "f32"), model)
+    graph = copied(build(config, 2, context, "prefill", "f32"), model, prefix)
     found = outputs(graph, ids.int())
     assert difference(found["logits"], wanted) <= bound
-    before = outputs(copied(build(config, 2, context - 1, "prefill", "f32"), model), ids[:, :-1].int())
-    step = copied(build(config, 2, context, "decode", "f32"), model)
+    before = outputs(copied(build(config, 2, context - 1, "prefill", "f32"), model, prefix), ids[:, :-1].int())
+    step = copied(build(config, 2, context, "decode", "f32"), model, prefix)
     inputs = {"input_ids": ids[:, -1:].int().numpy()}
     for row in step.inputs[1:]:
         kept = before[row["name"].replace("past", "cache")]
@@ -246,14 +246,20 @@ def test_bert() -> None:
 def test_gpt2() -> None:
     sizes = {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 12, "bos_token_id": 0, "eos_token_id": 0}
     model = randomise(transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=40, **sizes)))
-    graph = copied(transformer.gpt(transformer.TextConfig("gpt", 2, 24, 3, 40, 12), 2, 7), model, "transformer.")
+    config = transformer.TextConfig("gpt", 2, 24, 3, 40, 12)
+
+    def build(c: Any, batch: int, context: int, phase: str, dtype: str) -> ts.Graph:
+        return transformer.gpt(c, batch, context, dtype, phase)
+
+    decodes(config, model, build, prefix="transformer.")
+    graph = copied(transformer.gpt(config, 2, 7), model, "transformer.")
     ids = torch.randint(0, 40, (2, 7))
     with torch.no_grad():
         wanted = model(ids, use_cache=False).logits
     assert difference(outputs(graph, ids.int())["logits"], wanted) <= 1e-5
 
 
-@pytest.mark.parametrize("name", ["llama", "mixtral"])
+@pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.slow), "mixtral"])
 def test_operations_are_as_many_as_those_imported_from_torch(name: str) -> None:
     if name == "llama":
         config = dataclasses.replace(decoders.LLAMA_3_8B, **SMALL)

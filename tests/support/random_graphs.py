@@ -50,7 +50,7 @@ def _epilogue(random: Random) -> Case:
     m, n, k = (_size(random, 2) for _ in range(3))
     b = ts.GraphBuilder("epilogue")
     y = b.linear(b.input("x", [m, k]), n, name="linear")
-    y = b.apply(str(random.choice(["gelu_tanh", "relu", "tanh", "silu"])), y)
+    y = b.apply(str(random.choice(["relu", "tanh", "silu", "sigmoid"])), y)
     if random.integers(2):
         y = y + b.input("z", [m, n] if random.integers(2) else [n])
     b.output(y, "y")
@@ -233,7 +233,7 @@ def _step(random: Random, b: ts.GraphBuilder, x: Any, name: str, function: ts.Gr
     if choice <= 1:
         return b.linear(x, _size(random, 2, 30), name=name)
     if choice == 2:
-        return b.apply(str(random.choice(["tanh", "relu", "gelu_tanh", "sigmoid"])), x)
+        return b.apply(str(random.choice(["tanh", "relu", "silu", "sigmoid"])), x)
     if choice == 3:
         return b.op("softmax", x, dim=int(random.integers(2)))
     if choice == 4:

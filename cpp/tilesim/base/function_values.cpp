@@ -96,9 +96,9 @@ T special(Function f, T x) {
     case F::sigmoid:
       return stable_sigmoid(x);
     case F::gelu_erf:
-      return half * x * std::erfc(x * T(-0.70710678118654752440));  // 1 + erf(z) without its cancellation
+      return half * x * (1 + std::erf(x * T(0.70710678118654752440)));
     case F::gelu_tanh:
-      return x * stable_sigmoid(T(1.59576912160573071176) * (x + T(0.044715) * x * x * x));  // 1 + tanh(z) = 2 s(2 z)
+      return half * x * (1 + std::tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
     case F::silu:
       return x * stable_sigmoid(x);
     case F::softplus:

@@ -111,6 +111,23 @@ class Compiler {
     program_.tensors.push_back(std::move(tensor));
   }
 
+  /// The state that an output is an update of and replaces: it lies in the same bytes, so that only the written part
+  /// moves. Empty where anything else reads the state.
+  static std::string updated_state(const GraphFunction& function, ValueId output) {
+    for (const Alias& alias : function.aliases) {
+      if (function.outputs[static_cast<std::size_t>(alias.output)] != output) continue;
+      const ValueId input = function.inputs[static_cast<std::size_t>(alias.input)];
+      std::int64_t readers = std::count(function.outputs.begin(), function.outputs.end(), input);
+      bool updates = false;
+      for (const Op& op : function.ops) {
+        readers += std::count(op.operands.begin(), op.operands.end(), input);
+        updates |= op.kind == Kind::dynamic_update && op.operands[0] == input && op.results[0] == output;
+      }
+      if (updates && readers == 1) return function.value(input).name;
+    }
+    return {};
+  }
+
   /// Tensors of the main function's inputs and outputs, named as in the graph.
   std::map<ValueId, std::string> declare_boundary(const GraphFunction& function) {
     std::map<ValueId, std::string> boundary;
@@ -124,7 +141,7 @@ class Compiler {
     for (ValueId output : function.outputs) {
       if (boundary.count(output)) continue;  // passed through, or listed twice
       const Value& value = function.value(output);
-      declare(value.name, value.type, program::Role::output);
+      declare(value.name, value.type, program::Role::output, updated_state(function, output));
       boundary[output] = value.name;
     }
     return boundary;
@@ -152,6 +169,9 @@ class Compiler {
     Context context{
         prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
     for (ValueId output : function.outputs) context.scalars.erase(output);
+    for (const Op& op : function.ops)
+      if (op.kind == Kind::call)
+        for (ValueId operand : op.operands) context.scalars.erase(operand);
     const std::vector<Kernel> kernels =
         lower::plan_function(context, rules_, prefix, boundary, prepared_.kept_apart, is_main);
     lower::assign_layouts(function, machine_, program_);

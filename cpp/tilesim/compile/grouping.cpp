@@ -233,7 +233,8 @@ class Grouping {
       if (cycle) continue;
       std::vector<int> together = kernels_[index(kernel)].ops;
       together.push_back(i);
-      if (!fits_resident(context_, together)) continue;
+      // Rows that do not fit stream by in passes, however many operations take part.
+      if (!fits_resident(context_, together) && fits_resident(context_, kernels_[index(kernel)].ops)) continue;
       own(i, kernel);
       return true;
     }

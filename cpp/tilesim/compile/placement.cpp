@@ -41,19 +41,26 @@ std::optional<std::vector<AxisAccess>> split_access(const Shape& from, const Sha
 
 namespace {
 
-/// Whether a window runs over the value's edges: there it reads a fill value, so no neighbour may lie behind them.
-bool read_beyond_edges(const GraphFunction& function, const Uses& uses, ValueId value) {
+/// Whether a reader needs a tensor that ends with the value: a window over its edges reads a fill value there, not its
+/// neighbour.
+bool needs_own_tensor(const GraphFunction& function, const Uses& uses, ValueId value) {
   for (int reader : uses.consumers[index(value)]) {
     const Op& op = function.ops[index(reader)];
+    if (op.kind == Kind::call) return true;  // a function takes whole tensors
     if (op.operands.empty() || op.operands[0] != value) continue;
     const bool window = op.kind == Kind::convolution || op.kind == Kind::window_reduce;
     const auto pads = window ? op.attributes.integers("pads", {}) : std::vector<std::int64_t>{};
     if (std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad > 0; })) return true;
     const bool may_view = op.kind == Kind::reshape || op.kind == Kind::transpose || op.kind == Kind::slice ||
                           op.kind == Kind::broadcast || op.kind == Kind::copy;
-    if (may_view && read_beyond_edges(function, uses, op.results[0])) return true;
+    if (may_view && needs_own_tensor(function, uses, op.results[0])) return true;
   }
   return false;
+}
+
+bool read_by_call(const GraphFunction& function, const Uses& uses, ValueId value) {
+  return std::any_of(uses.consumers[index(value)].begin(), uses.consumers[index(value)].end(),
+                     [&](int reader) { return function.ops[index(reader)].kind == Kind::call; });
 }
 
 /// An output may be a view of what a kernel computes, but of neither an input nor another output: those have bytes of
@@ -96,7 +103,7 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
       case Kind::reshape:
         if (renames)
           views.view[i] = true;
-        else if (!output && !read_beyond_edges(function, uses, y) && split_access(from, to))
+        else if (!output && !needs_own_tensor(function, uses, y) && split_access(from, to))
           views.view[i] = true, views.identity[index(y)] = false;
         break;
       case Kind::bitcast:
@@ -106,7 +113,7 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
         if (computed && uses.consumers[index(x)].size() == 1 && !uses.is_output[index(x)]) {
           views.view[i] = views.transposed_store[i] = true;
           views.identity[index(x)] = false;
-        } else if (!output) {
+        } else if (!output && !read_by_call(function, uses, y)) {
           views.view[i] = true;
           views.identity[index(y)] = false;
         }
@@ -115,7 +122,7 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
       case Kind::broadcast:
       case Kind::copy:
         if (output || (op.kind == Kind::copy && op.attributes.flag("layout"))) break;
-        if (op.kind != Kind::copy && read_beyond_edges(function, uses, y)) break;
+        if (op.kind == Kind::copy ? read_by_call(function, uses, y) : needs_own_tensor(function, uses, y)) break;
         views.view[i] = true;
         views.identity[index(y)] = op.kind == Kind::copy && views.identity[index(x)];
         break;

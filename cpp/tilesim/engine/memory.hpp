@@ -1,4 +1,5 @@
-// Off-chip memory and the network to it, behind small interfaces: bank- and flit-level models will stand here too.
+// Off-chip memory and the network to it, behind small interfaces: bank-level models stand here too, flit-level ones
+// will.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,10 @@
 #include "tilesim/machine/machine.hpp"
 
 namespace tilesim::engine {
+
+namespace dram {
+struct Part;
+}
 
 /// A piece of a transfer: `bytes` of bursts from `address` on. Times are cycles of the core clock.
 struct Request {
@@ -33,6 +38,8 @@ class MemorySystem {
 
 /// Latency plus bandwidth per channel; first come, first served; finite queues. Reads and writes share a channel.
 std::unique_ptr<MemorySystem> simple_memory(const Machine& machine);
+/// DRAM channels of a part: banks, rows, queues, refresh. Bandwidth and latency are the part's.
+std::unique_ptr<MemorySystem> bank_memory(const Machine& machine, const dram::Part& part);
 /// No queueing, no latency.
 std::unique_ptr<MemorySystem> ideal_memory(const Machine& machine);
 

@@ -147,10 +147,15 @@ Result Simulator::result() const {
   if (ideal) {
     result.approximations.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
   } else {
-    result.approximations.emplace_back(
-        "memory: latency plus bandwidth per channel, first come first served; banks, rows and refresh are an "
-        "efficiency factor of " +
-        std::to_string(machine_.memory.efficiency));
+    if (machine_.memory.kind == "bank")
+      result.approximations.emplace_back("memory: DRAM channels of " + options_.dram->name +
+                                         " with banks, rows, queues and refresh; when a read returns is told when it "
+                                         "is accepted, so later requests do not delay it");
+    else
+      result.approximations.emplace_back(
+          "memory: latency plus bandwidth per channel, first come first served; banks, rows and refresh are an "
+          "efficiency factor of " +
+          std::to_string(machine_.memory.efficiency));
     result.approximations.emplace_back(
         "network: latency and bandwidth per core port; no routers, requests are not counted");
   }

@@ -80,12 +80,18 @@ Simulator::Simulator(const Machine& machine, SimulateOptions options)
       latencies_(closed_form_),
       core_user_(static_cast<std::size_t>(machine.core.count), -1) {
   const std::string kind = options_.memory.value_or(machine_.memory.kind);
-  if (kind != "ideal" && kind != "simple") {
-    const std::vector<std::string> kinds{"ideal", "simple"};
+  if (kind != "ideal" && kind != "simple" && kind != "bank") {
+    const std::vector<std::string> kinds{"ideal", "simple", "bank"};
     throw UserError({"unknown memory fidelity", "memory", "'" + kind + "'", join(kinds), nearest(kind, kinds)});
   }
   machine_.memory.kind = kind;
-  memory_ = kind == "ideal" ? ideal_memory(machine_) : simple_memory(machine_);
+  if (kind == "bank") {
+    if (!options_.dram)
+      throw UserError({"memory of fidelity bank needs a DRAM part", "memory.part", {}, "a part of configs/dram", {}});
+    memory_ = bank_memory(machine_, *options_.dram);
+  } else {
+    memory_ = kind == "ideal" ? ideal_memory(machine_) : simple_memory(machine_);
+  }
   chunk_bytes_ = std::max<std::int64_t>(chunk_bytes_, machine_.memory.interleave_bytes * machine_.memory.channels);
   chunk_bytes_ = std::max<std::int64_t>(1, std::min(chunk_bytes_, machine_.core.dma.outstanding_bytes));
   window_ = std::clamp<std::int64_t>(machine_.core.dma.outstanding_bytes / chunk_bytes_, 1, 64);

@@ -87,7 +87,8 @@ struct NetworkSpec {
 };
 
 struct MemorySpec {
-  std::string kind = "simple";  ///< fidelity: ideal | simple
+  std::string kind = "simple";  ///< fidelity: ideal | simple | bank
+  std::string part;             ///< DRAM part of each channel, of fidelity bank; empty: none is known
   std::int64_t channels = 16;
   std::int64_t bytes_per_second = 0;  ///< all channels together, peak
   double efficiency = 1.0;            ///< achieved share of the peak (refresh, turn-round, row misses), in (0, 1]

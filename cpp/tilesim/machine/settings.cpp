@@ -297,10 +297,18 @@ void memory_settings(std::vector<Setting>& all) {
                       AT(network.port_bytes_per_cycle)));
   all.push_back(
       whole("network.buffer_bytes", U::bytes, 64, big, "per port; full pushes back", AT(network.buffer_bytes)));
-  static const std::vector<std::string> kinds{"ideal", "simple"};
+  static const std::vector<std::string> kinds{"ideal", "simple", "bank"};
   all.push_back(choice(
       "memory.kind", kinds, "fidelity", [](const Machine& m) { return m.memory.kind; },
       [](Machine& m, std::size_t i) { m.memory.kind = kinds[i]; }));
+  all.push_back({"memory.part",
+                 U::text,
+                 0,
+                 0,
+                 "DRAM part of each channel, for fidelity bank; empty: none is known",
+                 {},
+                 [](const Machine& m) { return Json(m.memory.part); },
+                 [](Machine& m, const Json& json) { m.memory.part = json.as_string(); }});
   all.push_back(whole("memory.channels", U::count, 1, 1024, "channels", AT(memory.channels)));
   all.push_back(
       whole("memory.bandwidth", U::bandwidth, 1, big, "all channels together, peak", AT(memory.bytes_per_second)));

@@ -160,6 +160,7 @@ Json Result::to_json() const {
   json.set("approximations", strings(approximations));
   json.set("fidelity", texts(fidelity));
   json.set("hashes", texts(hashes));
+  if (!versions.empty()) json.set("versions", texts(versions));
   json.set("labels", strings(labels));
   json.set("intervals", std::move(interval_list));
   json.set("configuration", configuration);
@@ -189,6 +190,7 @@ Result Result::from_json(const Json& json) {
   result.approximations = read_strings(reader.required("approximations"));
   result.fidelity = read_texts(reader.required("fidelity"));
   result.hashes = read_texts(reader.required("hashes"));
+  if (const Json* versions = reader.optional("versions")) result.versions = read_texts(*versions);
   result.labels = read_strings(reader.required("labels"));
   for (const Json& item : reader.required("intervals").items()) {
     if (item.items().size() != 4) item.fail("an interval has four numbers", "[unit, label, start, finish]");
@@ -197,7 +199,6 @@ Result Result::from_json(const Json& json) {
                                 item.items()[3].as_int()});
   }
   result.configuration = reader.required("configuration");
-  reader.optional("versions");  // of the software that wrote the file
   reader.finish();
   return result;
 }

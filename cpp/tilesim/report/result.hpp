@@ -71,6 +71,7 @@ struct Result {
   std::vector<std::string> approximations;      ///< what was modelled how, what was left out
   std::map<std::string, std::string> fidelity;  ///< part -> level
   std::map<std::string, std::string> hashes;    ///< program, machine
+  std::map<std::string, std::string> versions;  ///< of what made the result; empty: not stated
   std::vector<std::string> labels;              ///< of intervals
   std::vector<Interval> intervals;
   std::int64_t intervals_dropped = 0;

@@ -51,8 +51,6 @@ def _validate(table: str, cases: str, device: str, profile: str | None, json_: s
     from .validation import decisions, validate
 
     report = validate(table, cases, device, profile)
-    if table == "gemm":
-        report["decisions"] = decisions(report)
     if json_:
         write(report, json_)
     if json_ == "-":
@@ -64,7 +62,7 @@ def _validate(table: str, cases: str, device: str, profile: str | None, json_: s
             f"{key:<{width}}  {row['n']:>6} {row['mean_abs_error']:>7.1%} {row['median_abs_error']:>7.1%} "
             f"{row['max_abs_error']:>7.1%}  {row['n_unsupported']}"
         )
-    for key, row in report.get("decisions", {}).items():
+    for key, row in (decisions(report) if table == "gemm" else {}).items():
         typer.echo(
             f"does it help? {key}: right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}; "
             f"always the majority {row['majority']:.1%}"

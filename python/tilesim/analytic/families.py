@@ -32,11 +32,16 @@ class Protocol:
     clock: str = "boost"
     statistic: str = "mean"
     source: str = ""
+    single: tuple[str, ...] = ()  # schemes measured on one set of weights
+
+    def sets_of(self, scheme: str) -> float:
+        """Distinct weights that repeated calls of a scheme walk over."""
+        return 1.0 if scheme in self.single else self.weight_sets
 
 
 _PROTOCOLS = [
     Protocol("TensorRT-LLM", -5, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, trtllm"),
-    Protocol("vLLM", 6, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, vllm"),
+    Protocol("vLLM", 6, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, vllm", ("nvfp4",)),
     Protocol("DeepBench", 1, "warm", "stream", "boost", "mean", "DeepBench, CUDA 10.1"),
     Protocol("NeuSight-linear", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),
     Protocol("NeuSight-bmm", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),

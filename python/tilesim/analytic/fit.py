@@ -95,7 +95,9 @@ def fit(
     origin = np.clip(np.log([max(float(start[name]), 1e-30) for name in names]), low + 1e-9, high - 1e-9)
 
     def constants(x: Array) -> dict[str, float]:
-        return {**start, **dict(zip(names, np.exp(x).tolist(), strict=True))}
+        values = np.exp(x).tolist()  # exp(log(high)) may lie a rounding above high
+        fitted = {name: min(value, infos[name]["high"]) for name, value in zip(names, values, strict=True)}
+        return {**start, **fitted}
 
     def residuals(x: Array) -> Array:
         return np.clip(np.log(predict(constants(x)) / measured), -5, 5)

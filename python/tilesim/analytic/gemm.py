@@ -261,7 +261,7 @@ def estimator(
         entry = _standard(target, how)
     standard = {name: float(row["default"]) for name, row in CONSTANTS.items()}
     entry = replace(entry, constants={**standard, **entry.constants})
-    return GemmEstimator(target, how, entry, protocol(engine or source).weight_sets, origin)
+    return GemmEstimator(target, how, entry, protocol(engine or source).sets_of(how.name), origin)
 
 
 def gemm_seconds(

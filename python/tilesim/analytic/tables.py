@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..device import Device
 from ..graph import nearest, user_error
+from .readers import recognise
 
 __all__ = ["Measured", "group_key", "read"]
 
@@ -103,6 +104,9 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise user_error("the file cannot be read", place=name, value=str(error)) from None
     header = [key for key in (lines[0] if lines else {}) if key]
+    if (convert := recognise(header)) is not None:
+        lines = [_renamed(convert, cells, f"{name}:{number}") for number, cells in enumerate(lines, 2)]
+        header = list(lines[0])
     _missing(table, name, header)
     rows = []
     for number, cells in enumerate(lines, 2):
@@ -121,6 +125,13 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
         rows.append(row)
     _one_device(rows, name, device)
     return rows
+
+
+def _renamed(convert: Callable[[dict[str, str]], dict[str, str]], cells: dict[str, str], place: str) -> dict[str, str]:
+    try:
+        return convert(cells)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise user_error("a row of a known public format cannot be read", place=place, value=str(error)) from None
 
 
 def _one_device(rows: Sequence[Measured], path: str, device: str | None) -> None:

@@ -32,7 +32,8 @@ def from_torch(
     whose new value is an output (an alias); its present value is the default.
 
     Args:
-        module: a torch.nn.Module, in the mode (train or eval) that is meant.
+        module: a torch.nn.Module, in the mode (train or eval) that is meant; or a torch.export.ExportedProgram, which
+            needs no arguments.
         args: positional arguments: tensors of the shapes and dtypes to import for.
         kwargs: keyword arguments.
         name: of the graph; the module's class by default.

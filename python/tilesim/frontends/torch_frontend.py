@@ -163,6 +163,8 @@ def from_torch(
     functions: bool = True,
 ) -> Graph:
     """See `tilesim.from_torch`."""
+    if isinstance(module, torch.export.ExportedProgram):
+        return from_exported(module, name or "exported", functions)
     return from_exported(export(module, args, kwargs, strict), name or type(module).__name__, functions)
 
 

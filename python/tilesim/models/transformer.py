@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..graph import Graph, GraphBuilder, Tensor
+from ._decoding import Run, check_run
 from ._layers import Weight, check_sequence, create, declare, linear_weights, merge_heads, norm_weights, split_heads
 
 __all__ = ["TextConfig", "bert", "bert_base", "bert_large", "gpt", "gpt2"]
@@ -137,82 +138,111 @@ def bert_large(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph
     return bert(BERT_LARGE, batch, sequence, dtype)
 
 
-def _gpt_layer(
-    builder: GraphBuilder, batch: int, sequence: int, config: TextConfig
-) -> tuple[GraphBuilder, list[Weight]]:
-    # The projections that add to the residual stream are scaled by 1 / sqrt(2 · layers), as GPT-2 initializes them.
-    width, heads, gain = config.width, config.heads, (2 * config.layers) ** -0.5
-    weights = [
-        *norm_weights("ln_1", width),
-        *linear_weights("attn.c_attn", width, 3 * width, transposed=True),
-        *linear_weights("attn.c_proj", width, width, transposed=True, gain=gain),
-        *norm_weights("ln_2", width),
-        *linear_weights("mlp.c_fc", width, 4 * width, transposed=True),
-        *linear_weights("mlp.c_proj", 4 * width, width, transposed=True, gain=gain),
-    ]
-    layer = builder.function("layer")
-    x = layer.input("x", (batch, sequence, width))
-    w = declare(layer, weights)
+class _GptLayer:
+    """The function of one layer: (x, [keys, values], weights...) -> (y, [keys, values])."""
 
-    def linear(value: Tensor, name: str) -> Tensor:
-        return layer.matmul(value, w[f"{name}.weight"], w[f"{name}.bias"], name=name)
+    def __init__(self, builder: GraphBuilder, c: TextConfig, run: Run, caches: bool) -> None:
+        # What adds to the residual stream is scaled by 1 / sqrt(2 · layers), as GPT-2 initializes it.
+        width, gain = c.width, (2 * c.layers) ** -0.5
+        self.c, self.run = c, run
+        self.weights = [
+            *norm_weights("ln_1", width),
+            *linear_weights("attn.c_attn", width, 3 * width, transposed=True),
+            *linear_weights("attn.c_proj", width, width, transposed=True, gain=gain),
+            *norm_weights("ln_2", width),
+            *linear_weights("mlp.c_fc", width, 4 * width, transposed=True),
+            *linear_weights("mlp.c_proj", 4 * width, width, transposed=True, gain=gain),
+        ]
+        self.b = builder.function("layer")
+        x = self.b.input("x", (run.batch, run.tokens, width))
+        kept = (run.batch, c.heads, run.context, width // c.heads)
+        self.past = [self.b.input(name, kept) for name in ("keys", "values")] if run.decode else []
+        self.w = declare(self.b, self.weights)
+        y, *new = self._body(x)
+        self.b.output(y, "y")
+        for tensor, name in zip(new if caches else [], ("new.keys", "new.values"), strict=False):
+            self.b.output(tensor, name)
 
-    def norm(value: Tensor, name: str) -> Tensor:
-        return layer.layer_norm(value, w[f"{name}.weight"], w[f"{name}.bias"], name=name)
+    def _linear(self, x: Tensor, name: str) -> Tensor:
+        return self.b.matmul(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"], name=name)
 
-    qkv = linear(norm(x, "ln_1"), "attn.c_attn")
-    q, k, v = (split_heads(qkv[..., part * width : (part + 1) * width], heads) for part in range(3))
-    x = x + linear(merge_heads(layer.attention(q, k, v, causal=True, name="attn")), "attn.c_proj")
-    hidden = layer.apply("gelu_tanh", linear(norm(x, "ln_2"), "mlp.c_fc"), name="mlp.gelu")
-    x = x + linear(hidden, "mlp.c_proj")
-    layer.output(x, "y")
-    return layer, weights
+    def _norm(self, x: Tensor, name: str) -> Tensor:
+        return self.b.layer_norm(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"], name=name)
+
+    def _body(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        width, b = self.c.width, self.b
+        qkv = self._linear(self._norm(x, "ln_1"), "attn.c_attn")
+        q, k, v = (split_heads(qkv[..., i * width : (i + 1) * width], self.c.heads) for i in range(3))
+        if self.past:
+            zero, slot = b.scalar(0, "i32"), b.scalar(self.run.context - 1, "i32")
+            starts = (zero, zero, slot, zero)
+            k, v = (b.op("dynamic_update", old, new, *starts) for old, new in zip(self.past, (k, v), strict=True))
+        context = b.attention(q, k, v, causal=not self.past, name="attn")
+        x = x + self._linear(merge_heads(context), "attn.c_proj")
+        hidden = b.apply("gelu_tanh", self._linear(self._norm(x, "ln_2"), "mlp.c_fc"), name="mlp.gelu")
+        return x + self._linear(hidden, "mlp.c_proj"), k, v
 
 
-def gpt(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
-    """GPT-2 of any size over a whole sequence; the head shares the token embeddings.
+def gpt(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f32", phase: str | None = None) -> Graph:
+    """GPT-2 of any size; the head shares the token embeddings.
 
     Args:
         config: its sizes.
         batch: number of sequences.
-        sequence: tokens per sequence.
-        dtype: of weights and activations.
+        sequence: tokens per sequence; in phase decode, those that the last one attends to, itself included.
+        dtype: of weights, activations and cache.
+        phase: "prefill" or "decode"; none reads the sequence and keeps no cache.
 
     Returns:
-        Graph with input input_ids [batch, sequence] and output logits [batch, sequence, vocabulary].
+        Graph with input input_ids [batch, sequence] (decode: [batch, 1]) and output logits [..., vocabulary]. In a
+        phase, the caches [batch, heads, sequence, width / heads] come out as cache.0.keys, ...; in decode they go in
+        as past.0.keys, ..., are updated in place, and have the last slot free.
 
     Raises:
-        UserError: for a sequence that does not fit, or an unknown dtype.
+        UserError: for a sequence that does not fit, an unknown phase or dtype.
     """
     width = config.width
     check_sequence(config.name, sequence, config.limit)
+    run = check_run(config.name, config.limit, batch, sequence, phase or "prefill")
     b = GraphBuilder(config.name, dtype=dtype)
-    layer, weights = _gpt_layer(b, batch, sequence, config)
-    ids = b.input("input_ids", (batch, sequence), "i32")
+    layer = _GptLayer(b, config, run, phase is not None)
+    ids = b.input("input_ids", (batch, run.tokens), "i32")
+    kept = (batch, config.heads, sequence, width // config.heads)
+    past = [
+        [b.input(f"past.{i}.{name}", kept) for name in ("keys", "values")] if run.decode else []
+        for i in range(config.layers)
+    ]
     tokens = b.weight("wte.weight", (config.vocabulary, width), scale=_EMBEDDING)
     positions = b.weight("wpe.weight", (config.limit, width), scale=_EMBEDDING)
     words: Tensor = b.op("embedding", tokens, ids, name="wte")
-    x = words + positions[:sequence]
+    x, new = words + positions[sequence - run.tokens : sequence], []
     for i in range(config.layers):
-        x = b.call(layer, x, *create(b, f"h.{i}", weights), name=f"h.{i}")
+        found = b.call(layer.b, x, *past[i], *create(b, f"h.{i}", layer.weights), name=f"h.{i}")
+        x = found if phase is None else found[0]
+        new += [] if phase is None else list(found[1:])
     scale, bias = create(b, "ln_f", [Weight("weight", (width,), 0.1, 1.0), Weight("bias", (width,))])
     x = b.layer_norm(x, scale, bias, name="ln_f")
     b.output(b.project(x, tokens, name="lm_head"), "logits")
+    for i, tensor in enumerate(new):
+        b.output(tensor, f"cache.{i // 2}.{'values' if i % 2 else 'keys'}")
+        if run.decode:
+            b.alias(1 + i, 1 + i)
     return b.build()
 
 
-def gpt2(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
-    """GPT-2 small over a whole sequence, 124,439,808 parameters; the head shares the token embeddings.
+def gpt2(batch: int = 1, sequence: int = 128, dtype: str = "f32", phase: str | None = None) -> Graph:
+    """GPT-2 small, 124,439,808 parameters; the head shares the token embeddings.
 
     Args:
         batch: number of sequences.
-        sequence: tokens per sequence, at most 1024.
-        dtype: of weights and activations.
+        sequence: tokens per sequence, at most 1024; see `gpt`.
+        dtype: of weights, activations and cache.
+        phase: "prefill" or "decode"; none reads the sequence and keeps no cache.
 
     Returns:
-        Graph with input input_ids [batch, sequence] and output logits [batch, sequence, 50257].
+        Graph as of `gpt`.
 
     Raises:
-        UserError: for a sequence that does not fit, or an unknown dtype.
+        UserError: for a sequence that does not fit, an unknown phase or dtype.
     """
-    return gpt(GPT2, batch, sequence, dtype)
+    return gpt(GPT2, batch, sequence, dtype, phase)

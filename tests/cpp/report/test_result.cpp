@@ -50,6 +50,7 @@ Result sample() {
   result.approximations = {"one", "two"};
   result.fidelity = {{"memory", "simple"}};
   result.hashes = {{"program", "00"}};
+  result.versions = {{"tilesim", "0.1.0"}};
   result.labels = {"k0"};
   result.intervals = {{0, 0, 5, 9}};
   result.configuration = Json::parse(R"({"a": [1, 2.5, null]})");

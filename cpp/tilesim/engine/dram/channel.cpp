@@ -37,7 +37,7 @@ Channel::Channel(const Part& part)
                                        {1, &columns_touch_rows_},
                                        {2, &rows_touch_columns_},
                                        {3, &rows_touch_columns_}})
-    for (const Timing::Effect& effect : readiness_.timing.effects[static_cast<std::size_t>(after)])
+    for (const Timing::Effect& effect : readiness_.timing().effects[static_cast<std::size_t>(after)])
       if ((after < 2) != (effect.before < 2)) *touched = true;
   const auto entries = static_cast<double>(capacity_[1]);
   drain_high_ = static_cast<std::int64_t>(std::floor(part.controller.write_high_watermark * entries)) + 1;

@@ -95,6 +95,8 @@ class Channel {
   std::int64_t finish();
 
   std::int64_t now() const { return base_ + now_; }  ///< last tick visited
+  /// Cycle of the last acceptance; -1 before the first.
+  std::int64_t accepted_at() const { return last_accept_; }
   const Counters& counters() const { return counters_; }
   /// Reads and writes accepted and not complete.
   std::int64_t outstanding() const { return reads_waiting_ + queues_.count[1] + std::popcount(queues_.opened[1]); }

@@ -15,7 +15,7 @@ namespace tilesim::engine::dram {
 inline void Channel::issue_all(Command command, int scope, Tick t) {
   readiness_.issue_all(command, scope, t);
   ++counters_.commands[static_cast<std::size_t>(command)];
-  const std::uint64_t banks = readiness_.timing.scope_banks[static_cast<std::size_t>(scope)];
+  const std::uint64_t banks = readiness_.timing().scope_banks[static_cast<std::size_t>(scope)];
   if (command == Command::precharge_all) {
     for (std::uint64_t rest = queues_.open & banks; rest != 0; rest &= rest - 1)
       queues_.precharge(std::countr_zero(rest));
@@ -93,7 +93,7 @@ inline void Channel::issue_precharge(std::size_t queue, int bank, Tick t) {
 inline void Channel::pair(Tick edge, int bank) {
   paired_edge_ = edge;
   paired_blocked_ = 1ULL << bank;
-  paired_scope_banks_ = readiness_.timing.scope_banks[readiness_.timing.scope_of[static_cast<std::size_t>(bank)]];
+  paired_scope_banks_ = readiness_.timing().scope_banks[readiness_.timing().scope_of[static_cast<std::size_t>(bank)]];
 }
 
 }  // namespace tilesim::engine::dram

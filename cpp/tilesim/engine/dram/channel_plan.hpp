@@ -58,11 +58,11 @@ std::uint64_t Channel::plan_columns(Tick soon) const {
   constexpr bool rise = bus == Bus::both_edges;
   const auto queue = static_cast<std::size_t>(drain_);
   std::uint64_t plan = best_plan<rise>(queues_.hit[queue], readiness_.ready[queue], queues_.hit_key[queue], soon, true,
-                                       readiness_.timing.blocks);
+                                       readiness_.timing().blocks);
   for (std::size_t q : {Queues::reads, Queues::writes})
     if (queues_.opened[q] != 0)
       plan = std::min(plan, best_plan<rise>(queues_.opened[q], readiness_.ready[q], queues_.opened_key, soon, false,
-                                            readiness_.timing.blocks));
+                                            readiness_.timing().blocks));
   return plan;
 }
 
@@ -72,9 +72,9 @@ std::uint64_t Channel::plan_rows(Tick soon) const {
   const std::uint64_t miss = queues_.miss[queue], openers = queues_.opened[0] | queues_.opened[1];
   const PerBank& keys = queues_.miss_key[queue];
   return std::min(best_plan<bus == Bus::both_edges>(miss & ~queues_.open, readiness_.ready[2], keys, soon, true,
-                                                    readiness_.timing.blocks),
+                                                    readiness_.timing().blocks),
                   best_plan<false>(miss & queues_.open & ~openers, readiness_.ready[3], keys, soon, true,
-                                   readiness_.timing.blocks));
+                                   readiness_.timing().blocks));
 }
 
 /// A request was accepted at cycle c as its bank's candidate.

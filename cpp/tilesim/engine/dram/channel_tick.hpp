@@ -33,8 +33,8 @@ template <Channel::Bus bus>
 Tick Channel::next_tick() const {
   const Tick soon = this->soon();
   if (bus == Bus::two_step && (held_ || pending_bank_ >= 0)) return soon;
-  Tick rise = std::min(earliest(queues_.opened[0], readiness_.ready[0], readiness_.timing.blocks),
-                       earliest(queues_.opened[1], readiness_.ready[1], readiness_.timing.blocks));
+  Tick rise = std::min(earliest(queues_.opened[0], readiness_.ready[0], readiness_.timing().blocks),
+                       earliest(queues_.opened[1], readiness_.ready[1], readiness_.timing().blocks));
   Tick any = never;
   if (!maintenance_.empty()) {
     const auto [ready, precharge] = maintenance_ready();
@@ -45,10 +45,10 @@ Tick Channel::next_tick() const {
     const auto queue = static_cast<std::size_t>(drain_);
     const std::uint64_t allowed = ~refreshing();
     const std::uint64_t miss = queues_.miss[queue] & allowed, openers = queues_.opened[0] | queues_.opened[1];
-    rise = std::min(rise, earliest(queues_.hit[queue] & allowed, readiness_.ready[queue], readiness_.timing.blocks));
+    rise = std::min(rise, earliest(queues_.hit[queue] & allowed, readiness_.ready[queue], readiness_.timing().blocks));
     if (maintenance_.empty())
-      rise = std::min(rise, earliest(miss & ~queues_.open, readiness_.ready[2], readiness_.timing.blocks));
-    any = std::min(any, earliest(miss & queues_.open & ~openers, readiness_.ready[3], readiness_.timing.blocks));
+      rise = std::min(rise, earliest(miss & ~queues_.open, readiness_.ready[2], readiness_.timing().blocks));
+    any = std::min(any, earliest(miss & queues_.open & ~openers, readiness_.ready[3], readiness_.timing().blocks));
     if (closes_idle_ && maintenance_.empty()) any = std::min(any, idle_ready());
   }
   rise = std::max(rise, soon);
@@ -59,7 +59,7 @@ Tick Channel::next_tick() const {
 /// When the refresh job at the head can go on, and whether with a precharge.
 inline std::pair<Tick, bool> Channel::maintenance_ready() const {
   const int job = maintenance_.front();
-  const std::uint64_t banks = per_bank_ ? 1ULL << job : readiness_.timing.scope_banks[static_cast<std::size_t>(job)];
+  const std::uint64_t banks = per_bank_ ? 1ULL << job : readiness_.timing().scope_banks[static_cast<std::size_t>(job)];
   const bool precharge = (queues_.open & banks) != 0;
   if (((queues_.opened[0] | queues_.opened[1] | activating()) & banks) != 0) return {never, precharge};
   if (per_bank_) return {readiness_.ready[precharge ? 3 : 4].at[static_cast<std::size_t>(job)], precharge};
@@ -68,12 +68,12 @@ inline std::pair<Tick, bool> Channel::maintenance_ready() const {
 
 inline void Channel::refresh_due(Tick t) {
   if (t < next_refresh_) return;
-  for (int scope = 0; scope < readiness_.timing.scopes; ++scope) {
+  for (int scope = 0; scope < readiness_.timing().scopes; ++scope) {
     // Banks of a scope take turns.
-    const std::uint64_t banks = readiness_.timing.scope_banks[static_cast<std::size_t>(scope)];
+    const std::uint64_t banks = readiness_.timing().scope_banks[static_cast<std::size_t>(scope)];
     maintenance_.push_back(per_bank_ ? std::countr_zero(banks) + next_bank_ : scope);
   }
-  if (++next_bank_ == std::popcount(readiness_.timing.scope_banks[0])) next_bank_ = 0;
+  if (++next_bank_ == std::popcount(readiness_.timing().scope_banks[0])) next_bank_ = 0;
   next_refresh_ += refresh_interval_;
 }
 
@@ -84,7 +84,7 @@ inline bool Channel::serve_maintenance(Tick t, bool falling, bool paired) {
   if (ready > t || (falling && !precharge)) return false;
   const int job = maintenance_.front();
   if (!per_bank_) {
-    if (paired && (paired_scope_banks_ & readiness_.timing.scope_banks[static_cast<std::size_t>(job)]) != 0)
+    if (paired && (paired_scope_banks_ & readiness_.timing().scope_banks[static_cast<std::size_t>(job)]) != 0)
       return false;
     issue_all(precharge ? Command::precharge_all : Command::refresh_all, job, t);
     return true;
@@ -128,16 +128,16 @@ inline void Channel::close_idle(Tick t, std::uint64_t allowed) {
 
 inline Channel::Pick Channel::pick_opened(Tick t) const {
   const Tick read =
-      oldest_ready(queues_.opened[0], readiness_.ready[0], queues_.opened_key, t, readiness_.timing.blocks);
+      oldest_ready(queues_.opened[0], readiness_.ready[0], queues_.opened_key, t, readiness_.timing().blocks);
   const Tick write =
-      oldest_ready(queues_.opened[1], readiness_.ready[1], queues_.opened_key, t, readiness_.timing.blocks);
+      oldest_ready(queues_.opened[1], readiness_.ready[1], queues_.opened_key, t, readiness_.timing().blocks);
   return read <= write ? Pick{read, Command::read, true} : Pick{write, Command::write, true};
 }
 
 inline Channel::Pick Channel::pick_hit(Tick t) const {
   const auto queue = static_cast<std::size_t>(drain_);
   const std::uint64_t hit = queues_.hit[queue] & ~refreshing();
-  const Tick key = oldest_ready(hit, readiness_.ready[queue], queues_.hit_key[queue], t, readiness_.timing.blocks);
+  const Tick key = oldest_ready(hit, readiness_.ready[queue], queues_.hit_key[queue], t, readiness_.timing().blocks);
   return {key, drain_ ? Command::write : Command::read, false};
 }
 
@@ -149,9 +149,9 @@ inline Channel::Pick Channel::pick_row(Tick t, std::uint64_t allowed, bool activ
   const std::uint64_t miss = queues_.miss[queue] & allowed, openers = queues_.opened[0] | queues_.opened[1];
   const PerBank& keys = queues_.miss_key[queue];
   const Tick activate =
-      activates ? oldest_ready(miss & ~queues_.open, readiness_.ready[2], keys, t, readiness_.timing.blocks) : never;
+      activates ? oldest_ready(miss & ~queues_.open, readiness_.ready[2], keys, t, readiness_.timing().blocks) : never;
   const Tick precharge =
-      oldest_ready(miss & queues_.open & ~openers, readiness_.ready[3], keys, t, readiness_.timing.blocks);
+      oldest_ready(miss & queues_.open & ~openers, readiness_.ready[3], keys, t, readiness_.timing().blocks);
   return activate < precharge ? Pick{activate, Command::activate, false} : Pick{precharge, Command::precharge, false};
 }
 

@@ -2,7 +2,8 @@
 
 namespace tilesim::engine::dram {
 
-Readiness::Readiness(const Part& part) : timing(part) {
+Readiness::Readiness(const Part& part) : timing_(std::make_shared<const Timing>(part)) {
+  const Timing& timing = *timing_;
   for (PerBank& per_bank : ready) per_bank.at.fill(long_ago);
   for (auto& per_scope : last_) per_scope.fill(long_ago);
   for (const Timing::Window& w : timing.windows) {
@@ -14,6 +15,7 @@ Readiness::Readiness(const Part& part) : timing(part) {
 }
 
 void Readiness::issue_window(Command command, int bank, Tick t) {
+  const Timing& timing = *timing_;
   for (std::size_t i = 0; i < timing.windows.size(); ++i) {
     const Timing::Window& w = timing.windows[i];
     if ((w.after >> static_cast<unsigned>(command) & 1) == 0) continue;
@@ -30,6 +32,7 @@ void Readiness::issue_window(Command command, int bank, Tick t) {
 }
 
 void Readiness::issue_all(Command command, int scope, Tick t) {
+  const Timing& timing = *timing_;
   const auto c = static_cast<std::size_t>(command);
   const Block* delays = timing.delays.data() + scope * timing.blocks;
   for (const Timing::Effect& effect : timing.effects[c])
@@ -38,6 +41,7 @@ void Readiness::issue_all(Command command, int scope, Tick t) {
 }
 
 Tick Readiness::all_bank(Command command, int scope) const {
+  const Timing& timing = *timing_;
   const std::size_t kind = command == Command::precharge_all ? 0 : 1;
   Tick first = long_ago;
   for (std::size_t after = 0; after < command_count; ++after)

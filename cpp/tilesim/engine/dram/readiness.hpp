@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "tilesim/engine/dram/lanes.hpp"
@@ -13,10 +14,13 @@ namespace tilesim::engine::dram {
 class Readiness {
  public:
   explicit Readiness(const Part& part);
+  /// Shared with every copy.
+  const Timing& timing() const { return *timing_; }
 
   /// A command that addresses one bank.
   [[gnu::always_inline]] void issue(Command command, int bank, Tick t) {
     const auto c = static_cast<std::size_t>(command), b = static_cast<std::size_t>(bank);
+    const Timing& timing = *timing_;
     const Block* delays = timing.delays.data() + timing.group_of[b] * timing.blocks;
     for (const Timing::Effect& effect : timing.effects[c])
       raise(ready[static_cast<std::size_t>(effect.before)], delays + effect.value, t, timing.blocks);
@@ -34,12 +38,12 @@ class Readiness {
   /// Makes tick `by` the new zero.
   void rebase(Tick by);
 
-  const Timing timing;
   std::array<PerBank, bank_command_count> ready;  ///< first tick per bank command and bank
 
  private:
   void issue_window(Command command, int bank, Tick t);
 
+  std::shared_ptr<const Timing> timing_;
   /// Last tick of each command per scope, for PREab and REFab.
   std::array<std::array<Tick, bank_limit>, command_count> last_{};
   struct WindowRing {

@@ -82,7 +82,7 @@ class Run {
 
   void run(std::int64_t until) {
     while (network_->now() < until && outstanding_ > 0) {
-      if (++steps_ % 4096 == 0 && experiment_.cancel != nullptr) experiment_.cancel->poll();
+      if (++steps_ % 256 == 0 && experiment_.cancel != nullptr) experiment_.cancel->poll();
       inject();
       const std::int64_t next = std::min(until, traffic_.next_cycle());
       if (experiment_.reply_flits == 0) {

@@ -154,7 +154,7 @@ std::unique_ptr<Pattern> make_pattern(const std::string& name, const Topology& n
   const auto nodes = static_cast<std::uint32_t>(net.nodes.size());
   if (name == "uniform") return std::make_unique<Uniform>(nodes);
   if (name == "diagonal") return std::make_unique<Diagonal>(nodes);
-  if (name == "permutation") return permutation(nodes, seed);
+  if (name == "permutation" || name == "randperm") return permutation(nodes, seed);
   if (name.rfind("hotspot", 0) == 0) return hotspot(name, net);
   if (name == "transpose") return fixed(nodes, transpose(net));
   if (name == "tornado") return fixed(nodes, digits(net, [](int k) { return (k + 1) / 2 - 1; }));

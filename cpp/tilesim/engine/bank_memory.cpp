@@ -1,0 +1,145 @@
+// Off-chip memory as DRAM channels with banks, behind the same network ports as the simple one.
+//
+// Requests of a channel are accepted in order: a later one waits behind an earlier one that finds its queue full. So a
+// channel can be run to the acceptance of a request's last burst as soon as the request is known, whatever comes later.
+// A write is complete there. When a read's data returns depends on what the channel does with the entries of its
+// queues: that is taken from a copy that runs on alone, so later requests delay nothing that was answered before.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/engine/dram/channel.hpp"
+#include "tilesim/engine/dram/mapping.hpp"
+#include "tilesim/engine/memory.hpp"
+
+namespace tilesim::engine {
+
+namespace {
+
+class BankMemory final : public MemorySystem {
+ public:
+  BankMemory(const Machine& machine, const dram::Part& part)
+      : core_(machine.core.clock),
+        network_(machine.network),
+        clock_ps_(part.clock_ps),
+        burst_(part.burst_bytes),
+        burst_cycles_(part.burst_cycles),
+        capacity_(static_cast<Int128>(part.capacity_bytes()) * machine.memory.channels),
+        // What may wait in front of a channel, in ticks of its data bus.
+        patience_(ceil_div(machine.memory.buffer_bytes, burst_) * burst_cycles_),
+        map_(part),
+        spread_(machine.memory.channels, std::max(machine.memory.interleave_bytes, burst_), false),
+        ports_(static_cast<std::size_t>(machine.core.count), 0),
+        channels_(static_cast<std::size_t>(machine.memory.channels), dram::Channel(part)),
+        trial_(part),
+        touched_(channels_.size(), false) {
+    one_way_ = cycles_at_or_after({network_.latency_cycles, network_.clock.hertz}, core_);
+  }
+
+  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
+    check(request);
+    const std::int64_t here = cycles_at_or_after({now, core_.hertz}, network_.clock);
+    std::int64_t& port = ports_[static_cast<std::size_t>(request.core) % ports_.size()];
+    const std::int64_t buffered = network_.buffer_bytes / network_.port_bytes_per_cycle;
+    if (port - here > buffered) {
+      retry = std::max(now + 1, cycles_at_or_after({port - buffered, network_.clock.hertz}, core_));
+      return std::nullopt;
+    }
+    const std::int64_t arrival = tick_of(now + one_way_);
+    std::int64_t latest = 0;
+    for_bursts(request,
+               [&](std::size_t channel, std::uint64_t) { latest = std::max(latest, channels_[channel].now()); });
+    if (latest - arrival > patience_) {
+      retry = std::max(now + 1, cycle_of(latest - patience_) - one_way_);
+      return std::nullopt;
+    }
+    port = std::max(port, here) + ceil_div(request.bytes, network_.port_bytes_per_cycle);
+    const std::int64_t through = cycles_at_or_after({port, network_.clock.hertz}, core_);
+    const std::int64_t served = std::max(cycle_of(serve(request, arrival)), through);
+    return served + (request.write ? 0 : one_way_);
+  }
+
+  std::vector<Channel> channels() const override {
+    std::vector<Channel> result;
+    for (const dram::Channel& channel : channels_) {
+      const auto& commands = channel.counters().commands;
+      const std::int64_t bursts = commands[0] + commands[1];
+      result.push_back({cycle_of(bursts * burst_cycles_), bursts * burst_});
+    }
+    return result;
+  }
+
+ private:
+  static constexpr Int128 picoseconds = 1000000000000;
+
+  std::int64_t tick_of(std::int64_t cycle) const {
+    const Int128 per = static_cast<Int128>(core_.hertz) * clock_ps_;
+    return static_cast<std::int64_t>((cycle * picoseconds + per - 1) / per);
+  }
+  std::int64_t cycle_of(std::int64_t tick) const {
+    return static_cast<std::int64_t>((static_cast<Int128>(tick) * clock_ps_ * core_.hertz + picoseconds - 1) /
+                                     picoseconds);
+  }
+
+  void check(const Request& request) const {
+    if (static_cast<Int128>(request.address) + request.bytes > capacity_)
+      throw UserError({"the program's tensors lie outside the memory",
+                       "memory.channels",
+                       std::to_string(request.address + request.bytes) + " B",
+                       std::to_string(static_cast<std::int64_t>(capacity_)) + " B in all channels",
+                       {}});
+  }
+
+  template <class Visit>
+  void for_bursts(const Request& request, Visit visit) const {
+    const auto burst = static_cast<std::uint64_t>(burst_);
+    const auto end = static_cast<std::uint64_t>(request.address + request.bytes);
+    for (std::uint64_t at = static_cast<std::uint64_t>(request.address) / burst * burst; at < end; at += burst) {
+      const dram::ChannelMap::Target target = spread_.locate(at);
+      visit(static_cast<std::size_t>(target.channel), target.address);
+    }
+  }
+
+  /// Tick at which the last burst is complete.
+  std::int64_t serve(const Request& request, std::int64_t arrival) {
+    for_bursts(request, [&](std::size_t which, std::uint64_t address) {
+      const dram::AddressMap::Location place = map_.locate(address);
+      channels_[which].offer({arrival, address, place.row, 0, static_cast<std::uint8_t>(place.bank), request.write});
+      touched_[which] = true;
+    });
+    std::int64_t last = 0;
+    for (std::size_t which = 0; which < channels_.size(); ++which) {
+      if (!touched_[which]) continue;
+      touched_[which] = false;
+      dram::Channel& channel = channels_[which];
+      channel.advance_until_accepted();
+      if (request.write) {
+        last = std::max(last, channel.accepted_at() + 1);
+      } else {
+        trial_ = channel;
+        last = std::max(last, trial_.finish());
+      }
+    }
+    return last;
+  }
+
+  Clock core_;
+  NetworkSpec network_;
+  std::int64_t clock_ps_, burst_, burst_cycles_;
+  Int128 capacity_;
+  std::int64_t patience_, one_way_ = 0;
+  dram::AddressMap map_;
+  dram::ChannelMap spread_;
+  std::vector<std::int64_t> ports_;  ///< network cycles
+  std::vector<dram::Channel> channels_;
+  dram::Channel trial_;
+  std::vector<bool> touched_;
+};
+
+}  // namespace
+
+std::unique_ptr<MemorySystem> bank_memory(const Machine& machine, const dram::Part& part) {
+  return std::make_unique<BankMemory>(machine, part);
+}
+
+}  // namespace tilesim::engine

@@ -1,0 +1,87 @@
+"""Columns of public measurement sets, renamed to those of the reference tables.
+
+AIConfigurator (Apache-2.0): gemm and attention tables, written out as CSV. NeuSight (MIT): linear and bmm CSV files.
+A header is recognised by its own columns; everything else is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["recognise"]
+
+_ENGINES = {"trtllm": "TensorRT-LLM", "vllm": "vLLM", "sglang": "SGLang"}
+
+Row = dict[str, str]
+
+
+def _device(name: str) -> str:
+    """Names of the driver ("NVIDIA H100 80GB HBM3") as labels of device files."""
+    known = ("RTX PRO 6000", "A100", "H100", "H200", "B200", "L40S", "L4", "V100", "T4", "B60", "RTX 4090", "MI300X")
+    return next((label for label in known if label.lower() in name.lower()), name)
+
+
+def _engine(row: Mapping[str, str]) -> str:
+    return _ENGINES.get(row.get("framework", "").strip().lower(), row.get("framework", "").strip())
+
+
+def _configurator_gemm(row: Row) -> Row:
+    kept = {key: row[key] for key in ("m", "n", "k")}
+    return {
+        "source": "AIConfigurator",
+        "engine": _engine(row),
+        "device": _device(row["device"]),
+        "dtype": row["gemm_dtype"],
+        **kept,
+        "latency_ms": row["latency"],
+    }
+
+
+def _configurator_attention(row: Row) -> Row:
+    kept = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "attn_dtype", "kv_cache_dtype", "step")
+    phase = "generation" if "generation" in row.get("op_name", "") else "context"
+    return {
+        "source": "AIConfigurator",
+        "engine": _engine(row),
+        "device": _device(row["device"]),
+        "phase": phase,
+        **{key: row[key] for key in kept},
+        "window_size": row.get("window_size") or "0",
+        "latency_ms": row["latency"],
+    }
+
+
+def _neusight(row: Row) -> Row:
+    """Linear maps (B, M, N) through a weight of N by K; a batched product is taken as (B, M, N) by (B, N, K)."""
+    linear = row["OPName"].strip().lower() == "linear"
+    rows, batch = (int(row["B"]) * int(row["M"]), 1) if linear else (int(row["M"]), int(row["B"]))
+    return {
+        "source": "NeuSight-linear" if linear else "NeuSight-bmm",
+        "device": _device(row["Device"]),
+        "dtype": "fp32",
+        "batch": str(batch),
+        "m": str(rows),
+        "n": row["K"],
+        "k": row["N"],
+        "latency_ms": row["Latency (ms)"] if "Latency (ms)" in row else row["Latency"],
+    }
+
+
+_FORMATS: list[tuple[set[str], Callable[[Row], Row]]] = [
+    ({"framework", "device", "gemm_dtype", "m", "n", "k", "latency"}, _configurator_gemm),
+    ({"framework", "device", "attn_dtype", "kv_cache_dtype", "isl", "step", "latency"}, _configurator_attention),
+    ({"OPName", "Latency (ms)", "Device", "B", "M", "N", "K"}, _neusight),
+]
+
+
+def recognise(header: Sequence[str]) -> Callable[[Row], Row] | None:
+    """How to rename the cells of a known public format.
+
+    Args:
+        header: column names of the file.
+
+    Returns:
+        A function from a row as read to one with our columns; none for any other header.
+    """
+    names = {name.strip() for name in header}
+    return next((convert for needed, convert in _FORMATS if needed <= names), None)

@@ -1,0 +1,74 @@
+"""Programs on DRAM channels with banks: bounds, conservation, determinism, and the same bytes as the simple memory."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilesim as ts
+from tilesim import _core
+
+WORKLOADS = {
+    "matmul": lambda: ts.workloads.matmul(512, 512, 512),
+    "softmax": lambda: ts.workloads.softmax(256, 512),
+    "conv2d": lambda: ts.workloads.conv2d(8, 16, 14, 14, 32, 3, padding=1),
+}
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_bank_memory_moves_the_same_bytes_within_the_bounds(name: str) -> None:
+    graph = WORKLOADS[name]()
+    program = ts.compile(graph)
+    simple, bank = ts.simulate(program), ts.simulate(program, memory="bank")
+    assert bank.memory_bytes == simple.memory_bytes
+    assert bank.seconds >= ts.estimate(graph)["seconds"]
+    assert bank.cycles >= ts.simulate(program, memory="ideal").cycles
+    assert bank.data["fidelity"]["memory"] == "bank"
+    assert any("HBM2-TPUv3" in text for text in bank.approximations)
+    for unit in bank.data["units"]:
+        assert sum(unit["cycles"].values()) == bank.cycles
+
+
+def test_no_channel_exceeds_its_data_bus() -> None:
+    result = ts.simulate(ts.compile(ts.workloads.softmax(2048, 2048)), memory="bank")
+    peak = ts.memory.Part.load("HBM2-TPUv3").peak_bandwidth
+    channels = [unit for unit in result.data["units"] if unit["kind"] == "channel"]
+    assert len(channels) == 16
+    moved = [unit["bytes"] for unit in channels]
+    # Writes may still wait in the queues, and writes of one address are merged there.
+    assert 0.98 * result.memory_bytes <= sum(moved) <= result.memory_bytes
+    assert max(moved) / result.seconds <= peak
+    assert max(moved) <= 1.05 * min(moved)  # spread evenly
+
+
+def test_insertion_order_does_not_matter() -> None:
+    program = ts.compile(ts.workloads.softmax(256, 512))
+    assert program.machine is not None
+    part = ts.memory.Part.load("HBM2-TPUv3").core
+
+    def timing(**options: int | bool) -> str:
+        return _core.simulate(program.core, program.machine.core, memory="bank", dram=part, **options).timing_hash()
+
+    first = timing()
+    assert all(timing(shuffle_seed=seed, extra_statistic=True) == first for seed in (1, 2, 3))
+
+
+def test_a_slower_part_is_slower() -> None:
+    graph = ts.workloads.softmax(512, 512)
+    machine = ts.Machine.load("tpu-v3")
+    cycles = [
+        ts.simulate(ts.compile(graph, machine.replace({"memory.part": part})), memory="bank").cycles
+        for part in ("HBM2-TPUv4", "HBM2-TPUv3", "HBM2-TPUv2", "DDR4-1600")
+    ]
+    assert cycles == sorted(cycles)
+    assert cycles[-1] > 1.5 * cycles[0]
+
+
+def test_mistakes() -> None:
+    program = ts.compile(ts.workloads.matmul(64, 64, 64))
+    assert program.machine is not None
+    with pytest.raises(ts.UserError, match=r"memory\.part"):
+        ts.simulate(program, program.machine.replace({"memory.part": ""}), memory="bank")
+    with pytest.raises(ts.UserError, match="HBM2-TPUv3"):
+        ts.simulate(program, program.machine.replace({"memory.part": "HBM2-TPUv33"}), memory="bank")
+    with pytest.raises(ts.UserError, match="bank"):
+        ts.simulate(program, memory="banks")
