@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, models, validate_noc
+from . import __version__, _core, models, validate_noc
 from . import validate as validation
-from . import _core
 from ._core import Error
 from .analytic import cli as analytic_cli
 from .api import Program, compile, simulate, verify
