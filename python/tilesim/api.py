@@ -99,7 +99,9 @@ class Program:
                 file.write(self.core.to_json())
             return
         if self.graph is None or self.machine is None:
-            raise user_error("a program without its graph has no weights to write", place=os.fspath(path), allowed=".json")
+            raise user_error(
+                "a program without its graph has no weights to write", place=os.fspath(path), allowed=".json"
+            )
         header = {
             "schema": COMPILED,
             "version": 1,
