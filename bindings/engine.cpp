@@ -22,7 +22,8 @@ std::map<std::string, Array> arrays_of(const py::dict& tensors) {
 
 Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::string>& memory, bool timeline, const py::dict& tensors,
-                        std::uint64_t shuffle_seed, bool extra_statistic, const engine::dram::Part* dram) {
+                        std::uint64_t shuffle_seed, bool extra_statistic,
+                        const std::optional<engine::dram::Part>& dram) {
   SimulateOptions options;
   if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
   options.memory = memory;
@@ -72,7 +73,7 @@ void init_engine(py::module_& module) {
   init_dram(module);
   module.def("simulate", &simulate_program, py::arg("program"), py::arg("machine"), py::arg("memory") = py::none(),
              py::arg("timeline") = false, py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0,
-             py::arg("extra_statistic") = false, py::arg("dram") = nullptr, "Runs a program in simulated time.");
+             py::arg("extra_statistic") = false, py::arg("dram") = py::none(), "Runs a program in simulated time.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory) {

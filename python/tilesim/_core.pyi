@@ -876,7 +876,7 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart = None) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None) -> Result:
     """
     Runs a program in simulated time.
     """

@@ -59,8 +59,15 @@ def part_from_reference(data: Mapping[str, Any], name: str = "") -> dict[str, An
         The content of a part file.
 
     Raises:
-        UserError: for a controller that the reference form does not know.
+        UserError: for a controller that the reference form does not know, or a missing key.
     """
+    try:
+        return _converted(data, name)
+    except KeyError as error:
+        raise user_error("a part in the reference form lacks a key", place=name, value=str(error)) from None
+
+
+def _converted(data: Mapping[str, Any], name: str) -> dict[str, Any]:
     impl = data["controller"]["impl"]
     if impl not in _CONTROLLERS:
         raise user_error("unknown controller", value=f"'{impl}'", allowed=", ".join(_CONTROLLERS))

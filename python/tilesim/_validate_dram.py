@@ -38,7 +38,8 @@ def _parts_beside(cases: str | os.PathLike[str], parts: str | os.PathLike[str] |
 
 
 def _load(name: str, others: dict[str, Any]) -> memory.Part:
-    if name not in memory.Part.names() and name in others:
+    """What the table's own parts file says of a name, or the shipped part."""
+    if name in others:
         return memory.Part.load(part_from_reference(others[name], name))
     return memory.Part.load(name)
 
@@ -48,8 +49,8 @@ def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = N
 
     Args:
         cases: CSV with part, pattern, inject_every_cycles, requests, cycles; further figures are compared if present.
-        parts: file of parts in the reference form for names that are not shipped; none: dram_parts.json beside the
-            table, if there is one.
+        parts: file of parts in the reference form, which says what was measured; none: dram_parts.json beside the
+            table, if there is one. Names that it lacks are shipped parts.
 
     Returns:
         The validation file; `error` is of cycles; other figures as measured_... and predicted_....
@@ -89,9 +90,10 @@ def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = N
         except (UserError, TypeError, ValueError) as error:
             row.update(status="invalid", reason=str(error))
         rows.append(row)
-    settings = {
+    settings: dict[str, Any] = {
         "channels": 1,
         "span_bytes": 1 << 28,
         "parts": {name: part.core.hash() for name, part in loaded.items()},
+        "from_table": sorted(name for name in loaded if name in others),
     }
     return envelope("dram", settings, rows, lambda row: str(row["part"]))

@@ -212,7 +212,7 @@ def validate_noc_(
 @validate_app.command("dram")
 def validate_dram(
     cases: Annotated[str, typer.Option(help="CSV: part, pattern, inject_every_cycles, requests, cycles, ...")],
-    parts: Annotated[str | None, typer.Option(help="JSON file of further parts, in the reference form.")] = None,
+    parts: Annotated[str | None, typer.Option(help="Parts, reference form; else dram_parts.json beside.")] = None,
     json_: Annotated[
         str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
     ] = None,

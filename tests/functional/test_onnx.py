@@ -28,8 +28,6 @@ NOT_PASSED_ELSEWHERE = {
     "test_deform_conv": "DeformConv has no meaning yet",
     "test_det_": "Det has no meaning yet",
     "test_training_dropout": "random numbers",
-    "test_loop11": "a loop that collects results while a condition lets it: its size depends on data",
-    "test_loop13": "the same",
     "test_nonmaxsuppression": "the number of results depends on data",
     "test_roialign": "RoiAlign has no meaning yet",
     "test_scan_sum": "Scan of opset 8",

@@ -71,7 +71,8 @@ def test_costs_of_a_workload():
 MODULE = """
 module @two {
   func.func public @main(%a: tensor<8x16xf32> loc("a"), %b: tensor<16x4xf32> loc("b")) -> tensor<8x4xf32> {
-    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] :
+      (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
     %1 = "stablehlo.all_reduce"(%0) <{replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>}> ({
     ^bb0(%x: tensor<f32>, %y: tensor<f32>):
       %s = stablehlo.add %x, %y : tensor<f32>

@@ -73,4 +73,5 @@ def test_tiled_program_equals_reference(name: str) -> None:
     for output, value in wanted.items():
         scale = float(np.max(np.abs(value))) or 1.0
         np.testing.assert_allclose(np.asarray(got[output]) / scale, value / scale, atol=2e-4, err_msg=output)
+    assert ts.verify(program, seed=3).ok
     assert ts.simulate(program).cycles > 0

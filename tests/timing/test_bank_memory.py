@@ -20,7 +20,7 @@ def test_bank_memory_moves_the_same_bytes_within_the_bounds(name: str) -> None:
     program = ts.compile(graph)
     simple, bank = ts.simulate(program), ts.simulate(program, memory="bank")
     assert bank.memory_bytes == simple.memory_bytes
-    assert bank.seconds >= ts.estimate(graph)["seconds"]
+    assert bank.seconds >= ts.roofline(graph, "tpu-v3").seconds
     assert bank.cycles >= ts.simulate(program, memory="ideal").cycles
     assert bank.data["fidelity"]["memory"] == "bank"
     assert any("HBM2-TPUv3" in text for text in bank.approximations)

@@ -59,6 +59,7 @@ class Text:
             elif "load" in statement or "store" in statement:
                 kind = "load" if "load" in statement else "store"
                 self.counts[kind] += sum(self.inside(statement[kind], names))
+                self.counts["load"] += self.indices(statement[kind], names)
                 self.counts["transfers"] += 1
             elif "mma" in statement:
                 mma = statement["mma"]
@@ -67,6 +68,12 @@ class Text:
                 columns = [self.value(d[0], names) for d in mma["b"]["dims"]][-n:]
                 assert batch + m + k == len(extents)
                 self.counts["multiply_adds"] += int(np.prod(extents) * np.prod(columns))
+
+    def indices(self, transfer: dict[str, Any], names: dict[str, int]) -> int:
+        """Bytes of the indices that an indirect transfer reads."""
+        dtype = {t["name"]: t["dtype"] for t in self.document["tensors"]}
+        through = [d for d in transfer["dims"] if "through" in d]
+        return sum(self.value(d["extent"], names) * SIZE[dtype[d["through"]]] for d in through)
 
     def inside(self, transfer: dict[str, Any], names: dict[str, int]) -> Iterator[int]:
         """Bytes of each element that lies within its tensor."""

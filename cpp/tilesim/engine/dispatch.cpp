@@ -172,6 +172,7 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
           moved_bytes(*stream.program, *job.map, cursor, instruction.transfer, machine_.memory.burst_bytes);
       entry.address = moved.address;
       entry.bytes = moved.bytes;
+      entry.index_bytes = moved.index_bytes;
       entry.elements = moved.elements;
       if (instruction.counter >= 0) entry.index = counter_index(stream, instruction);
       break;

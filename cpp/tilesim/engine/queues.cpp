@@ -269,8 +269,15 @@ void Simulator::end_transfer(int id, int queue, std::int64_t done) {
   q.done_until = std::max(q.done_until, done);
   q.consumed_until = q.done_until;
   q.transferring = false;
-  if (KernelCounters* kernel = kernel_of(stream, entry))
-    (entry.opcode == Opcode::load ? kernel->load_bytes : kernel->store_bytes) += entry.bytes;
+  const std::int64_t stored = entry.opcode == Opcode::store ? entry.bytes - entry.index_bytes : 0;
+  if (entry.opcode == Opcode::store) {  // its indices were read
+    written_bytes_ -= entry.index_bytes;
+    read_bytes_ += entry.index_bytes;
+  }
+  if (KernelCounters* kernel = kernel_of(stream, entry)) {
+    kernel->load_bytes += entry.bytes - stored;
+    kernel->store_bytes += stored;
+  }
   used(stream, entry, q.started, q.done_until);
   if (entry.opcode == Opcode::store && entry.counter >= 0)
     push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);

@@ -53,7 +53,7 @@ struct Entry {
   std::int32_t sequence = 0;  ///< commit: its place among the version's commits
   std::int64_t kernel = -1;   ///< ordinal of the stream's kernel that it belongs to
   std::int64_t epoch = 0;     ///< acquire: scopes that ended before it in text order
-  std::int64_t address = 0, bytes = 0, elements = 0;
+  std::int64_t address = 0, bytes = 0, elements = 0, index_bytes = 0;
   Descriptor descriptor;      ///< computes
   std::int64_t weights = -1;  ///< mma: identifies the stationary operand
   double work = 0;            ///< multiply-adds or element operations

@@ -162,8 +162,9 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
   for (const auto& dim : transfer.dims) {  // the rows' indices are read too
     if (dim.through < 0) continue;
     const DType dtype = program.tensors[static_cast<std::size_t>(cursor.tensor(dim.through))].dtype;
-    moved.bytes += round_up(packed_bytes(dtype, cursor.value(dim.extent)), burst_bytes);
+    moved.index_bytes += round_up(packed_bytes(dtype, cursor.value(dim.extent)), burst_bytes);
   }
+  moved.bytes += moved.index_bytes;
   return moved;
 }
 

@@ -24,7 +24,10 @@ struct MemoryMap {
   std::int64_t end = 0;
 };
 
-struct Moved { std::int64_t address = 0, bytes = 0, elements = 0; };
+struct Moved {
+  std::int64_t address = 0, bytes = 0, elements = 0;
+  std::int64_t index_bytes = 0;  ///< part of `bytes`: indices of an indirect transfer, always read
+};
 
 /// Bytes in whole bursts, and where they start. Elements outside the tensor cost nothing.
 Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, const program::Cursor& cursor,

@@ -198,6 +198,13 @@ double roundings(const Op& op) {
   }
 }
 
+/// x * (1 + f(x)) cancels in its tail: the rounding of the sum is of the size of x, not of the result.
+bool cancels(const Op& op) {
+  if (op.kind != Kind::elementwise) return false;
+  const std::string& function = op.attributes.text("function");
+  return function.compare(0, 4, "gelu") == 0;
+}
+
 /// Sine and cosine turn within an interval: their slope is at most 1.
 bool turns(const Op& op) {
   if (op.kind != Kind::elementwise) return false;
@@ -224,6 +231,10 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
     const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(sizes);
     add_scaled(bounds[0], sums[0].to(DType::f64), gamma(terms(function, op), unit_roundoff(DType::f32)));
+  }
+  if (cancels(op) && is_float(results[0].dtype())) {
+    if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
+    add_scaled(bounds[0], magnitude(operands[0].value), 4 * unit_roundoff(results[0].dtype()));
   }
   for (std::size_t r = 0; r < results.size(); ++r) {
     if (!is_float(results[r].dtype())) continue;

@@ -248,17 +248,35 @@ class Verifier {
     for (std::size_t i = 0; i < callee->outputs.size(); ++i)
       name(instance, callee->outputs[i], kernel.bindings.at(prefix + "result" + std::to_string(i)));
     const Instance& caller = instances_.at(kernel.caller);
-    for (const ValueId input : callee->inputs) {
-      const std::string& actual = kernel.bindings.at(prefix + callee->value(input).name);
-      const auto value = caller.by_tensor.find(actual);
-      const auto known =
-          value == caller.by_tensor.end() ? caller.reference.end() : caller.reference.find(value->second);
-      instance.inputs[input] = known == caller.reference.end() ? given(actual) : known->second;
+    const Op* call = call_of(caller, kernel.bindings, prefix);
+    for (std::size_t i = 0; i < callee->inputs.size(); ++i) {
+      const std::string& actual = kernel.bindings.at(prefix + callee->value(callee->inputs[i]).name);
+      instance.inputs[callee->inputs[i]] = argument(caller, call ? call->operands[i] : no_value, actual);
     }
     run_reference(instance);
     // What earlier calls stored is not needed again, except by callers.
     if (kernel.caller == 0) std::erase_if(instances_, [](const auto& entry) { return entry.first != 0; });
     return instances_[kernel.call] = std::move(instance);
+  }
+
+  /// The operation that a kernel's call comes from; null where its first result has no tensor.
+  static const Op* call_of(const Instance& caller, const std::map<std::string, std::string>& bindings,
+                           const std::string& prefix) {
+    const auto bound = bindings.find(prefix + "result0");
+    const auto result = bound == bindings.end() ? caller.by_tensor.end() : caller.by_tensor.find(bound->second);
+    if (result == caller.by_tensor.end()) return nullptr;
+    for (const Op& op : caller.function->ops)
+      if (op.kind == Kind::call && std::ranges::count(op.results, result->second) > 0) return &op;
+    return nullptr;
+  }
+
+  /// What a call gets: by the value where it is known, since a tensor holds two of them where a state is overwritten.
+  Array argument(const Instance& caller, ValueId value, const std::string& tensor) const {
+    if (const auto input = caller.inputs.find(value); input != caller.inputs.end()) return input->second;
+    if (value == no_value)
+      if (const auto named = caller.by_tensor.find(tensor); named != caller.by_tensor.end()) value = named->second;
+    const auto known = caller.reference.find(value);
+    return known == caller.reference.end() ? given(tensor) : known->second;
   }
 
   void run_reference(Instance& instance) const {

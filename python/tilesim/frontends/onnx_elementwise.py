@@ -128,7 +128,26 @@ def cast(scope: OnnxScope, node: Node) -> Sequence[Value]:
     dtype = scope.get(node, 1).dtype if node.op == "CastLike" else dtype_of(node.integer("to"), node.place)
     if node.op == "BitCast":
         return [scope.bitcast(x, dtype)]
-    return [converted(scope, x, dtype, node.integer("saturate", 1) != 0)]
+    saturate = node.integer("saturate", 1) != 0
+    if dtype == "f8e8m0fnu" and x.dtype != dtype:
+        return [to_exponent(scope, x, node.text("round_mode", "up"), saturate)]
+    return [converted(scope, x, dtype, saturate)]
+
+
+def to_exponent(scope: OnnxScope, x: Tensor, mode: str, saturate: bool) -> Tensor:
+    """x as a power of two, f8e8m0fnu, by the bits of f32 (ONNX operator Cast, attribute round_mode)."""
+    if mode not in ("up", "down", "nearest"):
+        raise Unsupported(f"round_mode '{mode}'")
+    bits = scope.bitcast(scope.convert(x, "f32"), "u32")
+    exponent = scope.apply("shift_right", scope.apply("shift_left", bits, scope.like(1, bits)), scope.like(24, bits))
+    fraction = scope.apply("bitwise_and", bits, scope.like((1 << 23) - 1, bits))
+    limit = {"up": 0, "nearest": (1 << 22) - 1, "down": 1 << 23}[mode]
+    more = scope.convert(scope.apply("greater", fraction, scope.like(limit, bits)), "u32")
+    rounded = scope.apply("add", exponent, more)
+    rounded = scope.apply("minimum", rounded, scope.like(254 if saturate else 255, bits))
+    nan = scope.apply("not_equal", x, x)
+    code = scope.apply("select", nan, scope.like(255, bits), rounded)
+    return scope.bitcast(scope.convert(code, "u8"), "f8e8m0fnu")
 
 
 def converted(scope: OnnxScope, x: Tensor, dtype: str, saturate: bool = True) -> Tensor:

@@ -47,6 +47,12 @@ NamedAttributes nchw(NamedAttributes more = {}) { return labels("NCHW", "OIHW", 
 
 const NamedAttributes matrix{{"a_contract", Integers{1}}, {"b_contract", Integers{0}}};
 
+/// For one group of four devices.
+NamedAttributes four(NamedAttributes more) {
+  more.insert(more.end(), {{"groups", Integers{0, 1, 2, 3}}, {"group_size", number(4)}});
+  return more;
+}
+
 std::vector<Case> legal() {
   using enum Kind;
   const TensorType x = f32({2, 3, 4}), image = f32({2, 6, 9, 8});
@@ -144,6 +150,34 @@ std::vector<Case> legal() {
        {f32({2, 4, 5, 8}), f32({2, 4, 7, 8}), f32({2, 4, 7, 3}), {DType::boolean, {5, 7}}},
        {{"soft_cap", 3.0}},
        {"f32[2, 4, 5, 3]"}},
+      {ragged_contract, {f32({6, 4}), f32({3, 4, 5}), i32({3})}, {}, {"f32[6, 5]"}},
+      {scatter,
+       {f32({6, 4, 5}), i32({7, 2}), f32({7, 2, 3})},
+       {{"update_window_dims", Integers{1, 2}},
+        {"inserted_window_dims", Integers{1}},
+        {"scatter_dims_to_operand_dims", Integers{0, 2}},
+        {"index_vector_dim", number(1)},
+        {"combiner", text("add")}},
+       {"f32[6, 4, 5]"}},
+      {window_scatter,
+       {f32({7, 6}), f32({4, 3})},
+       {{"window", Integers{3, 2}},
+        {"strides", Integers{2, 2}},
+        {"pads", Integers{1, 1, 0, 0}},
+        {"select", text("maximum")}},
+       {"f32[7, 6]"}},
+      {sort, {x, i32({2, 3, 4})}, {{"dim", number(1)}}, {"f32[2, 3, 4]", "i32[2, 3, 4]"}},
+      {top_k, {x}, {{"dim", number(2)}, {"k", number(3)}, {"dtype", DType::i32}}, {"f32[2, 3, 3]", "i32[2, 3, 3]"}},
+      {linear_solve, {f32({2, 4, 4})}, {{"mode", text("cholesky")}}, {"f32[2, 4, 4]"}},
+      {linear_solve, {f32({4, 4}), f32({4, 2})}, {{"mode", text("triangular")}}, {"f32[4, 2]"}},
+      {fft, {x}, {{"dim", number(1)}}, {"f32[2, 3, 4]", "f32[2, 3, 4]"}},
+      {all_reduce, {x}, four({{"combiner", text("add")}}), {"f32[2, 3, 4]"}},
+      {all_gather, {x}, four({{"dim", number(1)}}), {"f32[2, 12, 4]"}},
+      {reduce_scatter, {x}, four({{"dim", number(2)}, {"combiner", text("maximum")}}), {"f32[2, 3, 1]"}},
+      {all_to_all, {x}, four({{"split_dim", number(2)}, {"concat_dim", number(0)}}), {"f32[8, 3, 1]"}},
+      {permute_devices, {x}, {{"pairs", Integers{0, 1, 1, 0}}}, {"f32[2, 3, 4]"}},
+      {broadcast_devices, {x}, four({}), {"f32[2, 3, 4]"}},
+      {device_index, {}, {{"axis", text("replica")}}, {"u32[]"}},
   };
 }
 
@@ -267,6 +301,15 @@ std::vector<Case> illegal() {
       {attention, {f32({2, 4, 5, 8}), f32({2, 2, 7, 8}), f32({2, 2, 7, 3}), i32({5, 7})}, {}, {}},
       {attention, {f32({2, 4, 5, 8}), f32({2, 2, 7, 8}), f32({2, 2, 7, 3}), f32({5, 6})}, {}, {}},
       {attention, {f32({2, 4, 5, 8}), f32({2, 2, 7, 8}), f32({2, 2, 7, 3})}, {{"window", number(-1)}}, {}},
+      {sort, {x, f32({2, 3})}, {{"dim", number(0)}}, {}},
+      {sort, {x}, {{"dim", number(0)}, {"keys", number(2)}}, {}},
+      {top_k, {x}, {{"dim", number(0)}, {"k", number(3)}}, {}},
+      {linear_solve, {f32({4, 3})}, {{"mode", text("cholesky")}}, {}},
+      {linear_solve, {f32({4, 4})}, {{"mode", text("triangular")}}, {}},
+      {fft, {ints}, {{"dim", number(0)}}, {}},
+      {all_gather, {x}, {{"dim", number(0)}, {"groups", Integers{0, 0}}, {"group_size", number(2)}}, {}},
+      {reduce_scatter, {x}, four({{"dim", number(1)}, {"combiner", text("add")}}), {}},
+      {permute_devices, {x}, {{"pairs", Integers{0}}}, {}},
   };
 }
 
@@ -309,6 +352,7 @@ BOOST_AUTO_TEST_CASE(the_table_is_in_order_and_names_read_back) {
 
 BOOST_AUTO_TEST_CASE(result_types_costs_and_domains) {
   std::set<Kind> seen{Kind::constant, Kind::call, Kind::fused};  // in test_json.cpp and test_passes.cpp
+  seen.insert({Kind::while_loop, Kind::branch});                 // with their functions, in the tests of kernels
   for (const Case& entry : legal()) {
     BOOST_TEST_CONTEXT(info(entry.kind).name << " -> " << entry.results[0]) {
       seen.insert(entry.kind);

@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(damaged_graphs_are_found) {
   refused("defined twice", [](Graph& g) { g.entry().ops[1].results[0] = g.entry().ops[0].results[0]; });
   refused("never computed", [](Graph& g) { g.entry().outputs.push_back(9); });
   refused("wrong type", [](Graph& g) { g.entry().values[1].type.shape = {3}; });
-  refused("only call and fused", [](Graph& g) {
+  refused("holds no function", [](Graph& g) {
     g.entry().ops[0].functions = {0};
     g.functions.push_back({});
     g.functions[1].name = "f";
