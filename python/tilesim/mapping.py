@@ -275,6 +275,8 @@ class MappingTable(Mapping[str, Any]):
         lines += [f"  miss     {name}" for name in self.misses]
         lines += [f"  illegal  {name}: {reason}" for name, reason in self.illegal.items()]
         lines += [f"  unused   {key}" for key in self.unused]
+        parts = [key for key, entry in self.entries.items() if any(name.startswith("SUB_") for name in entry)]
+        lines += [f"  no effect: SUB_* of {key} (the lowering decides how a tile is loaded)" for key in parts]
         return "\n".join(lines)
 
     def __getitem__(self, key: str) -> dict[str, Any]:

@@ -52,6 +52,12 @@ def test_convolution_by_name_and_round_trip(tmp_path: Path) -> None:
     assert ts.verify(program).ok
 
 
+def test_sub_tiles_are_named(graph: ts.Graph) -> None:
+    table = ts.MappingTable({"256_128_96": {**SIZES, "SUB_M": 8}})
+    ts.compile(graph, "edge-8", mapping=table)
+    assert table.hits and "no effect: SUB_*" in table.report()
+
+
 def test_a_miss_is_reported(graph: ts.Graph) -> None:
     table = ts.MappingTable({"1_2_3": {"TILE_M": 1, "TILE_K": 1, "TILE_N": 1}})
     assert ts.simulate(ts.compile(graph, "edge-8", mapping=table)).cycles == ts.simulate(graph, "edge-8").cycles
