@@ -204,3 +204,17 @@ def test_what_a_vector_unit_lacks_is_named() -> None:
     with pytest.raises(ts.Unsupported, match=r"op.*u64"):
         ts.compile(single("reduce", [([9, 9], "u64")], dims=[0], combiner="maximum")(), "edge-8")
     ts.compile(single("convert", [([9, 9], "bf16")], dtype="f32")(), limited)
+
+
+def test_a_fused_kernel_that_does_not_fit_is_taken_apart() -> None:
+    """What feeds a product is stored when the product cannot hold it; the program says so and is right."""
+    b = ts.GraphBuilder("fused")
+    x = b.input("x", [64, 2048])
+    b.output(b.apply("relu", b.linear(x * x + x, 256, name="out")), "y")
+    graph = b.build()
+    small = ts.Machine.load("tpu-v3").replace({"core.scratchpad.bytes": "256 KiB"})
+    program, roomy = ts.compile(graph, small), ts.compile(graph, "tpu-v3")
+    assert any("do not fit the scratchpad" in note for note in program.notes)
+    assert not any("do not fit the scratchpad" in note for note in roomy.notes)
+    assert len(ts.simulate(program).data["operations"]) == len(ts.simulate(roomy).data["operations"]) + 1
+    assert ts.verify(program).ok

@@ -166,22 +166,62 @@ class Compiler {
 
   program::Block lower_function(const GraphFunction& function, const std::string& prefix,
                                 const std::map<ValueId, std::string>& boundary, bool is_main) {
-    Context context{
-        prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
-    for (ValueId output : function.outputs) context.scalars.erase(output);
-    for (const Op& op : function.ops)
-      if (op.kind == Kind::call)
-        for (ValueId operand : op.operands) context.scalars.erase(operand);
-    const std::vector<Kernel> kernels =
-        lower::plan_function(context, rules_, prefix, boundary, prepared_.kept_apart, is_main);
-    lower::assign_layouts(function, machine_, program_);
-    program::Block block;
-    for (const Kernel& kernel : kernels) {
-      if (options_.cancel) options_.cancel->poll();
-      if (!options_.only.empty() && !is_only(function, kernel)) continue;
-      block.push_back(lower_kernel(context, kernel));
+    const auto recorded = static_cast<std::ptrdiff_t>(options_.record ? options_.record->size() : 0);
+    const std::vector<program::Tensor> tensors = program_.tensors;
+    std::vector<std::string> notes = program_.notes;
+    std::set<std::string> kept_apart = prepared_.kept_apart;
+    while (true) {
+      Context context{
+          prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
+      for (ValueId output : function.outputs) context.scalars.erase(output);
+      for (const Op& op : function.ops)
+        if (op.kind == Kind::call)
+          for (ValueId operand : op.operands) context.scalars.erase(operand);
+      const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main);
+      lower::assign_layouts(function, machine_, program_);
+      program::Block block;
+      const Kernel* current = nullptr;
+      try {
+        for (const Kernel& kernel : kernels) {
+          if (options_.cancel) options_.cancel->poll();
+          if (!options_.only.empty() && !is_only(function, kernel)) continue;
+          current = &kernel;
+          block.push_back(lower_kernel(context, kernel));
+        }
+        return block;
+      } catch (const Unsupported&) {
+        throw;
+      } catch (const UserError& error) {
+        // What was fused may not fit where its parts do.
+        if (is_given(function, *current) || !split(function, *current, kept_apart)) throw;
+        notes.push_back(current->name + ": fused, its tiles do not fit the scratchpad; its parts run one by one");
+      }
+      program_.tensors = tensors;
+      program_.notes = notes;
+      if (options_.record) options_.record->erase(options_.record->begin() + recorded, options_.record->end());
     }
-    return block;
+  }
+
+  /// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
+  bool is_given(const GraphFunction& function, const Kernel& kernel) const {
+    return kernel.anchor >= 0 && options_.mappings.count(function.ops[static_cast<std::size_t>(kernel.anchor)].name);
+  }
+
+  /// Takes the kernel's fused operations apart: first what feeds a product, then everything. False when nothing is left
+  /// to take apart.
+  static bool split(const GraphFunction& function, const Kernel& kernel, std::set<std::string>& kept_apart) {
+    std::set<ValueId> made;
+    for (int op : kernel.ops)
+      for (ValueId result : function.ops[static_cast<std::size_t>(op)].results) made.insert(result);
+    bool changed = false;
+    const auto keep = [&](ValueId value) { changed |= kept_apart.insert(function.value(value).name).second; };
+    if (kernel.anchor >= 0)
+      for (ValueId operand : function.ops[static_cast<std::size_t>(kernel.anchor)].operands)
+        if (made.count(operand)) keep(operand);
+    if (changed || kernel.ops.size() < 2) return changed;
+    for (ValueId value : made)
+      if (std::find(kernel.outputs.begin(), kernel.outputs.end(), value) == kernel.outputs.end()) keep(value);
+    return changed;
   }
 
   bool is_only(const GraphFunction& function, const Kernel& kernel) const {
