@@ -1,15 +1,15 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
+from typing import TYPE_CHECKING
+
 from . import mapping, memory, models, network, workloads
 from ._core import __version__
-from .analytic.calibrate import calibrate
-from .analytic.crossover import crossover
+from ._lazy import lazy
 from .analytic.estimate import Estimate, Roofline, estimate, roofline
 from .analytic.profile import Profile
 from .api import Program, compile, execute, reference, run, simulate, verify
 from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
-from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
 from .graph import Graph, GraphBuilder
 from .machine import Machine
 from .mapping import MappingTable
@@ -17,6 +17,11 @@ from .result import Result, compare
 from .store import Store
 from .sweep import sweep
 from .tune import Study, tune
+
+if TYPE_CHECKING:
+    from .analytic.calibrate import calibrate
+    from .analytic.crossover import crossover
+    from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
 
 __all__ = [
     "Device",
@@ -63,3 +68,13 @@ __all__ = [
     "verify",
     "workloads",
 ]
+
+_FRONT_ENDS = ("from_jax", "from_onnx", "from_pytorch_ir", "from_stablehlo", "from_torch", "to_pytorch_ir")
+__getattr__ = lazy(
+    __name__,
+    {
+        **dict.fromkeys(_FRONT_ENDS, ".frontends"),
+        "calibrate": ".analytic.calibrate",
+        "crossover": ".analytic.crossover",
+    },
+)

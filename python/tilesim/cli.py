@@ -9,12 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, _core, cli_mapping, models, validate_noc
+from . import __version__, _core, cli_mapping, frontends, models, validate_noc
 from . import validate as validation
 from ._core import Error
 from .analytic import cli as analytic_cli
 from .api import Program, compile, simulate, verify
-from .frontends import from_onnx, from_pytorch_ir, from_stablehlo, is_pytorch_ir, symbolic_sizes
 from .graph import Graph, user_error
 from .machine import Machine
 from .result import Result
@@ -33,9 +32,9 @@ analytic_cli.register(app, validate_app)
 def _load(model: str, batch: int, context: int | None, phase: str | None) -> Graph | Program:
     path = Path(model)
     if path.suffix in (".mlir", ".mlirbc", ".stablehlo"):
-        return from_stablehlo(path)
+        return frontends.from_stablehlo(path)
     if path.suffix == ".onnx":
-        return from_onnx(path, sizes=symbolic_sizes(path, batch, context))
+        return frontends.from_onnx(path, sizes=frontends.symbolic_sizes(path, batch, context))
     if path.suffix not in (".json", ".tsim"):
         return models.build(model, batch=batch, sequence=context, phase=phase)
     if path.suffix == ".json" and path.is_file():
@@ -43,8 +42,8 @@ def _load(model: str, batch: int, context: int | None, phase: str | None) -> Gra
             start = file.read(2000)
         if '"tilesim.program"' in start:
             return Program.load(path)
-        if is_pytorch_ir(start):
-            return from_pytorch_ir(path)
+        if frontends.is_pytorch_ir(start):
+            return frontends.from_pytorch_ir(path)
     if path.suffix == ".tsim" and path.is_file() and _core.Graph.compiled_header(str(path)):
         return Program.load(path)
     return Graph.load(path)
