@@ -16,6 +16,7 @@ from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, nearest, user_error
 from .machine import Machine
 from .memory import Part
+from .replay import LIMIT, extended, operations
 from .result import Result, Table
 
 __all__ = [
@@ -47,6 +48,7 @@ class Program:
         """
         self.core, self.graph, self.machine = core, graph, machine
         self._prepared: _core.Graph | None = None
+        self._operations, self._reads = -1, False
         self._weights: dict[str, Any] | None = None
 
     @classmethod
@@ -110,6 +112,23 @@ class Program:
             "program": json.loads(self.core.to_json()),
         }
         self.graph.core.save_compiled(os.fspath(path), json.dumps(header))
+
+    @property
+    def operations(self) -> int:
+        """Statements that the program executes (loops of unknown length counted once)."""
+        self._count()
+        return self._operations
+
+    @property
+    def reads_tensors(self) -> bool:
+        """Whether loops or addresses depend on the values of tensors."""
+        self._count()
+        return self._reads
+
+    def _count(self) -> None:
+        if self._operations < 0:
+            text = self.core.to_json()
+            self._operations, self._reads = operations(json.loads(text)), "read(" in text
 
     @property
     def notes(self) -> list[str]:
@@ -406,6 +425,7 @@ def simulate(
     network: str | None = None,
     timeline: bool = False,
     tensors: Mapping[str, Any] | None = None,
+    replay: bool = True,
 ) -> Result:
     """Runs a program in simulated time.
 
@@ -416,6 +436,8 @@ def simulate(
         network: only none and "simple" exist so far.
         timeline: record intervals for `Result.timeline`.
         tensors: integer tensors that timing depends on (counts, offsets), by name.
+        replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips and extend them
+            linearly; the result says so. Never with a timeline.
 
     Returns:
         The result.
@@ -431,20 +453,26 @@ def simulate(
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
     given = dict(tensors or {})
-    if program.graph is not None and not given:
+    if program.graph is not None and not given and program.reads_tensors:
         for row in program.graph.core.inputs:
             if row["dtype"] in ("i64", "i32", "i16", "i8"):
                 given[row["name"]] = np.zeros(row["shape"], dtype=row["dtype"].replace("i", "int"))
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
-    core = _core.simulate(program.core, target.core, memory, timeline, given, dram=dram)
     source = program
+
+    def engine(core: _core.Program) -> dict[str, Any]:
+        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram)
+        return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
         other = compile(source.graph, changed) if source.graph is not None else source
-        return simulate(other, changed, memory, network)
+        return simulate(other, changed, memory, network, replay=replay)
 
-    data = json.loads(core.to_json())
+    data = None
+    if replay and not timeline and program.operations > LIMIT:
+        data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
+    data = data or engine(program.core)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data, again)
 
