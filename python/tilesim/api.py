@@ -115,7 +115,7 @@ class Program:
 
     @property
     def operations(self) -> int:
-        """Statements that the program executes (loops of unknown length counted once)."""
+        """Number of tile operations that the program executes, count of statements (loops of unknown length once)."""
         self._count()
         return self._operations
 
