@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ from .graph import user_error
 __all__ = ["Store"]
 
 FORMAT = 1
+TIMEOUT_SECONDS = 60
 
 
 class Store:
@@ -50,7 +52,7 @@ class Store:
         )
 
     def _open(self) -> None:
-        self._connection = sqlite3.connect(self.path, timeout=60, check_same_thread=False)
+        self._connection = sqlite3.connect(self.path, timeout=TIMEOUT_SECONDS, check_same_thread=False)
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if version > FORMAT:
             self._connection.close()
@@ -60,11 +62,23 @@ class Store:
                 value=f"format {version}",
                 allowed=str(FORMAT),
             )
-        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._use_write_ahead_log()
         self._connection.execute("PRAGMA synchronous=NORMAL")
         with self._connection:
             self._connection.execute("CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
             self._connection.execute(f"PRAGMA user_version={FORMAT}")
+
+    def _use_write_ahead_log(self) -> None:
+        """The switch is refused at once, without the connection's timeout, while another process makes it."""
+        limit = time.monotonic() + TIMEOUT_SECONDS
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > limit:
+                    raise
+                time.sleep(0.01)
 
     @staticmethod
     def key(**parts: Any) -> str:
