@@ -7,12 +7,14 @@ from ._core import __version__
 from ._lazy import lazy
 from .analytic.estimate import Estimate, Roofline, estimate, roofline
 from .analytic.profile import Profile
-from .api import Program, compile, execute, reference, run, simulate, verify
+from .api import compile, run, simulate
 from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
+from .execution import execute, reference, verify
 from .graph import Graph, GraphBuilder
 from .machine import Machine
 from .mapping import MappingTable
+from .program import Program
 from .result import Result, compare
 from .store import Store
 from .sweep import sweep

@@ -13,9 +13,11 @@ from . import __version__, _core, cli_mapping, frontends, models, validate_noc
 from . import validate as validation
 from ._core import Error
 from .analytic import cli as analytic_cli
-from .api import Program, compile, simulate, verify
+from .api import compile, simulate
+from .execution import verify
 from .graph import Graph, user_error
 from .machine import Machine
+from .program import Program
 from .result import Result
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)

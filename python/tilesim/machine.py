@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from . import _core
 from ._paths import configs_dir
-from .graph import nearest, user_error
+from ._presets import preset_file
+from .graph import user_error
 
 __all__ = ["Machine"]
 
@@ -52,16 +52,7 @@ class Machine:
             return source
         if isinstance(source, Mapping):
             return cls(_core.Machine.from_json(json.dumps(dict(source)), "dict"))
-        text = os.fspath(source)
-        if text.endswith(".json") or Path(text).is_file():
-            return cls(_core.Machine.read_file(text))
-        path = configs_dir() / "machines" / f"{text}.json"
-        if "/" in text or not path.is_file():
-            names = cls.names()
-            raise user_error(
-                "unknown machine", value=f"'{text}'", allowed=", ".join(names), suggestion=nearest(text, names)
-            )
-        return cls(_core.Machine.read_file(str(path)))
+        return cls(_core.Machine.read_file(preset_file(source, "machines", "machine", cls.names())))
 
     @property
     def name(self) -> str:
@@ -128,3 +119,6 @@ class Machine:
     def __repr__(self) -> str:
         """Name and description."""
         return f"<Machine {self.name}: {self.description}>"
+
+
+MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]

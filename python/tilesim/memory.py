@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from ._dram_reference import is_reference_form, part_from_reference
-from ._errors import nearest, user_error
+from ._errors import user_error
 from ._paths import configs_dir
+from ._presets import preset_file
 from .result import Table
 
 __all__ = ["MemoryResult", "Part", "Trace", "run"]
@@ -62,16 +63,7 @@ class Part:
         if isinstance(source, Mapping):
             content = part_from_reference(source) if is_reference_form(source) else dict(source)
             return cls(_core.DramPart.from_json(json.dumps(content), "dict"))
-        text = os.fspath(source)
-        if text.endswith(".json") or Path(text).is_file():
-            return cls(_core.DramPart.read_file(text))
-        path = configs_dir() / "dram" / f"{text}.json"
-        if "/" in text or not path.is_file():
-            names = cls.names()
-            raise user_error(
-                "unknown DRAM part", value=f"'{text}'", allowed=", ".join(names), suggestion=nearest(text, names)
-            )
-        return cls(_core.DramPart.read_file(str(path)))
+        return cls(_core.DramPart.read_file(preset_file(source, "dram", "DRAM part", cls.names())))
 
     @property
     def name(self) -> str:

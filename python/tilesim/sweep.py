@@ -11,9 +11,9 @@ from typing import Any
 
 from . import _core
 from ._executors import in_order, opened, shares_memory
-from .api import MachineLike, compile, simulate
+from .api import compile, simulate
 from .graph import Graph, user_error
-from .machine import Machine
+from .machine import Machine, MachineLike
 from .mapping import MappingTable
 from .result import Table
 from .store import Store

@@ -11,11 +11,12 @@ from typing import Any
 
 from . import _core, workloads
 from ._executors import in_order, opened, shares_memory
-from .api import MachineLike, Program, compile, simulate
+from .api import compile, simulate
 from .graph import Graph, user_error
-from .machine import Machine
+from .machine import Machine, MachineLike
 from .mapping import MappingTable, Nest, Product, products
 from .memory import Part
+from .program import Program
 from .result import Result, Table
 from .store import Store
 from .sweep import travelling

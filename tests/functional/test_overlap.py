@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import tilesim as ts
-from tilesim import _core
+from tilesim import _core, execution
 
 
 def chain() -> ts.Graph:
@@ -44,7 +44,7 @@ def test_every_order_gives_the_same_bits(name: str) -> None:
 
 def test_no_synchronization_can_be_left_out() -> None:
     program = ts.compile(chain(), machine(barrier=False))
-    arrays = ts.api._arrays(program, None, 0)
+    arrays = execution._arrays(program, None, 0)
     unnoticed = []
     for mutant, deleted in _core.mutants(program.core):
         try:

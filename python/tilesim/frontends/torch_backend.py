@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 
-from .. import api
+from .. import api, execution
 from .._core import Unsupported
 from .._errors import nearest, user_error
 from ..machine import Machine
+from ..program import Program
 from ..result import Result
 from .torch_frontend import export, read
 from .torch_weights import elements_of, to_torch
@@ -49,7 +50,7 @@ class CompiledGraph:
         """
         self.name, self.calls, self.reason = name, 0, ""
         self.result: Result | None = None
-        self._program: api.Program | None = None
+        self._program: Program | None = None
         self._stored = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)}
         self._free = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and i not in self._stored]
         self._versions = [value._version for value in self._stored.values()]
@@ -93,7 +94,7 @@ class CompiledGraph:
             self._versions = versions
         inputs = {name: elements_of(args[i]) for name, i in zip(self._names, self._free, strict=True)}
         program = self._program
-        outputs = api.reference(self.graph, inputs) if program is None else api.execute(program, inputs)
+        outputs = execution.reference(self.graph, inputs) if program is None else execution.execute(program, inputs)
         places = dict(zip(self._names, self._free, strict=True))
         for output, name in self._changed:
             if name not in places:

@@ -1,0 +1,23 @@
+"""Shipped configurations by name, or a file in their place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ._errors import nearest, user_error
+from ._paths import configs_dir
+
+
+def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: Sequence[str]) -> str:
+    """The file that a name or path means; a `UserError` with the nearest name where there is none."""
+    text = os.fspath(source)
+    if text.endswith(".json") or Path(text).is_file():
+        return text
+    path = configs_dir() / folder / f"{text}.json"
+    if "/" in text or not path.is_file():
+        raise user_error(
+            f"unknown {what}", value=f"'{text}'", allowed=", ".join(names), suggestion=nearest(text, names)
+        )
+    return str(path)

@@ -1,0 +1,155 @@
+"""Programs and graphs on real tensors: execution, the reference, and their comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _core
+from .graph import Graph, user_error
+from .machine import Machine, MachineLike
+from .program import Program
+from .result import Table
+
+__all__ = ["Verification", "execute", "reference", "verify"]
+
+
+def _array(value: Any) -> Any:
+    """A torch tensor as an array in the same memory; anything else as it is."""
+    if not hasattr(value, "detach"):
+        return value
+    from .frontends.torch_weights import elements_of
+
+    return elements_of(value)
+
+
+def _inputs(graph: Graph, inputs: Any, seed: int) -> list[Any]:
+    """Arrays in the graph's order. State that an imported model carries may be left out."""
+    names = [row["name"] for row in graph.core.inputs]
+    state = graph.defaults
+    if inputs is None:
+        given = dict(zip(names, _core.random_inputs(graph.core, seed), strict=True))
+        return [state.get(name, array) for name, array in given.items()]
+    if isinstance(inputs, Mapping):
+        missing = [name for name in names if name not in inputs and name not in state]
+        unknown = [name for name in inputs if name not in names]
+        if missing or unknown:
+            raise user_error("wrong inputs", value=", ".join(map(str, inputs)), allowed=", ".join(names))
+        return [_array(inputs[name]) if name in inputs else state[name] for name in names]
+    free = [name for name in names if name not in state]
+    if not isinstance(inputs, Sequence) or len(inputs) not in (len(names), len(free)):
+        count = f"{len(inputs)} of them" if isinstance(inputs, Sequence) else str(type(inputs))
+        raise user_error("wrong number of inputs", value=count, allowed=", ".join(free))
+    given = dict(zip(names if len(inputs) == len(names) else free, inputs, strict=True))
+    return [_array(given[name]) if name in given else state[name] for name in names]
+
+
+def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
+    """Inputs and weights by the program's tensor names."""
+    if program.graph is None:
+        return dict(inputs or {})
+    names = [row["name"] for row in program.graph.core.inputs]
+    arrays: dict[str, Any] = dict(zip(names, _inputs(program.graph, inputs, seed), strict=True))
+    arrays.update(program.weights())
+    return arrays
+
+
+def execute(
+    program: Program, inputs: Any = None, seed: int = 0, find_races: bool = False, order: str = "text"
+) -> dict[str, Any]:
+    """Runs the tiled program on real tensors, in the machine's numerics.
+
+    Args:
+        program: what to run.
+        inputs: dict by name or sequence of arrays; none: random ones.
+        seed: of random inputs, and of the order "random".
+        find_races: also report uses that no wait, commit or release orders.
+        order: "text"; "early_loads" (loads as early, consumers as late as the program allows); "random" (some legal
+            order). Without races all give the same bits.
+
+    Returns:
+        Outputs (numpy arrays) by name.
+
+    Raises:
+        UserError: for wrong inputs, an unknown order, or a race.
+    """
+    return dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races))
+
+
+def reference(graph: Graph, inputs: Any = None, seed: int = 0, machine: MachineLike | None = None) -> dict[str, Any]:
+    """Runs the reference kernels.
+
+    Args:
+        graph: the workload.
+        inputs: dict by name or sequence of arrays; none: random ones.
+        seed: of random inputs.
+        machine: whose numerics to use; none: exact (accumulate in f32 or wider).
+
+    Returns:
+        Outputs by name.
+    """
+    numerics: dict[str, Any] = {}
+    if machine is not None and Machine.load(machine).core.multiply:
+        numerics["multiply"] = Machine.load(machine).core.multiply
+    results = _core.evaluate(graph.core, _inputs(graph, inputs, seed), numerics)
+    return dict(zip([row["name"] for row in graph.core.outputs], results, strict=True))
+
+
+class Verification:
+    """Tiled tensors against the reference, operation by operation."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        """Holds one row per tensor that a kernel stores.
+
+        Args:
+            rows: operation, tensor, elements, error, bound, ratio, scale, worst, ok.
+        """
+        self.rows = rows
+
+    @property
+    def ok(self) -> bool:
+        """Whether every element lies within its bound."""
+        return all(row["ok"] for row in self.rows)
+
+    @property
+    def worst(self) -> dict[str, Any] | None:
+        """The row with the largest ratio of error to bound; none without rows."""
+        return max(self.rows, key=lambda row: row["ratio"], default=None)
+
+    def table(self) -> Table:
+        """Per tensor: largest difference, bound where it is nearest, their ratio, verdict.
+
+        Returns:
+            The rows: `error`, `bound` and `scale` (largest magnitude) in the tensor's own unit, `worst` its row-major
+            position.
+        """
+        return Table(self.rows)
+
+    def __repr__(self) -> str:
+        """The verdict and the rows."""
+        return ("equal within the bound" if self.ok else "NOT equal") + "\n" + str(self.table())
+
+
+def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
+    """Compares the tiled program with the reference kernels, operation by operation, each on the reference's operands.
+
+    A float element may deviate by gamma_n * sum |a||b| + u * |reference| for products (gamma_n = n*u / (1 - n*u) with
+    the accumulator's roundoff u), gamma_n * sum |x| for sums, a few roundings for other functions; inside a fused
+    kernel deviations are carried through its operations. Where operands are rounded (bf16 in the array), computed ones
+    may go to another neighbour. Integers, booleans and moved elements are equal.
+
+    Args:
+        program: a compiled program.
+        inputs: as for `execute`.
+        seed: of random inputs.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        UserError: for a program that has no graph.
+    """
+    if program.graph is None or program.machine is None:
+        raise user_error("a program without its graph cannot be verified")
+    arrays = _arrays(program, inputs, seed)
+    return Verification(_core.verify(program.prepared, program.core, program.machine.core, arrays))

@@ -1,0 +1,175 @@
+"""A compiled tile program with the graph and machine that it came from, and its files."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from . import _core
+from ._errors import read_text
+from .graph import Graph, user_error
+from .machine import Machine, MachineLike
+from .replay import operations
+from .result import Table
+
+__all__ = ["Program"]
+
+COMPILED = "tilesim.compiled"
+
+
+class Program:
+    """A compiled tile program, with the graph and machine that it came from."""
+
+    def __init__(self, core: _core.Program, graph: Graph | None = None, machine: Machine | None = None) -> None:
+        """Wraps a program of the core.
+
+        Args:
+            core: the compiled program.
+            graph: where it came from (execution takes weights there).
+            machine: what it was compiled for.
+        """
+        self.core, self.graph, self.machine = core, graph, machine
+        self._prepared: _core.Graph | None = None
+        self._operations, self._reads = -1, False
+        self._weights: dict[str, Any] | None = None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], machine: MachineLike | None = None) -> Program:
+        """Reads a program written by hand or by `save`.
+
+        Args:
+            path: a JSON file, schema "tilesim.program", or a .tsim file that `save` wrote (with graph, weights and
+                machine: it can be executed, verified and simulated without the front end).
+            machine: to simulate it on; none: the file's, if it has one.
+
+        Returns:
+            The program, checked.
+
+        Raises:
+            UserError: with line and path, for a damaged file, or one of a newer version.
+        """
+        target = None if machine is None else Machine.load(machine)
+        if os.fspath(path).endswith(".tsim"):
+            return cls._load_compiled(os.fspath(path), target)
+        core = _core.Program.from_json(read_text(path), os.fspath(path))
+        core.check()
+        return cls(core, None, target)
+
+    @classmethod
+    def _load_compiled(cls, path: str, machine: Machine | None) -> Program:
+        text = _core.Graph.compiled_header(path)
+        if not text:
+            raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
+        header = json.loads(text)
+        if header.get("schema") != COMPILED or header.get("version") != 1:
+            found = f"{header.get('schema')} version {header.get('version')}"
+            raise user_error("the file is of another kind or a newer version", place=path, value=found, allowed="1")
+        core = _core.Program.from_json(json.dumps(header["program"]), path)
+        core.check()
+        return cls(core, Graph.load(path), machine or Machine.load(header["machine"]))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the program.
+
+        Args:
+            path: .json for the tile program alone; .tsim for the program with its graph, weights (random ones as their
+                recipe; folded, transposed and padded ones are made again from the graph's) and machine.
+
+        Raises:
+            UserError: for .tsim from a program without its graph, or a path that cannot be written.
+        """
+        if not os.fspath(path).endswith(".tsim"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(self.core.to_json())
+            return
+        if self.graph is None or self.machine is None:
+            raise user_error(
+                "a program without its graph has no weights to write", place=os.fspath(path), allowed=".json"
+            )
+        header = {
+            "schema": COMPILED,
+            "version": 1,
+            "tilesim": _core.__version__,
+            "machine": self.machine.to_dict(),
+            "program": json.loads(self.core.to_json()),
+        }
+        self.graph.core.save_compiled(os.fspath(path), json.dumps(header))
+
+    @property
+    def operations(self) -> int:
+        """Number of tile operations that the program executes, count of statements (loops of unknown length once)."""
+        self._count()
+        return self._operations
+
+    @property
+    def reads_tensors(self) -> bool:
+        """Whether loops or addresses depend on the values of tensors."""
+        self._count()
+        return self._reads
+
+    def _count(self) -> None:
+        if self._operations < 0:
+            text = self.core.to_json()
+            self._operations, self._reads = operations(json.loads(text)), "read(" in text
+
+    @property
+    def notes(self) -> list[str]:
+        """What lowering approximated or added."""
+        return list(self.core.notes)
+
+    def weight(self, name: str) -> Any:
+        """Elements of a weight of the program (folded constants included).
+
+        Args:
+            name: as in the program's tensors.
+
+        Returns:
+            A numpy array.
+
+        Raises:
+            UserError: for a program without its graph, or an unknown name.
+        """
+        if self.graph is None or self.machine is None:
+            raise user_error("a program without its graph has no weights")
+        return self.prepared.weight(name)
+
+    @property
+    def prepared(self) -> _core.Graph:
+        """The graph that lowering worked on: expanded, folded.
+
+        Raises:
+            UserError: for a program without its graph.
+        """
+        if self.graph is None or self.machine is None:
+            raise user_error("a program without its graph has none to prepare")
+        if self._prepared is None:
+            self._prepared = _core.prepared(self.graph.core, self.machine.core)
+        return self._prepared
+
+    def weights(self) -> dict[str, Any]:
+        """Elements of all weights of the program, read once.
+
+        Returns:
+            Numpy arrays by the names of the program's tensors.
+        """
+        if self._weights is None:
+            rows = [row for row in self.core.tensors() if row["role"] == "weight"]
+            self._weights = {row["name"]: self.weight(row["weight"]) for row in rows}
+        return self._weights
+
+    def forget_weights(self) -> None:
+        """Reads the weights anew at the next execution: the graph's have changed."""
+        self._prepared, self._weights = None, None
+
+    def tensors(self) -> Table:
+        """The tensors of the program.
+
+        Returns:
+            Rows with name, dtype, shape, role.
+        """
+        return Table(self.core.tensors())
+
+    def __repr__(self) -> str:
+        """Name and machine."""
+        return f"<Program {self.core.name} for {self.core.machine or 'any machine'}>"
