@@ -1,4 +1,4 @@
-"""Seconds per translation unit of the last build, slowest first, read from a Ninja log: `python bench/compile_time.py [BUILD]`."""
+"""Seconds per translation unit of a build, slowest first, from Ninja's log: `python bench/compile_time.py [BUILD]`."""
 
 import sys
 from pathlib import Path
