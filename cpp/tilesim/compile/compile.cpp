@@ -219,8 +219,9 @@ class Compiler {
       for (ValueId operand : function.ops[static_cast<std::size_t>(kernel.anchor)].operands)
         if (made.count(operand)) keep(operand);
     if (changed || kernel.ops.size() < 2) return changed;
-    for (ValueId value : made)
-      if (std::find(kernel.outputs.begin(), kernel.outputs.end(), value) == kernel.outputs.end()) keep(value);
+    for (int op : kernel.ops)
+      for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)
+        if (made.count(operand)) keep(operand);
     return changed;
   }
 

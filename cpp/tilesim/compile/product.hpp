@@ -11,6 +11,9 @@ namespace tilesim::lower {
 /// The mapping problem of a kernel's anchor.
 mapping::Problem product_problem(const Context& context, const Kernel& kernel);
 
+/// Stored values that computing `pending` from the kernel's operations reads, its anchor left aside.
+std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending);
+
 /// The nest to use: from the table, from the machine's lowering profile, or by heuristic. A convolution in groups goes
 /// to the vector unit (problem.on_vector) where the estimate says that this is faster.
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem);
@@ -51,8 +54,6 @@ class ProductLowering {
   void make_operand(int index);
   void make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access,
                  std::vector<int> axis_of = {});
-  /// Stored values that computing `pending` from the kernel's operations reads.
-  std::set<ValueId> leaves_of(std::vector<ValueId> pending) const;
   void make_accumulator();
   void make_epilogue();
   void make_outputs();

@@ -311,6 +311,7 @@ bool CostModel::fits(const Nest& nest) const {
       elements *= extent;
     }
     need[operand] = round_up(packed_bytes(problem_.dtypes[operand], elements), 64) * nest.depths[operand];
+    if (operand < 2) need[operand] += round_up(problem_.prologue_bytes_per_element[operand] * elements, 64);
   }
   const ScratchpadSpec& memory = machine_.core.scratchpad;
   const bool apart = memory.accumulator_bytes > 0 && !problem_.on_vector;
