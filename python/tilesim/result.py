@@ -157,7 +157,7 @@ class Result:
 
     @property
     def bottleneck(self) -> str:
-        """The part that is busy longest: compute, vector, memory, launch, host or link; latency when none is half the time."""
+        """The part busy longest: compute, vector, memory, launch, host or link; latency when none is for half the time."""
         return str(self.data["bottleneck"])
 
     @property
