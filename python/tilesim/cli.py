@@ -103,6 +103,7 @@ def run(
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
+    report: Annotated[str | None, typer.Option(help="Write a page of pictures and tables (HTML).")] = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
 ) -> None:
@@ -119,6 +120,8 @@ def run(
     result = simulate(program, target, timeline=timeline is not None)
     if timeline:
         result.timeline(timeline)
+    if report:
+        result.report(report)
     if json_:
         _write(result.data, json_)
     if json_ == "-":
