@@ -53,14 +53,14 @@ py::list product_choices(const tilesim::Graph& graph, const tilesim::Machine& ma
 }  // namespace
 
 void init_compile(py::module_& module) {
-  module.def("compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
-             py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "heuristic",
-             py::arg("only") = "",
-             "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
-             "elements;\n"
-             "mapping: how other products are mapped, 'heuristic' or 'cost'; only: lower just this product, to time it "
-             "alone.\n"
-             "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
+  module.def(
+      "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
+      py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "heuristic", py::arg("only") = "",
+      "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
+      "elements;\n"
+      "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this product, to time it "
+      "alone.\n"
+      "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
   module.def("product_choices", &product_choices, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
              py::arg("mapping") = "heuristic",
              "Every product of a graph as compiled: function, operation, nest, and its mapping problem.");

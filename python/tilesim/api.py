@@ -21,7 +21,7 @@ from .result import Result
 
 __all__ = ["compile", "run", "simulate"]
 
-STRATEGIES = ("heuristic", "cost", "gemmini", "pytorchsim")
+STRATEGIES = ("heuristic", "greedy", "cost", "gemmini", "pytorchsim")
 
 
 def compile(
@@ -33,16 +33,17 @@ def compile(
 ) -> Program:
     """Lowers a graph to a tile program.
 
-    "heuristic" takes the machine's lowering profile where it has one, else a greedy choice; "cost" searches with the
-    cost model; "gemmini" and "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct
-    product (`ts.tune` does so with more say).
+    "greedy" shortens the estimated time move by move; "heuristic" takes the machine's lowering profile where it has one
+    (what that chip's own compiler does), else "greedy"; "cost" searches with the cost model; "gemmini" and
+    "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct product (`ts.tune` does so with
+    more say).
 
     Args:
         graph: the workload.
         machine: preset name, file, dict or Machine.
-        mapping: "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an entry are
-            mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order", "depths",
-            "unit"} (sizes in elements).
+        mapping: "heuristic", "greedy", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
+            entry are mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order",
+            "depths", "unit"} (sizes in elements).
         fuse: "all" or "none".
         fallback: "error"; other placements are not built yet.
 
