@@ -30,6 +30,7 @@ def compile(
     mapping: Any = "heuristic",
     fuse: str = "all",
     fallback: str = "error",
+    cores: int | None = None,
 ) -> Program:
     """Lowers a graph to a tile program.
 
@@ -45,21 +46,25 @@ def compile(
             "unit"} (sizes in elements).
         fuse: "all" or "none".
         fallback: "error"; other placements are not built yet.
+        cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
+            none: all of them.
 
     Returns:
         The program.
 
     Raises:
         Unsupported: for an operation or dtype that the machine cannot run.
-        UserError: when no tile fits the scratchpad, or an option is unknown.
+        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores.
     """
+    if cores is not None and (type(cores) is not int or cores < 1):
+        raise user_error("wrong number of cores", place="cores", value=repr(cores), allowed="1 or more")
     if fuse not in ("all", "none"):
         raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
     if fallback != "error":
         raise user_error("placement on a host is not built yet", value=f"'{fallback}'", allowed="error")
     target = Machine.load(machine)
     mappings, rest = _mappings(graph, target, mapping, fuse)
-    return Program(_core.compile(graph.core, target.core, fuse, mappings, rest), graph, target)
+    return Program(_core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores or 0), graph, target)
 
 
 def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
