@@ -86,8 +86,9 @@ Expr ProductLowering::extent(int dim) const {
   const bool even = !part || part->even();
   const std::int64_t own = domain_.extents[d], tile = std::min(nest_.tiles[d], own);
   if (!loops(dim)) return own_extent(dim);
-  if (even && own % tile == 0) return tile;
-  return min(Expr(tile), even ? Expr(own) - (start(dim) - split_.base(dim)) : Expr(part->whole) - start(dim));
+  const Expr left = Expr(own) - (start(dim) - split_.base(dim));
+  const Expr inside = own % tile == 0 ? Expr(tile) : min(Expr(tile), left);
+  return even ? inside : min(inside, Expr(part->whole) - start(dim));
 }
 
 Expr ProductLowering::axis_start(const AxisAccess& axis) const {
