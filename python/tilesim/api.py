@@ -26,7 +26,7 @@ from .result import Result
 
 __all__ = ["compile", "run", "simulate"]
 
-STRATEGIES = ("heuristic", "cost", "gemmini", "pytorchsim")
+STRATEGIES = ("heuristic", "greedy", "cost", "gemmini", "pytorchsim")
 
 
 def compile(
@@ -36,41 +36,48 @@ def compile(
     fuse: str = "all",
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
+    cores: int | None = None,
 ) -> Program:
     """Lowers a graph to a tile program.
 
-    "heuristic" takes the machine's lowering profile where it has one, else a greedy choice; "cost" searches with the
-    cost model; "gemmini" and "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct
-    product (`ts.tune` does so with more say).
+    "greedy" shortens the estimated time move by move; "heuristic" takes the machine's lowering profile where it has one
+    (what that chip's own compiler does), else "greedy"; "cost" searches with the cost model; "gemmini" and
+    "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct product (`ts.tune` does so with
+    more say).
 
     Args:
         graph: the workload.
         machine: preset name, file, dict or Machine.
-        mapping: "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an entry are
-            mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order", "depths",
-            "unit"} (sizes in elements).
+        mapping: "heuristic", "greedy", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
+            entry are mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order",
+            "depths", "unit"} (sizes in elements).
         fuse: "all" or "none".
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
         place: operations by name that run on "host" or "machine" in any case.
+        cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
+            none: all of them.
 
     Returns:
         The program; a `MixedProgram` where operations run on the host.
 
     Raises:
         Unsupported: for an operation or dtype that the machine cannot run; that cannot run on the host either.
-        UserError: when no tile fits the scratchpad, or an option is unknown.
+        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores.
     """
+    if cores is not None and (type(cores) is not int or cores < 1):
+        raise user_error("wrong number of cores", place="cores", value=repr(cores), allowed="1 or more")
     if fuse not in ("all", "none"):
         raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
     if fallback not in ("error", "host"):
         raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
     target = Machine.load(machine)
-    options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place}
+    options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
     try:
         if not place:
             mappings, rest = _mappings(graph, target, mapping, fuse)
-            program = Program(_core.compile(graph.core, target.core, fuse, mappings, rest), graph, target)
+            core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores or 0)
+            program = Program(core, graph, target)
             program.options = options
             return program
     except Unsupported as error:
@@ -95,7 +102,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
     def compile_part(part: Graph) -> Program:
         names = {op["name"] for op in part.operations()}
         own = {key: nest for key, nest in mapping.items() if key in names} if isinstance(mapping, Mapping) else mapping
-        return compile(part, target, own, options["fuse"])
+        return compile(part, target, own, options["fuse"], cores=options["cores"])
 
     program = compile_mixed(graph, target, place, options["fallback"] == "host", compile_part)
     program.options = options

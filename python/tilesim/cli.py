@@ -74,6 +74,7 @@ def run(
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
+    report: Annotated[str | None, typer.Option(help="Write a page of pictures and tables (HTML).")] = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
     advice: Annotated[bool, typer.Option(help="Simulate changed machines, and say which change helps most.")] = True,
@@ -94,10 +95,9 @@ def run(
             raise typer.Exit(1)
     result = simulate(program, target, timeline=timeline is not None)
     if timeline:
-        try:
-            result.timeline(timeline)
-        except OSError as error:
-            raise user_error("the file cannot be written", place=timeline, value=error.strerror or "") from None
+        result.timeline(timeline)
+    if report:
+        result.report(report)
     if json_:
         write(result.data, json_)
     if json_ == "-":
@@ -259,6 +259,12 @@ def main() -> None:
         app()
     except Error as error:
         typer.echo(f"tilesim: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        typer.echo(f"tilesim: {error.filename or 'file'}: {error.strerror or error}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("tilesim: interrupted", err=True)

@@ -309,10 +309,21 @@ class Result:
         return f"<Result {self.summary()}>"
 
     def _repr_html_(self) -> str:
-        rows = self.table().rows[:30]
-        head = "".join(f"<th>{key}</th>" for key in (rows[0] if rows else {}))
-        body = "".join("<tr>" + "".join(f"<td>{_text(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
-        return f"<p><b>{self.summary()}</b></p><table><tr>{head}</tr>{body}</table>"
+        from .picture import picture
+
+        return picture(self)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes one HTML page: headline, pictures, what would help, all operations, what was modelled and how.
+
+        Args:
+            path: file to write.
+        """
+        from .picture import page
+
+        advice = self.explain() if self._again else []
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page(self, advice))
 
 
 class Comparison:

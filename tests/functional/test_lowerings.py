@@ -242,3 +242,11 @@ def test_panels_with_a_long_contraction_still_overlap(rows: int, columns: int, i
     cycles = ts.simulate(ts.compile(ts.workloads.matmul(rows, columns, inner), "tpu-v3")).cycles
     peak = rows * columns * inner / (2 * 128 * 128)
     assert peak <= cycles <= 1.3 * peak
+
+
+@pytest.mark.parametrize("channels", [512, 1024, 2048])
+def test_planes_with_many_channels_still_overlap(channels: int) -> None:
+    """Weights of many channels stream in windows that fit while the array computes."""
+    cycles = ts.simulate(ts.compile(ts.workloads.conv2d(8, channels, 14, 14, channels, 3, padding=1), "tpu-v3")).cycles
+    peak = 8 * 14 * 14 * 9 * channels**2 / (2 * 128 * 128)
+    assert peak <= cycles <= 1.5 * peak

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/plan.hpp"
 #include "tilesim/mapping/nest.hpp"
 
@@ -61,9 +62,14 @@ class ProductLowering {
   void keep_reduced_columns_whole();
   void add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator,
                 std::vector<std::string> consumers);
+  void divide_over_cores();
+  std::vector<int> reduced_result_dims() const;
+  bool counts_windows() const;
   program::Block level(std::size_t depth);
   bool loops(int dim) const;
   std::int64_t trips(int dim) const;
+  Expr trips_here(int dim) const;  ///< of this core
+  Expr own_extent(int dim) const;  ///< of this core
   Expr start(int dim) const;
   Expr extent(int dim) const;
   Expr axis_start(const AxisAccess& axis) const;
@@ -97,7 +103,8 @@ class ProductLowering {
   Context& context_;
   const Kernel& kernel_;
   const Op& anchor_;
-  mapping::Problem problem_;
+  mapping::Problem problem_;  ///< of one core
+  CoreSplit split_;
   mapping::Nest nest_;
   Domain domain_;
   program::Scope scope_;

@@ -135,6 +135,44 @@ bool held(const Machine& machine, const mapping::Problem& problem, mapping::Nest
   return mapping::legal(problem, nest, machine).legal;
 }
 
+/// The dims of images and of output rows; -1 where there is none.
+std::pair<int, int> image_and_row(const mapping::Problem& problem) {
+  int image = -1, row = -1;
+  for (int dim : problem.m_dims)
+    for (const AxisAccess& axis : problem.domain.operands[0].axes) {
+      if (axis.terms.empty() || axis.terms[0].dim != dim) continue;
+      if (axis.terms.size() == 1)
+        image = dim;
+      else if (row < 0)
+        row = dim;
+    }
+  return {image, row};
+}
+
+/// Planes whose weights do not fit as planned: the fastest, by estimate, with fewer rows or narrower weights.
+std::optional<mapping::Nest> fitting_planes(const Machine& machine, const mapping::Problem& problem,
+                                            const mapping::Nest& planned) {
+  std::optional<mapping::Nest> best;
+  if (problem.n_dims.empty()) return best;
+  mapping::CostModel model(problem, machine);
+  double least = 0;
+  const int row = image_and_row(problem).second;
+  const std::int64_t extent = row < 0 ? 1 : problem.domain.extents[static_cast<std::size_t>(row)];
+  const std::int64_t wide = machine.core.array.columns * machine.core.array.count;
+  for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(extent, 32); parts *= 2)
+    for (std::int64_t columns = wide; columns >= machine.core.array.columns; columns /= 2) {
+      mapping::Nest nest = planned;
+      if (row >= 0) tile(nest, row) = ceil_div(extent, parts);
+      tile(nest, problem.n_dims.back()) =
+          std::min(columns, problem.domain.extents[static_cast<std::size_t>(problem.n_dims.back())]);
+      nest.depths = {1, 2, 1};  // weights stream while the array computes
+      if (!mapping::legal(problem, nest, machine).legal) continue;
+      const double rank = model.price(nest).soft;
+      if (!best || rank < least) best = nest, least = rank;
+    }
+  return best;
+}
+
 /// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise
 /// load, compute and store take turns, and the plane is cut into rows where even one does not fit.
 std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
@@ -145,15 +183,7 @@ std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::P
   mapping::Nest nest{problem.domain.extents,
                      concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
                      {2, 1, 2}};
-  int image_dim = -1, row_dim = -1;
-  for (int dim : problem.m_dims)
-    for (const AxisAccess& axis : problem.domain.operands[0].axes)
-      if (!axis.terms.empty() && axis.terms[0].dim == dim) {
-        if (axis.terms.size() == 1)
-          image_dim = dim;
-        else if (row_dim < 0)
-          row_dim = dim;
-      }
+  const auto [image_dim, row_dim] = image_and_row(problem);
   for (int dim : problem.batch_dims) tile(nest, dim) = 1;
   if (image_dim >= 0) tile(nest, image_dim) = std::min(images, tile(nest, image_dim));
   const auto bytes = [&](std::size_t operand) { return padded_bytes(machine, problem, nest, operand); };
@@ -193,9 +223,7 @@ std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping:
   if (!convolution) return product_rule(machine, problem, *rules);
   std::optional<mapping::Nest> nest = plane_nest(machine, problem, *rules);
   if (!nest || mapping::legal(problem, *nest, machine).legal) return nest;
-  nest->depths = {1, 1, 1};
-  if (mapping::legal(problem, *nest, machine).legal) return nest;
-  return std::nullopt;  // the rules do not fit this shape: the general heuristic decides
+  return fitting_planes(machine, problem, *nest);  // none: the general heuristic decides
 }
 
 }  // namespace tilesim::lower
