@@ -175,10 +175,6 @@ class Compiler {
     while (true) {
       Context context{
           prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
-      for (ValueId output : function.outputs) context.scalars.erase(output);
-      for (const Op& op : function.ops)
-        if (op.kind == Kind::call)
-          for (ValueId operand : op.operands) context.scalars.erase(operand);
       const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main);
       lower::assign_layouts(function, machine_, program_);
       program::Block block;
