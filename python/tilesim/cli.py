@@ -15,8 +15,8 @@ from ._core import Error
 from ._paths import configs_dir
 from .analytic import cli as analytic_cli
 from .api import compile, simulate
-from .cli_load import WHAT, load, write
-from .cli_show import show
+from .cli_load import WHAT, load, load_graph, write
+from .cli_show import show, step
 from .execution import verify
 from .graph import Graph, user_error
 from .machine import Machine
@@ -29,9 +29,6 @@ validate_app = typer.Typer(no_args_is_help=True, help="Comparison with measured 
 app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
-cli_mapping.register(app)
-cli_report.register(app)
-analytic_cli.register(app, validate_app)
 
 
 def _changes(settings: list[str]) -> dict[str, Any]:
@@ -84,16 +81,20 @@ def run(
     place: Annotated[list[str] | None, typer.Option(help="Run an operation there: name=host or name=machine.")] = None,
 ) -> None:
     """Compile, simulate and explain a workload."""
-    loaded = load(model, batch, context, phase)
+    with step(f"reading {model}"):
+        loaded = load(model, batch, context, phase)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
-    program = _compiled(loaded, target, fallback, place or [])
+    with step(f"compiling for {target.name}"):
+        program = _compiled(loaded, target, fallback, place or [])
     if verify_:
-        outcome = verify(program, seed=seed)
+        with step("executing and comparing"):
+            outcome = verify(program, seed=seed)
         typer.echo(str(outcome), err=json_ == "-")
         if not outcome.ok:
             raise typer.Exit(1)
-    result = simulate(program, target, timeline=timeline is not None)
+    with step("simulating"):
+        result = simulate(program, target, timeline=timeline is not None)
     if timeline:
         result.timeline(timeline)
     if report:
@@ -105,7 +106,14 @@ def run(
     if quiet:
         typer.echo(result.summary())
     else:
-        show(result, result.explain()[0] if advice else None)
+        with step("simulating changed machines"):
+            best = result.explain()[0] if advice else None
+        show(result, best)
+
+
+cli_report.register(app)
+cli_mapping.register(app)
+analytic_cli.register(app, validate_app)
 
 
 @machine_app.command("list")
@@ -116,19 +124,21 @@ def machine_list() -> None:
 
 
 @machine_app.command("show")
-def machine_show(name: str) -> None:
+def machine_show(name: Annotated[str, typer.Argument(help="Preset or file.")]) -> None:
     """Every setting of a machine and where its number comes from."""
     machine = Machine.load(name)
     sources = machine.sources
+    typer.echo(f"{machine.name}: {machine.description}\n")
 
     def walk(value: Any, path: str) -> None:
         if isinstance(value, dict) and path != "core.array.rates":
             for key, inner in value.items():
                 walk(inner, f"{path}.{key}" if path else key)
         else:
-            typer.echo(f"{path:<36} {json.dumps(value):<20} {sources.get(path, '')}")
+            typer.echo(f"{path:<36} {json.dumps(value):<20} {sources.get(path, '')}".rstrip())
 
-    walk({key: value for key, value in machine.to_dict().items() if key != "sources"}, "")
+    hidden = ("schema", "version", "name", "description", "sources")
+    walk({key: value for key, value in machine.to_dict().items() if key not in hidden}, "")
 
 
 @model_app.command("list")
@@ -139,11 +149,25 @@ def model_list() -> None:
 
 
 @model_app.command("show")
-def model_show(name: str, batch: int = 1) -> None:
-    """Size of a network."""
-    graph = models.build(name, batch=batch)
-    flops = graph.core.flops()
-    typer.echo(f"{name}: {graph.core.parameter_count():,} parameters, {flops['matrix'] / 1e9:,.3f} GFLOP in products")
+def model_show(
+    model: Annotated[str, typer.Argument(help=WHAT)],
+    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
+    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
+) -> None:
+    """What goes in and out of a network, its size, and its work."""
+    graph = load_graph(model, batch, context, phase)
+    flops, size = graph.flops(), graph.compulsory_bytes()
+    other = sum(flops.values()) - flops["matrix"]
+    typer.echo(f"{model}: {graph.parameters:,} parameters, {flops['matrix'] / 1e9:,.3f} GFLOP in products")
+    typer.echo(f"  other arithmetic  {other / 1e9:,.3f} GFLOP")
+    typer.echo(f"  compulsory bytes  {size / 1e6:,.1f} MB ({flops['matrix'] / max(1, size):,.1f} FLOPs per byte)")
+    count = sum(len(graph.operations(name)) for name in graph.functions)
+    typer.echo(f"  operations        {count:,} in {len(graph.functions)} functions")
+    for title, rows in (("inputs", graph.inputs), ("outputs", graph.outputs)):
+        shown = [f"{row['name']} {row['dtype']}{list(row['shape'])}" for row in rows[:4]]
+        more = f", and {len(rows) - 4} more" if len(rows) > 4 else ""
+        typer.echo(f"  {title:<17} {', '.join(shown)}{more}")
 
 
 @validate_app.command("tpu-v3")

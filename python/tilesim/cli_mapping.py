@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from . import models
 from .api import compile, simulate
+from .cli_load import WHAT, load_graph
 from .graph import Graph, user_error
 from .machine import Machine
 from .mapping import MappingTable, Product, products
-from .tune import graph_of, tune
+from .tune import tune
 
 __all__ = ["register"]
-
-WHAT = "A network's name, a graph file (.json, .tsim), or matmul:M,N,K[,dtype]."
-
-
-def _workload(what: str, batch: int, dtype: str | None) -> Graph:
-    if ":" in what:
-        named = what.count(",") < 3 and dtype
-        return graph_of(f"{what},{dtype}" if named else what)
-    if Path(what).suffix in (".json", ".tsim"):
-        return Graph.load(what)
-    return models.build(what, batch=batch)
 
 
 def _tiles(graph: Graph, machine: Machine, text: str) -> MappingTable:
@@ -110,7 +98,7 @@ def map_(
     budget: Annotated[int, typer.Option(min=1, help="Candidates that tuning simulates.")] = 32,
 ) -> None:
     """Show how products are mapped."""
-    graph, target = _workload(what, batch, dtype), Machine.load(machine)
+    graph, target = load_graph(what, batch, dtype=dtype), Machine.load(machine)
     chosen = products(graph, target)
     if table is not None or tiles is not None:
         given = MappingTable.load(table, order) if table is not None else _tiles(graph, target, tiles or "")
@@ -160,7 +148,7 @@ def tune_(
     save: Annotated[str | None, typer.Option(help="Write the best mapping as a table.")] = None,
 ) -> None:
     """Find the fastest mapping by simulating candidates."""
-    graph, target = _workload(what, batch, dtype), Machine.load(machine)
+    graph, target = load_graph(what, batch, dtype=dtype), Machine.load(machine)
 
     def progress(done: int, total: int, name: str) -> None:
         end = "\n" if done == total else ""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from .cli_load import WHAT, load_graph, write
-from .cli_show import ROWS, clipped, columns
+from .cli_show import ROWS, clipped, columns, step
 from .coverage import coverage
 from .profiler import profile
 
@@ -49,7 +49,8 @@ def coverage_command(
     everything: _All = False,
 ) -> None:
     """How each operation is modelled (array, vector unit, copy, host, unsupported); shares of FLOPs, bytes, time."""
-    found = coverage(load_graph(model, batch, context, phase), machine)
+    with step("compiling and simulating"):
+        found = coverage(load_graph(model, batch, context, phase), machine)
     if json_:
         write({"operations": found.table().rows, "summary": found.summary().rows}, json_)
     if json_ == "-":
@@ -81,7 +82,8 @@ def profile_command(
     everything: _All = False,
 ) -> None:
     """Time of each operation by the reference kernels on this computer, beside its simulated time."""
-    found = profile(load_graph(model, batch, context, phase), None, machine, seed=seed, runs=runs)
+    with step("running and simulating"):
+        found = profile(load_graph(model, batch, context, phase), None, machine, seed=seed, runs=runs)
     rows = found.table().rows
     if json_:
         write({"operations": rows, "totals": found.totals()}, json_)

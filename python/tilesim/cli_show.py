@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
 from .result import Result
 
-__all__ = ["columns", "show"]
+__all__ = ["columns", "show", "step"]
 
 NAME = 44  # characters of an operation's name
 ROWS = 20
+
+
+@contextmanager
+def step(text: str) -> Iterator[None]:
+    """Says on a terminal what takes time while it does; elsewhere nothing.
+
+    Args:
+        text: what is being done.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(text):
+        yield
 
 
 def clipped(name: str, width: int = NAME) -> str:
