@@ -136,6 +136,8 @@ class Compiler {
       const bool state = std::any_of(function.aliases.begin(), function.aliases.end(),
                                      [&](const Alias& alias) { return alias.input == static_cast<std::int32_t>(i); });
       declare(value.name, value.type, state ? program::Role::state : program::Role::input);
+      if (is_integer(value.type.dtype) || value.type.dtype == DType::boolean)
+        program_.tensors.back().typical = {{0}, "zeros"};
       boundary[function.inputs[i]] = value.name;
     }
     for (ValueId output : function.outputs) {

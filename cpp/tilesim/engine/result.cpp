@@ -162,6 +162,9 @@ Result Simulator::result() const {
   result.approximations.emplace_back(
       "tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
   result.approximations.emplace_back("handing statements to queues takes no time");
+  if (const std::string assumed = assumed_values(); !assumed.empty())
+    result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + assumed +
+                                    ": pass tensors= to say otherwise");
   if (!jobs_.empty()) result.hashes["program"] = hash_text(jobs_[0]->job.program->program().to_json().dump());
   result.hashes["machine"] = machine_.hash();
   result.intervals = intervals_;
