@@ -5,6 +5,8 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/control.hpp"
+#include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/grouping.hpp"
 #include "tilesim/compile/overlap.hpp"
 #include "tilesim/compile/prepare.hpp"
@@ -29,6 +31,7 @@ class Compiler {
     const Graph& graph = prepared_.graph;
     program_.name = graph.name;
     program_.machine = machine_.name;
+    program_.cores = machine_.core.count;
     check_mappings();
     for (const GraphFunction& function : prepared_.graph.functions)
       for (const Op& op : function.ops) check_elements(function, op);
@@ -36,6 +39,7 @@ class Compiler {
     for (std::size_t i = 0; i < graph.functions.size(); ++i)
       if (static_cast<std::int32_t>(i) != graph.main && is_called(static_cast<std::int32_t>(i)))
         add_function(graph.functions[i]);
+    add_loops(graph.entry());
     program_.body = lower_function(graph.entry(), "", boundary, true);
     owners_first();
     return std::move(program_);
@@ -149,7 +153,46 @@ class Compiler {
     return boundary;
   }
 
+  /// Bodies of the loops of a function.
+  void add_loops(const GraphFunction& function) {
+    for (const Op& op : function.ops) {
+      if (op.kind != Kind::while_loop) continue;
+      if (machine_.core.count > 1)
+        throw Unsupported({"while: a loop runs on one core", op.name, std::to_string(machine_.core.count) + " cores", {},
+                           "compile for cores=1"});
+      const std::string& stem = prepared_.graph.functions[static_cast<std::size_t>(op.functions[1])].name;
+      std::string name = stem;
+      const auto taken = [&](const program::Function& other) { return other.name == name; };
+      for (int i = 1; std::any_of(program_.functions.begin(), program_.functions.end(), taken); ++i)
+        name = stem + "." + std::to_string(i);
+      const lower::LoopPlan& plan =
+          loops_[{function.name, op.name}] = lower::plan_loop(prepared_.graph, function, op, name);
+      add_loops(plan.body);
+      add_body(plan);
+    }
+  }
+
+  void add_body(const lower::LoopPlan& plan) {
+    program::Function callee;
+    callee.name = plan.body.name;
+    callee.parameters = {lower::counter_name};
+    std::map<ValueId, std::string> boundary;
+    for (std::size_t i = 0; i < plan.body.inputs.size(); ++i) {
+      if (plan.states[i] == lower::Carried::counter) continue;
+      callee.tensors.push_back(boundary[plan.body.inputs[i]] = lower::formal_input(plan, i));
+    }
+    for (std::size_t i = 0; i < plan.body.outputs.size(); ++i) {
+      const std::string name = lower::formal_output(plan, i);
+      if (std::find(callee.tensors.begin(), callee.tensors.end(), name) == callee.tensors.end())
+        callee.tensors.push_back(name);
+      boundary[plan.body.outputs[i]] = name;
+    }
+    callee.body = lower_function(plan.body, callee.name + ".", boundary, false, plan.counter_value);
+    program_.functions.push_back(std::move(callee));
+  }
+
   void add_function(const GraphFunction& function) {
+    add_loops(function);
     program::Function callee;
     callee.name = function.name;
     std::map<ValueId, std::string> boundary;
@@ -167,7 +210,8 @@ class Compiler {
   }
 
   program::Block lower_function(const GraphFunction& function, const std::string& prefix,
-                                const std::map<ValueId, std::string>& boundary, bool is_main) {
+                                const std::map<ValueId, std::string>& boundary, bool is_main,
+                                ValueId counter = no_value) {
     const auto recorded = static_cast<std::ptrdiff_t>(options_.record ? options_.record->size() : 0);
     const std::vector<program::Tensor> tensors = program_.tensors;
     std::vector<std::string> notes = program_.notes;
@@ -177,8 +221,13 @@ class Compiler {
           prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
       for (ValueId output : function.outputs) context.scalars.erase(output);
       for (const Op& op : function.ops)
-        if (op.kind == Kind::call)
-          for (ValueId operand : op.operands) context.scalars.erase(operand);
+        if (lower::runs_functions(op.kind))
+          for (std::size_t i = 0; i < op.operands.size(); ++i)
+            if (!is_counter(function, op, i)) context.scalars.erase(op.operands[i]);
+      if (counter != no_value) {
+        context.scalars[counter] = 0;
+        context.counters[counter] = Expr::symbol(lower::counter_name);
+      }
       const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main);
       lower::assign_layouts(function, machine_, program_);
       program::Block block;
@@ -221,8 +270,9 @@ class Compiler {
       for (ValueId operand : function.ops[static_cast<std::size_t>(kernel.anchor)].operands)
         if (made.count(operand)) keep(operand);
     if (changed || kernel.ops.size() < 2) return changed;
-    for (ValueId value : made)
-      if (std::find(kernel.outputs.begin(), kernel.outputs.end(), value) == kernel.outputs.end()) keep(value);
+    for (int op : kernel.ops)
+      for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)
+        if (made.count(operand)) keep(operand);
     return changed;
   }
 
@@ -239,15 +289,30 @@ class Compiler {
     lower::check_vector_dtypes(context, on_vector);
     switch (kernel.family) {
       case lower::Family::product:
+        if (context.function.ops[static_cast<std::size_t>(kernel.anchor)].kind == Kind::ragged_contract)
+          return divided(lower::lower_product(context, kernel));
         return lower::on("", lower::lower_product(context, kernel));
       case lower::Family::vector:
-        return lower::on("", lower::lower_vector(context, kernel));
+        return divided(lower::lower_vector(context, kernel));
       case lower::Family::movement:
-        return lower::on("", lower::lower_movement(context, kernel));
+        return divided(lower::lower_movement(context, kernel));
       case lower::Family::call:
         break;
     }
-    return lower::on("", call(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]));
+    const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
+    if (op.kind == Kind::while_loop)
+      return lower::on("", lower::lower_loop(context, op, loops_.at({context.function.name, op.name})));
+    return lower::on("", call(context, op));
+  }
+
+  program::Statement divided(program::Scope scope) {
+    lower::divide_loops(scope, program_, machine_);
+    return lower::on("", std::move(scope));
+  }
+
+  bool is_counter(const GraphFunction& function, const Op& op, std::size_t operand) const {
+    const auto plan = loops_.find({function.name, op.name});
+    return plan != loops_.end() && plan->second.states[operand] == lower::Carried::counter;
   }
 
   program::Call call(Context& context, const Op& op) {
@@ -273,14 +338,34 @@ class Compiler {
   lower::FusionRules rules_;
   lower::Prepared prepared_;
   const Graph& original_;
+  std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;  ///< by function and operation
   program::Program program_;
 };
 
 }  // namespace
 
+namespace {
+
+/// The machine as each of `cores` equal cores sees it while all are at work: its share of the bandwidth.
+Machine shared_by(const Machine& machine, std::int64_t cores) {
+  if (cores < 0 || cores > machine.core.count)
+    throw UserError({"the machine does not have so many cores",
+                     "cores",
+                     std::to_string(cores),
+                     "1 to " + std::to_string(machine.core.count) + "; 0: all",
+                     {}});
+  Machine share = machine;
+  share.core.count = cores > 0 ? cores : machine.core.count;
+  share.memory.bytes_per_second = std::max<std::int64_t>(1, share.memory.bytes_per_second / share.core.count);
+  return share;
+}
+
+}  // namespace
+
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
-  program::Program result = Compiler(graph, machine, options).run();
-  lower::overlap_kernels(result, machine);
+  const Machine share = shared_by(machine, options.cores);
+  program::Program result = Compiler(graph, share, options).run();
+  lower::overlap_kernels(result, share);
   program::check(result, &machine);
   return result;
 }

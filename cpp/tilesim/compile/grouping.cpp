@@ -81,7 +81,7 @@ class Grouping {
     }
     for (int i = 0; i < count(); ++i)
       if (owner_[index(i)] < 0 && needs_movement(i))
-        add_kernel(op(i).kind == Kind::call ? Family::call : Family::movement, i);
+        add_kernel(runs_functions(op(i).kind) ? Family::call : Family::movement, i);
     make_passes();
     for (Kernel& kernel : kernels_) finish(kernel);
     return ordered();
@@ -134,7 +134,7 @@ class Grouping {
       own(next, kernel);
       value = out;
     }
-    if (!rules_.reduce_epilogue) return;
+    if (!rules_.reduce_epilogue || kept_apart_.count(context_.value(value).name)) return;
     for (int reader : uses_.consumers[index(value)]) {
       const Op& candidate = op(reader);
       if (owner_[index(reader)] >= 0 || candidate.kind != Kind::reduce) continue;

@@ -96,9 +96,16 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
   mapping::Nest nest = mapping::by_strategy(context.options.mapping, problem, context.machine);
   nest.tiles[ragged_group] = 1;
   const auto place = [&](int dim) { return std::find(nest.order.begin(), nest.order.end(), dim) - nest.order.begin(); };
+  const std::int64_t cores = context.machine.core.count;
+  if (cores > 1)  // each takes columns of all groups
+    nest.tiles[ragged_column] =
+        std::min(nest.tiles[ragged_column], ceil_div(problem.domain.extents[ragged_column], cores));
   const bool columns_first = place(ragged_column) < place(ragged_row);
   nest.order = {ragged_group, ragged_column, ragged_row, ragged_depth};
-  if (!columns_first) std::swap(nest.order[1], nest.order[2]);
+  if (cores > 1)
+    std::swap(nest.order[0], nest.order[1]);
+  else if (!columns_first)
+    std::swap(nest.order[1], nest.order[2]);
   // Another order holds no more than one tile of sums; what a search gave may have had none of the rows' loops.
   for (int step = 0; step < 64 && !mapping::legal(problem, nest, context.machine).legal; ++step) {
     std::int64_t& tile = nest.tiles[nest.tiles[ragged_row] > 1 ? ragged_row : ragged_column];
@@ -110,6 +117,7 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
 /// From the problem's typical rows to those that data gives.
 void ProductLowering::prepare_ragged() {
   const Extents e = extents_of(context_, anchor_);
+  nest_ = ragged_nest(context_, kernel_, problem_);
   domain_ = ragged_domain(anchor_, e.groups, e.rows, e.columns, e.depth, 0);
   const std::string stem = context_.placements[at(anchor_.results[0])].tensor;
   const auto declare = [&](const char* suffix, std::vector<std::int64_t> values) {
