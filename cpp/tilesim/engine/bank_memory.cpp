@@ -27,8 +27,9 @@ class BankMemory final : public MemorySystem {
         capacity_(static_cast<Int128>(part.capacity_bytes()) * machine.memory.channels),
         // What may wait in front of a channel, in ticks of its data bus.
         patience_(ceil_div(machine.memory.buffer_bytes, burst_) * burst_cycles_),
+        unit_(std::max(machine.memory.interleave_bytes, burst_)),
         map_(part),
-        spread_(machine.memory.channels, std::max(machine.memory.interleave_bytes, burst_), false),
+        spread_(machine.memory.channels, unit_, false),
         ports_(static_cast<std::size_t>(machine.core.count), 0),
         channels_(static_cast<std::size_t>(machine.memory.channels), dram::Channel(part)),
         trial_(part),
@@ -47,8 +48,9 @@ class BankMemory final : public MemorySystem {
     }
     const std::int64_t arrival = tick_of(now + one_way_);
     std::int64_t latest = 0;
-    for_bursts(request,
-               [&](std::size_t channel, std::uint64_t) { latest = std::max(latest, channels_[channel].now()); });
+    for_blocks(request, [&](const dram::ChannelMap::Target& target, std::uint64_t) {
+      latest = std::max(latest, channels_[static_cast<std::size_t>(target.channel)].now());
+    });
     if (latest - arrival > patience_) {
       retry = std::max(now + 1, cycle_of(latest - patience_) - one_way_);
       return std::nullopt;
@@ -90,21 +92,27 @@ class BankMemory final : public MemorySystem {
                        {}});
   }
 
+  /// Blocks of the interleaving that a request touches, widened to whole bursts: where each begins, and its bytes.
   template <class Visit>
-  void for_bursts(const Request& request, Visit visit) const {
-    const auto burst = static_cast<std::uint64_t>(burst_);
+  void for_blocks(const Request& request, Visit visit) const {
+    const auto burst = static_cast<std::uint64_t>(burst_), unit = static_cast<std::uint64_t>(unit_);
     const auto end = static_cast<std::uint64_t>(request.address + request.bytes);
-    for (std::uint64_t at = static_cast<std::uint64_t>(request.address) / burst * burst; at < end; at += burst) {
-      const dram::ChannelMap::Target target = spread_.locate(at);
-      visit(static_cast<std::size_t>(target.channel), target.address);
+    for (std::uint64_t at = static_cast<std::uint64_t>(request.address) / burst * burst; at < end;) {
+      const std::uint64_t next = std::min(end, at / unit * unit + unit);
+      visit(spread_.locate(at), next - at);
+      at = next;
     }
   }
 
   /// Tick at which the last burst is complete.
   std::int64_t serve(const Request& request, std::int64_t arrival) {
-    for_bursts(request, [&](std::size_t which, std::uint64_t address) {
-      const dram::AddressMap::Location place = map_.locate(address);
-      channels_[which].offer({arrival, address, place.row, 0, static_cast<std::uint8_t>(place.bank), request.write});
+    for_blocks(request, [&](const dram::ChannelMap::Target& target, std::uint64_t bytes) {
+      const auto which = static_cast<std::size_t>(target.channel);
+      for (std::uint64_t at = 0; at < bytes; at += static_cast<std::uint64_t>(burst_)) {
+        const std::uint64_t address = target.address + at;
+        const dram::AddressMap::Location place = map_.locate(address);
+        channels_[which].offer({arrival, address, place.row, 0, static_cast<std::uint8_t>(place.bank), request.write});
+      }
       touched_[which] = true;
     });
     std::int64_t last = 0;
@@ -117,7 +125,7 @@ class BankMemory final : public MemorySystem {
         last = std::max(last, channel.accepted_at() + 1);
       } else {
         trial_ = channel;
-        last = std::max(last, trial_.finish());
+        last = std::max(last, trial_.finish_reads());
       }
     }
     return last;
@@ -127,7 +135,7 @@ class BankMemory final : public MemorySystem {
   NetworkSpec network_;
   std::int64_t clock_ps_, burst_, burst_cycles_;
   Int128 capacity_;
-  std::int64_t patience_, one_way_ = 0;
+  std::int64_t patience_, unit_, one_way_ = 0;
   dram::AddressMap map_;
   dram::ChannelMap spread_;
   std::vector<std::int64_t> ports_;  ///< network cycles

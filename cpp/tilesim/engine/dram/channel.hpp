@@ -95,6 +95,12 @@ class Channel {
   /// Until every read has returned and every request is accepted. Writes may still wait. Returns that tick.
   std::int64_t finish();
 
+  /// Until every read has returned: the tick of the last. What else remains is left undone.
+  std::int64_t finish_reads() {
+    run_bus(never, Until::drained);
+    return last_return_;
+  }
+
   std::int64_t now() const { return base_ + now_; }  ///< last tick visited
   /// Cycle of the last acceptance; -1 before the first.
   std::int64_t accepted_at() const { return last_accept_; }
