@@ -105,6 +105,7 @@ class Channel {
   /// Cycle of the last acceptance; -1 before the first.
   std::int64_t accepted_at() const { return last_accept_; }
   const Counters& counters() const { return counters_; }
+  std::int64_t reads_waiting() const { return reads_waiting_; }
   /// Reads and writes accepted and not complete.
   std::int64_t outstanding() const { return reads_waiting_ + queues_.count[1] + std::popcount(queues_.opened[1]); }
   /// Where completions go; none: nowhere. The vector outlives the channel.

@@ -134,8 +134,8 @@ void Channel::plan_newcomer(std::size_t queue, int bank, Tick c) {
   if (columns_touch_rows_ || plan_bank(rows_plan_) == bank)
     rows_plan_ = 0;
   else if (opener)
-    rows_plan_ = std::min(rows_plan_,
-                          plan_of(std::max(t + 1, readiness_.ready[3].at[b]), true, queues_.miss_key[queue].at[b]));
+    rows_plan_ =
+        std::min(rows_plan_, plan_of(std::max(t + 1, readiness_.ready[3].at[b]), true, queues_.miss_key[queue].at[b]));
 }
 
 [[gnu::always_inline]] inline void Channel::issue_planned_column(Tick t) {

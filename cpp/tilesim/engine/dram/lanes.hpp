@@ -75,16 +75,15 @@ static inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks
   auto* at = reinterpret_cast<__m256i*>(ready.at.data());
   const auto* row = reinterpret_cast<const __m256i*>(delays);
   for (int i = 0; i < 2 * blocks; ++i)
-    _mm256_store_si256(
-        at + i, _mm256_max_epi32(_mm256_load_si256(at + i), _mm256_add_epi32(now, _mm256_load_si256(row + i))));
+    _mm256_store_si256(at + i,
+                       _mm256_max_epi32(_mm256_load_si256(at + i), _mm256_add_epi32(now, _mm256_load_si256(row + i))));
 }
 
 static inline Tick earliest(std::uint64_t mask, const PerBank& ready, int blocks) {
   if (mask == 0) return never;
   __m256i best = _mm256_set1_epi32(never);
   for (int i = 0; i < 2 * blocks; ++i)
-    best = _mm256_min_epi32(best,
-                            _mm256_blendv_epi8(_mm256_set1_epi32(never), eight_of(ready, i), lanes_of(mask, i)));
+    best = _mm256_min_epi32(best, _mm256_blendv_epi8(_mm256_set1_epi32(never), eight_of(ready, i), lanes_of(mask, i)));
   return lowest(best);
 }
 
