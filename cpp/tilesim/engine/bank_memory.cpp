@@ -6,6 +6,7 @@
 // queues: for the last piece of a transfer that is taken from a copy that runs on alone, so later requests delay
 // nothing that was answered before.
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "tilesim/base/error.hpp"
@@ -23,6 +24,7 @@ class BankMemory final : public MemorySystem {
   BankMemory(const Machine& machine, const dram::Part& part)
       : core_(machine.core.clock),
         network_(machine.network),
+        energy_(part.energy),
         clock_ps_(part.clock_ps),
         burst_(part.burst_bytes),
         burst_cycles_(part.burst_cycles),
@@ -94,6 +96,22 @@ class BankMemory final : public MemorySystem {
       result.push_back({cycle_of(bursts * burst_cycles_), bursts * burst_});
     }
     return result;
+  }
+
+  std::vector<Energy> energy() const override {
+    if (!energy_.known()) return {};
+    std::array<std::int64_t, dram::command_count> sum{};
+    for (const dram::Channel& channel : channels_)
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += channel.counters().commands[i];
+    const auto count = [&](dram::Command command) { return sum[static_cast<std::size_t>(command)]; };
+    std::vector<Energy> parts{{"DRAM activations", count(dram::Command::activate), energy_.activate},
+                              {"DRAM read bursts", count(dram::Command::read), energy_.read},
+                              {"DRAM write bursts", count(dram::Command::write), energy_.write}};
+    if (energy_.refresh_all >= 0)
+      parts.push_back({"DRAM refreshes", count(dram::Command::refresh_all), energy_.refresh_all});
+    if (energy_.refresh_bank >= 0)
+      parts.push_back({"DRAM bank refreshes", count(dram::Command::refresh_bank), energy_.refresh_bank});
+    return parts;
   }
 
  private:
@@ -226,6 +244,7 @@ class BankMemory final : public MemorySystem {
 
   Clock core_;
   NetworkSpec network_;
+  dram::CommandEnergy energy_;
   std::int64_t clock_ps_, burst_, burst_cycles_;
   Int128 capacity_;
   std::int64_t patience_, unit_, one_way_ = 0;

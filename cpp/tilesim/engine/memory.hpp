@@ -39,6 +39,12 @@ class MemorySystem {
   /// Busy cycles (core clock, rounded down) and bytes of each channel so far.
   struct Channel { std::int64_t busy = 0, bytes = 0; };
   virtual std::vector<Channel> channels() const = 0;
+  /// Events so far and femtojoules of each, where the memory knows more than the machine's energy per byte.
+  struct Energy {
+    const char* part;
+    std::int64_t count, each;
+  };
+  virtual std::vector<Energy> energy() const { return {}; }
 };
 
 /// Latency plus bandwidth per channel; first come, first served; finite queues. Reads and writes share a channel.
