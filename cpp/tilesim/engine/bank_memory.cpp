@@ -101,8 +101,11 @@ class BankMemory final : public MemorySystem {
   std::vector<Energy> energy() const override {
     if (!energy_.known()) return {};
     std::array<std::int64_t, dram::command_count> sum{};
-    for (const dram::Channel& channel : channels_)
+    for (dram::Channel channel : channels_) {  // a copy: what still waits will be issued and costs as much
+      channel.report_to(nullptr);
+      channel.drain();
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += channel.counters().commands[i];
+    }
     const auto count = [&](dram::Command command) { return sum[static_cast<std::size_t>(command)]; };
     std::vector<Energy> parts{{"DRAM activations", count(dram::Command::activate), energy_.activate},
                               {"DRAM read bursts", count(dram::Command::read), energy_.read},

@@ -95,6 +95,11 @@ class Channel {
   /// Until every read has returned and every request is accepted. Writes may still wait. Returns that tick.
   std::int64_t finish();
 
+  /// Until nothing waits.
+  void drain() {
+    finish();
+    while (outstanding() > 0) advance(now() + 64);
+  }
   /// Until every read has returned: the tick of the last. What else remains is left undone.
   std::int64_t finish_reads() {
     run_bus(never, Until::drained);
