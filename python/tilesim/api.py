@@ -7,7 +7,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 
 from . import _core
 from ._core import Unsupported
@@ -173,7 +172,9 @@ def simulate(
         memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
         network: only none and "simple" exist so far.
         timeline: record intervals for `Result.timeline`.
-        tensors: integer tensors that timing depends on (counts, offsets), by name.
+        tensors: integer tensors that timing depends on (counts, offsets), by name. Of those not given a compiled
+            program says what is typical (inputs: zeros, rows of experts: spread evenly); the result's approximations
+            name what was assumed.
         replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips and extend them
             linearly; the result says so. Never with a timeline.
 
@@ -191,12 +192,6 @@ def simulate(
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
     given = dict(tensors or {})
-    assumed: list[str] = []
-    if program.graph is not None and not given and program.reads_tensors:
-        for row in program.graph.core.inputs:
-            if row["dtype"] in ("i64", "i32", "i16", "i8"):
-                given[row["name"]] = np.zeros(row["shape"], dtype=row["dtype"].replace("i", "int"))
-                assumed.append(row["name"])
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     if isinstance(program, MixedProgram):
         return _simulate_mixed(program, target, memory, network, timeline, given, replay)
@@ -215,9 +210,6 @@ def simulate(
     if replay and not timeline and program.operations > LIMIT:
         data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
     data = data or engine(program.core)
-    if assumed:
-        text = f"loops or addresses read integer inputs, which were taken as zero: {', '.join(assumed)} (pass tensors=)"
-        data["approximations"].append(text)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data, again)
 

@@ -227,6 +227,7 @@ class Simulator {
   Result result() const;
 
  private:
+  std::string assumed_values() const;  ///< values.cpp: what was not given, in words
   // simulator.cpp: jobs, events
   void start_jobs();
   void start(JobState& job, int id);
