@@ -6,7 +6,6 @@
 
 #include "cancel.hpp"
 #include "mapping.hpp"
-#include "tilesim/compile/prepare.hpp"
 
 namespace py = pybind11;
 
@@ -54,23 +53,27 @@ py::list product_choices(const tilesim::Graph& graph, const tilesim::Machine& ma
 }  // namespace
 
 void init_compile(py::module_& module) {
-  module.def("compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
-             py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "heuristic",
-             py::arg("only") = "", py::arg("cores") = 0,
-             "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
-             "elements;\n"
-             "cores: that share the work, 0 for all; mapping: how other products are mapped, 'heuristic' or 'cost';\n"
-             "only: lower just this product, to time it alone.\n"
-             "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
+  module.def(
+      "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
+      py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "heuristic", py::arg("only") = "",
+      py::arg("cores") = 0,
+      "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
+      "elements;\n"
+      "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this product, to time it "
+      "alone;\n"
+      "cores: that share the work, 0 for all.\n"
+      "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
   module.def("product_choices", &product_choices, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
              py::arg("mapping") = "heuristic",
              "Every product of a graph as compiled: function, operation, nest, and its mapping problem.");
   module.def(
       "prepared",
-      [](const tilesim::Graph& graph, const tilesim::Machine& machine) {
-        return tilesim::lower::prepare(graph, machine, {}).graph;
+      [](const tilesim::Graph& graph, const tilesim::Machine& machine, std::int64_t cores) {
+        tilesim::CompileOptions options;
+        options.cores = cores;
+        return tilesim::prepared_graph(graph, machine, options);
       },
-      py::arg("graph"), py::arg("machine"),
+      py::arg("graph"), py::arg("machine"), py::arg("cores") = 0,
       "The graph that lowering works on: expanded and folded; its weights are the program's.");
   module.def(
       "has_lowering", [](const std::string& kind) { return tilesim::has_lowering(tilesim::parse_kind(kind)); },

@@ -21,7 +21,7 @@ from .result import Result
 
 __all__ = ["compile", "run", "simulate"]
 
-STRATEGIES = ("heuristic", "cost", "gemmini", "pytorchsim")
+STRATEGIES = ("heuristic", "greedy", "cost", "gemmini", "pytorchsim")
 
 
 def compile(
@@ -34,16 +34,17 @@ def compile(
 ) -> Program:
     """Lowers a graph to a tile program.
 
-    "heuristic" takes the machine's lowering profile where it has one, else a greedy choice; "cost" searches with the
-    cost model; "gemmini" and "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct
-    product (`ts.tune` does so with more say).
+    "greedy" shortens the estimated time move by move; "heuristic" takes the machine's lowering profile where it has one
+    (what that chip's own compiler does), else "greedy"; "cost" searches with the cost model; "gemmini" and
+    "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct product (`ts.tune` does so with
+    more say).
 
     Args:
         graph: the workload.
         machine: preset name, file, dict or Machine.
-        mapping: "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an entry are
-            mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order", "depths",
-            "unit"} (sizes in elements).
+        mapping: "heuristic", "greedy", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
+            entry are mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order",
+            "depths", "unit"} (sizes in elements).
         fuse: "all" or "none".
         fallback: "error"; other placements are not built yet.
         cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
@@ -122,6 +123,7 @@ def simulate(
     timeline: bool = False,
     tensors: Mapping[str, Any] | None = None,
     replay: bool = True,
+    placement: Mapping[str, str | int] | None = None,
 ) -> Result:
     """Runs a program in simulated time.
 
@@ -134,6 +136,8 @@ def simulate(
         tensors: integer tensors that timing depends on (counts, offsets), by name.
         replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips and extend them
             linearly; the result says so. Never with a timeline.
+        placement: machines with several memory regions: where tensors lie, by name: "interleaved", "local" (each page
+            in the region of the core that touches it first) or a region's number; others as memory.placement says.
 
     Returns:
         The result.
@@ -155,17 +159,19 @@ def simulate(
             if row["dtype"] in ("i64", "i32", "i16", "i8"):
                 given[row["name"]] = np.zeros(row["shape"], dtype=row["dtype"].replace("i", "int"))
                 assumed.append(row["name"])
+    places = {name: str(place) for name, place in (placement or {}).items()}
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     source = program
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram)
+        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram, placement=places)
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
-        other = compile(source.graph, changed) if source.graph is not None else source
-        return simulate(other, changed, memory, network, replay=replay)
+        cores = min(source.cores, int(changed.get("core.count")))
+        other = compile(source.graph, changed, cores=cores) if source.graph is not None else source
+        return simulate(other, changed, memory, network, replay=replay, placement=placement)
 
     data = None
     if replay and not timeline and program.operations > LIMIT:

@@ -100,9 +100,11 @@ def run(
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: path=value.")] = None,
+    cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
+    report: Annotated[str | None, typer.Option(help="Write a page of pictures and tables (HTML).")] = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
 ) -> None:
@@ -110,7 +112,7 @@ def run(
     loaded = _load(model, batch, context, phase)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
-    program = loaded if isinstance(loaded, Program) else compile(loaded, target)
+    program = loaded if isinstance(loaded, Program) else compile(loaded, target, cores=cores)
     if verify_:
         outcome = verify(program, seed=seed)
         typer.echo(str(outcome), err=json_ == "-")
@@ -119,6 +121,8 @@ def run(
     result = simulate(program, target, timeline=timeline is not None)
     if timeline:
         result.timeline(timeline)
+    if report:
+        result.report(report)
     if json_:
         _write(result.data, json_)
     if json_ == "-":

@@ -221,8 +221,9 @@ class Compiler {
       for (ValueId operand : function.ops[static_cast<std::size_t>(kernel.anchor)].operands)
         if (made.count(operand)) keep(operand);
     if (changed || kernel.ops.size() < 2) return changed;
-    for (ValueId value : made)
-      if (std::find(kernel.outputs.begin(), kernel.outputs.end(), value) == kernel.outputs.end()) keep(value);
+    for (int op : kernel.ops)
+      for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)
+        if (made.count(operand)) keep(operand);
     return changed;
   }
 
@@ -307,6 +308,10 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
   lower::overlap_kernels(result, share);
   program::check(result, &machine);
   return result;
+}
+
+Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options) {
+  return lower::prepare(graph, shared_by(machine, options.cores), options).graph;
 }
 
 bool has_lowering(Kind kind) { return kind != Kind::fused; }

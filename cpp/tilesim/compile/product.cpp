@@ -146,30 +146,13 @@ void ProductLowering::make_operand(int index) {
   operand.slot_strides = row_major_strides(extents);
   add_slot(operand.slot, problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents),
            nest_.depths[static_cast<std::size_t>(index)], false, mma_queues());
+  operand.multicast = may_multicast(index);
+  if (operand.multicast)
+    add_slot(operand.slot + "_stage", problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents), 2, false,
+             {"send"});
   if (!operand.prologue) return;
-  for (ValueId value : leaves_of({operand.value}))
+  for (ValueId value : leaves_of(context_, kernel_, {operand.value}))
     make_leaf(value, prologue_leaves_[index], operand.slot + "_in", access);
-}
-
-std::set<ValueId> ProductLowering::leaves_of(std::vector<ValueId> pending) const {
-  std::set<ValueId> leaves, seen;
-  while (!pending.empty()) {
-    const ValueId value = pending.back();
-    pending.pop_back();
-    if (value == no_value || value == anchor_.results[0] || context_.scalars.count(value) || !seen.insert(value).second)
-      continue;
-    const auto producer = std::find_if(kernel_.ops.begin(), kernel_.ops.end(), [&](int op) {
-      const Op& candidate = context_.function.ops[static_cast<std::size_t>(op)];
-      return op != kernel_.anchor && candidate.results[0] == value;
-    });
-    if (producer == kernel_.ops.end()) {
-      leaves.insert(value);
-      continue;
-    }
-    for (ValueId operand : context_.function.ops[static_cast<std::size_t>(*producer)].operands)
-      pending.push_back(operand);
-  }
-  return leaves;
 }
 
 void ProductLowering::make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access,
@@ -240,7 +223,7 @@ void ProductLowering::make_epilogue() {
     bias_leaf_ = static_cast<int>(epilogue_leaves_.size());
     make_leaf(anchor_.operands[2], epilogue_leaves_, "e", result, axis_of);
   }
-  for (ValueId value : leaves_of(kernel_.outputs)) make_leaf(value, epilogue_leaves_, "e", result);
+  for (ValueId value : leaves_of(context_, kernel_, kernel_.outputs)) make_leaf(value, epilogue_leaves_, "e", result);
 }
 
 void ProductLowering::make_outputs() {

@@ -12,6 +12,9 @@ namespace tilesim::lower {
 /// The mapping problem of a kernel's anchor.
 mapping::Problem product_problem(const Context& context, const Kernel& kernel);
 
+/// Stored values that computing `pending` from the kernel's operations reads, its anchor left aside.
+std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending);
+
 /// The nest to use: from the table, from the machine's lowering profile, or by heuristic. A convolution in groups goes
 /// to the vector unit (problem.on_vector) where the estimate says that this is faster.
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem);
@@ -31,6 +34,7 @@ class ProductLowering {
     std::string slot;
     std::vector<std::int64_t> slot_strides;  ///< per value axis
     bool prologue = false;
+    bool multicast = false;  ///< one core of those that need it fetches it and sends it to all
   };
   /// A further input of the epilogue or prologue: broadcasts to `shape`.
   struct Leaf {
@@ -52,8 +56,6 @@ class ProductLowering {
   void make_operand(int index);
   void make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access,
                  std::vector<int> axis_of = {});
-  /// Stored values that computing `pending` from the kernel's operations reads.
-  std::set<ValueId> leaves_of(std::vector<ValueId> pending) const;
   void make_accumulator();
   void make_epilogue();
   void make_outputs();
@@ -74,6 +76,10 @@ class ProductLowering {
   Expr axis_start(const AxisAccess& axis) const;
   Expr axis_extent(const AxisAccess& axis) const;
   std::size_t operand_level(const Access& access) const;
+
+  // product_multicast.cpp
+  bool may_multicast(int index) const;
+  void emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent, program::Block& block);
 
   // product_emit.cpp
   void emit_load(int index, program::Block& block);

@@ -50,6 +50,7 @@ program::Block wrap_loops(const TiledSpace& t, program::Block body, std::size_t 
 program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer);
 
 program::Scope lower_cumulative(Context& context, const Kernel& kernel);
+program::Scope lower_order(Context& context, const Kernel& kernel);
 program::Scope lower_window(Context& context, const Kernel& kernel);
 
 }  // namespace tilesim::lower
