@@ -22,8 +22,7 @@ std::map<std::string, Array> arrays_of(const py::dict& tensors) {
 
 Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::string>& memory, bool timeline, const py::dict& tensors,
-                        std::uint64_t shuffle_seed, bool extra_statistic,
-                        const std::optional<engine::dram::Part>& dram,
+                        std::uint64_t shuffle_seed, bool extra_statistic, const std::optional<engine::dram::Part>& dram,
                         const std::map<std::string, std::string>& placement) {
   SimulateOptions options;
   if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);

@@ -16,8 +16,14 @@ CHIPS = {"tpu-v2-chip": 2, "tpu-v3-chip": 2, "tpu-v4-chip": 2, "chiplet-2": 2, "
 def wide(cores: int = 16, **changes: Any) -> ts.Machine:
     """mesh-16 with memory that is never in the way."""
     return ts.Machine.load("mesh-16").replace(
-        {"core.count": cores, "memory.bandwidth": "16384 GB/s", "core.dma.bytes_per_cycle": 1024,
-         "network.port_bytes_per_cycle": 1024, "core.dma.outstanding_bytes": "1 MiB", **changes}
+        {
+            "core.count": cores,
+            "memory.bandwidth": "16384 GB/s",
+            "core.dma.bytes_per_cycle": 1024,
+            "network.port_bytes_per_cycle": 1024,
+            "core.dma.outstanding_bytes": "1 MiB",
+            **changes,
+        }
     )
 
 
@@ -137,7 +143,5 @@ def test_wrong_numbers_of_cores_are_refused(cores: Any) -> None:
 
 def test_insertion_order_does_not_matter() -> None:
     program = ts.compile(ts.models.mlp(), "mesh-16")
-    hashes = {
-        _core.simulate(program.core, program.machine.core, shuffle_seed=seed).timing_hash() for seed in (0, 1, 2)
-    }
+    hashes = {_core.simulate(program.core, program.machine.core, shuffle_seed=seed).timing_hash() for seed in (0, 1, 2)}
     assert len(hashes) == 1

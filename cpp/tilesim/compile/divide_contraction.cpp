@@ -17,10 +17,10 @@ struct Sizes {
 };
 
 struct Rates {
-  double columns, cells;       ///< of the arrays of a core
-  double bytes_per_cycle;      ///< of the chip
-  double vector_per_cycle;     ///< additions of a core
-  double hand_over;            ///< cycles from the last store of a kernel to the first load of the next
+  double columns, cells;    ///< of the arrays of a core
+  double bytes_per_cycle;   ///< of the chip
+  double vector_per_cycle;  ///< additions of a core
+  double hand_over;         ///< cycles from the last store of a kernel to the first load of the next
 };
 
 Rates rates_of(const Machine& machine) {
@@ -52,8 +52,7 @@ double cycles(const Sizes& s, const Rates& r, std::int64_t cores, std::int64_t p
     if (parts > 1) bytes += 8 * static_cast<double>(parts) * s.batch * s.m * s.n;
     double time = std::max(work, bytes / r.bytes_per_cycle);
     if (parts > 1)
-      time += r.hand_over +
-              cut(static_cast<double>(parts) * s.batch * s.m * s.n / r.vector_per_cycle, cores);
+      time += r.hand_over + cut(static_cast<double>(parts) * s.batch * s.m * s.n / r.vector_per_cycle, cores);
     best = std::min(best, time);
   }
   return best;

@@ -66,6 +66,7 @@ class ProductLowering {
   void divide_over_cores();
   std::vector<int> reduced_result_dims() const;
   bool counts_windows() const;
+  bool same_trips(const CoreSplit::Part& part) const;  ///< of all parts
   program::Block level(std::size_t depth);
   bool loops(int dim) const;
   std::int64_t trips(int dim) const;

@@ -27,7 +27,7 @@ bool ProductLowering::may_multicast(int index) const {
   bool shared = false;
   for (const CoreSplit::Part& part : split_.parts) {
     if (depends_on(access, part.dim)) continue;
-    if (!part.even()) return false;
+    if (!same_trips(part)) return false;
     shared = true;
   }
   if (!shared) return false;

@@ -16,8 +16,7 @@ constexpr std::int64_t page = 4096;
 
 class RegionMemory final : public MemorySystem {
  public:
-  RegionMemory(const Machine& machine,
-               const std::function<std::unique_ptr<MemorySystem>(const Machine&)>& make)
+  RegionMemory(const Machine& machine, const std::function<std::unique_ptr<MemorySystem>(const Machine&)>& make)
       : core_(machine.core.clock),
         network_(machine.network),
         regions_(machine.memory.regions),
@@ -28,11 +27,12 @@ class RegionMemory final : public MemorySystem {
         next_(static_cast<std::size_t>(regions_), 0),
         links_(static_cast<std::size_t>(regions_ * regions_)) {
     if (channels_ % regions_ != 0 || cores_ % regions_ != 0)
-      throw UserError({"cores and channels do not fall into equal regions",
-                       "memory.regions",
-                       std::to_string(regions_),
-                       "a divisor of " + std::to_string(channels_) + " channels and " + std::to_string(cores_) + " cores",
-                       {}});
+      throw UserError(
+          {"cores and channels do not fall into equal regions",
+           "memory.regions",
+           std::to_string(regions_),
+           "a divisor of " + std::to_string(channels_) + " channels and " + std::to_string(cores_) + " cores",
+           {}});
     Machine part = machine;
     part.memory.regions = 1;
     part.memory.channels = channels_ / regions_;
@@ -49,7 +49,8 @@ class RegionMemory final : public MemorySystem {
     Range range{low, high, placement, 0};
     if (placement == interleaved) {
       range.base = round_up(*std::max_element(next_.begin(), next_.end()), page);
-      const std::int64_t share = round_up(ceil_div(high - low, interleave_ * channels_) * interleave_ * per_region(), page);
+      const std::int64_t share =
+          round_up(ceil_div(high - low, interleave_ * channels_) * interleave_ * per_region(), page);
       for (std::int64_t& next : next_) next = range.base + share;
     } else if (placement >= 0) {
       range.base = next_[static_cast<std::size_t>(placement)];
@@ -179,8 +180,8 @@ class RegionMemory final : public MemorySystem {
         add(own.region, own.address + at % page, bytes);
       } else {
         const std::int64_t row = at / unit / channels_, channel = at / unit % channels_;
-        add(channel / per_region(),
-            range.base + (row * per_region() + channel % per_region()) * unit + at % unit, bytes);
+        add(channel / per_region(), range.base + (row * per_region() + channel % per_region()) * unit + at % unit,
+            bytes);
       }
       at += bytes;
       left -= bytes;

@@ -59,8 +59,8 @@ std::int64_t contexts_of(const program::CompiledProgram& program, const CoreSpec
   std::int64_t ends[2] = {0, 0};
   for (const program::CompiledSlot& slot : program.slots)
     ends[slot.accumulator ? 1 : 0] = std::max(ends[slot.accumulator ? 1 : 0], slot.address + slot.depth * slot.bytes);
-  const bool fits = ends[0] <= core.scratchpad.bytes / core.contexts &&
-                    ends[1] <= core.scratchpad.accumulator_bytes / core.contexts;
+  const bool fits =
+      ends[0] <= core.scratchpad.bytes / core.contexts && ends[1] <= core.scratchpad.accumulator_bytes / core.contexts;
   return fits ? program.program().contexts : core.contexts;
 }
 

@@ -202,7 +202,8 @@ struct JobState {
   bool started = false, finished = false;
   std::int64_t start = 0, finish = 0;
   int streams_left = 0;
-  std::int64_t contexts = 1;  ///< of each core that it takes; all of them where its slots exceed its share of the memories
+  std::int64_t contexts =
+      1;  ///< of each core that it takes; all of them where its slots exceed its share of the memories
   std::unique_ptr<MemoryMap> map;
   std::unique_ptr<CompiledExpr::TensorReader> reader;
   std::vector<StaticCost> costs;                    ///< per instruction

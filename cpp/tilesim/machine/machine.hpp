@@ -81,11 +81,11 @@ struct CoreSpec {
 
 struct NetworkSpec {
   Clock clock{1000000000};
-  std::int64_t latency_cycles = 10;          ///< one way
-  std::int64_t port_bytes_per_cycle = 1024;  ///< per core
-  std::int64_t buffer_bytes = 1 << 16;       ///< per port; full pushes back
-  bool multicast = false;                     ///< a send to several cores takes the sender's port once
-  std::int64_t region_latency_cycles = 0;     ///< further, one way, between regions of the memory (chiplets)
+  std::int64_t latency_cycles = 10;            ///< one way
+  std::int64_t port_bytes_per_cycle = 1024;    ///< per core
+  std::int64_t buffer_bytes = 1 << 16;         ///< per port; full pushes back
+  bool multicast = false;                      ///< a send to several cores takes the sender's port once
+  std::int64_t region_latency_cycles = 0;      ///< further, one way, between regions of the memory (chiplets)
   std::int64_t region_bytes_per_cycle = 1024;  ///< of the link from one region to another, each way
 };
 

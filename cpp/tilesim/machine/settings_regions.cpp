@@ -31,12 +31,8 @@ std::vector<Setting> region_settings() {
   all.push_back(count("memory.regions", 1, 64, "equal groups of channels and cores that lie together (chiplets)",
                       [](Machine& m) -> std::int64_t& { return m.memory.regions; }));
   const std::vector<std::string> placements{"interleaved", "local"};
-  all.push_back({"memory.placement",
-                 SettingUnit::text,
-                 0,
-                 0,
-                 "of tensors over regions; local: a page lies with the core that touches it first",
-                 placements,
+  all.push_back({"memory.placement", SettingUnit::text, 0, 0,
+                 "of tensors over regions; local: a page lies with the core that touches it first", placements,
                  [](const Machine& m) { return Json(m.memory.placement); },
                  [placements](Machine& m, const Json& json) {
                    const std::string& text = json.as_string();
