@@ -64,6 +64,24 @@ def _changes(settings: list[str]) -> dict[str, Any]:
     return changes
 
 
+def _compiled(
+    loaded: Graph | Program, target: Machine, fallback: str, place: list[str], cores: int | None
+) -> Program:
+    places = {}
+    for text in place:
+        name, equals, side = text.rpartition("=")
+        if not equals:
+            raise user_error("an operation needs a place", value=f"'{text}'", allowed="name=host, name=machine")
+        places[name] = side
+    if isinstance(loaded, Graph):
+        return compile(loaded, target, fallback=fallback, place=places, cores=cores)
+    if cores is not None:
+        raise user_error("a compiled program has its cores already", place="--cores", value=str(loaded.cores))
+    if places or fallback != "error":
+        raise user_error("a compiled program is placed already", allowed="--fallback and --place with a graph")
+    return loaded
+
+
 def _write(data: dict[str, Any], target: str) -> None:
     text = json.dumps(data, indent=1)
     if target == "-":
@@ -107,12 +125,16 @@ def run(
     report: Annotated[str | None, typer.Option(help="Write a page of pictures and tables (HTML).")] = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
+    fallback: Annotated[
+        str, typer.Option(help="What the machine cannot run: 'error', or on the 'host', at its cost.")
+    ] = "error",
+    place: Annotated[list[str] | None, typer.Option(help="Run an operation there: name=host or name=machine.")] = None,
 ) -> None:
     """Compile, simulate and explain a workload."""
     loaded = _load(model, batch, context, phase)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
-    program = loaded if isinstance(loaded, Program) else compile(loaded, target, cores=cores)
+    program = _compiled(loaded, target, fallback, place or [], cores)
     if verify_:
         outcome = verify(program, seed=seed)
         typer.echo(str(outcome), err=json_ == "-")

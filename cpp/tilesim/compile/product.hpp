@@ -79,6 +79,7 @@ class ProductLowering {
   std::size_t operand_level(const Access& access) const;
 
   // product_multicast.cpp
+  bool memory_bound() const;
   bool may_multicast(int index) const;
   void emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent, program::Block& block);
 

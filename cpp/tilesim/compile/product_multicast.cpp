@@ -1,6 +1,9 @@
 // Operands that several cores need: one fetches them and sends them to all.
+#include <algorithm>
+
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product.hpp"
+#include "tilesim/mapping/cost.hpp"
 
 namespace tilesim::lower {
 
@@ -18,6 +21,20 @@ bool depends_on(const Access& access, int dim) {
 
 }  // namespace
 
+/// Whether fetching is what takes the time, and one core alone fetches faster than all of them at once.
+bool ProductLowering::memory_bound() const {
+  const Machine& machine = context_.machine;
+  const double clock = static_cast<double>(machine.core.clock.hertz);
+  const double share = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / clock;
+  const double port =
+      std::min(static_cast<double>(machine.core.dma.bytes_per_cycle),
+               static_cast<double>(machine.network.port_bytes_per_cycle) *
+                   static_cast<double>(machine.network.clock.hertz) / clock);
+  if (port <= share) return false;
+  const mapping::Cost cost = mapping::CostModel(problem_, machine).price(nest_);
+  return cost.memory > cost.compute;
+}
+
 /// The machine has multicast, some cut does not concern the operand, all its parts make the same trips, and a second
 /// copy of the tile fits.
 bool ProductLowering::may_multicast(int index) const {
@@ -30,7 +47,7 @@ bool ProductLowering::may_multicast(int index) const {
     if (!same_trips(part)) return false;
     shared = true;
   }
-  if (!shared) return false;
+  if (!shared || !memory_bound()) return false;
   std::int64_t bytes = mapping::scratchpad_bytes(problem_, nest_, context_.machine);
   for (int i = 0; i <= index; ++i)
     if (i == index || operands_[i].multicast)
