@@ -159,6 +159,7 @@ def simulate(
     timeline: bool = False,
     tensors: Mapping[str, Any] | None = None,
     replay: bool = True,
+    placement: Mapping[str, str | int] | None = None,
 ) -> Result:
     """Runs a program in simulated time.
 
@@ -173,6 +174,8 @@ def simulate(
             name what was assumed.
         replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips and extend them
             linearly; the result says so. Never with a timeline.
+        placement: machines with several memory regions: where tensors lie, by name: "interleaved", "local" (each page
+            in the region of the core that touches it first) or a region's number; others as memory.placement says.
 
     Returns:
         The result.
@@ -188,19 +191,22 @@ def simulate(
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
     given = dict(tensors or {})
+    places = {name: str(place) for name, place in (placement or {}).items()}
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     if isinstance(program, MixedProgram):
+        if placement:
+            raise user_error("tensors cannot be placed where the host runs a part", place="placement")
         return _simulate_mixed(program, target, memory, network, timeline, given, replay)
     source = program
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram)
+        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram, placement=places)
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
         other = compile(source.graph, changed, **source.options) if source.graph is not None else source
-        return simulate(other, changed, memory, network, replay=replay)
+        return simulate(other, changed, memory, network, replay=replay, placement=placement)
 
     data = None
     if replay and not timeline and program.operations > LIMIT:

@@ -370,6 +370,10 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
   return result;
 }
 
+Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options) {
+  return lower::prepare(graph, shared_by(machine, options.cores), options).graph;
+}
+
 bool has_lowering(Kind kind) { return kind != Kind::fused; }
 
 }  // namespace tilesim

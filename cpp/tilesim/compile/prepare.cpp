@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/divide.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/kernels/kernels.hpp"
 
@@ -145,6 +146,7 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
   merge_common_subexpressions(work);
   remove_no_ops(work);
   remove_dead_code(work);
+  divide_contractions(work, machine);
   if (!machine.layout.tile.empty())
     for (GraphFunction& function : work.functions) copy_images(function);
   return prepared;
