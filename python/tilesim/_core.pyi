@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'product_choices', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simple_network', 'simulate', 'unit_roundoff', 'verify']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'VectorProblem', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simple_network', 'simulate', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -331,6 +331,31 @@ class MappingSpace:
     def tiles(self) -> list[list[int]]:
         """
         Per dim, ascending.
+        """
+class VectorProblem:
+    """
+    What one vector kernel asks of its tiles, on one machine.
+    """
+    def cost(self, tiles: dict) -> dict:
+        """
+        Estimate: bytes, transfers and cycles.
+        """
+    def legal(self, tiles: dict) -> tuple[bool, str]:
+        """
+        (whether it is legal, which rule is broken and by how much)
+        """
+    def scratchpad_bytes(self, tiles: dict) -> int:
+        """
+        Bytes of scratchpad that the tiles take.
+        """
+    def search(self, keep: typing.SupportsInt | typing.SupportsIndex = 1) -> list:
+        """
+        The tiles with the least estimates, best first, with their cost.
+        """
+    @property
+    def info(self) -> dict:
+        """
+        Space, reduced axes, lanes, operands and functions per point.
         """
 class MappingProblem:
     """
@@ -689,7 +714,7 @@ class Session:
 def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'heuristic', only: str = '') -> Program:
     """
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
-    mapping: how other products are mapped, one of mapping_strategies(); only: lower just this product, to time it alone.
+    mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it alone.
     Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.
     """
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
@@ -796,6 +821,10 @@ def machine_settings() -> list:
     """
     Path, unit and description of every setting.
     """
+def mapping_choices(graph: Graph, machine: Machine, fuse: str = 'all', mapping: str = 'heuristic') -> tuple:
+    """
+    Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.
+    """
 def mapping_strategies() -> list[str]:
     """
     Names of the rules that choose a nest.
@@ -855,10 +884,6 @@ def poll_for(seconds: typing.SupportsFloat | typing.SupportsIndex, progress: typ
 def prepared(graph: Graph, machine: Machine) -> Graph:
     """
     The graph that lowering works on: expanded and folded; its weights are the program's.
-    """
-def product_choices(graph: Graph, machine: Machine, fuse: str = 'all', mapping: str = 'heuristic') -> list:
-    """
-    Every product of a graph as compiled: function, operation, nest, and its mapping problem.
     """
 def random_inputs(graph: Graph, seed: typing.SupportsInt | typing.SupportsIndex = 0) -> list:
     """

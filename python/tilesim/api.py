@@ -43,7 +43,7 @@ def compile(
         machine: preset name, file, dict or Machine.
         mapping: "heuristic", "greedy", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
             entry are mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order",
-            "depths", "unit"} (sizes in elements).
+            "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
         fuse: "all" or "none".
         fallback: "error"; other placements are not built yet.
 
@@ -65,14 +65,14 @@ def compile(
 
 def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
     """Nests by operation name, and how other products are mapped."""
-    from .mapping import MappingTable, products
+    from .mapping import MappingTable, kernels
 
     if mapping == "tuned":
         from .tune import tune
 
         mapping = tune(graph, target, 16, fuse=fuse).best
     if isinstance(mapping, MappingTable):
-        return mapping.nests(products(graph, target, fuse)), "heuristic"
+        return mapping.nests(kernels(graph, target, fuse)), "heuristic"
     if isinstance(mapping, Mapping):
         return _nests(mapping), "heuristic"
     if mapping in STRATEGIES:
@@ -88,17 +88,21 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
 
 def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """A mapping with its form checked; whether the nests are legal is decided by the lowering."""
-    keys = ("tiles", "order", "depths")
-    nests = {}
+    nests: dict[str, dict[str, Any]] = {}
     for operation, nest in mapping.items():
-        if not isinstance(nest, Mapping) or set(nest) - {"unit"} != set(keys):
+        vector = isinstance(nest, Mapping) and "lane" in nest
+        lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), {"unit"})
+        if not isinstance(nest, Mapping) or set(nest) - others != set(lists):
             got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
-            raise user_error("a nest has three lists", place=str(operation), value=got, allowed=", ".join(keys))
-        lists = {key: list(nest[key]) if isinstance(nest[key], Sequence) else nest[key] for key in keys}
-        for key, numbers in lists.items():
+            raise user_error("a nest has three lists", place=str(operation), value=got, allowed="tiles, order, depths")
+        checked: dict[str, Any] = {}
+        for key in lists:
+            numbers = list(nest[key]) if isinstance(nest[key], Sequence) else nest[key]
             if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
                 raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
-        nests[str(operation)] = {**lists, "unit": nest.get("unit", "array")}
+            checked[key] = numbers
+        rest = {key: nest[key] for key in others if key in nest}
+        nests[str(operation)] = checked | (rest if vector else {"unit": nest.get("unit", "array")})
     return nests
 
 
