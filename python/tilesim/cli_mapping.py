@@ -10,9 +10,10 @@ import typer
 
 from . import models
 from .api import compile, simulate
-from .graph import Graph, user_error
+from .graph import Graph, nearest, user_error
 from .machine import Machine
 from .mapping import MappingTable, Product, products
+from .mapping_import import from_timeloop, from_zigzag
 from .tune import graph_of, tune
 
 __all__ = ["register"]
@@ -41,6 +42,20 @@ def _tiles(graph: Graph, machine: Machine, text: str) -> MappingTable:
             raise user_error("cannot read a tile size", value=f"'{part}'", allowed="loop=size, as m=128")
         tiles[name.strip()] = int(size)
     return MappingTable({chosen[0].operation: {"tiles": tiles}}, source="--tiles")
+
+
+def _table(path: str, order: str | None, form: str, chosen: list[Product]) -> MappingTable:
+    """A table in one of the forms that can be read."""
+    if form == "timeloop":
+        return from_timeloop(path, chosen)
+    if form == "zigzag":
+        return from_zigzag(path, chosen)
+    if form != "tilesim":
+        allowed = ("tilesim", "timeloop", "zigzag")
+        raise user_error(
+            "unknown form of a table", value=f"'{form}'", allowed=", ".join(allowed), suggestion=nearest(form, allowed)
+        )
+    return MappingTable.load(path, order)
 
 
 def _describe(product: Product, nest: dict[str, Any], cycles: int | None) -> list[str]:
@@ -106,6 +121,7 @@ def map_(
     ] = False,
     table: Annotated[str | None, typer.Option(help="A mapping table to apply and report on.")] = None,
     order: Annotated[str | None, typer.Option(help="Of sizes in the table's keys: M_K_N or M_N_K.")] = None,
+    form: Annotated[str, typer.Option("--format", help="Of the table: tilesim, timeloop or zigzag.")] = "tilesim",
     tiles: Annotated[str | None, typer.Option(help="Manual sizes of a single product: m=128,n=256,k=512.")] = None,
     budget: Annotated[int, typer.Option(min=1, help="Candidates that tuning simulates.")] = 32,
 ) -> None:
@@ -113,7 +129,7 @@ def map_(
     graph, target = _workload(what, batch, dtype), Machine.load(machine)
     chosen = products(graph, target)
     if table is not None or tiles is not None:
-        given = MappingTable.load(table, order) if table is not None else _tiles(graph, target, tiles or "")
+        given = _table(table, order, form, chosen) if table is not None else _tiles(graph, target, tiles or "")
         program = compile(graph, target, mapping=given)
         typer.echo(given.report())
         typer.echo(f"heuristic {simulate(compile(graph, target)).cycles:,} cycles, table {simulate(program).cycles:,}")

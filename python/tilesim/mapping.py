@@ -218,6 +218,7 @@ class MappingTable(Mapping[str, Any]):
         self.hits: list[str] = []
         self.misses: list[str] = []
         self.illegal: dict[str, str] = {}
+        self.notes: list[str] = []
         for key, entry in (entries or {}).items():
             self.entries[str(key)] = checked_entry(str(key), entry, f"{source}: {key}")
 
@@ -325,6 +326,7 @@ class MappingTable(Mapping[str, Any]):
         lines += [f"  miss     {name}" for name in self.misses]
         lines += [f"  illegal  {name}: {reason}" for name, reason in self.illegal.items()]
         lines += [f"  unused   {key}" for key in self.unused]
+        lines += [f"  note     {note}" for note in self.notes]
         parts = [key for key, entry in self.entries.items() if any(name.startswith("SUB_") for name in entry)]
         lines += [f"  no effect: SUB_* of {key} (the lowering decides how a tile is loaded)" for key in parts]
         return "\n".join(lines)
