@@ -14,11 +14,12 @@ namespace {
 
 tilesim::program::Program compile_graph(const tilesim::Graph& graph, const tilesim::Machine& machine,
                                         const std::string& fuse, const std::map<std::string, py::dict>& mappings,
-                                        const std::string& mapping, const std::string& only) {
+                                        const std::string& mapping, const std::string& only, std::int64_t cores) {
   tilesim::CompileOptions options;
   options.fuse = fuse;
   options.mapping = mapping;
   options.only = only;
+  options.cores = cores;
   for (const auto& [operation, nest] : mappings) {
     if (nest.contains("lane"))
       options.vectors[operation] = tilesim::bindings::tiles_from_python(nest, operation);
@@ -75,10 +76,12 @@ void init_compile(py::module_& module) {
   module.def(
       "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
       py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "heuristic", py::arg("only") = "",
+      py::arg("cores") = 0,
       "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
       "elements;\n"
       "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it "
-      "alone.\n"
+      "alone;\n"
+      "cores: that share the work, 0 for all.\n"
       "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
   module.def("mapping_choices", &choices, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
              py::arg("mapping") = "heuristic",

@@ -37,6 +37,7 @@ struct CompileOptions {
   std::string only;                              ///< lower only the kernel of this name (and calls): to time it alone
   std::vector<ProductChoice>* record = nullptr;  ///< gets every product
   std::vector<VectorChoice>* record_vectors = nullptr;  ///< gets every vector kernel
+  std::int64_t cores = 0;                               ///< that share the work; 0: all of the machine
   CancelToken* cancel = nullptr;
 };
 
