@@ -87,7 +87,7 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
     if (const mapping::Legality verdict = mapping::legal(problem, chosen, context.machine); !verdict.legal)
       throw UserError(
           {"the mapping given for this operation is not legal: " + verdict.reason, kernel.name, {}, {}, {}});
-  } else if (context.options.mapping == "cost") {
+  } else if (context.options.mapping == "cost" && context.machine.core.count == 1) {  // estimates are for one core
     const std::vector<mapping::RankedTiles> found =
         mapping::search(problem, context.machine, 1, context.options.cancel);
     if (!found.empty() && mapping::legal(problem, usual, context.machine).legal &&
