@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -88,7 +89,9 @@ class OptunaSampler(DrawnSampler):
             ) from None
         super().__init__(kernel, seed)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the liar, which keeps a batch apart, is called experimental
+            self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True))
         self._failed = optuna.trial.TrialState.FAIL
         self._trials: list[Any] = []
 
