@@ -179,15 +179,22 @@ def map_(
             moved = sum(_moved(cost).values())
             typer.echo(f"{kernel.operation:<24} {kernel.text()}  {moved:,} B  {cost['limit']}")
         return
+    by_cost = {kernel.operation: kernel.nest for kernel in kernels(graph, target, mapping="cost")}
     entries = tune(graph, target, budget).best.entries if len(chosen) == 1 else {}
     for kernel in chosen:
-        _show(kernel, graph, target, entries if len(chosen) == 1 else None)
+        _show(kernel, by_cost.get(kernel.operation, kernel.nest), graph, target, entries if len(chosen) == 1 else None)
 
 
-def _show(kernel: Product | VectorKernel, graph: Graph, target: Machine, tuned: dict[str, Any] | None) -> None:
+def _show(
+    kernel: Product | VectorKernel,
+    by_cost: dict[str, Any],
+    graph: Graph,
+    target: Machine,
+    tuned: dict[str, Any] | None,
+) -> None:
     """Nests of one kernel by each rule; simulated where it is the only one."""
-    candidates, lower_bound = kernel.candidates(1)
-    nests = {"heuristic": kernel.nest, "cost": candidates[0][0] if candidates else kernel.nest}
+    lower_bound = kernel.candidates(1)[1]
+    nests = {"heuristic": kernel.nest, "cost": by_cost}
     cycles: dict[str, int] = {}
     if tuned is not None:
         nests["tuned"] = tuned.get(kernel.operation, kernel.nest)

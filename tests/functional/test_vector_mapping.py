@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,3 +170,18 @@ def test_equal_kernels_are_tuned_once() -> None:
         b.output(b.op("softmax", b.input(f"x{i}", (64, 48)), dim=1, name=f"s{i}"), f"y{i}")
     study = ts.tune(b.build(), "edge-8", 8)
     assert [row["count"] for row in study.operations] == [3] and len(study.best.entries) == 3
+
+
+def test_command(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    graph_of(layer_norm).save(path)
+    done = subprocess.run(
+        [sys.executable, "-m", "tilesim", "map", str(path), "--machine", "gemmini-16", "--show", "--budget", "6"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for word in ("heuristic\n", "cost\n", "tuned\n", "lanes over", "scratchpad", "simulated", "lower bound"):
+        assert word in done.stdout
