@@ -15,6 +15,7 @@ from ._errors import unsupported
 from .execution import verify as verify_program
 from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, nearest, user_error
+from .latencies import TileLatencies
 from .machine import Machine, MachineLike
 from .memory import Part
 from .mixed import MixedProgram, Turn, compile_mixed
@@ -170,6 +171,7 @@ def simulate(
     timeline: bool = False,
     tensors: Mapping[str, Any] | None = None,
     replay: bool = True,
+    latencies: TileLatencies | None = None,
 ) -> Result:
     """Runs a program in simulated time.
 
@@ -182,6 +184,7 @@ def simulate(
         tensors: integer tensors that timing depends on (counts, offsets), by name.
         replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips and extend them
             linearly; the result says so. Never with a timeline.
+        latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits.
 
     Returns:
         The result.
@@ -205,17 +208,18 @@ def simulate(
                 assumed.append(row["name"])
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     if isinstance(program, MixedProgram):
-        return _simulate_mixed(program, target, memory, network, timeline, given, replay)
+        return _simulate_mixed(program, target, memory, network, timeline, given, replay, latencies)
     source = program
+    book = latencies.opened(target) if latencies is not None else None
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram)
+        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram, latencies=book)
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
         other = compile(source.graph, changed, **source.options) if source.graph is not None else source
-        return simulate(other, changed, memory, network, replay=replay)
+        return simulate(other, changed, memory, network, replay=replay, latencies=latencies)
 
     data = None
     if replay and not timeline and program.operations > LIMIT:
@@ -224,6 +228,11 @@ def simulate(
     if assumed:
         text = f"loops or addresses read integer inputs, which were taken as zero: {', '.join(assumed)} (pass tensors=)"
         data["approximations"].append(text)
+    if latencies is not None and book is not None:
+        data["tile_latencies"] = counts = latencies.closed(target, book)
+        if counts["misses"] and latencies.source != "closed form":
+            lacking = f"{counts['misses']} lookups found nothing of '{latencies.source}'"
+            data["approximations"].append(f"tile latencies: {lacking}: closed forms instead")
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data, again)
 
@@ -236,11 +245,12 @@ def _simulate_mixed(
     timeline: bool,
     tensors: dict[str, Any],
     replay: bool,
+    latencies: TileLatencies | None,
 ) -> Result:
     def part_result(part: Turn) -> dict[str, Any]:
         assert part.program is not None
         own = {name: tensors[name] for name in part.inputs if name in tensors}
-        return simulate(part.program, target, memory, network, timeline, own, replay).data
+        return simulate(part.program, target, memory, network, timeline, own, replay, latencies).data
 
     def again(change: dict[str, Any]) -> Result:
         assert program.graph is not None

@@ -13,6 +13,7 @@
 #include "tilesim/machine/machine.hpp"
 #include "tilesim/program/cursor.hpp"
 #include "tilesim/report/result.hpp"
+#include "tilesim/tile/latency_book.hpp"
 
 namespace tilesim {
 
@@ -25,6 +26,7 @@ struct SimulateOptions {
   bool extra_statistic = false;    ///< tests: a statistic that does nothing
   /// Values of integer tensors that expressions read (counts, offsets, page tables); inputs by name.
   std::map<std::string, Array> tensors;
+  std::shared_ptr<LatencyBook> latencies;  ///< of tile computes, asked before the closed forms
   CancelToken* cancel = nullptr;
 };
 

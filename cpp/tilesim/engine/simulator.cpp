@@ -77,7 +77,8 @@ Simulator::Simulator(const Machine& machine, SimulateOptions options)
     : machine_(machine),
       options_(std::move(options)),
       closed_form_(machine_),
-      latencies_(closed_form_),
+      booked_(options_.latencies ? std::make_unique<BookedLatency>(*options_.latencies, closed_form_) : nullptr),
+      latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_),
       core_user_(static_cast<std::size_t>(machine.core.count), -1) {
   const std::string kind = options_.memory.value_or(machine_.memory.kind);
   if (kind != "ideal" && kind != "simple" && kind != "bank") {
