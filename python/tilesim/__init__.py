@@ -12,6 +12,7 @@ from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
 from .execution import execute, reference, verify
 from .graph import Graph, GraphBuilder
+from .latencies import TileLatencies
 from .machine import Machine
 from .mapping import MappingTable
 from .program import Program
@@ -42,6 +43,7 @@ __all__ = [
     "Roofline",
     "Store",
     "Study",
+    "TileLatencies",
     "Unsupported",
     "UserError",
     "__version__",

@@ -163,6 +163,10 @@ Result Simulator::result() const {
   result.fidelity = {{"memory", machine_.memory.kind},
                      {"network", ideal ? "none" : "simple"},
                      {"tile latency", std::string(latencies_.name())}};
+  if (options_.latencies) {
+    options_.latencies->memory_hits = latencies_.hits();
+    options_.latencies->memory_misses = latencies_.misses();
+  }
   if (ideal) {
     result.approximations.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
   } else {

@@ -54,7 +54,8 @@ Simulator::Simulator(const Machine& machine, SimulateOptions options)
     : machine_(machine),
       options_(std::move(options)),
       closed_form_(machine_),
-      latencies_(closed_form_),
+      booked_(options_.latencies ? std::make_unique<BookedLatency>(*options_.latencies, closed_form_) : nullptr),
+      latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_),
       contexts_used_(static_cast<std::size_t>(machine.core.count), 0) {
   make_memory();
   chunk_bytes_ = std::max<std::int64_t>(chunk_bytes_, machine_.memory.interleave_bytes * machine_.memory.channels);

@@ -285,6 +285,7 @@ class Simulator {
   SimulateOptions options_;
   std::unique_ptr<MemorySystem> memory_;
   ClosedForm closed_form_;
+  std::unique_ptr<BookedLatency> booked_;
   LatencyStore latencies_;
   EventQueue events_;
   std::int64_t now_ = 0;
