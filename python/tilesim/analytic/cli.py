@@ -105,7 +105,9 @@ def calibrate(
     threshold: Annotated[
         float | None, typer.Option(help="Fail when the mean error of rows left out is above (0.15 is 15 %).")
     ] = None,
-    holdout: Annotated[str, typer.Option(help="What is left out: rows, size, dtype, family or none.")] = "rows",
+    holdout: Annotated[
+        str, typer.Option(help="What is left out: rows, size, dtype, device, family, specification or none.")
+    ] = "rows",
 ) -> None:
     """Fit the few constants of a device to measurements; state the error on rows left out."""
     from .calibrate import calibrate as fit_all
