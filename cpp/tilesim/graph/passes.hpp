@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "tilesim/graph/graph.hpp"
@@ -23,5 +24,11 @@ int fold_batch_norm(
 int expand(Graph& graph, const std::function<bool(const Op&)>& which = {});
 /// Inlines calls (fused nodes stay).
 int inline_calls(Graph& graph);
+
+/// Operations of the entry function (by name) as a graph of their own, with the values `inputs` and `outputs` (by name)
+/// at its border; functions and weights that they need come along. An alias stays where nothing outside reads the
+/// input. Throws UserError for a name that does not exist.
+Graph extract(const Graph& graph, const std::vector<std::string>& operations, const std::vector<std::string>& inputs,
+              const std::vector<std::string>& outputs);
 
 }  // namespace tilesim
