@@ -1,6 +1,7 @@
 """Fits the constants of configs/families on measured tables, and writes them with provenance.
 
     python bench/fit_families.py REFERENCE_FOLDER [FAMILY ...] [--table gemm]
+    python bench/fit_families.py REFERENCE_FOLDER --left-out
 
 The tables are those of the reference folder (its README says where they are from). A family's file names the kernels of
 each scheme and engine, and where its constants come from: "rows" (fitted here) or "carried" (other entries' constants,
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tilesim.analytic import constants, families
+from tilesim.analytic import calibrate, constants, families
 from tilesim.analytic.families import Entry, pack_keys, row_key, unpack_keys
 from tilesim.analytic.fit import fit
 from tilesim.analytic.predict import PREDICTORS, Batch
@@ -156,13 +157,24 @@ def carry_all() -> None:
         path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
+def left_out(reference: Path) -> None:
+    """Errors of products on devices whose rows are not used: constants of all others together, and of none."""
+    path = reference / "gpu_gemm_latency.csv"
+    for way in ("device", "specification"):
+        for row in calibrate.left_out("gemm", read("gemm", path), way)[0]:
+            print(f"{way:<14} {row['group']:<42} mean {row['mean']:.1%} median {row['median']:.1%}", flush=True)
+
+
 def main() -> None:
     """Fits every family named, or all with rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("reference", type=Path, help="the folder with the tables")
     parser.add_argument("family", nargs="*", help="families; none: all with rows")
     parser.add_argument("--table", action="append", help="kinds of table; none: all")
+    parser.add_argument("--left-out", action="store_true", help="fit nothing; errors on devices left out, and unfitted")
     options = parser.parse_args()
+    if options.left_out:
+        return left_out(options.reference)
     reference, names = options.reference, options.family
     for path in sorted(FOLDER.glob("*.json")):
         if names and path.stem not in names:

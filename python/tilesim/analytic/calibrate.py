@@ -19,7 +19,7 @@ from .predict import PREDICTORS, Batch
 from .profile import Profile
 from .tables import COLUMNS, Measured, cells_of, read
 
-__all__ = ["calibrate"]
+__all__ = ["calibrate", "left_out"]
 
 HOLDOUTS = ("rows", "size", "dtype", "device", "family", "specification", "none")
 FOLDS = 8  # most parts that a table is left out in
@@ -238,7 +238,20 @@ def _shared(table: str, groups: list[list[Measured]], start: Mapping[str, float]
     return fit(predict, measured, start, names, predictor.infos, evaluations=30).constants
 
 
-def _left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+def left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Predicts every row from constants that it was not used for.
+
+    Args:
+        table: kind of the rows.
+        rows: measured rows, all of status "ok".
+        holdout: as of `calibrate`.
+
+    Returns:
+        Per group the mean, median and largest error as ratios; and the predicted seconds, shape [rows].
+
+    Raises:
+        UserError: if nothing can be left out as asked.
+    """
     predictor = PREDICTORS[table]
     predicted = np.full(len(rows), np.nan)
     folds = _folds(rows, _fold_of(holdout, table))
@@ -338,6 +351,6 @@ def calibrate(
             refused.append(f"{_label(kind, group)}: the rows do not show {', '.join(hidden)}; kept as they were")
     if not entries:
         raise user_error("too few rows to fit anything", place=path, value="; ".join(refused))
-    held_out = [] if holdout == "none" else _left_out(kind, rows, holdout)[0]
+    held_out = [] if holdout == "none" else left_out(kind, rows, holdout)[0]
     stem = os.path.splitext(os.path.basename(path))[0]
     return Profile(name or stem, entries, used, held_out, refused)
