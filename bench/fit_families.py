@@ -86,11 +86,16 @@ def fit_rows(table: str, file: str, rows: list[Measured], start: dict[str, float
     return replace(
         at,
         constants=rounded({name: value for name, value in found.constants.items() if name in free or name in start}),
-        provenance={name: where if found.shown.get(name) else "default: the rows do not show it" for name in free},
+        provenance={
+            **{name: NOT_FITTED for name in start},
+            **{name: where if found.shown.get(name) else "default: the rows do not show it" for name in free},
+        },
         rows=len(rows),
         fit_error=rounded(found.error),
     )
 
+
+NOT_FITTED = "default: where the fit started; too few rows, or no kernel that uses it"
 
 # Entries without rows of their own: family, scheme, engine; then what is taken from which entry (names; none: all), and
 # what is stated in place of it with its reason.
