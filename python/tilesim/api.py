@@ -17,8 +17,9 @@ from .graph import Graph, nearest, user_error
 from .latencies import TileLatencies
 from .machine import Machine, MachineLike
 from .memory import Part
-from .mixed import MixedProgram, Turn, compile_mixed
+from .mixed import MixedProgram, Turn
 from .mixed_run import simulate_parts
+from .placer import COLLECTIVES, compile_mixed
 from .program import Program
 from .replay import LIMIT, extended
 from .result import Result
@@ -81,13 +82,16 @@ def compile(
             return program
     except Unsupported as error:
         if fallback == "error":
-            raise _with_remedy(error) from None
+            raise _with_remedy(error, graph) from None
     return _mixed(graph, target, options)
 
 
-def _with_remedy(error: Exception) -> Exception:
+def _with_remedy(error: Exception, graph: Graph) -> Exception:
     parts = {key: getattr(error, key, "") for key in ("what", "place", "value", "allowed", "suggestion")}
     remedy = "With fallback='host' (--fallback host) it runs on the host, and that takes its time"
+    kinds = {op["kind"] for name in graph.functions for op in graph.operations(name) if op["name"] == parts["place"]}
+    if kinds & COLLECTIVES:
+        remedy = "It is between devices, and this is the simulation of one"
     what = parts.pop("what") or str(error)
     return unsupported(what, **{**parts, "suggestion": parts["suggestion"] or remedy})
 

@@ -230,11 +230,10 @@ class Compiler {
     while (true) {
       Context context{
           prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
-      for (ValueId output : function.outputs) context.scalars.erase(output);
       for (const Op& op : function.ops)
-        if (lower::runs_functions(op.kind))
+        if (op.kind == Kind::while_loop)
           for (std::size_t i = 0; i < op.operands.size(); ++i)
-            if (!is_counter(function, op, i)) context.scalars.erase(op.operands[i]);
+            if (!is_counter(function, op, i)) lower::give_bytes(function, op.operands[i], context.scalars);
       if (counter != no_value) {
         context.scalars[counter] = 0;
         context.counters[counter] = Expr::symbol(lower::counter_name);
