@@ -11,7 +11,7 @@ from .api import compile, run, simulate
 from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
 from .execution import execute, reference, verify
-from .graph import Graph, GraphBuilder
+from .graph import Graph, GraphBuilder, optimize
 from .machine import Machine
 from .mapping import MappingTable
 from .program import Program
@@ -60,6 +60,7 @@ __all__ = [
     "memory",
     "models",
     "network",
+    "optimize",
     "reference",
     "roofline",
     "run",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "tilesim/graph/graph.hpp"
@@ -23,5 +24,19 @@ int fold_batch_norm(
 int expand(Graph& graph, const std::function<bool(const Op&)>& which = {});
 /// Inlines calls (fused nodes stay).
 int inline_calls(Graph& graph);
+
+/// What a pass put in the place of what.
+struct Change {
+  std::string pass, function, operation;
+  std::string before;  ///< operations that went: "multiply, erf, add"
+  std::string after;   ///< what stands there now: "gelu_erf"
+  std::string source;  ///< place in the user's model; may be empty
+};
+/// Names of the passes that recognise patterns, in the order in which they run.
+std::vector<std::string> recognition_passes();
+/// Recognises attention, normalizations, activations and the like in operations spelled out. A pattern is replaced only
+/// where its structure matches and both forms agree on random data (also with infinities and hidden rows). Throws
+/// UserError for an unknown name.
+std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std::vector<std::string>& passes);
 
 }  // namespace tilesim

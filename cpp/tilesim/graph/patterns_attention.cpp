@@ -1,0 +1,376 @@
+// Attention spelled out: product, scale, cap, masks, softmax, product. Batch axes vary in k and v too; the other axes of
+// the scores share keys: they are query heads of one key head, and queries.
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/graph/kind.hpp"
+#include "tilesim/graph/recognition.hpp"
+
+namespace tilesim::recognition {
+
+namespace {
+
+using enum Function;
+
+constexpr double hides = -1e30;  ///< numbers below hide a key whatever its score
+
+bool has(const Integers& list, std::int64_t axis) { return std::ranges::count(list, axis) > 0; }
+
+/// A product of two operands seen from one of them: `x` (with softmax or queries) and `y` (keys or values).
+struct Product {
+  ValueId x, y;
+  Integers x_batch, y_batch, x_sum, y_sum;
+  bool swapped;  ///< y's free axes come first in the result
+};
+Product seen_from(const Op& op, bool second) {
+  const auto list = [&](const char* name) { return op.attributes.integers(name, {}); };
+  if (!second)
+    return {op.operands[0], op.operands[1], list("a_batch"), list("b_batch"), list("a_contract"), list("b_contract"),
+            false};
+  return {op.operands[1], op.operands[0], list("b_batch"), list("a_batch"), list("b_contract"), list("a_contract"),
+          true};
+}
+Integers free_axes(std::int64_t rank, const Integers& batch, const Integers& sum) {
+  Integers axes;
+  for (std::int64_t axis = 0; axis < rank; ++axis)
+    if (!has(batch, axis) && !has(sum, axis)) axes.push_back(axis);
+  return axes;
+}
+
+/// What happens to scores between the products.
+struct Scores {
+  double scale = 1, soft_cap = 0;
+  Values added;                      ///< masks and biases that are added
+  ValueId kept = no_value;           ///< condition of a select that hides where false
+  ValueId hidden = no_value;         ///< .. where true
+  double hiding = 0;                 ///< what it hides with
+  const Op* product = nullptr;
+};
+
+/// The operand that leads to the scores, and a number that the other one is.
+struct Step {
+  ValueId next;
+  double number;
+};
+std::optional<Step> with_number(const Reader& reader, const Op& op, bool either) {
+  if (const auto right = reader.number(op.operands[1])) return Step{op.operands[0], *right};
+  if (!either) return std::nullopt;
+  if (const auto left = reader.number(op.operands[0])) return Step{op.operands[1], *left};
+  return std::nullopt;
+}
+
+/// Whether a value comes from a product through elementwise operations.
+bool leads_to_product(const Reader& reader, ValueId value, int depth = 12) {
+  const Op* op = reader.op(value);
+  if (op == nullptr || depth == 0) return false;
+  if (op->kind == Kind::contract) return true;
+  if (op->kind != Kind::elementwise && op->kind != Kind::convert && op->kind != Kind::reshape) return false;
+  return std::ranges::any_of(op->operands, [&](ValueId id) { return leads_to_product(reader, id, depth - 1); });
+}
+
+/// One step from the softmax towards the product; false where it is none of attention's.
+bool descend(const Reader& reader, ValueId& value, Scores& scores) {
+  const Op* op = reader.op(value);
+  if (op == nullptr) return false;
+  if (op->kind == Kind::convert || op->kind == Kind::reshape) {
+    value = op->operands[0];
+    return op->kind == Kind::reshape || is_float(reader.type(value).dtype);
+  }
+  const auto function = reader.function_of(value);
+  const bool below = scores.scale != 1 || scores.soft_cap != 0;
+  if (function == multiply || function == divide) {
+    const auto step = with_number(reader, *op, function == multiply);
+    if (!step || step->number == 0) return false;
+    const double factor = function == multiply ? step->number : 1 / step->number;
+    const Op* bounded = reader.elementwise(reader.unconverted(step->next), tanh);
+    if (bounded != nullptr && function == multiply && !below) {
+      scores.soft_cap = step->number;
+      scores.scale = step->number;  // of what the tanh reads
+      value = bounded->operands[0];
+      return true;
+    }
+    scores.scale *= factor;
+    value = step->next;
+    return true;
+  }
+  if (function == add && !below) {
+    const int score = leads_to_product(reader, op->operands[0]) ? 0 : 1;
+    scores.added.push_back(op->operands[at(1 - score)]);
+    value = op->operands[at(score)];
+    return true;
+  }
+  if (function == select && !below && scores.kept == no_value && scores.hidden == no_value) {
+    for (const int i : {1, 2}) {
+      const auto number = reader.number(op->operands[at(i)]);
+      if (!number || *number > hides) continue;
+      (i == 2 ? scores.kept : scores.hidden) = op->operands[0];
+      scores.hiding = *number;
+      value = op->operands[at(3 - i)];
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<Scores> scores_of(const Reader& reader, ValueId value) {
+  Scores scores;
+  for (int step = 0; step < 16; ++step) {
+    if (const Op* product = reader.op(value, Kind::contract)) {
+      if (product->operands.size() != 2) return std::nullopt;
+      scores.product = product;
+      return scores;
+    }
+    if (!descend(reader, value, scores)) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// A number that multiplies an operand of the product is taken out.
+ValueId unscaled(const Reader& reader, ValueId value, double& scale) {
+  const ValueId inner = reader.unconverted(value);
+  const auto function = reader.function_of(inner);
+  if (function != multiply && function != divide) return value;
+  const auto step = with_number(reader, *reader.op(inner), function == multiply);
+  if (!step || step->number == 0) return value;
+  scale *= function == multiply ? step->number : 1 / step->number;
+  return step->next;
+}
+
+/// How the scores' axes divide, as axes of the tensors.
+struct Layout {
+  Integers q, k, v;             ///< permutations to [batch.., shared.., D], [batch.., T, D], [batch.., T, E]
+  Integers mask;                ///< permutation of the scores to [batch.., shared.., T]
+  Integers out;                 ///< permutation of [batch.., shared.., E] to the result
+  std::size_t batches = 0, shared = 0;
+};
+
+Integers from_parts(std::initializer_list<Integers> parts) {
+  Integers whole;
+  for (const Integers& part : parts) whole.insert(whole.end(), part.begin(), part.end());
+  return whole;
+}
+
+/// `first`: scores from queries and keys; `second`: the result from weights (of the scores' axes) and values.
+std::optional<Layout> layout_of(const Reader& reader, const Product& first, const Product& second, std::int64_t dim) {
+  const Integers queries = free_axes(reader.rank(first.x), first.x_batch, first.x_sum);
+  const Integers keys = free_axes(reader.rank(first.y), first.y_batch, first.y_sum);
+  const Integers widths = free_axes(reader.rank(second.y), second.y_batch, second.y_sum);
+  if (keys.size() != 1 || widths.size() != 1 || first.x_sum.size() != 1 || second.x_sum != Integers{dim})
+    return std::nullopt;
+  const auto count = static_cast<std::int64_t>(first.x_batch.size() + queries.size() + 1);
+  const std::int64_t start = static_cast<std::int64_t>(first.x_batch.size()) + (first.swapped ? 1 : 0);
+  const std::int64_t key_axis =
+      first.swapped ? start - 1 : start + static_cast<std::int64_t>(queries.size());
+  if (dim != key_axis) return std::nullopt;
+  Layout layout;
+  Integers q_batch, q_shared, k_batch, v_batch, batch, shared;
+  for (std::int64_t axis = 0; axis < count; ++axis) {
+    if (axis == dim) continue;
+    const auto in_second = std::ranges::find(second.x_batch, axis);
+    const bool batched = axis < static_cast<std::int64_t>(first.x_batch.size());
+    if (batched != (in_second != second.x_batch.end())) return std::nullopt;
+    if (batched) {
+      batch.push_back(axis);
+      q_batch.push_back(first.x_batch[at(axis)]);
+      k_batch.push_back(first.y_batch[at(axis)]);
+      v_batch.push_back(second.y_batch[at(in_second - second.x_batch.begin())]);
+    } else {
+      shared.push_back(axis);
+      q_shared.push_back(queries[at(axis - start)]);
+    }
+  }
+  layout.batches = batch.size();
+  layout.shared = shared.size();
+  layout.q = from_parts({q_batch, q_shared, first.x_sum});
+  layout.k = from_parts({k_batch, keys, first.y_sum});
+  layout.v = from_parts({v_batch, second.y_sum, widths});
+  layout.mask = from_parts({batch, shared, {dim}});
+  // The result has the batch axes in the order of the second product, then the free ones.
+  const Integers canonical = from_parts({batch, shared, {-1}});
+  Integers order = second.x_batch;
+  if (second.swapped) order.push_back(-1);
+  for (const std::int64_t axis : shared) order.push_back(axis);
+  if (!second.swapped) order.push_back(-1);
+  for (const std::int64_t axis : order)
+    layout.out.push_back(std::ranges::find(canonical, axis) - canonical.begin());
+  return layout;
+}
+
+bool in_order(const Integers& permutation) {
+  for (std::size_t i = 0; i < permutation.size(); ++i)
+    if (permutation[i] != static_cast<std::int64_t>(i)) return false;
+  return true;
+}
+ValueId turned(Builder& builder, ValueId x, const Integers& permutation) {
+  return in_order(permutation) ? x : builder.transpose(x, permutation);
+}
+ValueId shaped(Builder& builder, ValueId x, const Shape& shape) {
+  return builder.type(x).shape == shape ? x : builder.reshape(x, shape);
+}
+std::int64_t product_of(const Shape& shape, std::size_t begin, std::size_t end) {
+  return std::accumulate(shape.begin() + static_cast<std::ptrdiff_t>(begin),
+                         shape.begin() + static_cast<std::ptrdiff_t>(end), std::int64_t{1}, std::multiplies<>());
+}
+
+/// [batch.., shared.., last] as [B, H, S, last]: the last batch axis holds key heads, the last shared one queries.
+Shape four(const Shape& shape, const Layout& layout) {
+  const std::size_t b = layout.batches, s = layout.batches + layout.shared;
+  const std::size_t outer = b == 0 ? 0 : b - 1, rows = layout.shared == 0 ? s : s - 1;
+  return {product_of(shape, 0, outer), product_of(shape, outer, rows), product_of(shape, rows, s), shape.back()};
+}
+
+/// A mask of the scores' axes (aligned from the right, 1 where it repeats) as one that broadcasts to [B, H, S, T].
+ValueId four_mask(Builder& builder, ValueId mask, const Shape& full, const Layout& layout) {
+  Shape shape = builder.type(mask).shape;
+  shape.insert(shape.begin(), layout.mask.size() - shape.size(), 1);
+  mask = turned(builder, shaped(builder, mask, shape), layout.mask);
+  shape = builder.type(mask).shape;
+  const std::size_t b = layout.batches, s = b + layout.shared;
+  const std::size_t outer = b == 0 ? 0 : b - 1, rows = layout.shared == 0 ? s : s - 1;
+  Shape filled = shape;  // axes that merge are repeated together
+  const auto merge = [&](std::size_t begin, std::size_t end) {
+    const bool varies = std::any_of(shape.begin() + static_cast<std::ptrdiff_t>(begin),
+                                    shape.begin() + static_cast<std::ptrdiff_t>(end), [](auto n) { return n != 1; });
+    for (std::size_t axis = begin; varies && axis < end; ++axis) filled[axis] = full[axis];
+  };
+  merge(0, outer);
+  merge(outer, rows);
+  if (filled != shape) {
+    Attributes attributes;
+    Integers dims(filled.size());
+    std::iota(dims.begin(), dims.end(), 0);
+    attributes.set("shape", filled);
+    attributes.set("dims", dims);
+    mask = builder.op(Kind::broadcast, {mask}, attributes)[0];
+  }
+  return shaped(builder, mask, four(filled, layout));
+}
+
+/// The mask before it was broadcast to the scores' shape where that is all a broadcast does.
+ValueId before_broadcast(const Reader& reader, ValueId mask) {
+  const Op* op = reader.op(mask, Kind::broadcast);
+  if (op == nullptr) return mask;
+  const Integers& dims = op->attributes.integers("dims");
+  const std::int64_t lead = reader.rank(mask) - static_cast<std::int64_t>(dims.size());
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    if (dims[i] != lead + static_cast<std::int64_t>(i)) return mask;
+  return before_broadcast(reader, op->operands[0]);
+}
+
+struct Found {
+  Layout layout;
+  double scale, soft_cap;
+  std::string masked_row;
+  std::size_t added;         ///< leaves 3 .. are added to the scores
+  bool kept, inverted;       ///< the leaf behind them hides where false (inverted: true)
+  double hiding;             ///< what it hides with
+  DType root;
+};
+
+/// The one mask operand, or no_value.
+ValueId mask_of(Builder& builder, const Found& found, const Values& leaves, const Shape& full) {
+  const DType wide = builder.type(leaves[0]).dtype == DType::f64 ? DType::f64 : DType::f32;
+  ValueId mask = no_value;
+  const auto join_mask = [&](ValueId next) {
+    next = builder.type(next).dtype == DType::boolean ? next : builder.convert(next, wide);
+    mask = mask == no_value ? next : builder.elementwise(add, {mask, next});
+  };
+  for (std::size_t i = 3; i < 3 + found.added; ++i) join_mask(four_mask(builder, leaves[i], full, found.layout));
+  if (!found.kept) return mask;
+  ValueId keep = four_mask(builder, leaves.back(), full, found.layout);
+  if (found.hiding == -std::numeric_limits<double>::infinity() && mask == no_value)
+    return found.inverted ? builder.elementwise(logical_not, {keep}) : keep;
+  const ValueId zero = builder.scalar(0, wide), hidden = builder.scalar(found.hiding, wide);
+  join_mask(builder.elementwise(
+      select, {keep, found.inverted ? hidden : zero, found.inverted ? zero : hidden}));
+  return mask;
+}
+
+ValueId build_attention(Builder& builder, const Found& found, const Values& leaves) {
+  const Layout& layout = found.layout;
+  const ValueId q = turned(builder, leaves[0], layout.q), k = turned(builder, leaves[1], layout.k);
+  const ValueId v = turned(builder, leaves[2], layout.v);
+  const Shape rows = builder.type(q).shape, keys = builder.type(k).shape, values = builder.type(v).shape;
+  Shape full = rows;
+  full.back() = keys[keys.size() - 2];
+  const std::size_t b = layout.batches, outer = b == 0 ? 0 : b - 1;
+  const auto pairs = [&](const Shape& shape) {
+    return Shape{product_of(shape, 0, outer), product_of(shape, outer, b), shape[b], shape[b + 1]};
+  };
+  Values operands{shaped(builder, q, four(rows, layout)), shaped(builder, k, pairs(keys)),
+                  shaped(builder, v, pairs(values))};
+  const ValueId mask = mask_of(builder, found, leaves, full);
+  if (mask != no_value) operands.push_back(mask);
+  Attributes attributes;
+  attributes.set("scale", found.scale);
+  if (found.soft_cap != 0) attributes.set("soft_cap", found.soft_cap);
+  if (mask != no_value) attributes.set("masked_row", found.masked_row);
+  ValueId y = builder.op(Kind::attention, operands, attributes)[0];
+  Shape unmerged(rows.begin(), rows.end() - 1);
+  unmerged.push_back(values.back());
+  return turned(builder, shaped(builder, y, unmerged), layout.out);
+}
+
+/// Weights behind select(nothing visible, 0, softmax): the softmax, and that hidden rows give zero.
+const Op* softmax_of(const Reader& reader, ValueId value, bool& zero) {
+  value = reader.unconverted(value);
+  if (const Op* chosen = reader.elementwise(value, select); chosen != nullptr) {
+    for (const int i : {1, 2})
+      if (reader.number(chosen->operands[at(i)]) == 0.0) {
+        zero = true;
+        return reader.op(reader.unconverted(chosen->operands[at(3 - i)]), Kind::softmax);
+      }
+    return nullptr;
+  }
+  return reader.op(value, Kind::softmax);
+}
+
+std::optional<Candidate> candidate_of(const Reader& reader, const Op& op, bool second) {
+  const Product outer = seen_from(op, second);
+  bool zero = false;
+  const Op* softmax = softmax_of(reader, outer.x, zero);
+  if (softmax == nullptr) return std::nullopt;
+  auto scores = scores_of(reader, softmax->operands[0]);
+  if (!scores) return std::nullopt;
+  for (const bool keys_first : {false, true}) {
+    Product inner = seen_from(*scores->product, keys_first);
+    const auto layout = layout_of(reader, inner, outer, softmax->attributes.integer("dim"));
+    if (!layout || reader.shape(scores->product->results[0]) != reader.shape(softmax->results[0])) continue;
+    Found found{*layout, scores->scale, scores->soft_cap, zero ? "zero" : "nan", scores->added.size(),
+                scores->kept != no_value || scores->hidden != no_value, scores->hidden != no_value, scores->hiding,
+                reader.type(op.results[0]).dtype};
+    Candidate candidate;
+    candidate.root = op.results[0];
+    candidate.leaves = {unscaled(reader, inner.x, found.scale), unscaled(reader, inner.y, found.scale), outer.y};
+    for (ValueId& leaf : candidate.leaves)
+      if (const ValueId narrow = reader.unconverted(leaf); reader.type(narrow).dtype == found.root) leaf = narrow;
+    if (std::ranges::any_of(candidate.leaves, [&](ValueId leaf) { return reader.type(leaf).dtype != found.root; }))
+      return std::nullopt;
+    for (const ValueId mask : scores->added) candidate.leaves.push_back(before_broadcast(reader, mask));
+    if (found.kept)
+      candidate.leaves.push_back(
+          before_broadcast(reader, scores->kept != no_value ? scores->kept : scores->hidden));
+    if (candidate.leaves.size() > 3) candidate.mask = candidate.leaves.back();
+    candidate.after = "attention";
+    candidate.build = [found](Builder& builder, const Values& leaves) {
+      return build_attention(builder, found, leaves);
+    };
+    return candidate;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Candidate> match_attention(const Reader& reader, const Op& op) {
+  if (op.kind != Kind::contract || op.operands.size() != 2) return {};
+  std::vector<Candidate> found;
+  for (const bool second : {false, true})
+    if (auto candidate = candidate_of(reader, op, second)) found.push_back(std::move(*candidate));
+  return found;
+}
+
+}  // namespace tilesim::recognition
