@@ -16,7 +16,8 @@ using Evaluator =
 int remove_dead_code(Graph& graph);
 int remove_no_ops(Graph& graph);  ///< identity reshape, transpose, convert, slice, pad, broadcast, copy, x+0, x*1
 int merge_common_subexpressions(Graph& graph);
-int fold_constants(Graph& graph, const Evaluator& evaluate, std::int64_t max_elements = 1 << 20);
+/// `trainable`: parameters too, which then stand no more under their own name.
+int fold_constants(Graph& graph, const Evaluator& evaluate, std::int64_t max_elements = 1 << 20, bool trainable = true);
 int fold_batch_norm(
     Graph& graph,
     const Evaluator& evaluate);  ///< into a preceding convolution or contract with weights; exact up to rounding

@@ -65,7 +65,7 @@ struct Meaning {
 struct Run { std::int64_t begin, end; };
 std::optional<Run> run_of(const Array& mask, std::int64_t first, std::int64_t keys) {
   const bool boolean = mask.dtype() == DType::boolean;
-  const double lowest = mask.dtype() == DType::f16 ? -65504.0 : -3e38;
+  const double lowest = mask.dtype() == DType::f16 ? -6e4 : -1e9;  // exp of it, less any score, is 0
   Run run{0, 0};
   int changes = 0;
   bool before = false;

@@ -43,11 +43,14 @@ Integers free_axes(std::int64_t rank, const Integers& batch, const Integers& sum
 /// What happens to scores between the products.
 struct Scores {
   double scale = 1, soft_cap = 0;
-  Values added;                      ///< masks and biases that are added
-  ValueId kept = no_value;           ///< condition of a select that hides where false
-  ValueId hidden = no_value;         ///< .. where true
-  double hiding = 0;                 ///< what it hides with
+  Values added;               ///< masks and biases that are added
+  ValueId kept = no_value;    ///< condition of a select that hides where false
+  ValueId hidden = no_value;  ///< .. where true
+  double hiding = 0;          ///< what it hides with
   const Op* product = nullptr;
+  Integers order;                 ///< axis i of the softmax is axis order[i] of where we are
+  std::vector<Integers> levels;   ///< order where each added mask was met, then that of the select
+  Integers select_level;
 };
 
 /// The operand that leads to the scores, and a number that the other one is.
@@ -67,7 +70,8 @@ bool leads_to_product(const Reader& reader, ValueId value, int depth = 12) {
   const Op* op = reader.op(value);
   if (op == nullptr || depth == 0) return false;
   if (op->kind == Kind::contract) return true;
-  if (op->kind != Kind::elementwise && op->kind != Kind::convert && op->kind != Kind::reshape) return false;
+  if (op->kind != Kind::elementwise && op->kind != Kind::convert && op->kind != Kind::transpose)
+    return false;
   return std::ranges::any_of(op->operands, [&](ValueId id) { return leads_to_product(reader, id, depth - 1); });
 }
 
@@ -75,9 +79,14 @@ bool leads_to_product(const Reader& reader, ValueId value, int depth = 12) {
 bool descend(const Reader& reader, ValueId& value, Scores& scores) {
   const Op* op = reader.op(value);
   if (op == nullptr) return false;
-  if (op->kind == Kind::convert || op->kind == Kind::reshape) {
+  if (op->kind == Kind::convert) {
     value = op->operands[0];
-    return op->kind == Kind::reshape || is_float(reader.type(value).dtype);
+    return is_float(reader.type(value).dtype);
+  }
+  if (op->kind == Kind::transpose) {
+    value = op->operands[0];
+    for (std::int64_t& axis : scores.order) axis = op->attributes.integers("permutation")[at(axis)];
+    return true;
   }
   const auto function = reader.function_of(value);
   const bool below = scores.scale != 1 || scores.soft_cap != 0;
@@ -99,6 +108,7 @@ bool descend(const Reader& reader, ValueId& value, Scores& scores) {
   if (function == add && !below) {
     const int score = leads_to_product(reader, op->operands[0]) ? 0 : 1;
     scores.added.push_back(op->operands[at(1 - score)]);
+    scores.levels.push_back(scores.order);
     value = op->operands[at(score)];
     return true;
   }
@@ -108,6 +118,7 @@ bool descend(const Reader& reader, ValueId& value, Scores& scores) {
       if (!number || *number > hides) continue;
       (i == 2 ? scores.kept : scores.hidden) = op->operands[0];
       scores.hiding = *number;
+      scores.select_level = scores.order;
       value = op->operands[at(3 - i)];
       return true;
     }
@@ -117,10 +128,23 @@ bool descend(const Reader& reader, ValueId& value, Scores& scores) {
 
 std::optional<Scores> scores_of(const Reader& reader, ValueId value) {
   Scores scores;
+  scores.order.resize(reader.shape(value).size());
+  std::iota(scores.order.begin(), scores.order.end(), 0);
   for (int step = 0; step < 16; ++step) {
     if (const Op* product = reader.op(value, Kind::contract)) {
       if (product->operands.size() != 2) return std::nullopt;
       scores.product = product;
+      // Levels from the product's axes: axis a of the scores is axis level[a] of the mask.
+      const auto from_product = [&](Integers& level) {
+        Integers mapped(level.size());
+        for (std::size_t i = 0; i < level.size(); ++i) mapped[at(scores.order[i])] = level[i];
+        level = mapped;
+      };
+      for (Integers& level : scores.levels) from_product(level);
+      if (!scores.select_level.empty()) {
+        from_product(scores.select_level);
+        scores.levels.push_back(scores.select_level);
+      }
       return scores;
     }
     if (!descend(reader, value, scores)) return std::nullopt;
@@ -153,8 +177,24 @@ Integers from_parts(std::initializer_list<Integers> parts) {
   return whole;
 }
 
-/// `first`: scores from queries and keys; `second`: the result from weights (of the scores' axes) and values.
-std::optional<Layout> layout_of(const Reader& reader, const Product& first, const Product& second, std::int64_t dim) {
+/// Of two axes that share keys, the last one that stands behind a batch axis in q holds heads: it goes first.
+void heads_first(Integers& shared, Integers& q_shared, const Integers& q_batch) {
+  if (shared.size() != 2) return;
+  const auto behind = [&](std::size_t i) { return has(q_batch, q_shared[i] - 1); };
+  const std::size_t later = q_shared[1] > q_shared[0] ? 1 : 0;
+  const std::size_t heads = behind(later) ? later : behind(1 - later) ? 1 - later : 0;
+  if (heads == 0) return;
+  std::swap(shared[0], shared[1]);
+  std::swap(q_shared[0], q_shared[1]);
+}
+
+/// `first`: scores from queries and keys; `second`: the result from weights and values, whose axis i is axis order[i] of
+/// the scores.
+std::optional<Layout> layout_of(const Reader& reader, const Product& first, Product second, const Integers& order,
+                                std::int64_t dim) {
+  for (Integers* axes : {&second.x_batch, &second.x_sum})
+    for (std::int64_t& axis : *axes) axis = order[at(axis)];
+  dim = order[at(dim)];
   const Integers queries = free_axes(reader.rank(first.x), first.x_batch, first.x_sum);
   const Integers keys = free_axes(reader.rank(first.y), first.y_batch, first.y_sum);
   const Integers widths = free_axes(reader.rank(second.y), second.y_batch, second.y_sum);
@@ -182,6 +222,7 @@ std::optional<Layout> layout_of(const Reader& reader, const Product& first, cons
       q_shared.push_back(queries[at(axis - start)]);
     }
   }
+  heads_first(shared, q_shared, q_batch);
   layout.batches = batch.size();
   layout.shared = shared.size();
   layout.q = from_parts({q_batch, q_shared, first.x_sum});
@@ -190,11 +231,12 @@ std::optional<Layout> layout_of(const Reader& reader, const Product& first, cons
   layout.mask = from_parts({batch, shared, {dim}});
   // The result has the batch axes in the order of the second product, then the free ones.
   const Integers canonical = from_parts({batch, shared, {-1}});
-  Integers order = second.x_batch;
-  if (second.swapped) order.push_back(-1);
-  for (const std::int64_t axis : shared) order.push_back(axis);
-  if (!second.swapped) order.push_back(-1);
+  Integers result = second.x_batch;
+  if (second.swapped) result.push_back(-1);
   for (const std::int64_t axis : order)
+    if (has(shared, axis)) result.push_back(axis);
+  if (!second.swapped) result.push_back(-1);
+  for (const std::int64_t axis : result)
     layout.out.push_back(std::ranges::find(canonical, axis) - canonical.begin());
   return layout;
 }
@@ -223,10 +265,12 @@ Shape four(const Shape& shape, const Layout& layout) {
 }
 
 /// A mask of the scores' axes (aligned from the right, 1 where it repeats) as one that broadcasts to [B, H, S, T].
-ValueId four_mask(Builder& builder, ValueId mask, const Shape& full, const Layout& layout) {
+ValueId four_mask(Builder& builder, ValueId mask, const Shape& full, const Layout& layout, const Integers& level) {
   Shape shape = builder.type(mask).shape;
   shape.insert(shape.begin(), layout.mask.size() - shape.size(), 1);
-  mask = turned(builder, shaped(builder, mask, shape), layout.mask);
+  Integers permutation;
+  for (const std::int64_t axis : layout.mask) permutation.push_back(level[at(axis)]);
+  mask = turned(builder, shaped(builder, mask, shape), permutation);
   shape = builder.type(mask).shape;
   const std::size_t b = layout.batches, s = b + layout.shared;
   const std::size_t outer = b == 0 ? 0 : b - 1, rows = layout.shared == 0 ? s : s - 1;
@@ -262,6 +306,7 @@ ValueId before_broadcast(const Reader& reader, ValueId mask) {
 
 struct Found {
   Layout layout;
+  std::vector<Integers> levels;  ///< of the masks: axes of the scores in their order
   double scale, soft_cap;
   std::string masked_row;
   std::size_t added;         ///< leaves 3 .. are added to the scores
@@ -278,9 +323,9 @@ ValueId mask_of(Builder& builder, const Found& found, const Values& leaves, cons
     next = builder.type(next).dtype == DType::boolean ? next : builder.convert(next, wide);
     mask = mask == no_value ? next : builder.elementwise(add, {mask, next});
   };
-  for (std::size_t i = 3; i < 3 + found.added; ++i) join_mask(four_mask(builder, leaves[i], full, found.layout));
+  for (std::size_t i = 3; i < 3 + found.added; ++i) join_mask(four_mask(builder, leaves[i], full, found.layout, found.levels[i - 3]));
   if (!found.kept) return mask;
-  ValueId keep = four_mask(builder, leaves.back(), full, found.layout);
+  const ValueId keep = four_mask(builder, leaves.back(), full, found.layout, found.levels.back());
   if (found.hiding == -std::numeric_limits<double>::infinity() && mask == no_value)
     return found.inverted ? builder.elementwise(logical_not, {keep}) : keep;
   const ValueId zero = builder.scalar(0, wide), hidden = builder.scalar(found.hiding, wide);
@@ -337,9 +382,9 @@ std::optional<Candidate> candidate_of(const Reader& reader, const Op& op, bool s
   if (!scores) return std::nullopt;
   for (const bool keys_first : {false, true}) {
     Product inner = seen_from(*scores->product, keys_first);
-    const auto layout = layout_of(reader, inner, outer, softmax->attributes.integer("dim"));
-    if (!layout || reader.shape(scores->product->results[0]) != reader.shape(softmax->results[0])) continue;
-    Found found{*layout, scores->scale, scores->soft_cap, zero ? "zero" : "nan", scores->added.size(),
+    const auto layout = layout_of(reader, inner, outer, scores->order, softmax->attributes.integer("dim"));
+    if (!layout) continue;
+    Found found{*layout, scores->levels, scores->scale, scores->soft_cap, zero ? "zero" : "nan", scores->added.size(),
                 scores->kept != no_value || scores->hidden != no_value, scores->hidden != no_value, scores->hiding,
                 reader.type(op.results[0]).dtype};
     Candidate candidate;

@@ -106,49 +106,107 @@ std::vector<Candidate> match_grouped_heads(const Reader& reader, const Op& op) {
 
 namespace {
 
-/// x where value is x[first half .. second half] rotated: concat(-x2, x1) along the last axis.
-ValueId rotated_halves(const Reader& reader, ValueId value) {
+/// Half of a tensor: elements [start, start + width / 2) of the last axis, or every second one from `start` on.
+struct Half {
+  ValueId x = no_value;
+  bool second = false, pairs = false;
+};
+std::optional<Half> half_of(const Reader& reader, ValueId value) {
+  value = reader.op(value, Kind::reshape) != nullptr ? reader.op(value)->operands[0] : value;  // [.., D / 2, 1]
+  const Op* slice = reader.op(value, Kind::slice);
+  if (slice == nullptr || reader.rank(value) == 0) return std::nullopt;
+  const ValueId x = slice->operands[0];
+  const std::int64_t width = reader.shape(x).back(), start = slice->attributes.integers("start").back();
+  if (width % 2 != 0 || reader.shape(value).back() != width / 2) return std::nullopt;
+  const Integers strides = slice->attributes.integers("stride", Integers(reader.shape(x).size(), 1));
+  const bool pairs = strides.back() == 2 && width > 2;
+  if (pairs ? start > 1 : start != 0 && start != width / 2) return std::nullopt;
+  return Half{x, start != 0, pairs};
+}
+
+/// x where value is (-x2, x1), halves or pairs; the check on data tells the rest.
+std::optional<Half> turned_halves(const Reader& reader, ValueId value) {
+  if (const Op* merged = reader.op(value, Kind::reshape)) value = merged->operands[0];
   const Op* both = reader.op(value, Kind::concat);
-  if (both == nullptr || both->operands.size() != 2) return no_value;
-  const std::int64_t dim = both->attributes.integer("dim"), width = reader.shape(value).back();
-  const Op* negative = reader.elementwise(both->operands[0], negate);
-  if (dim != reader.rank(value) - 1 || width % 2 != 0 || negative == nullptr) return no_value;
-  const Op* high = reader.op(negative->operands[0], Kind::slice);
-  const Op* low = reader.op(both->operands[1], Kind::slice);
-  if (high == nullptr || low == nullptr || high->operands[0] != low->operands[0]) return no_value;
-  const bool halves = high->attributes.integers("start").back() == width / 2 &&
-                      low->attributes.integers("limit").back() == width / 2;
-  return halves && reader.shape(low->operands[0]) == reader.shape(value) ? low->operands[0] : no_value;
+  if (both == nullptr || both->operands.size() != 2) return std::nullopt;
+  ValueId negative = both->operands[0];
+  if (const Op* added = reader.op(negative, Kind::reshape)) negative = added->operands[0];
+  const Op* negated = reader.elementwise(negative, negate);
+  if (negated == nullptr) return std::nullopt;
+  const auto high = half_of(reader, negated->operands[0]), low = half_of(reader, both->operands[1]);
+  if (!high || !low || high->x != low->x || !high->second || low->second || high->pairs != low->pairs)
+    return std::nullopt;
+  return low;
+}
+
+Candidate rotary_candidate(ValueId root, Values leaves, bool pairs, bool doubled) {
+  Candidate candidate;
+  candidate.root = root;
+  candidate.leaves = std::move(leaves);
+  candidate.after = pairs ? "rotary (pairs)" : "rotary (halves)";
+  candidate.build = [pairs, doubled](Builder& builder, const Values& given) {
+    Values operands = given;
+    Attributes twice, attributes;
+    for (std::size_t i = 1; doubled && i < 3; ++i) {
+      twice.set("dim", static_cast<std::int64_t>(builder.type(given[i]).shape.size()) - 1);
+      operands[i] = builder.op(Kind::concat, {given[i], given[i]}, twice)[0];
+    }
+    attributes.set("style", std::string(pairs ? "pairs" : "halves"));
+    return builder.op(Kind::rotary, operands, attributes)[0];
+  };
+  return candidate;
+}
+
+/// x cos + turn(x) sin.
+std::vector<Candidate> match_turned(const Reader& reader, const Op& op) {
+  const ValueId root = op.results[0];
+  for (const int i : {0, 1}) {
+    const Op* plain = reader.elementwise(op.operands[at(i)], multiply);
+    const Op* turned = reader.elementwise(op.operands[at(1 - i)], multiply);
+    for (const int k : {0, 1}) {
+      if (plain == nullptr || turned == nullptr) continue;
+      const auto half = turned_halves(reader, turned->operands[at(k)]);
+      if (!half || !std::ranges::count(plain->operands, half->x)) continue;
+      if (reader.shape(root) != reader.shape(half->x)) continue;
+      const ValueId cosine = plain->operands[plain->operands[0] == half->x ? 1 : 0];
+      return {rotary_candidate(root, {half->x, cosine, turned->operands[at(1 - k)]}, half->pairs, false)};
+    }
+  }
+  return {};
+}
+
+/// The operand of a product that is a half of a tensor, and the other one.
+struct Term {
+  Half half;
+  ValueId factor;
+};
+std::optional<Term> term_of(const Reader& reader, ValueId value) {
+  const Op* product = reader.elementwise(value, multiply);
+  for (const int i : {0, 1})
+    if (const auto half = product == nullptr ? std::nullopt : half_of(reader, product->operands[at(i)]))
+      return Term{*half, product->operands[at(1 - i)]};
+  return std::nullopt;
+}
+
+/// concat(x1 cos - x2 sin, x2 cos + x1 sin) with tables of half the width.
+std::vector<Candidate> match_two_halves(const Reader& reader, const Op& op) {
+  const ValueId root = op.results[0];
+  if (op.operands.size() != 2 || op.attributes.integer("dim") != reader.rank(root) - 1) return {};
+  const Op* low = reader.elementwise(op.operands[0], subtract);
+  const auto straight = low == nullptr ? std::nullopt : term_of(reader, low->operands[0]);
+  const auto across = low == nullptr ? std::nullopt : term_of(reader, low->operands[1]);
+  if (!straight || !across || straight->half.x != across->half.x || straight->half.second || !across->half.second)
+    return {};
+  if (straight->half.pairs || reader.shape(straight->half.x) != reader.shape(root)) return {};
+  return {rotary_candidate(root, {straight->half.x, straight->factor, across->factor}, false, true)};
 }
 
 }  // namespace
 
 std::vector<Candidate> match_rotary(const Reader& reader, const Op& op) {
-  const ValueId root = op.results.empty() ? no_value : op.results[0];
-  if (root == no_value || reader.elementwise(root, add) == nullptr) return {};
-  for (const int i : {0, 1}) {
-    const Op* plain = reader.elementwise(op.operands[at(i)], multiply);
-    const Op* turned = reader.elementwise(op.operands[at(1 - i)], multiply);
-    if (plain == nullptr || turned == nullptr) continue;
-    for (const int k : {0, 1}) {
-      const ValueId x = rotated_halves(reader, turned->operands[at(k)]);
-      if (x == no_value || !std::ranges::count(plain->operands, x)) continue;
-      const ValueId sine = turned->operands[at(1 - k)];
-      const ValueId cosine = plain->operands[plain->operands[0] == x ? 1 : 0];
-      if (reader.shape(root) != reader.shape(x)) continue;
-      Candidate candidate;
-      candidate.root = root;
-      candidate.leaves = {x, cosine, sine};
-      candidate.after = "rotary (halves)";
-      candidate.build = [](Builder& builder, const Values& leaves) {
-        Attributes attributes;
-        attributes.set("style", std::string("halves"));
-        return builder.op(Kind::rotary, leaves, attributes)[0];
-      };
-      return {candidate};
-    }
-  }
-  return {};
+  if (op.kind == Kind::concat) return match_two_halves(reader, op);
+  const bool sum = op.kind == Kind::elementwise && reader.elementwise(op.results[0], add) != nullptr;
+  return sum ? match_turned(reader, op) : std::vector<Candidate>{};
 }
 
 namespace {

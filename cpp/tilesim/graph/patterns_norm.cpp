@@ -29,10 +29,11 @@ const Op* row_maximum(const Reader& reader, ValueId value) {
   return reduction(reader, value, "maximum");
 }
 
-/// x and the axis where value is exp(x - max(x)).
+/// x and the axis where value is exp(x - max(x)), with x turned by a permutation (empty: not).
 struct Exponential {
   ValueId x, shifted;
   std::int64_t dim;
+  Integers permutation;
 };
 std::optional<Exponential> exponential(const Reader& reader, ValueId value) {
   const Op* power = reader.elementwise(reader.unconverted(value), exp);
@@ -40,11 +41,20 @@ std::optional<Exponential> exponential(const Reader& reader, ValueId value) {
   const ValueId shifted = power->operands[0];
   const Op* difference = reader.elementwise(reader.unconverted(shifted), subtract);
   if (difference == nullptr) return std::nullopt;
-  const Op* top = row_maximum(reader, difference->operands[1]);
-  if (top == nullptr || top->attributes.integers("dims").size() != 1) return std::nullopt;
   const ValueId x = difference->operands[0];
-  if (reader.unconverted(top->operands[0]) != reader.unconverted(x)) return std::nullopt;
-  return Exponential{x, shifted, top->attributes.integers("dims")[0]};
+  const Op* top = row_maximum(reader, difference->operands[1]);
+  if (top == nullptr) {  // the maximum was taken before x was transposed
+    const ValueId before = reader.peeled(difference->operands[1]);
+    if (const Op* turned = reader.op(before, Kind::transpose)) top = row_maximum(reader, turned->operands[0]);
+  }
+  if (top == nullptr || top->attributes.integers("dims").size() != 1) return std::nullopt;
+  const std::int64_t dim = top->attributes.integers("dims")[0];
+  if (reader.unconverted(top->operands[0]) == reader.unconverted(x)) return Exponential{x, shifted, dim, {}};
+  const Op* turned = reader.op(x, Kind::transpose);
+  if (turned == nullptr || turned->operands[0] != top->operands[0]) return std::nullopt;
+  const Integers& permutation = turned->attributes.integers("permutation");
+  return Exponential{turned->operands[0], shifted, std::ranges::find(permutation, dim) - permutation.begin(),
+                     permutation};
 }
 
 bool sums(const Reader& reader, ValueId sum, ValueId value, std::int64_t dim) {
@@ -53,16 +63,17 @@ bool sums(const Reader& reader, ValueId sum, ValueId value, std::int64_t dim) {
          reader.unconverted(total->operands[0]) == reader.unconverted(value);
 }
 
-Candidate row_candidate(const Reader& reader, ValueId root, ValueId x, std::int64_t dim, Kind kind) {
+Candidate row_candidate(const Reader& reader, ValueId root, const Exponential& row, Kind kind) {
   Candidate candidate;
   candidate.root = root;
-  candidate.leaves = {x};
+  candidate.leaves = {row.x};
   candidate.after = std::string(info(kind).name);
   const DType dtype = reader.type(root).dtype;
-  candidate.build = [dim, kind, dtype](Builder& builder, const Values& leaves) {
+  candidate.build = [row, kind, dtype](Builder& builder, const Values& leaves) {
     Attributes attributes;
-    attributes.set("dim", dim);
-    const ValueId y = builder.op(kind, leaves, attributes)[0];
+    attributes.set("dim", row.dim);
+    const ValueId x = row.permutation.empty() ? leaves[0] : builder.transpose(leaves[0], row.permutation);
+    const ValueId y = builder.op(kind, {x}, attributes)[0];
     return builder.type(leaves[0]).dtype == DType::f64 ? y : builder.convert(y, dtype);
   };
   return candidate;
@@ -76,7 +87,7 @@ std::vector<Candidate> match_softmax(const Reader& reader, const Op& op) {
   if (reader.elementwise(root, divide) != nullptr) {
     const auto row = exponential(reader, op.operands[0]);
     if (row && sums(reader, op.operands[1], op.operands[0], row->dim))
-      return {row_candidate(reader, root, row->x, row->dim, Kind::softmax)};
+      return {row_candidate(reader, root, *row, Kind::softmax)};
   }
   if (reader.elementwise(root, multiply) != nullptr) {
     for (const int i : {0, 1}) {
@@ -85,9 +96,9 @@ std::vector<Candidate> match_softmax(const Reader& reader, const Op& op) {
       if (const Op* ratio = reader.elementwise(reader.peeled(op.operands[at(1 - i)]), divide);
           ratio != nullptr && reader.number(ratio->operands[0]) == 1.0 && row &&
           sums(reader, ratio->operands[1], op.operands[at(i)], row->dim))
-        return {row_candidate(reader, root, row->x, row->dim, Kind::softmax)};
+        return {row_candidate(reader, root, *row, Kind::softmax)};
       if (row && inverse != nullptr && sums(reader, inverse->operands[0], op.operands[at(i)], row->dim))
-        return {row_candidate(reader, root, row->x, row->dim, Kind::softmax)};
+        return {row_candidate(reader, root, *row, Kind::softmax)};
     }
   }
   if (reader.elementwise(root, subtract) != nullptr) {
@@ -96,7 +107,7 @@ std::vector<Candidate> match_softmax(const Reader& reader, const Op& op) {
     const auto row = total == nullptr ? std::nullopt : exponential(reader, total->operands[0]);
     if (row && reader.unconverted(row->shifted) == reader.unconverted(op.operands[0]) &&
         total->attributes.integers("dims") == Integers{row->dim})
-      return {row_candidate(reader, root, row->x, row->dim, Kind::log_softmax)};
+      return {row_candidate(reader, root, *row, Kind::log_softmax)};
   }
   return {};
 }

@@ -176,7 +176,7 @@ void replace(Graph& graph, GraphFunction& function, const Candidate& candidate) 
 }  // namespace recognition
 
 std::vector<std::string> recognition_passes() {
-  std::vector<std::string> names;
+  std::vector<std::string> names{"constants"};
   for (const recognition::Pass& pass : recognition::patterns) names.emplace_back(pass.name);
   names.insert(names.end(), {"known_masks", "layers"});
   return names;
@@ -189,6 +189,13 @@ std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std
       throw UserError({"unknown pass", {}, "'" + name + "'", join(known), nearest(name, known)});
   const auto wanted = [&](std::string_view name) { return std::ranges::find(passes, name) != passes.end(); };
   std::vector<Change> changes;
+  constexpr std::int64_t small = 4096;  // elements: numbers that a pattern is told by, and tables of positions
+  if (wanted("constants")) {
+    const int folded = fold_constants(graph, evaluate, small, false);
+    if (folded > 0)
+      changes.push_back({"constants", graph.entry().name, "", std::to_string(folded) + " operations on constants",
+                         "their values", ""});
+  }
   recognition::Checker checker(evaluate);
   for (const recognition::Pass& pass : recognition::patterns) {
     if (!wanted(pass.name)) continue;
