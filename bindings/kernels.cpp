@@ -155,7 +155,8 @@ void init_kernels(py::module_& module) {
         return rows;
       },
       py::arg("graph"), py::arg("passes"),
-      "Recognises patterns by the passes named, in place; returns what was replaced: pass, function, operation, before, "
+      "Recognises patterns by the passes named, in place; returns what was replaced: pass, function, operation, "
+      "before, "
       "after, source. Raises UserError for an unknown name.");
   module.def("recognition_passes", &recognition_passes, "Names of the passes that recognise patterns, in order.");
   module.def(

@@ -6,8 +6,8 @@ from ._builder import GraphBuilder
 from ._errors import nearest as nearest
 from ._errors import user_error as user_error
 from ._graph import Graph
-from ._passes import Changes as Changes
 from ._passes import NAMES
+from ._passes import Changes as Changes
 from ._tensor import Tensor
 
 __all__ = ["Graph", "GraphBuilder", "Tensor", "optimize", "passes"]

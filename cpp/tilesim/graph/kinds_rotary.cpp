@@ -75,8 +75,7 @@ ValueId rotary(Parts& parts, const std::vector<ValueId>& operands) {
   Attributes attributes;
   attributes.set("dim", static_cast<std::int64_t>(dim));
   const ValueId turned = parts.reshaped(
-      "turned",
-      parts.add("concat", Kind::concat, {parts.apply("negated", Function::negate, {high}), low}, attributes),
+      "turned", parts.add("concat", Kind::concat, {parts.apply("negated", Function::negate, {high}), low}, attributes),
       type.shape);
   const auto times = [&](const char* name, ValueId a, ValueId b) {
     return parts.apply(name, Function::multiply, {parts.widened(a), parts.widened(b)});

@@ -14,7 +14,8 @@ using Evaluator =
     std::function<std::vector<Array>(const Graph&, const GraphFunction&, const Op&, const std::vector<Array>&)>;
 
 int remove_dead_code(Graph& graph);
-int remove_no_ops(Graph& graph);  ///< identity reshape, transpose, convert, slice, pad, broadcast, copy, x+0, x*1
+int remove_no_ops(Graph& graph);  ///< identity reshape, transpose, convert, slice, pad, broadcast, copy, x+0, x*1,
+                                  ///< select of a known side
 int merge_common_subexpressions(Graph& graph);
 /// `trainable`: parameters too, which then stand no more under their own name.
 int fold_constants(Graph& graph, const Evaluator& evaluate, std::int64_t max_elements = 1 << 20, bool trainable = true);

@@ -103,13 +103,15 @@ std::optional<Meaning> meaning_of(const Array& mask, std::int64_t queries, std::
   }
   if (!meaning.hides || rows != queries || !meaning.all_alike || meaning.rows_hidden) return meaning;
   // Rows that do not reach the last key tell the offset, rows that do not start at the first one the window.
-  meaning.offset = std::ranges::all_of(runs, [&](const Run& run) { return run.end == keys; }) ? keys - 1 : runs[0].end - 1;
+  meaning.offset =
+      std::ranges::all_of(runs, [&](const Run& run) { return run.end == keys; }) ? keys - 1 : runs[0].end - 1;
   for (std::size_t s = 0; s < runs.size(); ++s)
     if (runs[s].begin > 0) meaning.window = static_cast<std::int64_t>(s) + meaning.offset - runs[s].begin + 1;
   meaning.causal = true;
   for (std::int64_t s = 0; s < queries; ++s) {
     const std::int64_t end = std::min(s + meaning.offset + 1, keys);
-    const std::int64_t begin = meaning.window > 0 ? std::max<std::int64_t>(0, s + meaning.offset - meaning.window + 1) : 0;
+    const std::int64_t begin =
+        meaning.window > 0 ? std::max<std::int64_t>(0, s + meaning.offset - meaning.window + 1) : 0;
     const Run& run = runs[at(s)];
     meaning.causal = meaning.causal && run.begin == begin && run.end == end;
   }
@@ -148,7 +150,8 @@ void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& c
         if (meaning->window > 0) op.attributes.set("window", meaning->window);
         if (meaning->window > 0) after += ", window " + std::to_string(meaning->window);
       }
-      changes.push_back({"known_masks", function.name, op.name, "mask " + to_string(reader.type(mask)), after, op.source});
+      changes.push_back(
+          {"known_masks", function.name, op.name, "mask " + to_string(reader.type(mask)), after, op.source});
     }
   }
 }

@@ -1,5 +1,5 @@
-// Attention spelled out: product, scale, cap, masks, softmax, product. Batch axes vary in k and v too; the other axes of
-// the scores share keys: they are query heads of one key head, and queries.
+// Attention spelled out: product, scale, cap, masks, softmax, product. Batch axes vary in k and v too; the other axes
+// of the scores share keys: they are query heads of one key head, and queries.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -7,38 +7,16 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/kind.hpp"
-#include "tilesim/graph/recognition.hpp"
+#include "tilesim/graph/patterns_attention.hpp"
 
 namespace tilesim::recognition {
 
 namespace {
 
+using namespace attention_layout;
 using enum Function;
 
 constexpr double hides = -1e30;  ///< numbers below hide a key whatever its score
-
-bool has(const Integers& list, std::int64_t axis) { return std::ranges::count(list, axis) > 0; }
-
-/// A product of two operands seen from one of them: `x` (with softmax or queries) and `y` (keys or values).
-struct Product {
-  ValueId x, y;
-  Integers x_batch, y_batch, x_sum, y_sum;
-  bool swapped;  ///< y's free axes come first in the result
-};
-Product seen_from(const Op& op, bool second) {
-  const auto list = [&](const char* name) { return op.attributes.integers(name, {}); };
-  if (!second)
-    return {op.operands[0], op.operands[1], list("a_batch"), list("b_batch"), list("a_contract"), list("b_contract"),
-            false};
-  return {op.operands[1], op.operands[0], list("b_batch"), list("a_batch"), list("b_contract"), list("a_contract"),
-          true};
-}
-Integers free_axes(std::int64_t rank, const Integers& batch, const Integers& sum) {
-  Integers axes;
-  for (std::int64_t axis = 0; axis < rank; ++axis)
-    if (!has(batch, axis) && !has(sum, axis)) axes.push_back(axis);
-  return axes;
-}
 
 /// What happens to scores between the products.
 struct Scores {
@@ -48,8 +26,8 @@ struct Scores {
   ValueId hidden = no_value;  ///< .. where true
   double hiding = 0;          ///< what it hides with
   const Op* product = nullptr;
-  Integers order;                 ///< axis i of the softmax is axis order[i] of where we are
-  std::vector<Integers> levels;   ///< order where each added mask was met, then that of the select
+  Integers order;                ///< axis i of the softmax is axis order[i] of where we are
+  std::vector<Integers> levels;  ///< order where each added mask was met, then that of the select
   Integers select_level;
 };
 
@@ -70,8 +48,7 @@ bool leads_to_product(const Reader& reader, ValueId value, int depth = 12) {
   const Op* op = reader.op(value);
   if (op == nullptr || depth == 0) return false;
   if (op->kind == Kind::contract) return true;
-  if (op->kind != Kind::elementwise && op->kind != Kind::convert && op->kind != Kind::transpose)
-    return false;
+  if (op->kind != Kind::elementwise && op->kind != Kind::convert && op->kind != Kind::transpose) return false;
   return std::ranges::any_of(op->operands, [&](ValueId id) { return leads_to_product(reader, id, depth - 1); });
 }
 
@@ -163,136 +140,6 @@ ValueId unscaled(const Reader& reader, ValueId value, double& scale) {
   return step->next;
 }
 
-/// How the scores' axes divide, as axes of the tensors.
-struct Layout {
-  Integers q, k, v;             ///< permutations to [batch.., shared.., D], [batch.., T, D], [batch.., T, E]
-  Integers mask;                ///< permutation of the scores to [batch.., shared.., T]
-  Integers out;                 ///< permutation of [batch.., shared.., E] to the result
-  std::size_t batches = 0, shared = 0;
-};
-
-Integers from_parts(std::initializer_list<Integers> parts) {
-  Integers whole;
-  for (const Integers& part : parts) whole.insert(whole.end(), part.begin(), part.end());
-  return whole;
-}
-
-/// Of two axes that share keys, the last one that stands behind a batch axis in q holds heads: it goes first.
-void heads_first(Integers& shared, Integers& q_shared, const Integers& q_batch) {
-  if (shared.size() != 2) return;
-  const auto behind = [&](std::size_t i) { return has(q_batch, q_shared[i] - 1); };
-  const std::size_t later = q_shared[1] > q_shared[0] ? 1 : 0;
-  const std::size_t heads = behind(later) ? later : behind(1 - later) ? 1 - later : 0;
-  if (heads == 0) return;
-  std::swap(shared[0], shared[1]);
-  std::swap(q_shared[0], q_shared[1]);
-}
-
-/// `first`: scores from queries and keys; `second`: the result from weights and values, whose axis i is axis order[i] of
-/// the scores.
-std::optional<Layout> layout_of(const Reader& reader, const Product& first, Product second, const Integers& order,
-                                std::int64_t dim) {
-  for (Integers* axes : {&second.x_batch, &second.x_sum})
-    for (std::int64_t& axis : *axes) axis = order[at(axis)];
-  dim = order[at(dim)];
-  const Integers queries = free_axes(reader.rank(first.x), first.x_batch, first.x_sum);
-  const Integers keys = free_axes(reader.rank(first.y), first.y_batch, first.y_sum);
-  const Integers widths = free_axes(reader.rank(second.y), second.y_batch, second.y_sum);
-  if (keys.size() != 1 || widths.size() != 1 || first.x_sum.size() != 1 || second.x_sum != Integers{dim})
-    return std::nullopt;
-  const auto count = static_cast<std::int64_t>(first.x_batch.size() + queries.size() + 1);
-  const std::int64_t start = static_cast<std::int64_t>(first.x_batch.size()) + (first.swapped ? 1 : 0);
-  const std::int64_t key_axis =
-      first.swapped ? start - 1 : start + static_cast<std::int64_t>(queries.size());
-  if (dim != key_axis) return std::nullopt;
-  Layout layout;
-  Integers q_batch, q_shared, k_batch, v_batch, batch, shared;
-  for (std::int64_t axis = 0; axis < count; ++axis) {
-    if (axis == dim) continue;
-    const auto in_second = std::ranges::find(second.x_batch, axis);
-    const bool batched = axis < static_cast<std::int64_t>(first.x_batch.size());
-    if (batched != (in_second != second.x_batch.end())) return std::nullopt;
-    if (batched) {
-      batch.push_back(axis);
-      q_batch.push_back(first.x_batch[at(axis)]);
-      k_batch.push_back(first.y_batch[at(axis)]);
-      v_batch.push_back(second.y_batch[at(in_second - second.x_batch.begin())]);
-    } else {
-      shared.push_back(axis);
-      q_shared.push_back(queries[at(axis - start)]);
-    }
-  }
-  heads_first(shared, q_shared, q_batch);
-  layout.batches = batch.size();
-  layout.shared = shared.size();
-  layout.q = from_parts({q_batch, q_shared, first.x_sum});
-  layout.k = from_parts({k_batch, keys, first.y_sum});
-  layout.v = from_parts({v_batch, second.y_sum, widths});
-  layout.mask = from_parts({batch, shared, {dim}});
-  // The result has the batch axes in the order of the second product, then the free ones.
-  const Integers canonical = from_parts({batch, shared, {-1}});
-  Integers result = second.x_batch;
-  if (second.swapped) result.push_back(-1);
-  for (const std::int64_t axis : order)
-    if (has(shared, axis)) result.push_back(axis);
-  if (!second.swapped) result.push_back(-1);
-  for (const std::int64_t axis : result)
-    layout.out.push_back(std::ranges::find(canonical, axis) - canonical.begin());
-  return layout;
-}
-
-bool in_order(const Integers& permutation) {
-  for (std::size_t i = 0; i < permutation.size(); ++i)
-    if (permutation[i] != static_cast<std::int64_t>(i)) return false;
-  return true;
-}
-ValueId turned(Builder& builder, ValueId x, const Integers& permutation) {
-  return in_order(permutation) ? x : builder.transpose(x, permutation);
-}
-ValueId shaped(Builder& builder, ValueId x, const Shape& shape) {
-  return builder.type(x).shape == shape ? x : builder.reshape(x, shape);
-}
-std::int64_t product_of(const Shape& shape, std::size_t begin, std::size_t end) {
-  return std::accumulate(shape.begin() + static_cast<std::ptrdiff_t>(begin),
-                         shape.begin() + static_cast<std::ptrdiff_t>(end), std::int64_t{1}, std::multiplies<>());
-}
-
-/// [batch.., shared.., last] as [B, H, S, last]: the last batch axis holds key heads, the last shared one queries.
-Shape four(const Shape& shape, const Layout& layout) {
-  const std::size_t b = layout.batches, s = layout.batches + layout.shared;
-  const std::size_t outer = b == 0 ? 0 : b - 1, rows = layout.shared == 0 ? s : s - 1;
-  return {product_of(shape, 0, outer), product_of(shape, outer, rows), product_of(shape, rows, s), shape.back()};
-}
-
-/// A mask of the scores' axes (aligned from the right, 1 where it repeats) as one that broadcasts to [B, H, S, T].
-ValueId four_mask(Builder& builder, ValueId mask, const Shape& full, const Layout& layout, const Integers& level) {
-  Shape shape = builder.type(mask).shape;
-  shape.insert(shape.begin(), layout.mask.size() - shape.size(), 1);
-  Integers permutation;
-  for (const std::int64_t axis : layout.mask) permutation.push_back(level[at(axis)]);
-  mask = turned(builder, shaped(builder, mask, shape), permutation);
-  shape = builder.type(mask).shape;
-  const std::size_t b = layout.batches, s = b + layout.shared;
-  const std::size_t outer = b == 0 ? 0 : b - 1, rows = layout.shared == 0 ? s : s - 1;
-  Shape filled = shape;  // axes that merge are repeated together
-  const auto merge = [&](std::size_t begin, std::size_t end) {
-    const bool varies = std::any_of(shape.begin() + static_cast<std::ptrdiff_t>(begin),
-                                    shape.begin() + static_cast<std::ptrdiff_t>(end), [](auto n) { return n != 1; });
-    for (std::size_t axis = begin; varies && axis < end; ++axis) filled[axis] = full[axis];
-  };
-  merge(0, outer);
-  merge(outer, rows);
-  if (filled != shape) {
-    Attributes attributes;
-    Integers dims(filled.size());
-    std::iota(dims.begin(), dims.end(), 0);
-    attributes.set("shape", filled);
-    attributes.set("dims", dims);
-    mask = builder.op(Kind::broadcast, {mask}, attributes)[0];
-  }
-  return shaped(builder, mask, four(filled, layout));
-}
-
 /// The mask before it was broadcast to the scores' shape where that is all a broadcast does.
 ValueId before_broadcast(const Reader& reader, ValueId mask) {
   const Op* op = reader.op(mask, Kind::broadcast);
@@ -309,9 +156,9 @@ struct Found {
   std::vector<Integers> levels;  ///< of the masks: axes of the scores in their order
   double scale, soft_cap;
   std::string masked_row;
-  std::size_t added;         ///< leaves 3 .. are added to the scores
-  bool kept, inverted;       ///< the leaf behind them hides where false (inverted: true)
-  double hiding;             ///< what it hides with
+  std::size_t added;    ///< leaves 3 .. are added to the scores
+  bool kept, inverted;  ///< the leaf behind them hides where false (inverted: true)
+  double hiding;        ///< what it hides with
   DType root;
 };
 
@@ -323,14 +170,14 @@ ValueId mask_of(Builder& builder, const Found& found, const Values& leaves, cons
     next = builder.type(next).dtype == DType::boolean ? next : builder.convert(next, wide);
     mask = mask == no_value ? next : builder.elementwise(add, {mask, next});
   };
-  for (std::size_t i = 3; i < 3 + found.added; ++i) join_mask(four_mask(builder, leaves[i], full, found.layout, found.levels[i - 3]));
+  for (std::size_t i = 3; i < 3 + found.added; ++i)
+    join_mask(four_mask(builder, leaves[i], full, found.layout, found.levels[i - 3]));
   if (!found.kept) return mask;
   const ValueId keep = four_mask(builder, leaves.back(), full, found.layout, found.levels.back());
   if (found.hiding == -std::numeric_limits<double>::infinity() && mask == no_value)
     return found.inverted ? builder.elementwise(logical_not, {keep}) : keep;
   const ValueId zero = builder.scalar(0, wide), hidden = builder.scalar(found.hiding, wide);
-  join_mask(builder.elementwise(
-      select, {keep, found.inverted ? hidden : zero, found.inverted ? zero : hidden}));
+  join_mask(builder.elementwise(select, {keep, found.inverted ? hidden : zero, found.inverted ? zero : hidden}));
   return mask;
 }
 
@@ -384,8 +231,15 @@ std::optional<Candidate> candidate_of(const Reader& reader, const Op& op, bool s
     Product inner = seen_from(*scores->product, keys_first);
     const auto layout = layout_of(reader, inner, outer, scores->order, softmax->attributes.integer("dim"));
     if (!layout) continue;
-    Found found{*layout, scores->levels, scores->scale, scores->soft_cap, zero ? "zero" : "nan", scores->added.size(),
-                scores->kept != no_value || scores->hidden != no_value, scores->hidden != no_value, scores->hiding,
+    Found found{*layout,
+                scores->levels,
+                scores->scale,
+                scores->soft_cap,
+                zero ? "zero" : "nan",
+                scores->added.size(),
+                scores->kept != no_value || scores->hidden != no_value,
+                scores->hidden != no_value,
+                scores->hiding,
                 reader.type(op.results[0]).dtype};
     Candidate candidate;
     candidate.root = op.results[0];
@@ -396,8 +250,7 @@ std::optional<Candidate> candidate_of(const Reader& reader, const Op& op, bool s
       return std::nullopt;
     for (const ValueId mask : scores->added) candidate.leaves.push_back(before_broadcast(reader, mask));
     if (found.kept)
-      candidate.leaves.push_back(
-          before_broadcast(reader, scores->kept != no_value ? scores->kept : scores->hidden));
+      candidate.leaves.push_back(before_broadcast(reader, scores->kept != no_value ? scores->kept : scores->hidden));
     if (candidate.leaves.size() > 3) candidate.mask = candidate.leaves.back();
     candidate.after = "attention";
     candidate.build = [found](Builder& builder, const Values& leaves) {

@@ -1,5 +1,5 @@
-// Patterns of movement: transposes that a product can read through, key heads that are repeated, rotated halves, numbers
-// that are quantized and come back at once.
+// Patterns of movement: transposes that a product can read through, key heads that are repeated, rotated halves,
+// numbers that are quantized and come back at once.
 #include <algorithm>
 #include <numeric>
 
@@ -212,9 +212,7 @@ std::vector<Candidate> match_rotary(const Reader& reader, const Op& op) {
 namespace {
 
 /// x where value is convert(round(x / scale [+ zero])) to an integer; scale and zero as they stand.
-struct Quantized {
-  ValueId x, scale, zero = no_value;
-};
+struct Quantized { ValueId x, scale, zero = no_value; };
 std::optional<Quantized> quantized(const Reader& reader, ValueId value) {
   const Op* narrow = reader.op(value, Kind::convert);
   if (narrow == nullptr || !is_integer(reader.type(value).dtype) || bits(reader.type(value).dtype) > 8)

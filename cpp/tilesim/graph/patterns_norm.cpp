@@ -148,11 +148,41 @@ ValueId squared(const Reader& reader, ValueId value) {
   return raised != nullptr && reader.number(raised->operands[1]) == 2.0 ? raised->operands[0] : no_value;
 }
 
+/// x where value is x - mean(x) over dims.
+struct Centered {
+  ValueId x;
+  Integers dims;
+};
+std::optional<Centered> centered_of(const Reader& reader, ValueId value) {
+  const Op* difference = reader.elementwise(reader.unconverted(value), subtract);
+  const auto mean = difference == nullptr ? std::nullopt : mean_of(reader, difference->operands[1]);
+  if (!mean || reader.unconverted(mean->of) != reader.unconverted(difference->operands[0])) return std::nullopt;
+  return Centered{difference->operands[0], mean->dims};
+}
+
+/// x where value = mean(x^2) - mean(x)^2, perhaps kept above 0.
+std::optional<Mean> fast_variance(const Reader& reader, ValueId value) {
+  value = reader.peeled(value);
+  if (const Op* positive = reader.elementwise(value, relu)) value = reader.peeled(positive->operands[0]);
+  if (const Op* positive = reader.elementwise(value, maximum))
+    for (const int i : {0, 1})
+      if (reader.number(positive->operands[at(i)]) == 0.0) value = reader.peeled(positive->operands[at(1 - i)]);
+  const Op* difference = reader.elementwise(value, subtract);
+  if (difference == nullptr) return std::nullopt;
+  const auto squares = mean_of(reader, difference->operands[0]);
+  const ValueId root = squared(reader, reader.peeled(difference->operands[1]));
+  const auto mean = root == no_value ? std::nullopt : mean_of(reader, root);
+  const ValueId x = squares ? squared(reader, squares->of) : no_value;
+  if (!mean || x == no_value || reader.unconverted(x) != reader.unconverted(mean->of)) return std::nullopt;
+  return Mean{x, mean->dims};
+}
+
 /// Rows of `centered` divided by the root of the mean of their squares.
 struct Deviation {
   ValueId centered;
   Integers dims;
   double epsilon;
+  bool fast = false;  ///< of x itself, less the square of its mean
 };
 /// value = sqrt(mean(x^2) + epsilon), or its reciprocal.
 std::optional<Deviation> deviation(const Reader& reader, ValueId value, bool inverse) {
@@ -175,6 +205,8 @@ std::optional<Deviation> deviation(const Reader& reader, ValueId value, bool inv
   for (const int i : {0, 1}) {
     const auto epsilon = sum == nullptr ? std::nullopt : reader.number(sum->operands[at(i)]);
     if (!epsilon || *epsilon < 0) continue;
+    if (const auto fast = fast_variance(reader, sum->operands[at(1 - i)]))
+      return Deviation{fast->of, fast->dims, *epsilon, true};
     const auto mean = mean_of(reader, sum->operands[at(1 - i)]);
     const ValueId x = mean ? squared(reader, mean->of) : no_value;
     if (x != no_value) return Deviation{x, mean->dims, *epsilon};
@@ -200,8 +232,8 @@ std::optional<ValueId> parameter(const Reader& reader, ValueId value, const Tens
   return own;
 }
 
-Candidate norm_candidate(const Reader& reader, ValueId root, Values leaves, const std::string& mode, const Integers& dims,
-                         double epsilon) {
+Candidate norm_candidate(const Reader& reader, ValueId root, Values leaves, const std::string& mode,
+                         const Integers& dims, double epsilon) {
   Candidate candidate;
   candidate.root = root;
   candidate.leaves = std::move(leaves);
@@ -223,29 +255,47 @@ Candidate norm_candidate(const Reader& reader, ValueId root, Values leaves, cons
   return candidate;
 }
 
-/// Normalized rows alone, at a division or product.
+/// Rows normalized by `rstd`, which multiplies (or divides) x; `scale` may have been multiplied to it first.
+std::vector<Candidate> rows_by(const Reader& reader, ValueId root, ValueId x, ValueId rstd, bool inverse,
+                               ValueId scale) {
+  const auto rows = deviation(reader, rstd, inverse);
+  if (!rows || reader.shape(x) != reader.shape(root)) return {};
+  std::vector<Candidate> found;
+  Values parameters;
+  if (scale != no_value) {
+    const auto own = parameter(reader, scale, reader.type(x), rows->dims);
+    if (!own) return {};
+    parameters.push_back(*own);
+  }
+  const auto add_candidate = [&](ValueId leaf, const char* mode) {
+    Values leaves{source_of(reader, leaf, root)};
+    leaves.insert(leaves.end(), parameters.begin(), parameters.end());
+    found.push_back(norm_candidate(reader, root, leaves, mode, rows->dims, rows->epsilon));
+  };
+  const auto centered = centered_of(reader, x);
+  const ValueId wanted = rows->fast && centered ? centered->x : x;
+  if (reader.unconverted(rows->centered) != reader.unconverted(wanted)) return {};
+  if (centered && centered->dims == rows->dims) add_candidate(centered->x, "layer");
+  if (!rows->fast) add_candidate(x, "rms");
+  return found;
+}
+
+/// Normalized rows, at a division or product.
 std::vector<Candidate> match_rows(const Reader& reader, const Op& op) {
   const ValueId root = op.results[0];
   const auto function = reader.function_of(root);
-  if (function != multiply && function != divide) return {};
-  std::vector<Candidate> found;
+  if (function == divide) return rows_by(reader, root, op.operands[0], op.operands[1], false, no_value);
+  if (function != multiply) return {};
   for (const int i : {0, 1}) {
-    if (function == divide && i == 1) continue;
-    const ValueId x = op.operands[at(i)];
-    const auto rows = deviation(reader, op.operands[at(1 - i)], function == multiply);
-    if (!rows || reader.unconverted(rows->centered) != reader.unconverted(x)) continue;
-    if (reader.shape(x) != reader.shape(root)) continue;
-    const ValueId centered = reader.unconverted(x);
-    if (const Op* difference = reader.elementwise(centered, subtract)) {
-      const auto mean = mean_of(reader, difference->operands[1]);
-      const ValueId before = difference->operands[0];
-      if (mean && mean->dims == rows->dims && reader.unconverted(mean->of) == reader.unconverted(before))
-        found.push_back(
-            norm_candidate(reader, root, {source_of(reader, before, root)}, "layer", rows->dims, rows->epsilon));
-    }
-    found.push_back(norm_candidate(reader, root, {source_of(reader, x, root)}, "rms", rows->dims, rows->epsilon));
+    const ValueId x = op.operands[at(i)], other = op.operands[at(1 - i)];
+    auto found = rows_by(reader, root, x, other, true, no_value);
+    const Op* scaled = reader.elementwise(reader.unconverted(other), multiply);
+    for (const int k : {0, 1})
+      if (found.empty() && scaled != nullptr)
+        found = rows_by(reader, root, x, scaled->operands[at(k)], true, scaled->operands[at(1 - k)]);
+    if (!found.empty()) return found;
   }
-  return found;
+  return {};
 }
 
 /// Scale or bias behind a normalization that has none yet.

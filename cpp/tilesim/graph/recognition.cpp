@@ -59,10 +59,14 @@ struct Pass {
 
 /// In the order in which they build on each other.
 constexpr Pass patterns[] = {
-    {"transposes", match_transposed_product}, {"quantized_pairs", match_quantized_pair},
-    {"activations", match_activation},        {"gates", match_gate},
-    {"softmax", match_softmax},               {"normalize", match_normalize},
-    {"rotary", match_rotary},                 {"attention", match_attention},
+    {"transposes", match_transposed_product},
+    {"quantized_pairs", match_quantized_pair},
+    {"activations", match_activation},
+    {"gates", match_gate},
+    {"softmax", match_softmax},
+    {"normalize", match_normalize},
+    {"rotary", match_rotary},
+    {"attention", match_attention},
     {"grouped_heads", match_grouped_heads},
 };
 
@@ -103,8 +107,7 @@ void apply(Graph& graph, std::size_t number, const Pass& pass, Checker& checker,
       if (!checker.refusal(*reader, candidate).empty()) continue;
       const Op& op = function.ops[i];
       const auto ops = cone(*reader, candidate);
-      changes.push_back(
-          {std::string(pass.name), function.name, op.name, described(*ops), candidate.after, op.source});
+      changes.push_back({std::string(pass.name), function.name, op.name, described(*ops), candidate.after, op.source});
       replace(graph, function, candidate);
       sweep_dead(function);
       i = std::min(place_of(function, candidate.root), function.ops.size() - 1);
@@ -130,7 +133,8 @@ void replace(Graph& graph, GraphFunction& function, const Candidate& candidate) 
   const std::size_t place = place_of(function, candidate.root);
   const Op old = function.ops[place];
   if (body.ops.size() == 1 && body.ops[0].kind == Kind::copy) {
-    const ValueId leaf = candidate.leaves[at(std::ranges::find(body.inputs, body.ops[0].operands[0]) - body.inputs.begin())];
+    const ValueId leaf =
+        candidate.leaves[at(std::ranges::find(body.inputs, body.ops[0].operands[0]) - body.inputs.begin())];
     if (edit::redirect(function, candidate.root, leaf)) return;
     Op copy = old;  // an output that would be an input
     copy.kind = Kind::copy;
@@ -152,7 +156,8 @@ void replace(Graph& graph, GraphFunction& function, const Candidate& candidate) 
       const std::string& reference = part.attributes.text("reference");
       const Weight& weight = made.weights.at(reference);
       std::string name = reference;
-      if (const auto found = graph.weights.find(name); found == graph.weights.end() || !same_elements(found->second, weight)) {
+      if (const auto found = graph.weights.find(name);
+          found == graph.weights.end() || !same_elements(found->second, weight)) {
         name = edit::fresh_weight(graph, reference);
         graph.weights.emplace(name, weight);
       }
@@ -176,7 +181,7 @@ void replace(Graph& graph, GraphFunction& function, const Candidate& candidate) 
 }  // namespace recognition
 
 std::vector<std::string> recognition_passes() {
-  std::vector<std::string> names{"constants"};
+  std::vector<std::string> names{"constants", "no_ops", "common_subexpressions"};
   for (const recognition::Pass& pass : recognition::patterns) names.emplace_back(pass.name);
   names.insert(names.end(), {"known_masks", "layers"});
   return names;
@@ -190,12 +195,14 @@ std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std
   const auto wanted = [&](std::string_view name) { return std::ranges::find(passes, name) != passes.end(); };
   std::vector<Change> changes;
   constexpr std::int64_t small = 4096;  // elements: numbers that a pattern is told by, and tables of positions
-  if (wanted("constants")) {
-    const int folded = fold_constants(graph, evaluate, small, false);
-    if (folded > 0)
-      changes.push_back({"constants", graph.entry().name, "", std::to_string(folded) + " operations on constants",
-                         "their values", ""});
-  }
+  const auto general = [&](const char* name, int count, const char* after) {
+    if (count > 0) changes.push_back({name, graph.entry().name, "", std::to_string(count) + " operations", after, ""});
+  };
+  if (wanted("constants")) general("constants", fold_constants(graph, evaluate, small, false), "their values");
+  if (wanted("no_ops")) general("no_ops", remove_no_ops(graph), "their operands");
+  if (wanted("common_subexpressions"))
+    general("common_subexpressions", merge_common_subexpressions(graph), "equal ones before them");
+  const std::size_t simplified = changes.size();
   recognition::Checker checker(evaluate);
   for (const recognition::Pass& pass : recognition::patterns) {
     if (!wanted(pass.name)) continue;
@@ -210,8 +217,11 @@ std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std
   }
   if (wanted("known_masks")) recognition::known_masks(graph, evaluate, changes);
   if (wanted("layers")) recognition::repeated_layers(graph, changes);
+  if (changes.size() > simplified) {
+    if (wanted("no_ops")) remove_no_ops(graph);
+    if (wanted("common_subexpressions")) merge_common_subexpressions(graph);
+  }
   if (!changes.empty()) {
-    remove_no_ops(graph);
     remove_dead_code(graph);
     check(graph);
   }

@@ -137,15 +137,16 @@ std::string Checker::compare(const Reader& reader, const Candidate& candidate, c
   const double tolerance = wide ? 4 * roundoff : std::max(8 * roundoff, std::min(128 * roundoff, 4e-5));
   Source source(1);
   for (const Data data : all_data) {
+    if (data == Data::large && !wide) continue;  // exponentials of large scores magnify their rounding
     std::vector<Array> inputs;
     const std::vector<TensorType> types = input_types(*part);
     // An infinite score meets -inf of a mask in sums that nobody means: infinities are the mask's then.
     const bool masked = candidate.mask != no_value && data == Data::infinite;
     for (std::size_t i = 0; i < types.size(); ++i)
-      inputs.push_back(candidate.leaves[i] == candidate.mask ? source.mask(types[i], data != Data::ordinary)
-                                                             : source.numbers(types[i], masked ? Data::ordinary : data));
-    const std::string found =
-        difference(run(*part, inputs, evaluate_)[0], run(other, inputs, evaluate_)[0], tolerance);
+      inputs.push_back(candidate.leaves[i] == candidate.mask
+                           ? source.mask(types[i], data != Data::ordinary)
+                           : source.numbers(types[i], masked ? Data::ordinary : data));
+    const std::string found = difference(run(*part, inputs, evaluate_)[0], run(other, inputs, evaluate_)[0], tolerance);
     if (!found.empty()) return entry->second = "values differ: " + found;
   }
   return {};

@@ -21,10 +21,7 @@ Shape without_ones(const Shape& shape) {
 }  // namespace
 
 Reader::Reader(const Graph& graph, const GraphFunction& function)
-    : graph_(graph),
-      function_(function),
-      producers_(edit::producers(function)),
-      uses_(edit::use_counts(function)) {}
+    : graph_(graph), function_(function), producers_(edit::producers(function)), uses_(edit::use_counts(function)) {}
 
 const Op* Reader::op(ValueId value) const {
   if (value == no_value || producers_[at(value)] < 0) return nullptr;
@@ -80,8 +77,8 @@ ValueId Reader::peeled(ValueId value) const {
     value = unconverted(value);
     const Op* found = op(value);
     if (found == nullptr) return value;
-    const bool ones = found->kind == Kind::reshape &&
-                      without_ones(shape(value)) == without_ones(shape(found->operands[0]));
+    const bool ones =
+        found->kind == Kind::reshape && without_ones(shape(value)) == without_ones(shape(found->operands[0]));
     if (found->kind != Kind::broadcast && !ones) return value;
     value = found->operands[0];
   }
@@ -111,8 +108,8 @@ std::optional<std::vector<const Op*>> cone(const Reader& reader, const Candidate
   std::ranges::sort(ops);  // operations of one vector: their order is that of the function
   if (candidate.shared_inside) return ops;
   for (const Op* op : ops) {
-    const bool cheap = op->kind == Kind::constant || op->kind == Kind::iota || info(op->kind).movement ||
-                       op->kind == Kind::convert;
+    const bool cheap =
+        op->kind == Kind::constant || op->kind == Kind::iota || info(op->kind).movement || op->kind == Kind::convert;
     if (cheap || op->results[0] == candidate.root) continue;
     int inside = 0;
     for (const Op* reading : ops) inside += static_cast<int>(std::ranges::count(reading->operands, op->results[0]));
