@@ -1,7 +1,7 @@
 """Rates of mapping and tuning: closed forms, one search, the engine on candidates, whole studies.
 
-Goal of each line stands beside its rate. `--fast` leaves out ResNet-50; `--quality` measures instead how far heuristic
-and cost are from the best mapping that can be proved or found; `--json FILE` writes the figures.
+Goal of each line stands beside its rate. `--fast` leaves out ResNet-50; `--quality` measures instead how far every rule
+is from the best mapping that the engine finds; `--json FILE` writes the figures.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import tilesim as ts
 from tilesim import _core
 from tilesim.mapping import Product, products
+from tilesim.memory import Part
 
 
 def show(rows: list[dict[str, Any]], name: str, goal: str, **figures: float) -> None:
@@ -39,12 +40,15 @@ def rates(rows: list[dict[str, Any]]) -> None:
         show(rows, f"search, 512^3 on {machine}", "<= 10 ms", milliseconds=spent * 1e3, gap=found["gap"])
         target = ts.Machine.load(machine)
         nests = [nest for nest, _ in product.problem.search(keep=64)["best"]]
-        begin = time.process_time()
-        for nest in nests:
-            program = _core.compile(graph.core, target.core, "all", {"matmul": nest}, "heuristic", "matmul")
-            _core.simulate(program, target.core)
-        rate = len(nests) / (time.process_time() - begin)
-        show(rows, f"engine (simple), 512^3 on {machine}", ">= 500 /s", candidates_per_second=rate)
+        part = Part.load(str(target.get("memory.part"))).core if target.get("memory.part") else None
+        for memory, goal in (("simple", ">= 500 /s"), *((("bank", ">= 80 /s"),) if part else ())):
+            dram = {"dram": part} if memory == "bank" else {}
+            begin = time.process_time()
+            for nest in nests:
+                program = _core.compile(graph.core, target.core, "all", {"matmul": nest}, "heuristic", "matmul")
+                _core.simulate(program, target.core, memory, **dram)
+            rate = len(nests) / (time.process_time() - begin)
+            show(rows, f"engine ({memory}), 512^3 on {machine}", goal, candidates_per_second=rate)
 
 
 def studies(rows: list[dict[str, Any]], fast: bool) -> None:
@@ -59,8 +63,10 @@ def studies(rows: list[dict[str, Any]], fast: bool) -> None:
         show(rows, f"tune {model}, 64 per distinct product", "<= 60 s", seconds=seconds, gain=study.gain)
 
 
-def best_known(graph: ts.Graph, machine: ts.Machine, product: Product, keep: int) -> tuple[int, int, int]:
-    """Simulated cycles of the heuristic, of cost, and the least over the `keep` best nests by the model."""
+def best_known(
+    graph: ts.Graph, machine: ts.Machine, product: Product, nests: dict[str, dict[str, Any]], keep: int
+) -> tuple[dict[str, int], int]:
+    """Simulated cycles of each nest, and the least over them and the `keep` best nests by the model."""
 
     def cycles(nest: dict[str, Any]) -> int:
         program = _core.compile(
@@ -68,20 +74,19 @@ def best_known(graph: ts.Graph, machine: ts.Machine, product: Product, keep: int
         )
         return int(_core.simulate(program, machine.core).cycles)
 
-    cost = product.problem.search()["best"][0][0]
-    found = product.problem.search(keep=keep)["best"]
-    heuristic, searched = cycles(product.nest), cycles(cost)
-    least = min(heuristic, searched)
-    for nest, priced in found:
+    given = {how: cycles(nest) for how, nest in nests.items()}
+    least = min(given.values())
+    for nest, priced in product.problem.search(keep=keep)["best"]:
         if priced["bound_cycles"] < least:  # others cannot win
             least = min(least, cycles(nest))
-    return heuristic, searched, least
+    return given, least
 
 
 def quality(rows: list[dict[str, Any]], count: int, convolutions: int, keep: int) -> None:
-    """How far heuristic and cost are from the best; sizes drawn as in networks, half of them ragged."""
+    """How far each rule is from the best; sizes drawn as in networks, half of them ragged."""
     rng = random.Random(7)
     dtypes = {"tpu-v3": "f32", "edge-8": "i8", "gemmini-16": "i8"}
+    goals = {"greedy": "mean 1.10, worst 1.5", "cost": "mean 1.02, worst 1.15"}
     sizes = [1, 8, 32, 64, 100, 128, 197, 256, 384, 512, 768, 1000, 1024, 2048]
     for kind, number in (("matmul", count), ("convolution", convolutions)):
         drawn = [[rng.choice(sizes) for _ in range(3)] for _ in range(number)]
@@ -89,24 +94,22 @@ def quality(rows: list[dict[str, Any]], count: int, convolutions: int, keep: int
         shapes = [[rng.choice(values) for values in choices] for _ in range(number)]
         for name, dtype in dtypes.items():
             machine = ts.Machine.load(name)
-            ratios: dict[str, list[float]] = {"heuristic": [], "cost": []}
-            worst = ""
+            ratios: dict[str, list[float]] = {how: [] for how in _core.mapping_strategies()}
             for i in range(number):
                 if kind == "matmul":
                     graph = ts.workloads.matmul(*drawn[i], dtype=dtype)
                 else:
                     b, c, s, f, k, stride = shapes[i]
                     graph = ts.workloads.conv2d(b, c, s, s, f, k, stride=stride, padding=k // 2, dtype=dtype)
-                (product,) = products(graph, machine)
-                heuristic, cost, least = best_known(graph, machine, product, keep)
-                if cost / least > max(ratios["cost"], default=0):
-                    worst = f"{product.sizes}"
-                ratios["heuristic"].append(heuristic / least)
-                ratios["cost"].append(cost / least)
-            for how, goal in (("heuristic", "1.10, 1.5"), ("cost", "1.02, 1.15")):
-                mean = math.exp(sum(map(math.log, ratios[how])) / number)
-                show(rows, f"{how} / best, {number} {kind}s on {name}", goal, mean=mean, worst=max(ratios[how]))
-            print(f"  cost is farthest from the best on {worst}")
+                found = {how: products(graph, machine, mapping=how)[0] for how in ratios}
+                nests = {how: product.nest for how, product in found.items()}
+                given, least = best_known(graph, machine, found["heuristic"], nests, keep)
+                for how, cycles in given.items():
+                    ratios[how].append(cycles / least)
+            for how, values in ratios.items():
+                mean = math.exp(sum(map(math.log, values)) / number)
+                label = f"{how} / best, {number} {kind}s on {name}"
+                show(rows, label, goals.get(how, "to compare"), mean=mean, worst=max(values))
 
 
 def main() -> None:

@@ -14,11 +14,12 @@ namespace {
 
 tilesim::program::Program compile_graph(const tilesim::Graph& graph, const tilesim::Machine& machine,
                                         const std::string& fuse, const std::map<std::string, py::dict>& mappings,
-                                        const std::string& mapping, const std::string& only) {
+                                        const std::string& mapping, const std::string& only, std::int64_t cores) {
   tilesim::CompileOptions options;
   options.fuse = fuse;
   options.mapping = mapping;
   options.only = only;
+  options.cores = cores;
   for (const auto& [operation, nest] : mappings)
     options.mappings[operation] = tilesim::bindings::nest_from_python(nest, operation);
   return tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
@@ -53,14 +54,16 @@ py::list product_choices(const tilesim::Graph& graph, const tilesim::Machine& ma
 }  // namespace
 
 void init_compile(py::module_& module) {
-  module.def("compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
-             py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "heuristic",
-             py::arg("only") = "",
-             "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
-             "elements;\n"
-             "mapping: how other products are mapped, 'heuristic' or 'cost'; only: lower just this product, to time it "
-             "alone.\n"
-             "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
+  module.def(
+      "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
+      py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "heuristic", py::arg("only") = "",
+      py::arg("cores") = 0,
+      "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
+      "elements;\n"
+      "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this product, to time it "
+      "alone;\n"
+      "cores: that share the work, 0 for all.\n"
+      "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
   module.def("product_choices", &product_choices, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
              py::arg("mapping") = "heuristic",
              "Every product of a graph as compiled: function, operation, nest, and its mapping problem.");

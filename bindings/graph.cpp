@@ -296,7 +296,10 @@ void bind_passes(GraphClass& type) {
           },
           py::arg("kinds") = std::vector<std::string>{},
           "Replaces composite operations (all, or those of `kinds`) by primitives; returns the number.")
-      .def("inline_calls", &inline_calls, "Replaces calls by the callee's operations; returns the number of calls.");
+      .def("inline_calls", &inline_calls, "Replaces calls by the callee's operations; returns the number of calls.")
+      .def("extract", &extract, py::arg("operations"), py::arg("inputs"), py::arg("outputs"),
+           "Operations of the entry function as a graph of their own, with the named values at its border. Raises "
+           "UserError for an unknown name.");
 }
 
 void bind_graph(py::module_& module) {

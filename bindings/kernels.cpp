@@ -5,6 +5,8 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <chrono>
+#include <map>
 
 #include "arrays.hpp"
 #include "cancel.hpp"
@@ -86,6 +88,50 @@ py::list evaluate_graph(const Graph& graph, const py::iterable& inputs, const py
   }));
 }
 
+/// Seconds of each operation, by function and name, summed over its calls.
+py::list time_graph(const Graph& graph, const py::iterable& inputs, int runs) {
+  struct Row {
+    const GraphFunction* function;
+    const Op* op;
+    std::vector<double> seconds;  ///< per run
+    std::int64_t calls = 0;
+  };
+  using Clock = std::chrono::steady_clock;
+  const std::vector<Array> arrays = arrays_from_python(inputs);
+  std::vector<Row> rows;
+  std::map<const Op*, std::size_t> known;
+  bindings::cancellable([&](CancelToken& token) {
+    for (int run = 0; run < runs; ++run) {
+      EvaluateOptions options;
+      options.cancel = &token;
+      Clock::time_point last = Clock::now();
+      options.observe = [&](const GraphFunction& function, const Op& op, const std::vector<Array>&) {
+        const double seconds = std::chrono::duration<double>(Clock::now() - last).count();
+        const auto [found, fresh] = known.emplace(&op, rows.size());
+        if (fresh) rows.push_back({&function, &op, std::vector<double>(static_cast<std::size_t>(runs)), 0});
+        Row& row = rows[found->second];
+        // What ran inside a call was observed there.
+        if (op.kind != Kind::call) row.seconds[static_cast<std::size_t>(run)] += seconds;
+        if (run == 0) ++row.calls;
+        last = Clock::now();
+      };
+      evaluate(graph, arrays, options);
+    }
+    return 0;
+  });
+  py::list list;
+  for (Row& row : rows) {
+    py::dict entry;
+    entry["function"] = row.function->name;
+    entry["operation"] = row.op->name;
+    entry["kind"] = std::string(info(row.op->kind).name);
+    entry["calls"] = row.calls;
+    entry["seconds"] = *std::ranges::min_element(row.seconds);
+    list.append(entry);
+  }
+  return list;
+}
+
 /// One operation on arrays (None: absent), in a graph of its own.
 py::list evaluate_single(const std::string& kind_name, const py::iterable& operands, const py::dict& attributes,
                          int results, const py::dict& numerics) {
@@ -119,6 +165,9 @@ void init_kernels(py::module_& module) {
              "Outputs of a graph by the reference kernels, as a list of arrays. `inputs` follow the graph's inputs; "
              "`numerics` may "
              "hold multiply and accumulate (dtype names) and multiply_tf32. Raises UserError on a wrong input.");
+  module.def("time_operations", &time_graph, py::arg("graph"), py::arg("inputs"), py::arg("runs") = 1,
+             "Runs a graph by the reference kernels `runs` times. Rows: function, operation, kind, calls (per run), "
+             "seconds (of the\nfastest run, all calls together).");
   module.def("evaluate_op", &evaluate_single, py::arg("kind"), py::arg("operands"), py::arg("attributes") = py::dict(),
              py::arg("results") = 1, py::arg("numerics") = py::dict(),
              "Results of one operation on arrays (None: absent operand) by its reference kernel, as a list of arrays.");

@@ -43,6 +43,16 @@ void init_machine(py::module_& module) {
       .def_property_readonly(
           "sources", [](const Machine& machine) { return machine.sources; },
           "Setting path -> where the number comes from.")
+      .def_property_readonly(
+          "host",
+          [](const Machine& machine) {
+            py::dict result;
+            result["device"] = machine.host.device;
+            result["bytes_per_second"] = machine.host.bytes_per_second;
+            result["latency_ps"] = machine.host.latency_ps;
+            return result;
+          },
+          "The host: device, and bytes_per_second and latency_ps of the link to it.")
       .def("hash", &Machine::hash, "Hash of all settings.")
       .def(
           "device",

@@ -142,17 +142,19 @@ py::dict search_problem(const MappingProblem& own, std::size_t keep, std::int64_
   return result;
 }
 
-/// Candidates priced per second, for the benchmark.
+/// Legal candidates priced per second, for the benchmark.
 double price_rate(const MappingProblem& own, std::int64_t count) {
   const py::gil_scoped_release released;
   const mapping::Space space = mapping::space(own.problem, own.machine);
   mapping::CostModel model(own.problem, own.machine);
   std::vector<mapping::Nest> nests;
-  for (std::uint64_t i = 0; i < 4096; ++i) nests.push_back(space.sample(i));
+  for (std::uint64_t seed = 0; nests.size() < 4096 && seed < (1U << 20); ++seed)
+    if (mapping::Nest nest = space.sample(seed); model.fits(nest)) nests.push_back(std::move(nest));
+  if (nests.empty()) return 0;
   double sum = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < count; ++i) {
-    const mapping::Nest& nest = nests[static_cast<std::size_t>(i) & 4095];
+    const mapping::Nest& nest = nests[static_cast<std::size_t>(i) % nests.size()];
     if (model.fits(nest)) sum += model.price(nest).bound;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -228,7 +230,9 @@ void init_mapping(py::module_& module) {
           py::arg("sizes") = "aligned", "The space of nests; sizes: 'aligned', 'all' or 'divisors'.")
       .def("search", &search_problem, py::arg("keep") = 1, py::arg("most_priced") = 60000, py::arg("most_walked") = 96,
            "The fastest nests by the cost model: best, lower_bound, gap, priced, walked, complete.")
-      .def("price_rate", &price_rate, py::arg("count"), "Closed forms per second over a random sample.");
+      .def("price_rate", &price_rate, py::arg("count"),
+           "Legality and closed forms per second over a random sample of legal nests.");
+  module.def("mapping_strategies", [] { return mapping::strategies(); }, "Names of the rules that choose a nest.");
   module.def(
       "least_traffic",
       [](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t words, const std::string& sizes) {

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'machine_documentation', 'machine_schema', 'machine_settings', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'product_choices', 'random_inputs', 'range_of_expr', 'recognise', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'unit_roundoff', 'verify']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'product_choices', 'random_inputs', 'range_of_expr', 'recognise', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -75,6 +75,10 @@ class Graph:
     def expand(self, kinds: collections.abc.Sequence[str] = []) -> int:
         """
         Replaces composite operations (all, or those of `kinds`) by primitives; returns the number.
+        """
+    def extract(self, operations: collections.abc.Sequence[str], inputs: collections.abc.Sequence[str], outputs: collections.abc.Sequence[str]) -> Graph:
+        """
+        Operations of the entry function as a graph of their own, with the named values at its border. Raises UserError for an unknown name.
         """
     def flops(self) -> dict:
         """
@@ -262,6 +266,11 @@ class Machine:
         Core clock in Hz.
         """
     @property
+    def host(self) -> dict:
+        """
+        The host: device, and bytes_per_second and latency_ps of the link to it.
+        """
+    @property
     def multiply(self) -> typing.Any:
         """
         Type that float operands of products are rounded to, or None.
@@ -350,7 +359,7 @@ class MappingProblem:
         """
     def price_rate(self, count: typing.SupportsInt | typing.SupportsIndex) -> float:
         """
-        Closed forms per second over a random sample.
+        Legality and closed forms per second over a random sample of legal nests.
         """
     def scratchpad_bytes(self, nest: dict) -> int:
         """
@@ -686,10 +695,11 @@ class Session:
         """
         Core cycles.
         """
-def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'heuristic', only: str = '') -> Program:
+def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'heuristic', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0) -> Program:
     """
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
-    mapping: how other products are mapped, 'heuristic' or 'cost'; only: lower just this product, to time it alone.
+    mapping: how other products are mapped, one of mapping_strategies(); only: lower just this product, to time it alone;
+    cores: that share the work, 0 for all.
     Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.
     """
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
@@ -796,6 +806,10 @@ def machine_settings() -> list:
     """
     Path, unit and description of every setting.
     """
+def mapping_strategies() -> list[str]:
+    """
+    Names of the rules that choose a nest.
+    """
 def measure_network(topology: NetworkTopology, router: NetworkRouter, traffic: str, load: typing.SupportsFloat | typing.SupportsIndex, packet_flits: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, period_cycles: typing.SupportsInt | typing.SupportsIndex = 10000, warmup_periods: typing.SupportsInt | typing.SupportsIndex = 3, most_periods: typing.SupportsInt | typing.SupportsIndex = 15, reply_flits: typing.SupportsInt | typing.SupportsIndex = 0, simple: SimpleNetwork | None = None) -> NetworkMeasurement:
     """
     Open-loop measurement with Bernoulli injection of `load` flits per node and cycle.
@@ -887,6 +901,11 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
 def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None) -> Result:
     """
     Runs a program in simulated time.
+    """
+def time_operations(graph: Graph, inputs: collections.abc.Iterable, runs: typing.SupportsInt | typing.SupportsIndex = 1) -> list:
+    """
+    Runs a graph by the reference kernels `runs` times. Rows: function, operation, kind, calls (per run), seconds (of the
+    fastest run, all calls together).
     """
 def unit_roundoff(dtype: str) -> float:
     """

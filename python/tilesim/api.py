@@ -10,18 +10,22 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._core import Unsupported
+from ._errors import unsupported
 from .execution import verify as verify_program
 from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, nearest, user_error
 from .machine import Machine, MachineLike
 from .memory import Part
+from .mixed import MixedProgram, Turn, compile_mixed
+from .mixed_run import simulate_parts
 from .program import Program
 from .replay import LIMIT, extended
 from .result import Result
 
 __all__ = ["compile", "run", "simulate"]
 
-STRATEGIES = ("heuristic", "cost", "gemmini", "pytorchsim")
+STRATEGIES = ("heuristic", "greedy", "cost", "gemmini", "pytorchsim")
 
 
 def compile(
@@ -30,36 +34,75 @@ def compile(
     mapping: Any = "heuristic",
     fuse: str = "all",
     fallback: str = "error",
+    place: Mapping[str, str] | None = None,
+    cores: int | None = None,
 ) -> Program:
     """Lowers a graph to a tile program.
 
-    "heuristic" takes the machine's lowering profile where it has one, else a greedy choice; "cost" searches with the
-    cost model; "gemmini" and "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct
-    product (`ts.tune` does so with more say).
+    "greedy" shortens the estimated time move by move; "heuristic" takes the machine's lowering profile where it has one
+    (what that chip's own compiler does), else "greedy"; "cost" searches with the cost model; "gemmini" and
+    "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct product (`ts.tune` does so with
+    more say).
 
     Args:
         graph: the workload.
         machine: preset name, file, dict or Machine.
-        mapping: "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an entry are
-            mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order", "depths",
-            "unit"} (sizes in elements).
+        mapping: "heuristic", "greedy", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
+            entry are mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order",
+            "depths", "unit"} (sizes in elements).
         fuse: "all" or "none".
-        fallback: "error"; other placements are not built yet.
+        fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
+            closed form gives the time, behind a link that transfers take time to cross.
+        place: operations by name that run on "host" or "machine" in any case.
+        cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
+            none: all of them.
 
     Returns:
-        The program.
+        The program; a `MixedProgram` where operations run on the host.
 
     Raises:
-        Unsupported: for an operation or dtype that the machine cannot run.
-        UserError: when no tile fits the scratchpad, or an option is unknown.
+        Unsupported: for an operation or dtype that the machine cannot run; that cannot run on the host either.
+        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores.
     """
+    if cores is not None and (type(cores) is not int or cores < 1):
+        raise user_error("wrong number of cores", place="cores", value=repr(cores), allowed="1 or more")
     if fuse not in ("all", "none"):
         raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
-    if fallback != "error":
-        raise user_error("placement on a host is not built yet", value=f"'{fallback}'", allowed="error")
+    if fallback not in ("error", "host"):
+        raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
     target = Machine.load(machine)
-    mappings, rest = _mappings(graph, target, mapping, fuse)
-    return Program(_core.compile(graph.core, target.core, fuse, mappings, rest), graph, target)
+    options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
+    try:
+        if not place:
+            mappings, rest = _mappings(graph, target, mapping, fuse)
+            core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores or 0)
+            program = Program(core, graph, target)
+            program.options = options
+            return program
+    except Unsupported as error:
+        if fallback == "error":
+            raise _with_remedy(error) from None
+    return _mixed(graph, target, options)
+
+
+def _with_remedy(error: Exception) -> Exception:
+    parts = {key: getattr(error, key, "") for key in ("what", "place", "value", "allowed", "suggestion")}
+    remedy = "With fallback='host' (--fallback host) it runs on the host, and that takes its time"
+    what = parts.pop("what") or str(error)
+    return unsupported(what, **{**parts, "suggestion": parts["suggestion"] or remedy})
+
+
+def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
+    mapping, place = options["mapping"], dict(options["place"] or {})
+
+    def compile_part(part: Graph) -> Program:
+        names = {op["name"] for op in part.operations()}
+        own = {key: nest for key, nest in mapping.items() if key in names} if isinstance(mapping, Mapping) else mapping
+        return compile(part, target, own, options["fuse"], cores=options["cores"])
+
+    program = compile_mixed(graph, target, place, options["fallback"] == "host", compile_part)
+    program.options = options
+    return program
 
 
 def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
@@ -151,6 +194,8 @@ def simulate(
                 given[row["name"]] = np.zeros(row["shape"], dtype=row["dtype"].replace("i", "int"))
                 assumed.append(row["name"])
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
+    if isinstance(program, MixedProgram):
+        return _simulate_mixed(program, target, memory, network, timeline, given, replay)
     source = program
 
     def engine(core: _core.Program) -> dict[str, Any]:
@@ -159,7 +204,7 @@ def simulate(
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
-        other = compile(source.graph, changed) if source.graph is not None else source
+        other = compile(source.graph, changed, **source.options) if source.graph is not None else source
         return simulate(other, changed, memory, network, replay=replay)
 
     data = None
@@ -173,6 +218,31 @@ def simulate(
     return Result(data, again)
 
 
+def _simulate_mixed(
+    program: MixedProgram,
+    target: Machine,
+    memory: str | None,
+    network: str | None,
+    timeline: bool,
+    tensors: dict[str, Any],
+    replay: bool,
+) -> Result:
+    def part_result(part: Turn) -> dict[str, Any]:
+        assert part.program is not None
+        own = {name: tensors[name] for name in part.inputs if name in tensors}
+        return simulate(part.program, target, memory, network, timeline, own, replay).data
+
+    def again(change: dict[str, Any]) -> Result:
+        assert program.graph is not None
+        changed = target.replace(change)
+        other = compile(program.graph, changed, **program.options)
+        return simulate(other, changed, memory, network, replay=replay)
+
+    data = simulate_parts(program, target, part_result, timeline)
+    data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
+    return Result(data, again)
+
+
 def _as_graph(model: Any, args: Any) -> Graph:
     if isinstance(model, Graph):
         return model
@@ -182,7 +252,13 @@ def _as_graph(model: Any, args: Any) -> Graph:
 
 
 def run(
-    model: Any, args: Any = (), machine: MachineLike = "tpu-v3", verify: bool = False, timeline: bool = False
+    model: Any,
+    args: Any = (),
+    machine: MachineLike = "tpu-v3",
+    verify: bool = False,
+    timeline: bool = False,
+    fallback: str = "error",
+    place: Mapping[str, str] | None = None,
 ) -> Result:
     """The first minute: compile and simulate with defaults.
 
@@ -192,6 +268,8 @@ def run(
         machine: preset name, file, dict or Machine.
         verify: also execute and compare with the reference kernels.
         timeline: record intervals.
+        fallback: as `compile`.
+        place: as `compile`.
 
     Returns:
         The result.
@@ -199,7 +277,7 @@ def run(
     Raises:
         UserError: as `compile`; also when verification fails.
     """
-    program = compile(_as_graph(model, args), machine)
+    program = compile(_as_graph(model, args), machine, fallback=fallback, place=place)
     if verify:
         outcome = verify_program(program, args or None)
         if not outcome.ok:

@@ -64,6 +64,20 @@ def _changes(settings: list[str]) -> dict[str, Any]:
     return changes
 
 
+def _compiled(loaded: Graph | Program, target: Machine, fallback: str, place: list[str]) -> Program:
+    places = {}
+    for text in place:
+        name, equals, side = text.rpartition("=")
+        if not equals:
+            raise user_error("an operation needs a place", value=f"'{text}'", allowed="name=host, name=machine")
+        places[name] = side
+    if isinstance(loaded, Graph):
+        return compile(loaded, target, fallback=fallback, place=places)
+    if places or fallback != "error":
+        raise user_error("a compiled program is placed already", allowed="--fallback and --place with a graph")
+    return loaded
+
+
 def _write(data: dict[str, Any], target: str) -> None:
     text = json.dumps(data, indent=1)
     if target == "-":
@@ -103,14 +117,19 @@ def run(
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
+    report: Annotated[str | None, typer.Option(help="Write a page of pictures and tables (HTML).")] = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
+    fallback: Annotated[
+        str, typer.Option(help="What the machine cannot run: 'error', or on the 'host', at its cost.")
+    ] = "error",
+    place: Annotated[list[str] | None, typer.Option(help="Run an operation there: name=host or name=machine.")] = None,
 ) -> None:
     """Compile, simulate and explain a workload."""
     loaded = _load(model, batch, context, phase)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
-    program = loaded if isinstance(loaded, Program) else compile(loaded, target)
+    program = _compiled(loaded, target, fallback, place or [])
     if verify_:
         outcome = verify(program, seed=seed)
         typer.echo(str(outcome), err=json_ == "-")
@@ -119,6 +138,8 @@ def run(
     result = simulate(program, target, timeline=timeline is not None)
     if timeline:
         result.timeline(timeline)
+    if report:
+        result.report(report)
     if json_:
         _write(result.data, json_)
     if json_ == "-":

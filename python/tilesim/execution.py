@@ -8,6 +8,8 @@ from typing import Any
 from . import _core
 from .graph import Graph, user_error
 from .machine import Machine, MachineLike
+from .mixed import MixedProgram, Turn
+from .mixed_run import execute_parts, verify_parts
 from .program import Program
 from .result import Table
 
@@ -73,7 +75,20 @@ def execute(
     Raises:
         UserError: for wrong inputs, an unknown order, or a race.
     """
+    if isinstance(program, MixedProgram):
+
+        def on_machine(part: Turn, given: list[Any]) -> dict[str, Any]:
+            assert part.program is not None
+            return execute(part.program, given, seed, find_races, order)
+
+        return execute_parts(program, _whole_inputs(program, inputs, seed), on_machine)
     return dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races))
+
+
+def _whole_inputs(program: MixedProgram, inputs: Any, seed: int) -> dict[str, Any]:
+    assert program.graph is not None
+    names = [row["name"] for row in program.graph.core.inputs]
+    return dict(zip(names, _inputs(program.graph, inputs, seed), strict=True))
 
 
 def reference(graph: Graph, inputs: Any = None, seed: int = 0, machine: MachineLike | None = None) -> dict[str, Any]:
@@ -149,6 +164,13 @@ def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
     Raises:
         UserError: for a program that has no graph.
     """
+    if isinstance(program, MixedProgram):
+
+        def part_rows(part: Turn, given: list[Any]) -> list[dict[str, Any]]:
+            assert part.program is not None
+            return verify(part.program, given).rows
+
+        return Verification(verify_parts(program, _whole_inputs(program, inputs, seed), part_rows))
     if program.graph is None or program.machine is None:
         raise user_error("a program without its graph cannot be verified")
     arrays = _arrays(program, inputs, seed)

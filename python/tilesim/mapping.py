@@ -113,7 +113,7 @@ def products(
         graph: the workload.
         machine: preset name, file, dict or Machine.
         fuse: as for `compile`.
-        mapping: "heuristic", "cost", "gemmini" or "pytorchsim".
+        mapping: "heuristic", "greedy", "cost", "gemmini" or "pytorchsim".
 
     Returns:
         One entry per product, in order.

@@ -33,6 +33,8 @@ class Program:
         self._prepared: _core.Graph | None = None
         self._operations, self._reads = -1, False
         self._weights: dict[str, Any] | None = None
+        #: of `compile`, by name; to compile the same graph for another machine
+        self.options: dict[str, Any] = {}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], machine: MachineLike | None = None) -> Program:

@@ -77,9 +77,12 @@ REMOVED: dict[str, Any] = {
     "core.dma.latency_cycles": 0,
     "memory.latency": "0 ns",
 }
+# The same for results with a host.
+HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
+HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
 
 
-def _changes(configuration: dict[str, Any]) -> list[dict[str, Any]]:
+def _changes(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]]:
     """Each setting of the two tables with its new value, where that differs from the present one."""
 
     def now(path: str) -> Any:
@@ -89,14 +92,15 @@ def _changes(configuration: dict[str, Any]) -> list[dict[str, Any]]:
         return value
 
     changes: list[dict[str, Any]] = []
-    for path, most in DOUBLED.items():
+    for path, most in (DOUBLED | HOST_DOUBLED if hosted else DOUBLED).items():
         value = now(path)
         if isinstance(value, str):
             number, unit = value.split(" ")
             changes.append({path: f"{float(number) * 2:g} {unit}"})
         elif value > 0 and value * 2 <= most:
             changes.append({path: value * 2})
-    return changes + [{path: value} for path, value in REMOVED.items() if now(path) != value]
+    removed = REMOVED | HOST_REMOVED if hosted else REMOVED
+    return changes + [{path: value} for path, value in removed.items() if now(path) != value]
 
 
 class Advice:
@@ -153,7 +157,7 @@ class Result:
 
     @property
     def bottleneck(self) -> str:
-        """What is busy longest: compute, vector, memory or launch; latency when nothing is busy half of the time."""
+        """The part busy longest: compute, vector, memory, launch, host or link; latency when none is for half the time."""
         return str(self.data["bottleneck"])
 
     @property
@@ -165,6 +169,12 @@ class Result:
     def memory_bytes(self) -> int:
         """Bytes read from and written to off-chip memory, in whole bursts."""
         return int(self.data["memory_read_bytes"] + self.data["memory_written_bytes"])
+
+    @property
+    def host_share(self) -> float:
+        """Fraction of the time, from 0 to 1, in which the host computes or its link transfers; the machine waits."""
+        busy = sum(row["cycles"]["busy"] for row in self.data["units"] if row["kind"] in ("host", "link"))
+        return busy / max(1, self.cycles)
 
     def table(self) -> Table:
         """Per operation, longest first.
@@ -212,7 +222,7 @@ class Result:
         """
         if self._again is None:
             raise ValueError("a result read from a file cannot be simulated again; simulate the program first")
-        changes = _changes(self.data["configuration"])
+        changes = _changes(self.data["configuration"], self.host_share > 0)
         advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
         return sorted(advice, key=lambda item: item.cycles)
 
@@ -275,12 +285,13 @@ class Result:
         """The headline.
 
         Returns:
-            Cycles, time, bottleneck and bytes in one line.
+            Cycles, time, bottleneck and bytes in one line; with a host, its share of the time.
         """
+        host = f", {self.host_share:.0%} of the time on the host and its link" if self.host_share > 0 else ""
         return (
             f"{self.data['program']} on {self.data['machine']}: {self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
             f"bound by {self.bottleneck} ({self.data['bottleneck_share']:.0%} busy), "
-            f"{self.memory_bytes / 1e6:,.1f} MB moved"
+            f"{self.memory_bytes / 1e6:,.1f} MB moved{host}"
         )
 
     def __repr__(self) -> str:
@@ -288,10 +299,21 @@ class Result:
         return f"<Result {self.summary()}>"
 
     def _repr_html_(self) -> str:
-        rows = self.table().rows[:30]
-        head = "".join(f"<th>{key}</th>" for key in (rows[0] if rows else {}))
-        body = "".join("<tr>" + "".join(f"<td>{_text(value)}</td>" for value in row.values()) + "</tr>" for row in rows)
-        return f"<p><b>{self.summary()}</b></p><table><tr>{head}</tr>{body}</table>"
+        from .picture import picture
+
+        return picture(self)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes one HTML page: headline, pictures, what would help, all operations, what was modelled and how.
+
+        Args:
+            path: file to write.
+        """
+        from .picture import page
+
+        advice = self.explain() if self._again else []
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page(self, advice))
 
 
 class Comparison:

@@ -24,7 +24,8 @@ def torch_is_there() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def test_readme_snippets() -> None:
+def test_readme_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # one of them writes a file
     snippets = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert snippets
     names: dict[str, object] = {}

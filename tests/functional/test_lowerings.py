@@ -207,14 +207,46 @@ def test_what_a_vector_unit_lacks_is_named() -> None:
 
 
 def test_a_fused_kernel_that_does_not_fit_is_taken_apart() -> None:
-    """What feeds a product is stored when the product cannot hold it; the program says so and is right."""
-    b = ts.GraphBuilder("fused")
-    x = b.input("x", [64, 2048])
-    b.output(b.apply("relu", b.linear(x * x + x, 256, name="out")), "y")
-    graph = b.build()
-    small = ts.Machine.load("tpu-v3").replace({"core.scratchpad.bytes": "256 KiB"})
-    program, roomy = ts.compile(graph, small), ts.compile(graph, "tpu-v3")
+    """A row maximum at a product's end keeps all columns on chip; if they do not fit it is a kernel of its own."""
+
+    def graph(columns: int) -> ts.Graph:
+        b = ts.GraphBuilder("fused")
+        y = b.linear(b.input("x", [64, 256]), columns, name="out", bias=False)
+        b.output(b.op("reduce", y, combiner="maximum", dims=[1], keep_dims=True), "top")
+        b.output(y, "y")
+        return b.build()
+
+    small = ts.Machine.load("tpu-v3").replace({"core.scratchpad.bytes": "512 KiB"})
+    program, roomy = ts.compile(graph(1024), small), ts.compile(graph(1024), "tpu-v3")
     assert any("do not fit the scratchpad" in note for note in program.notes)
     assert not any("do not fit the scratchpad" in note for note in roomy.notes)
     assert len(ts.simulate(program).data["operations"]) == len(ts.simulate(roomy).data["operations"]) + 1
     assert ts.verify(program).ok
+
+
+@pytest.mark.parametrize("kibibytes", [256, 64, 16])
+def test_what_feeds_a_product_counts_in_its_tiles(kibibytes: int) -> None:
+    """Tiles shrink until the operand, what it is computed from and the windows fit together; the kernel stays fused."""
+    b = ts.GraphBuilder("fused")
+    x = b.input("x", [64, 2048])
+    b.output(b.apply("relu", b.linear(x * x + x, 256, name="out")), "y")
+    small = ts.Machine.load("tpu-v3").replace({"core.scratchpad.bytes": f"{kibibytes} KiB"})
+    program = ts.compile(b.build(), small)
+    assert len(ts.simulate(program).data["operations"]) == 1
+    assert ts.verify(program).ok
+
+
+@pytest.mark.parametrize(("rows", "columns", "inner"), [(4096, 4096, 4096), (512, 2048, 8192), (2048, 2048, 8192)])
+def test_panels_with_a_long_contraction_still_overlap(rows: int, columns: int, inner: int) -> None:
+    """Where panel and windows do not fit side by side, windows narrow or the contraction is cut."""
+    cycles = ts.simulate(ts.compile(ts.workloads.matmul(rows, columns, inner), "tpu-v3")).cycles
+    peak = rows * columns * inner / (2 * 128 * 128)
+    assert peak <= cycles <= 1.3 * peak
+
+
+@pytest.mark.parametrize("channels", [512, 1024, 2048])
+def test_planes_with_many_channels_still_overlap(channels: int) -> None:
+    """Weights of many channels stream in windows that fit while the array computes."""
+    cycles = ts.simulate(ts.compile(ts.workloads.conv2d(8, channels, 14, 14, channels, 3, padding=1), "tpu-v3")).cycles
+    peak = 8 * 14 * 14 * 9 * channels**2 / (2 * 128 * 128)
+    assert peak <= cycles <= 1.5 * peak

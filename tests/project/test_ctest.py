@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TILESIM_TEST_BUILD", ROOT / "build" / "pytest"))
 ROOMS = cases_by_room(ROOT / "tests" / "cpp")
 CASES = [(room, case) for room, cases in ROOMS.items() for case in cases]
-COMPILE_SECONDS = 60
 
 
 @contextmanager
@@ -136,20 +135,3 @@ def test_every_case_is_shown(room: str, outcomes: Outcomes) -> None:
         if name.startswith(f"{room}/") and not any(_belongs(name, case) for case in known)
     ]
     assert not missed, "these ctest cases come from a macro that tests/project/boost_cases.py does not read"
-
-
-def test_compile_time() -> None:
-    """No translation unit takes over a minute; reads the log of the last build and builds nothing."""
-    log = BUILD / ".ninja_log"
-    if not log.exists():
-        pytest.skip(f"no build log at {log}: the C++ tests were not built")
-    seconds: dict[str, float] = {}
-    for line in log.read_text(encoding="utf-8").splitlines()[1:]:
-        start, end, _, output, _ = line.split("\t")
-        if output.endswith(".o") and (BUILD / output).exists():
-            seconds[output] = (int(end) - int(start)) / 1000
-    slowest = sorted(seconds.items(), key=lambda item: -item[1])[:5]
-    for output, spent in slowest:
-        print(f"{spent:7.1f} s  {output}")
-    over = [f"{output}: {spent:.0f} s" for output, spent in slowest if spent > COMPILE_SECONDS]
-    assert not over, f"over {COMPILE_SECONDS} s to compile"

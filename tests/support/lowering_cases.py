@@ -214,6 +214,16 @@ CASES: dict[str, Build] = {
     "contract two axes": single("contract", [[9, 10, 11], [11, 10, 7]], a_contract=[1, 2], b_contract=[1, 0]),
     "outer product": single("contract", [[70], [50]]),
     "inner product": single("contract", [[3000], [3000]], a_contract=[0], b_contract=[0]),
+    # orders
+    "top_k": single("top_k", [[33, 70]], dim=1, k=5, results=2),
+    "top_k, smallest of columns": single("top_k", [[70, 3, 9]], dim=0, k=4, largest=False, dtype="i32", results=2),
+    "top_k of integers": single("top_k", [([9, 64], "i8")], dim=1, k=64, dtype="i32", results=2),
+    "sort": single("sort", [[33, 70]], dim=1),
+    "sort, descending columns": single("sort", [[70, 3, 9]], dim=0, descending=True),
+    "sort with payload": single("sort", [[5, 70], ([5, 70], "i32"), ([5, 70], "bf16")], dim=1, results=3),
+    "sort by three keys": single(
+        "sort", [([50, 4], "i8"), ([50, 4], "i8"), [50, 4], ([50, 4], "i32")], dim=0, keys=3, results=4
+    ),
     # composites
     "softmax": single("softmax", [[9, 700]], dim=1),
     "softmax of a long row": single("softmax", [[2, 5000]], dim=1),

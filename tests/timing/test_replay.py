@@ -12,7 +12,7 @@ from tilesim import _core, api, replay
 
 SHAPES: dict[str, tuple[str, Callable[[], ts.Graph]]] = {
     "one loop": ("edge-8", lambda: ts.workloads.matmul(1000, 1000, 4096)),
-    "whole tiles": ("tpu-v3", lambda: ts.workloads.matmul(8192, 8192, 8192)),
+    "whole tiles": ("tpu-v3", lambda: ts.workloads.matmul(16384, 16384, 1024)),
     "ragged": ("edge-8", lambda: ts.workloads.matmul(300, 70000, 64)),
     "something in the last trip only": ("edge-8", lambda: ts.workloads.matmul(100, 100, 3000)),
     "convolution": ("edge-8", lambda: ts.workloads.conv2d(4, 32, 96, 96, 64, 3, padding=1)),

@@ -72,8 +72,6 @@ def test_products_follow_the_machine(seed):
     assert not np.array_equal(y, run("contract", a, b, **attributes))
 
 
-
-
 @cases(seeds, shapes, st.sampled_from(["f64", "f32", "bf16", "i32", "i8"]), st.booleans(), st.data())
 def test_reduce(seed, shape, dtype, keep, data):
     rng = np.random.default_rng(seed)

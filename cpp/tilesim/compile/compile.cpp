@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/grouping.hpp"
 #include "tilesim/compile/overlap.hpp"
 #include "tilesim/compile/prepare.hpp"
@@ -29,6 +30,7 @@ class Compiler {
     const Graph& graph = prepared_.graph;
     program_.name = graph.name;
     program_.machine = machine_.name;
+    program_.cores = machine_.core.count;
     check_mappings();
     for (const GraphFunction& function : prepared_.graph.functions)
       for (const Op& op : function.ops) check_elements(function, op);
@@ -219,8 +221,9 @@ class Compiler {
       for (ValueId operand : function.ops[static_cast<std::size_t>(kernel.anchor)].operands)
         if (made.count(operand)) keep(operand);
     if (changed || kernel.ops.size() < 2) return changed;
-    for (ValueId value : made)
-      if (std::find(kernel.outputs.begin(), kernel.outputs.end(), value) == kernel.outputs.end()) keep(value);
+    for (int op : kernel.ops)
+      for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)
+        if (made.count(operand)) keep(operand);
     return changed;
   }
 
@@ -239,13 +242,18 @@ class Compiler {
       case lower::Family::product:
         return lower::on("", lower::lower_product(context, kernel));
       case lower::Family::vector:
-        return lower::on("", lower::lower_vector(context, kernel));
+        return divided(lower::lower_vector(context, kernel));
       case lower::Family::movement:
-        return lower::on("", lower::lower_movement(context, kernel));
+        return divided(lower::lower_movement(context, kernel));
       case lower::Family::call:
         break;
     }
     return lower::on("", call(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]));
+  }
+
+  program::Statement divided(program::Scope scope) {
+    lower::divide_loops(scope, program_, machine_);
+    return lower::on("", std::move(scope));
   }
 
   program::Call call(Context& context, const Op& op) {
@@ -276,9 +284,28 @@ class Compiler {
 
 }  // namespace
 
+namespace {
+
+/// The machine as each of `cores` equal cores sees it while all are at work: its share of the bandwidth.
+Machine shared_by(const Machine& machine, std::int64_t cores) {
+  if (cores < 0 || cores > machine.core.count)
+    throw UserError({"the machine does not have so many cores",
+                     "cores",
+                     std::to_string(cores),
+                     "1 to " + std::to_string(machine.core.count) + "; 0: all",
+                     {}});
+  Machine share = machine;
+  share.core.count = cores > 0 ? cores : machine.core.count;
+  share.memory.bytes_per_second = std::max<std::int64_t>(1, share.memory.bytes_per_second / share.core.count);
+  return share;
+}
+
+}  // namespace
+
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
-  program::Program result = Compiler(graph, machine, options).run();
-  lower::overlap_kernels(result, machine);
+  const Machine share = shared_by(machine, options.cores);
+  program::Program result = Compiler(graph, share, options).run();
+  lower::overlap_kernels(result, share);
   program::check(result, &machine);
   return result;
 }

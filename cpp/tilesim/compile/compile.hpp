@@ -27,6 +27,7 @@ struct CompileOptions {
   std::string mapping = "heuristic";             ///< one of mapping::strategies()
   std::string only;                              ///< lower only the product of this name (and calls): to time it alone
   std::vector<ProductChoice>* record = nullptr;  ///< gets every product
+  std::int64_t cores = 0;                        ///< that share the work; 0: all of the machine
   CancelToken* cancel = nullptr;
 };
 

@@ -131,7 +131,7 @@ class Grouping {
       own(next, kernel);
       value = out;
     }
-    if (!rules_.reduce_epilogue) return;
+    if (!rules_.reduce_epilogue || kept_apart_.count(context_.value(value).name)) return;
     for (int reader : uses_.consumers[index(value)]) {
       const Op& candidate = op(reader);
       if (owner_[index(reader)] >= 0 || candidate.kind != Kind::reduce) continue;

@@ -300,6 +300,8 @@ Placement MovementLowering::dense(ValueId value, bool flat) {
 }
 
 program::Scope lower_movement(Context& context, const Kernel& kernel) {
+  const Kind kind = context.function.ops[at(kernel.ops[0])].kind;
+  if (kind == Kind::sort || kind == Kind::top_k) return lower_order(context, kernel);
   return MovementLowering(context, kernel).lower();
 }
 

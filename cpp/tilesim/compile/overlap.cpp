@@ -17,7 +17,7 @@ namespace {
 using program::Block;
 using program::Statement;
 
-const std::string before_name = "kernels_before";
+const std::string before_name = "kernels_before", target_name = "to_core";
 
 template <class Visit>
 void for_each(Block& block, const Visit& visit) {
@@ -76,11 +76,15 @@ class Overlap {
       body(function.body, Expr::symbol(before_name));
     }
     body(program_.body, Expr(0));
-    for (const std::string& queue : queues_) program_.counters.push_back({counter(queue), 1, true});
+    // Several cores: a counter per number of complete kernels.
+    const std::int64_t size = several() ? kernels_in(program_.body) + 1 : 1;
+    for (const std::string& queue : queues_) program_.counters.push_back({counter(queue), size, true});
   }
 
  private:
   struct Touched { std::int64_t read = 0, written = 0; };  ///< kernels counted up to the last one that did
+
+  bool several() const { return program_.cores > 1; }
 
   static std::string counter(const std::string& queue) { return "kernels." + queue; }
 
@@ -119,14 +123,49 @@ class Overlap {
   std::int64_t kernels_in(const Block& block) const {
     std::int64_t count = 0;
     for (const Statement& statement : block) {
-      count += std::holds_alternative<program::Scope>(statement.action);
+      if (const auto* scope = std::get_if<program::Scope>(&statement.action)) count += several() ? steps_in(*scope) : 1;
       if (const auto* call = std::get_if<program::Call>(&statement.action)) count += kernels_in(call->function);
     }
     return count;
   }
 
+  /// Steps that follow each other within a kernel, or one.
+  static std::int64_t steps_in(const program::Scope& kernel) {
+    const auto is_step = [](const Statement& s) { return std::holds_alternative<program::Scope>(s.action); };
+    return std::max<std::int64_t>(1, std::count_if(kernel.body.begin(), kernel.body.end(), is_step));
+  }
+
+  /// The kernel or step is complete on this core, `count` in this body.
+  void signal(Block& block, std::int64_t count) const {
+    for (const std::string& queue : queues_) {
+      if (!several()) {
+        block.push_back(on(queue, program::Signal{counter(queue), Expr::symbol("core"), 0, 1}));
+        continue;
+      }
+      Block each;
+      each.push_back(on(queue, program::Signal{counter(queue), Expr::symbol(target_name), base_ + Expr(count), 1}));
+      block.push_back(loop(target_name, Expr(program_.cores), std::move(each)));
+    }
+  }
+
+  /// Steps of a kernel: each after all cores have done those before.
+  void separate_steps(program::Scope& kernel, std::int64_t count) const {
+    Block result;
+    for (Statement& statement : kernel.body) {
+      auto* step = std::get_if<program::Scope>(&statement.action);
+      if (step) {
+        if (!result.empty()) append_waits(result, *queues_.begin(), count);
+        step->barrier = true;
+        signal(step->body, ++count);
+      }
+      result.push_back(std::move(statement));
+    }
+    kernel.body = std::move(result);
+  }
+
   void body(Block& block, const Expr& before) {
     base_ = before;
+    Block result;
     std::map<std::string, Touched> touched;
     std::map<std::string, std::int64_t> waited;
     std::int64_t count = 0;
@@ -135,15 +174,27 @@ class Overlap {
         call->parameters[before_name] = before + Expr(count);
         count += kernels_in(call->function);
         for (const auto& [formal, actual] : call->tensors) touched[root(actual)] = {count, count};
+        result.push_back(std::move(statement));
         continue;
       }
       auto* scope = std::get_if<program::Scope>(&statement.action);
-      if (!scope) continue;
-      kernel(*scope, touched, waited);
-      place(*scope, count);
-      ++count;
-      for (const std::string& queue : queues_)
-        scope->body.push_back(on(queue, program::Signal{counter(queue), Expr::symbol("core"), 0, 1}));
+      if (!scope) {
+        result.push_back(std::move(statement));
+        continue;
+      }
+      const bool steps = several() && steps_in(*scope) > 1;
+      if (several() && (steps || machine_.core.kernel_barrier || reads_stored(scope->body))) {
+        if (count > 0 || !base_.is_constant()) append_waits(result, *queues_.begin(), count);
+      } else {
+        kernel(*scope, touched, waited);
+      }
+      if (!machine_.core.kernel_barrier) place(*scope, count);
+      if (steps) {
+        separate_steps(*scope, count);
+        count += steps_in(*scope);
+      } else {
+        signal(scope->body, ++count);
+      }
       for_each(scope->body, [&](Statement& inner) {
         const program::Transfer* transfer = transfer_of(inner);
         if (!transfer) return;
@@ -152,7 +203,9 @@ class Overlap {
         for (const program::TransferDim& dim : transfer->dims)
           if (!dim.through.empty()) touched[root(dim.through)].read = count;
       });
+      result.push_back(std::move(statement));
     }
+    block = std::move(result);
   }
 
   /// Kernels of this body that must be complete; nothing: no wait. Zero: all before the body.
@@ -208,6 +261,10 @@ class Overlap {
       program::Wait wait;
       wait.counter = counter(stores);
       wait.pieces = base_ + Expr(count);
+      if (several()) {
+        wait.index = wait.pieces;
+        wait.pieces = count > 0 ? Expr(program_.cores) : min(Expr(program_.cores), base_ * Expr(program_.cores));
+      }
       block.push_back(on(queue, std::move(wait)));
     }
   }
@@ -290,7 +347,7 @@ class Overlap {
 }  // namespace
 
 void overlap_kernels(program::Program& program, const Machine& machine) {
-  if (machine.core.kernel_barrier) return;
+  if (machine.core.kernel_barrier && program.cores == 1) return;
   Overlap(program, machine).run();
 }
 

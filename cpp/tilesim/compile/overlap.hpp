@@ -11,6 +11,10 @@ namespace tilesim::lower {
 /// read or stored, wait for the count. Weights and inputs wait for nothing. Kernels take turns at the two ends of the
 /// scratchpad, so that the next one's tiles find room. A kernel whose loops or addresses read a stored tensor keeps its
 /// barrier. A function receives the number of kernels before it as a parameter.
+///
+/// For programs of several cores: every core signals all cores when its part of a kernel (of a step of a kernel) is
+/// complete, one counter per kernel, and each waits until all have. Where the machine has a barrier between kernels,
+/// it holds across the cores.
 void overlap_kernels(program::Program& program, const Machine& machine);
 
 }  // namespace tilesim::lower

@@ -270,7 +270,8 @@ class Placer {
     if (producer < 0) return false;
     const Kind kind = function_.ops[index(producer)].kind;
     return kind == Kind::gather || kind == Kind::embedding || kind == Kind::dynamic_slice ||
-           kind == Kind::dynamic_update || kind == Kind::bitcast || kind == Kind::call;
+           kind == Kind::dynamic_update || kind == Kind::bitcast || kind == Kind::call || kind == Kind::sort ||
+           kind == Kind::top_k;
   }
 
   bool only_products_read(ValueId value) const {

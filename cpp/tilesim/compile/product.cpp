@@ -13,14 +13,50 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
       kernel_(kernel),
       anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
       problem_(product_problem(context, kernel)),
-      nest_(product_nest(context, kernel, problem_)),
-      domain_(problem_.domain),
       arrays_(context.machine.core.array.count) {
   for (int index : kernel.ops)
     if (index != kernel.anchor) fused_ops_.insert(index);
-  if (problem_.on_vector) arrays_ = 1;
-  for (const AxisAccess& axis : domain_.results[0].axes)
+  for (const AxisAccess& axis : problem_.domain.results[0].axes)
     result_dim_.push_back(axis.terms.empty() ? -1 : axis.terms.back().dim);
+  divide_over_cores();
+  if (problem_.on_vector) arrays_ = 1;
+}
+
+/// Which part of the product each core takes, and the nest of a part.
+void ProductLowering::divide_over_cores() {
+  const mapping::Problem whole = problem_;
+  for (const bool even : {false, true}) {
+    problem_ = whole;
+    split_ = split_product(context_, kernel_, problem_, reduced_result_dims(), even);
+    nest_ = product_nest(context_, kernel_, problem_);
+    domain_ = problem_.domain;
+    keep_reduced_columns_whole();
+    if (counts_windows()) return;
+  }
+}
+
+/// Dims that a reduction in the epilogue combines.
+std::vector<int> ProductLowering::reduced_result_dims() const {
+  std::vector<int> dims;
+  for (int op : fused_ops_) {
+    const Op& candidate = context_.function.ops[static_cast<std::size_t>(op)];
+    if (candidate.kind != Kind::reduce) continue;
+    for (std::int64_t axis : candidate.attributes.integers("dims"))
+      dims.push_back(result_dim_[static_cast<std::size_t>(axis)]);
+  }
+  return dims;
+}
+
+/// Windows inside a reduction loop are counted in the order of their loops, which needs constant trips: a shorter last
+/// part has none.
+bool ProductLowering::counts_windows() const {
+  bool inside = false;
+  for (int dim : nest_.order) {
+    if (!loops(dim)) continue;
+    inside |= domain_.reduction[static_cast<std::size_t>(dim)];
+    if (inside && split_.find(dim) && !split_.find(dim)->even()) return false;
+  }
+  return true;
 }
 
 bool ProductLowering::loops(int dim) const { return trips(dim) > 1; }
@@ -30,17 +66,29 @@ std::int64_t ProductLowering::trips(int dim) const {
   return ceil_div(domain_.extents[d], nest_.tiles[d]);
 }
 
+Expr ProductLowering::own_extent(int dim) const {
+  return split_.find(dim) ? split_.extent(dim) : Expr(domain_.extents[static_cast<std::size_t>(dim)]);
+}
+
+Expr ProductLowering::trips_here(int dim) const {
+  return ceil_div(own_extent(dim), nest_.tiles[static_cast<std::size_t>(dim)]);
+}
+
 Expr ProductLowering::start(int dim) const {
-  if (!loops(dim)) return 0;
-  return Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]) *
-         Expr(nest_.tiles[static_cast<std::size_t>(dim)]);
+  if (!loops(dim)) return split_.base(dim);
+  return split_.base(dim) + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]) *
+                                Expr(nest_.tiles[static_cast<std::size_t>(dim)]);
 }
 
 Expr ProductLowering::extent(int dim) const {
   const auto d = static_cast<std::size_t>(dim);
-  const std::int64_t whole = domain_.extents[d], tile = std::min(nest_.tiles[d], whole);
-  if (!loops(dim) || whole % tile == 0) return tile;
-  return min(Expr(tile), Expr(whole) - start(dim));
+  const CoreSplit::Part* part = split_.find(dim);
+  const bool even = !part || part->even();
+  const std::int64_t own = domain_.extents[d], tile = std::min(nest_.tiles[d], own);
+  if (!loops(dim)) return own_extent(dim);
+  const Expr left = Expr(own) - (start(dim) - split_.base(dim));
+  const Expr inside = own % tile == 0 ? Expr(tile) : min(Expr(tile), left);
+  return even ? inside : min(inside, Expr(part->whole) - start(dim));
 }
 
 Expr ProductLowering::axis_start(const AxisAccess& axis) const {
@@ -99,29 +147,8 @@ void ProductLowering::make_operand(int index) {
   add_slot(operand.slot, problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents),
            nest_.depths[static_cast<std::size_t>(index)], false, mma_queues());
   if (!operand.prologue) return;
-  for (ValueId value : leaves_of({operand.value}))
+  for (ValueId value : leaves_of(context_, kernel_, {operand.value}))
     make_leaf(value, prologue_leaves_[index], operand.slot + "_in", access);
-}
-
-std::set<ValueId> ProductLowering::leaves_of(std::vector<ValueId> pending) const {
-  std::set<ValueId> leaves, seen;
-  while (!pending.empty()) {
-    const ValueId value = pending.back();
-    pending.pop_back();
-    if (value == no_value || value == anchor_.results[0] || context_.scalars.count(value) || !seen.insert(value).second)
-      continue;
-    const auto producer = std::find_if(kernel_.ops.begin(), kernel_.ops.end(), [&](int op) {
-      const Op& candidate = context_.function.ops[static_cast<std::size_t>(op)];
-      return op != kernel_.anchor && candidate.results[0] == value;
-    });
-    if (producer == kernel_.ops.end()) {
-      leaves.insert(value);
-      continue;
-    }
-    for (ValueId operand : context_.function.ops[static_cast<std::size_t>(*producer)].operands)
-      pending.push_back(operand);
-  }
-  return leaves;
 }
 
 void ProductLowering::make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access,
@@ -192,7 +219,7 @@ void ProductLowering::make_epilogue() {
     bias_leaf_ = static_cast<int>(epilogue_leaves_.size());
     make_leaf(anchor_.operands[2], epilogue_leaves_, "e", result, axis_of);
   }
-  for (ValueId value : leaves_of(kernel_.outputs)) make_leaf(value, epilogue_leaves_, "e", result);
+  for (ValueId value : leaves_of(context_, kernel_, kernel_.outputs)) make_leaf(value, epilogue_leaves_, "e", result);
 }
 
 void ProductLowering::make_outputs() {
@@ -228,14 +255,8 @@ void ProductLowering::make_outputs() {
 
 /// A reduction in the epilogue combines whole rows: its columns must lie in one tile.
 void ProductLowering::keep_reduced_columns_whole() {
-  for (int op : fused_ops_) {
-    const Op& candidate = context_.function.ops[static_cast<std::size_t>(op)];
-    if (candidate.kind != Kind::reduce) continue;
-    for (std::int64_t axis : candidate.attributes.integers("dims")) {
-      const auto dim = static_cast<std::size_t>(result_dim_[static_cast<std::size_t>(axis)]);
-      nest_.tiles[dim] = domain_.extents[dim];
-    }
-  }
+  for (int dim : reduced_result_dims())
+    nest_.tiles[static_cast<std::size_t>(dim)] = domain_.extents[static_cast<std::size_t>(dim)];
   for (int step = 0; step < 64 && !mapping::legal(problem_, nest_, context_.machine).legal; ++step)
     for (int dim : problem_.m_dims) {
       std::int64_t& tile = nest_.tiles[static_cast<std::size_t>(dim)];
@@ -293,7 +314,7 @@ program::Block ProductLowering::level(std::size_t depth) {
     const int dim = nest_.order[depth];
     program::Block inner = level(depth + 1);
     if (loops(dim))
-      block.push_back(loop("i_" + domain_.names[static_cast<std::size_t>(dim)], Expr(trips(dim)), std::move(inner)));
+      block.push_back(loop("i_" + domain_.names[static_cast<std::size_t>(dim)], trips_here(dim), std::move(inner)));
     else
       std::move(inner.begin(), inner.end(), std::back_inserter(block));
   }
@@ -314,7 +335,6 @@ program::Scope ProductLowering::lower() {
   scope_.operation = operations;
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
-  keep_reduced_columns_whole();
   if (context_.options.record) {
     context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_});
     context_.options.record->back().nest.on_vector = problem_.on_vector;
@@ -325,6 +345,11 @@ program::Scope ProductLowering::lower() {
   make_epilogue();
   make_outputs();
   scope_.body = level(0);
+  if (split_.used() < context_.machine.core.count) {
+    program::If has_part{less(Expr::symbol("core"), Expr(split_.used())), std::move(scope_.body), {}};
+    scope_.body = {};
+    scope_.body.push_back(on("", std::move(has_part)));
+  }
   assign_addresses(scope_, context_.machine);
   return std::move(scope_);
 }

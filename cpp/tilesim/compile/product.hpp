@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/plan.hpp"
 #include "tilesim/mapping/nest.hpp"
 
@@ -10,6 +11,9 @@ namespace tilesim::lower {
 
 /// The mapping problem of a kernel's anchor.
 mapping::Problem product_problem(const Context& context, const Kernel& kernel);
+
+/// Stored values that computing `pending` from the kernel's operations reads, its anchor left aside.
+std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending);
 
 /// The nest to use: from the table, from the machine's lowering profile, or by heuristic. A convolution in groups goes
 /// to the vector unit (problem.on_vector) where the estimate says that this is faster.
@@ -51,8 +55,6 @@ class ProductLowering {
   void make_operand(int index);
   void make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access,
                  std::vector<int> axis_of = {});
-  /// Stored values that computing `pending` from the kernel's operations reads.
-  std::set<ValueId> leaves_of(std::vector<ValueId> pending) const;
   void make_accumulator();
   void make_epilogue();
   void make_outputs();
@@ -60,9 +62,14 @@ class ProductLowering {
   void keep_reduced_columns_whole();
   void add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator,
                 std::vector<std::string> consumers);
+  void divide_over_cores();
+  std::vector<int> reduced_result_dims() const;
+  bool counts_windows() const;
   program::Block level(std::size_t depth);
   bool loops(int dim) const;
   std::int64_t trips(int dim) const;
+  Expr trips_here(int dim) const;  ///< of this core
+  Expr own_extent(int dim) const;  ///< of this core
   Expr start(int dim) const;
   Expr extent(int dim) const;
   Expr axis_start(const AxisAccess& axis) const;
@@ -96,7 +103,8 @@ class ProductLowering {
   Context& context_;
   const Kernel& kernel_;
   const Op& anchor_;
-  mapping::Problem problem_;
+  mapping::Problem problem_;  ///< of one core
+  CoreSplit split_;
   mapping::Nest nest_;
   Domain domain_;
   program::Scope scope_;

@@ -131,7 +131,8 @@ Expr ProductLowering::window_offset() const {
   for (std::size_t axis = 0; axis < result_dim_.size(); ++axis)
     for (const AxisAccess::Term& term : domain_.results[0].axes[axis].terms)
       if (std::find(whole_.begin(), whole_.end(), term.dim) != whole_.end())
-        offset = offset + start(term.dim) * Expr(term.coefficient * accumulator_strides_[axis]);
+        offset =
+            offset + (start(term.dim) - split_.base(term.dim)) * Expr(term.coefficient * accumulator_strides_[axis]);
   return offset;
 }
 

@@ -56,6 +56,26 @@ std::vector<int> layout_of(const Context& context, ValueId value) {
 
 }  // namespace
 
+std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending) {
+  const ValueId product = context.function.ops[static_cast<std::size_t>(kernel.anchor)].results[0];
+  std::set<ValueId> leaves, seen;
+  while (!pending.empty()) {
+    const ValueId value = pending.back();
+    pending.pop_back();
+    if (value == no_value || value == product || context.scalars.count(value) || !seen.insert(value).second) continue;
+    const auto producer = std::find_if(kernel.ops.begin(), kernel.ops.end(), [&](int op) {
+      return op != kernel.anchor && context.function.ops[static_cast<std::size_t>(op)].results[0] == value;
+    });
+    if (producer == kernel.ops.end()) {
+      leaves.insert(value);
+      continue;
+    }
+    for (ValueId operand : context.function.ops[static_cast<std::size_t>(*producer)].operands)
+      pending.push_back(operand);
+  }
+  return leaves;
+}
+
 mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
   const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
   mapping::Problem problem;
@@ -81,14 +101,28 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
   order_contraction(problem);
   std::int64_t extra = 0;
   const std::size_t elements = static_cast<std::size_t>(std::max<std::int64_t>(1, element_count(result.shape)));
+  const std::int64_t broadcast_limit = context.machine.core.scratchpad.bytes / 32;
+  std::set<ValueId> counted{op.operands[0], op.operands[1]};
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (context.placed(op.operands[i])) continue;
+    for (ValueId leaf : leaves_of(context, kernel, {op.operands[i]})) {  // a prologue's: rings of two
+      counted.insert(leaf);
+      const TensorType& type = context.value(leaf).type;
+      if (element_count(type.shape) == element_count(problem.shapes[i]))
+        problem.prologue_bytes_per_element[i] += 2 * host_bytes(type.dtype);
+      else
+        problem.extra_bytes +=
+            2 * std::min(round_up(element_count(type.shape) * host_bytes(type.dtype), 64), broadcast_limit);
+    }
+  }
   for (ValueId input : kernel.inputs) {
-    if (input == op.operands[0] || input == op.operands[1]) continue;
+    if (counted.count(input)) continue;
     const TensorType& type = context.value(input).type;
     if (static_cast<std::size_t>(element_count(type.shape)) == elements)
       extra += 2 * host_bytes(type.dtype);
     else
-      problem.extra_bytes += 2 * std::min(round_up(element_count(type.shape) * host_bytes(type.dtype), 64),
-                                          context.machine.core.scratchpad.bytes / 32);
+      problem.extra_bytes +=
+          2 * std::min(round_up(element_count(type.shape) * host_bytes(type.dtype), 64), broadcast_limit);
   }
   const bool converts = kernel.ops.size() > 1 || result.dtype != problem.dtypes[2] || op.operands.size() > 2;
   for (ValueId output : kernel.outputs) extra += converts ? 2 * host_bytes(context.value(output).type.dtype) : 0;

@@ -3,6 +3,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product.hpp"
+#include "tilesim/mapping/cost.hpp"
 
 namespace tilesim::lower {
 
@@ -43,15 +44,20 @@ std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> grou
   return all;
 }
 
-/// Products: the left operand is a stationary panel (loaded whole, not overlapped), the right one streams in windows of
-/// columns.
-mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
+struct PanelRules { std::int64_t panel, columns, split_rows_above; };
+
+PanelRules panel_rules(const Json& rules) {
   ObjectReader reader(rules);
-  const std::int64_t panel = reader.integer_or("panel_bytes", 8 << 20, 1, most);
-  const std::int64_t columns = reader.integer_or("window_columns", 256, 1, most);
-  const std::int64_t split_rows_above = reader.integer_or("split_rows_above", 512, 0, most);
+  const PanelRules read{reader.integer_or("panel_bytes", 8 << 20, 1, most),
+                        reader.integer_or("window_columns", 256, 1, most),
+                        reader.integer_or("split_rows_above", 512, 0, most)};
   reader.optional("reason");
   reader.finish();
+  return read;
+}
+
+/// The left operand is a stationary panel (loaded whole, not overlapped), the right one streams in windows of columns.
+mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem, const PanelRules& rules) {
   mapping::Nest nest{problem.domain.extents,
                      concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
                      {1, 2, 2}};
@@ -59,24 +65,112 @@ mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem
     nest.depths[0] = problem.domain.extents[static_cast<std::size_t>(dim)] > 1 ? 2 : nest.depths[0];
     tile(nest, dim) = 1;
   }
-  if (!problem.n_dims.empty()) tile(nest, problem.n_dims.back()) = std::min(columns, tile(nest, problem.n_dims.back()));
+  if (!problem.n_dims.empty())
+    tile(nest, problem.n_dims.back()) = std::min(rules.columns, tile(nest, problem.n_dims.back()));
   const std::int64_t whole = padded_bytes(machine, problem, nest, 0);
-  if (whole > panel && !problem.m_dims.empty() && !problem.k_dims.empty()) {
-    const std::int64_t panels = ceil_div(whole, panel);
-    std::int64_t rows = 1;
-    for (int dim : problem.m_dims) rows *= problem.domain.extents[static_cast<std::size_t>(dim)];
-    if (rows > split_rows_above) {
-      std::int64_t& size = tile(nest, problem.m_dims.back());
-      size = std::min(size, round_up(ceil_div(size, panels), 8));
-    } else {
-      // Few rows: the contraction is cut instead; sums of all columns stay on chip meanwhile.
-      std::int64_t& size = tile(nest, problem.k_dims.back());
-      size = std::min(size, round_up(ceil_div(size, panels), machine.core.array.rows));
-      nest.order = concatenate({&problem.batch_dims, &problem.m_dims, &problem.k_dims, &problem.n_dims});
-      nest.depths[2] = 1;
-    }
+  if (whole <= rules.panel || problem.m_dims.empty() || problem.k_dims.empty()) return nest;
+  const std::int64_t panels = ceil_div(whole, rules.panel);
+  std::int64_t rows = 1;
+  for (int dim : problem.m_dims) rows *= problem.domain.extents[static_cast<std::size_t>(dim)];
+  if (rows > rules.split_rows_above) {
+    std::int64_t& size = tile(nest, problem.m_dims.back());
+    size = std::min(size, round_up(ceil_div(size, panels), 8));
+  } else {
+    // Few rows: the contraction is cut instead; sums of all columns stay on chip meanwhile.
+    std::int64_t& size = tile(nest, problem.k_dims.back());
+    size = std::min(size, round_up(ceil_div(size, panels), machine.core.array.rows));
+    nest.order = concatenate({&problem.batch_dims, &problem.m_dims, &problem.k_dims, &problem.n_dims});
+    nest.depths[2] = 1;
   }
   return nest;
+}
+
+/// Panels of `rows` rows and part of the contraction, the sums of all their columns on chip.
+mapping::Nest cut_nest(const Machine& machine, const mapping::Problem& problem, const PanelRules& rules,
+                       std::int64_t rows) {
+  mapping::Nest nest = panel_nest(machine, problem, {most, rules.columns, 0});
+  nest.order = concatenate({&problem.batch_dims, &problem.m_dims, &problem.k_dims, &problem.n_dims});
+  nest.depths[2] = 1;
+  tile(nest, problem.m_dims.back()) = rows;
+  const std::int64_t panels = ceil_div(padded_bytes(machine, problem, nest, 0), rules.panel);
+  std::int64_t& size = tile(nest, problem.k_dims.back());
+  size = std::min(size, round_up(ceil_div(size, panels), machine.core.array.rows));
+  return nest;
+}
+
+/// The rule's nest where it fits. Where a long contraction leaves no room for two windows beside the panel: the
+/// fastest, by estimate, of the same form with narrower windows, smaller panels or the contraction cut.
+std::optional<mapping::Nest> product_rule(const Machine& machine, const mapping::Problem& problem, const Json& json) {
+  const PanelRules rules = panel_rules(json);
+  const mapping::Nest planned = panel_nest(machine, problem, rules);
+  if (mapping::legal(problem, planned, machine).legal) return planned;
+  mapping::CostModel model(problem, machine);
+  std::optional<mapping::Nest> best;
+  double least = 0;
+  const auto consider = [&](const mapping::Nest& nest) {
+    if (!mapping::legal(problem, nest, machine).legal) return;
+    const double rank = model.price(nest).soft;
+    if (!best || rank < least) best = nest, least = rank;
+  };
+  const std::int64_t rows =
+      problem.m_dims.empty() ? 1 : problem.domain.extents[static_cast<std::size_t>(problem.m_dims.back())];
+  for (std::int64_t panel = rules.panel; panel >= rules.panel / 16; panel /= 2)
+    for (std::int64_t columns = rules.columns; columns >= machine.core.array.columns; columns /= 2) {
+      const PanelRules narrower{panel, columns, rules.split_rows_above};
+      consider(panel_nest(machine, problem, narrower));
+      if (problem.m_dims.empty() || problem.k_dims.empty()) continue;
+      for (std::int64_t parts = 1; parts <= 64 && parts <= rows; parts *= 2)
+        consider(cut_nest(machine, problem, narrower, round_up(ceil_div(rows, parts), 8)));
+    }
+  return best;
+}
+
+/// Whether data and sums of a nest, halo and zero border included, and narrow windows of the weights fit the
+/// scratchpad.
+bool held(const Machine& machine, const mapping::Problem& problem, mapping::Nest nest) {
+  if (!problem.n_dims.empty()) {
+    std::int64_t& columns = tile(nest, problem.n_dims.back());
+    columns = std::min(columns, machine.core.array.columns);
+  }
+  return mapping::legal(problem, nest, machine).legal;
+}
+
+/// The dims of images and of output rows; -1 where there is none.
+std::pair<int, int> image_and_row(const mapping::Problem& problem) {
+  int image = -1, row = -1;
+  for (int dim : problem.m_dims)
+    for (const AxisAccess& axis : problem.domain.operands[0].axes) {
+      if (axis.terms.empty() || axis.terms[0].dim != dim) continue;
+      if (axis.terms.size() == 1)
+        image = dim;
+      else if (row < 0)
+        row = dim;
+    }
+  return {image, row};
+}
+
+/// Planes whose weights do not fit as planned: the fastest, by estimate, with fewer rows or narrower weights.
+std::optional<mapping::Nest> fitting_planes(const Machine& machine, const mapping::Problem& problem,
+                                            const mapping::Nest& planned) {
+  std::optional<mapping::Nest> best;
+  if (problem.n_dims.empty()) return best;
+  mapping::CostModel model(problem, machine);
+  double least = 0;
+  const int row = image_and_row(problem).second;
+  const std::int64_t extent = row < 0 ? 1 : problem.domain.extents[static_cast<std::size_t>(row)];
+  const std::int64_t wide = machine.core.array.columns * machine.core.array.count;
+  for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(extent, 32); parts *= 2)
+    for (std::int64_t columns = wide; columns >= machine.core.array.columns; columns /= 2) {
+      mapping::Nest nest = planned;
+      if (row >= 0) tile(nest, row) = ceil_div(extent, parts);
+      tile(nest, problem.n_dims.back()) =
+          std::min(columns, problem.domain.extents[static_cast<std::size_t>(problem.n_dims.back())]);
+      nest.depths = {1, 2, 1};  // weights stream while the array computes
+      if (!mapping::legal(problem, nest, machine).legal) continue;
+      const double rank = model.price(nest).soft;
+      if (!best || rank < least) best = nest, least = rank;
+    }
+  return best;
 }
 
 /// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise
@@ -89,15 +183,7 @@ std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::P
   mapping::Nest nest{problem.domain.extents,
                      concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
                      {2, 1, 2}};
-  int image_dim = -1, row_dim = -1;
-  for (int dim : problem.m_dims)
-    for (const AxisAccess& axis : problem.domain.operands[0].axes)
-      if (!axis.terms.empty() && axis.terms[0].dim == dim) {
-        if (axis.terms.size() == 1)
-          image_dim = dim;
-        else if (row_dim < 0)
-          row_dim = dim;
-      }
+  const auto [image_dim, row_dim] = image_and_row(problem);
   for (int dim : problem.batch_dims) tile(nest, dim) = 1;
   if (image_dim >= 0) tile(nest, image_dim) = std::min(images, tile(nest, image_dim));
   const auto bytes = [&](std::size_t operand) { return padded_bytes(machine, problem, nest, operand); };
@@ -108,7 +194,10 @@ std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::P
   nest.depths = {1, 1, 1};
   if (row_dim >= 0) {
     std::int64_t& rows = tile(nest, row_dim);
-    while (rows > 1 && bytes(0) + bytes(2) + std::min(bytes(1), capacity / 4) > capacity) rows -= ceil_div(rows, 16);
+    const auto too_large = [&] {
+      return bytes(0) + bytes(2) + std::min(bytes(1), capacity / 4) > capacity || !held(machine, problem, nest);
+    };
+    while (rows > 1 && too_large()) rows -= ceil_div(rows, 16);
     const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(row_dim)];
     rows = ceil_div(extent, ceil_div(extent, rows));  // equal pieces
     if (rows == 1 && extent > 1 && bytes(0) + bytes(2) + std::min(bytes(1), capacity / 4) > capacity)
@@ -131,14 +220,10 @@ std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping:
   if (machine.lowering.is_null()) return std::nullopt;
   const Json* rules = machine.lowering.find(convolution ? "convolution" : "product");
   if (!rules) return std::nullopt;
-  const std::optional<mapping::Nest> planned =
-      convolution ? plane_nest(machine, problem, *rules) : panel_nest(machine, problem, *rules);
-  if (!planned) return std::nullopt;
-  mapping::Nest nest = *planned;
-  if (mapping::legal(problem, nest, machine).legal) return nest;
-  nest.depths = {1, 1, 1};
-  if (mapping::legal(problem, nest, machine).legal) return nest;
-  return std::nullopt;  // the rules do not fit this shape: the general heuristic decides
+  if (!convolution) return product_rule(machine, problem, *rules);
+  std::optional<mapping::Nest> nest = plane_nest(machine, problem, *rules);
+  if (!nest || mapping::legal(problem, *nest, machine).legal) return nest;
+  return fitting_planes(machine, problem, *nest);  // none: the general heuristic decides
 }
 
 }  // namespace tilesim::lower

@@ -39,6 +39,24 @@ bool cut(TileChoice& choice, bool keep_inner) {
   return false;
 }
 
+/// Cuts axes that cores can share, none below its granule, until each core has a tile; then evens out the number of
+/// tiles along the first of them.
+void cut_for_cores(TileChoice& choice, std::int64_t cores) {
+  if (cores < 2) return;
+  const std::vector<bool>& joined = choice.joined.empty() ? choice.whole : choice.joined;
+  const std::size_t rank = choice.space.size();
+  std::int64_t missing = cores;  // parts that the axes from here on must give
+  for (std::size_t i = 0; i < rank && missing > 1; ++i) {
+    const std::size_t axis = choice.order.empty() ? i : choice.order[i];
+    const std::int64_t extent = choice.space[axis], granule = choice.granules.empty() ? 1 : choice.granules[axis];
+    if (joined[axis] || choice.whole[axis] || extent <= granule) continue;
+    const std::int64_t trips = ceil_div(extent, choice.tiles[axis]);
+    const std::int64_t wanted = round_up(trips, missing), most = ceil_div(extent, granule);
+    choice.tiles[axis] = std::min(choice.tiles[axis], round_up(ceil_div(extent, std::min(wanted, most)), granule));
+    missing = ceil_div(missing, ceil_div(extent, choice.tiles[axis]));
+  }
+}
+
 }  // namespace
 
 void add_granules(TileChoice& choice, const Context& context, const Placement& placement) {
@@ -75,6 +93,7 @@ bool choose_tiles(TileChoice& choice, const Machine& machine) {
   }();
   while (needed(choice) > std::max(smallest, whole / 8))
     if (!cut(choice, true)) break;
+  cut_for_cores(choice, machine.core.count);
   for (std::size_t axis = 0; axis < choice.space.size(); ++axis) {  // equal pieces
     const std::int64_t extent = std::max<std::int64_t>(1, choice.space[axis]);
     choice.tiles[axis] = ceil_div(extent, ceil_div(extent, choice.tiles[axis]));

@@ -19,15 +19,18 @@ struct TileChoice {
   std::vector<bool> whole;  ///< axes that must not be cut
   Shape tiles;              ///< the answer
   std::vector<std::size_t>
-      order;       ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
+      order;  ///< axes, cut first to last; empty: outer to inner. Follows the layout in memory: major axes first
+  std::vector<bool>
+      joined;      ///< axes along which tiles depend on each other, so that cores cannot share them; empty: `whole`
   Shape granules;  ///< per axis: below this, memory moves more than the tile; cut further only if all are. Empty: 1
 };
 
 /// Takes into `granules` what memory moves at least of a tensor: bursts along its minor axis, or layout tiles.
 void add_granules(TileChoice& choice, const Context& context, const Placement& placement);
 
-/// Cuts outer axes first, until all rings fit the scratchpad and the work falls into several tiles that can overlap.
-/// False when even single elements of the axes that may be cut do not fit.
+/// Cuts outer axes first, until all rings fit the scratchpad and the work falls into several tiles that can overlap,
+/// and where the machine has several cores, into as many as there are cores. False when even single elements of the
+/// axes that may be cut do not fit.
 bool choose_tiles(TileChoice& choice, const Machine& machine);
 
 /// An empty scope with the kernel's name, operations, launch cost and barrier.
@@ -47,6 +50,7 @@ program::Block wrap_loops(const TiledSpace& t, program::Block body, std::size_t 
 program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer);
 
 program::Scope lower_cumulative(Context& context, const Kernel& kernel);
+program::Scope lower_order(Context& context, const Kernel& kernel);
 program::Scope lower_window(Context& context, const Kernel& kernel);
 
 }  // namespace tilesim::lower

@@ -93,6 +93,7 @@ void VectorLowering::make_tiles(bool rows_whole) {
   TileChoice choice;
   choice.space = space_;
   choice.whole = rows_whole ? reduced_ : std::vector<bool>(space_.size(), false);
+  choice.joined = reduced_;
   const auto add = [&](ValueId value, std::int64_t depth) {
     const bool placed = context_.placed(value);
     const DType dtype =

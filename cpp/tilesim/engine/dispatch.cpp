@@ -278,6 +278,7 @@ void Simulator::resolve_vector(Stream& stream, const program::Instruction& instr
                                                        : ComputeKind::sort;
       d.elements = elements_of(instruction.views[0]);
       if (!instruction.views[0].dims.empty()) d.lane_extent = cursor.value(instruction.views[0].dims.back().first);
+      if (d.kind == ComputeKind::sort) d.k = cursor.value(instruction.views[1].dims.back().first);
       break;
     default:
       d.kind = ComputeKind::opaque;

@@ -10,6 +10,7 @@ void Simulator::begin_kernel(int id, std::int32_t scope, std::int64_t launch) {
   const bool drained = stream.entries_in_queues == 0 && now_ >= stream.done_until;
   KernelRun& run = stream.running.emplace_back();
   run.scope = scope;
+  run.instance = stream.instances[scope]++;
   if (drained) run.start = now_;
   run.finish = drained ? now_ + launch : 0;
   if (stream.virtual_core != 0 || stream.context != 0) return;
@@ -23,27 +24,42 @@ void Simulator::used(Stream& stream, const Entry& entry, std::int64_t start, std
   KernelRun& run = stream.running[static_cast<std::size_t>(entry.kernel - stream.first_running)];
   run.start = run.start < 0 ? start : std::min(run.start, start);
   run.finish = std::max(run.finish, finish);
+  run.worked = true;
 }
 
-/// Kernels that are over, in text order, get their time: exclusively, what their end adds to those before.
+/// Kernels that are over, in text order, get their time once every stream has done its part. A stream without a share
+/// of the work does not stretch it.
 void Simulator::settle(Stream& stream) {
   JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
   const bool leads = stream.virtual_core == 0 && stream.context == 0;
   while (!stream.running.empty() && stream.running.front().ended && stream.running.front().pending == 0) {
     const KernelRun& run = stream.running.front();
-    if (leads) {
-      KernelCounters& kernel = job.kernels[static_cast<std::size_t>(run.scope)];
-      const std::int64_t start = run.start < 0 ? now_ : run.start, finish = std::max(run.finish, start);
-      kernel.cycles += finish - start;
-      kernel.exclusive += std::max<std::int64_t>(0, finish - job.accounted);
-      kernel.start = kernel.start < 0 ? start : kernel.start;
-      kernel.finish = std::max(kernel.finish, finish);
-      job.accounted = std::max(job.accounted, finish);
-      job.last_kernel = run.scope;
+    const std::pair<std::int32_t, std::int64_t> key{run.scope, run.instance};
+    KernelSpan& span = job.spans[key];
+    if (leads || run.worked) {
+      const std::int64_t start = run.start < 0 ? now_ : run.start;
+      span.start = span.start < 0 ? start : std::min(span.start, start);
+      span.finish = std::max({span.finish, run.finish, start});
+    }
+    if (++span.streams == job.streams.size()) {
+      account(job, run.scope, span);
+      job.spans.erase(key);
     }
     stream.running.pop_front();
     ++stream.first_running;
   }
+}
+
+/// Exclusively, a kernel has what its end adds to those before.
+void Simulator::account(JobState& job, std::int32_t scope, const KernelSpan& span) const {
+  KernelCounters& kernel = job.kernels[static_cast<std::size_t>(scope)];
+  const std::int64_t start = std::max<std::int64_t>(span.start, 0), finish = std::max(span.finish, start);
+  kernel.cycles += finish - start;
+  kernel.exclusive += std::max<std::int64_t>(0, finish - job.accounted);
+  kernel.start = kernel.start < 0 ? start : kernel.start;
+  kernel.finish = std::max(kernel.finish, finish);
+  job.accounted = std::max(job.accounted, finish);
+  job.last_kernel = scope;
 }
 
 bool Simulator::is_free(const Stream& stream, const EndedBuffer& ended) const {

@@ -111,7 +111,13 @@ bool Simulator::try_head(int id, int queue, Entry& entry) {
       return true;
     case Opcode::signal: {
       const std::int64_t size = stream.program->counters[static_cast<std::size_t>(entry.counter)].second;
-      push(EventKind::count, std::max(now_, q.done_until), id, entry.counter, entry.core * size + entry.index,
+      // To another core it travels through the network.
+      const NetworkSpec& network = machine_.network;
+      const std::int64_t way =
+          entry.core == stream.virtual_core || machine_.memory.kind == "ideal"
+              ? 0
+              : cycles_at_or_after({network.latency_cycles, network.clock.hertz}, machine_.core.clock);
+      push(EventKind::count, std::max(now_, q.done_until) + way, id, entry.counter, entry.core * size + entry.index,
            entry.pieces);
       stream.done_until = std::max(stream.done_until, q.done_until);
       return true;
@@ -134,7 +140,7 @@ bool Simulator::try_wait(int id, int queue, const Entry& entry) {
     const std::int64_t at = (counter.semaphore ? stream.virtual_core * counter.size : 0) + entry.index;
     if (job.counters[static_cast<std::size_t>(entry.counter)][static_cast<std::size_t>(at)] >= entry.pieces)
       return true;
-    job.counter_waiters.emplace_back(id, queue);
+    job.counter_waiters[{entry.counter, at}].emplace_back(id, queue);
     block(id, queue, UnitState::wait_dependency);
     return false;
   }

@@ -26,7 +26,8 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-OperationUse operation(const KernelCounters& k, const program::Scope& scope, double bytes_per_cycle) {
+OperationUse operation(const KernelCounters& k, const program::Scope& scope, double bytes_per_cycle,
+                       std::int64_t cores) {
   OperationUse use;
   use.name = scope.kernel;
   use.operation = scope.operation;
@@ -39,8 +40,8 @@ OperationUse operation(const KernelCounters& k, const program::Scope& scope, dou
   use.store_bytes = k.store_bytes;
   use.multiply_adds = k.multiply_adds;
   use.vector_operations = k.vector_operations;
-  use.array_busy = k.array_busy;
-  use.vector_busy = k.vector_busy;
+  use.array_busy = k.array_busy / cores;  // mean over the cores
+  use.vector_busy = k.vector_busy / cores;
   use.launch = k.launch;
   use.memory_busy =
       bytes_per_cycle > 0
@@ -129,7 +130,8 @@ Result Simulator::result() const {
     const program::CompiledProgram& program = *job->job.program;
     for (std::size_t i = 0; i < job->kernels.size(); ++i) {
       if (job->kernels[i].count == 0) continue;
-      result.operations.push_back(operation(job->kernels[i], *program.scopes[i].scope, ideal ? 0 : achieved));
+      result.operations.push_back(
+          operation(job->kernels[i], *program.scopes[i].scope, ideal ? 0 : achieved, program.program().cores));
       launch += job->kernels[i].launch;
     }
     for (const std::string& note : program.program().notes) result.approximations.push_back(note);

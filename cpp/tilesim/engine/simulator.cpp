@@ -283,8 +283,10 @@ void Simulator::process(const Event& event) {
     case EventKind::count: {
       JobState& job = *jobs_[static_cast<std::size_t>(streams_[static_cast<std::size_t>(event.stream)]->job)];
       job.counters[static_cast<std::size_t>(event.port)][static_cast<std::size_t>(event.a)] += event.b;
-      const auto waiters = std::move(job.counter_waiters);
-      job.counter_waiters.clear();
+      const auto found = job.counter_waiters.find({event.port, event.a});
+      if (found == job.counter_waiters.end()) break;
+      const auto waiters = std::move(found->second);
+      job.counter_waiters.erase(found);
       for (const auto& [stream, queue] : waiters) wake(stream, queue, now_);
       break;
     }
@@ -347,6 +349,9 @@ void Simulator::finish_stream(int id) {
   finish_ = std::max(finish_, now_);
   if (--job.streams_left > 0) return;
   job.finished = true;
+  for (const auto& [key, span] : job.spans)  // kernels that not every core runs
+    if (span.start >= 0) account(job, key.first, span);
+  job.spans.clear();
   if (job.last_kernel >= 0)
     job.kernels[static_cast<std::size_t>(job.last_kernel)].exclusive += job.finish - job.accounted;
   job.accounted = job.finish;

@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tilesim/engine/engine.hpp"
@@ -140,8 +142,16 @@ struct KernelCounters {
 struct KernelRun {
   std::int32_t scope = -1;
   std::int64_t start = -1, finish = 0;
-  std::int64_t pending = 0;  ///< its statements in queues
-  bool ended = false;        ///< all of them have been dispatched
+  std::int64_t pending = 0;   ///< its statements in queues
+  bool ended = false;         ///< all of them have been dispatched
+  bool worked = false;        ///< one of them took a unit
+  std::int64_t instance = 0;  ///< of its scope in this stream
+};
+
+/// A kernel over all streams of its job; some have yet to finish their part.
+struct KernelSpan {
+  std::int64_t start = -1, finish = 0;
+  std::size_t streams = 0;
 };
 
 /// A buffer of a scope that has ended in text order, whose last version is not free yet: later scopes may lie on its
@@ -166,9 +176,10 @@ struct Stream {
   std::vector<Queue> queues;
   std::vector<SlotState> slots;
   std::int64_t done_until = 0;
-  std::vector<std::int32_t> kernels;  ///< enclosing named scopes
-  std::deque<KernelRun> running;      ///< in text order
-  std::int64_t first_running = 0;     ///< ordinal of the front
+  std::vector<std::int32_t> kernels;               ///< enclosing named scopes
+  std::map<std::int32_t, std::int64_t> instances;  ///< per scope: kernels begun
+  std::deque<KernelRun> running;                   ///< in text order
+  std::int64_t first_running = 0;                  ///< ordinal of the front
   std::vector<EndedBuffer> ended;
   std::int64_t ended_scopes = 0;     ///< with slots
   std::uint32_t ended_waiting = 0;   ///< queues whose acquire waits for one of `ended`
@@ -193,11 +204,13 @@ struct JobState {
   int streams_left = 0;
   std::unique_ptr<MemoryMap> map;
   std::unique_ptr<CompiledExpr::TensorReader> reader;
-  std::vector<StaticCost> costs;                                       ///< per instruction
-  std::vector<std::vector<std::int64_t>> counters;                     ///< per counter: core * size + index
-  std::vector<std::pair<std::int32_t, std::int32_t>> counter_waiters;  ///< (stream, queue)
-  std::vector<KernelCounters> kernels;                                 ///< per scope id
-  std::vector<std::vector<std::int32_t>> slots_of;                     ///< per scope id
+  std::vector<StaticCost> costs;                    ///< per instruction
+  std::vector<std::vector<std::int64_t>> counters;  ///< per counter: core * size + index
+  /// Per counter and cell: (stream, queue).
+  std::map<std::pair<std::int32_t, std::int64_t>, std::vector<std::pair<std::int32_t, std::int32_t>>> counter_waiters;
+  std::map<std::pair<std::int32_t, std::int64_t>, KernelSpan> spans;  ///< by scope and instance
+  std::vector<KernelCounters> kernels;                                ///< per scope id
+  std::vector<std::vector<std::int32_t>> slots_of;                    ///< per scope id
   std::int32_t last_kernel = -1;
   std::int64_t accounted = 0;  ///< kernels have been given the time up to here
   std::vector<int> streams;
@@ -258,6 +271,7 @@ class Simulator {
   void begin_kernel(int stream, std::int32_t scope, std::int64_t launch);
   void used(Stream& stream, const Entry& entry, std::int64_t start, std::int64_t finish);
   void settle(Stream& stream);
+  void account(JobState& job, std::int32_t scope, const KernelSpan& span) const;
   void end_slots(Stream& stream, std::int32_t scope);
   bool is_free(const Stream& stream, const EndedBuffer& ended) const;
   bool on_ended_bytes(Stream& stream, std::int32_t slot, std::int64_t version, std::int64_t epoch) const;

@@ -75,19 +75,21 @@ bool axis_ranges(const program::CompiledTensor& tensor, const program::Cursor& c
   return true;
 }
 
-/// Padded layouts: whole tiles of the two minor axes.
-Moved tiled(const MemoryMap::Entry& entry, const std::array<Range, max_dims>& ranges, std::size_t rank) {
+/// Padded layouts: whole rows of lanes; whole tiles where the region starts at one and ends with the tensor.
+Moved tiled(const MemoryMap::Entry& entry, const Shape& shape, const std::array<Range, max_dims>& ranges,
+            std::size_t rank) {
   Moved moved;
   std::int64_t elements = 1, offset = 0;
   moved.elements = 1;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     Range r = ranges[axis];
     moved.elements *= r.high - r.low + 1;
-    const bool minor = static_cast<int>(axis) == entry.order[0], second = static_cast<int>(axis) == entry.order[1];
-    if (minor || second) {
-      const std::int64_t tile = entry.tile[minor ? 1 : 0];
-      r.low = r.low / tile * tile;
-      r.high = (r.high / tile + 1) * tile - 1;
+    if (static_cast<int>(axis) == entry.order[0]) {
+      const std::int64_t lanes = entry.tile[1];
+      r.low = r.low / lanes * lanes;
+      r.high = (r.high / lanes + 1) * lanes - 1;
+    } else if (static_cast<int>(axis) == entry.order[1] && r.low % entry.tile[0] == 0 && r.high == shape[axis] - 1) {
+      r.high = round_up(r.high + 1, entry.tile[0]) - 1;
     }
     elements *= r.high - r.low + 1;
     offset += r.low * entry.strides[axis];
@@ -157,7 +159,7 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
   if (!axis_ranges(tensor, cursor, transfer, ranges)) return {};
   const bool indirect =
       std::any_of(transfer.dims.begin(), transfer.dims.end(), [](const auto& dim) { return dim.through >= 0; });
-  if (entry.tile.size() == 2 && !indirect) return tiled(entry, ranges, transfer.at.size());
+  if (entry.tile.size() == 2 && !indirect) return tiled(entry, tensor.shape, ranges, transfer.at.size());
   Moved moved = dense(entry, tensor, cursor, transfer, ranges, burst_bytes);
   for (const auto& dim : transfer.dims) {  // the rows' indices are read too
     if (dim.through < 0) continue;

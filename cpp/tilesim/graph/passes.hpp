@@ -41,4 +41,10 @@ std::vector<std::string> recognition_passes();
 /// UserError for an unknown name.
 std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std::vector<std::string>& passes);
 
+/// Operations of the entry function (by name) as a graph of their own, with the values `inputs` and `outputs` (by name)
+/// at its border; functions and weights that they need come along. An alias stays where nothing outside reads the
+/// input. Throws UserError for a name that does not exist.
+Graph extract(const Graph& graph, const std::vector<std::string>& operations, const std::vector<std::string>& inputs,
+              const std::vector<std::string>& outputs);
+
 }  // namespace tilesim

@@ -58,7 +58,7 @@ Machine Machine::from_json(const Json& json) {
   Machine machine;
   machine.name = reader.string("name");
   machine.description = reader.string_or("description", "");
-  for (const char* section : {"core", "network", "memory", "layout", "energy"})
+  for (const char* section : {"core", "network", "memory", "layout", "energy", "host"})
     if (const Json* body = reader.optional(section)) read_section(machine, *body, std::string(section) + ".");
   if (const Json* lowering = reader.optional("lowering")) machine.lowering = *lowering;
   if (const Json* sources = reader.optional("sources"))

@@ -99,6 +99,13 @@ struct MemorySpec {
   std::int64_t buffer_bytes = 1 << 16;  ///< requests waiting per channel; full pushes back
 };
 
+/// Where operations go that the chip cannot run, and the link to there.
+struct HostSpec {
+  std::string device = "desktop-avx512";        ///< a device file: its closed form gives the host's time
+  std::int64_t bytes_per_second = 14400000000;  ///< of the link, each way
+  std::int64_t latency_ps = 10000000;           ///< per transfer: start and completion
+};
+
 /// How tensors lie in off-chip memory: the two minor dimensions padded to `tile` (empty: dense).
 struct LayoutSpec {
   Shape tile;  ///< {8, 128} on TPUs
@@ -117,6 +124,7 @@ struct Machine {
   MemorySpec memory;
   LayoutSpec layout;
   EnergySpec energy;
+  HostSpec host;
   Json lowering;  ///< the lowering profile: data for `mapping` and `compile`; null: generic rules
   std::map<std::string, std::string> sources;  ///< setting path -> where the number comes from
 

@@ -325,6 +325,22 @@ void memory_settings(std::vector<Setting>& all) {
   all.push_back(layout_tile());
 }
 
+/// PCI Express 3.0 base specification, 16 lanes: 8 GT/s x 128/130 = 15.75 GB/s; packets of 256 bytes with 24 of header.
+void host_settings(std::vector<Setting>& all) {
+  all.push_back({"host.device",
+                 U::text,
+                 0,
+                 0,
+                 "device whose closed form times what runs on the host",
+                 {},
+                 [](const Machine& m) { return Json(m.host.device); },
+                 [](Machine& m, const Json& json) { m.host.device = json.as_string(); }});
+  all.push_back(
+      whole("host.bandwidth", U::bandwidth, 1, big, "of the link to the host, each way", AT(host.bytes_per_second)));
+  all.push_back(whole("host.latency", U::duration, 0, 1e12, "per transfer over the link: start and completion",
+                      AT(host.latency_ps)));
+}
+
 std::vector<Setting> make_settings() {
   std::vector<Setting> all;
   all.push_back(whole("core.count", U::count, 1, 4096, "cores", AT(core.count)));
@@ -346,6 +362,7 @@ std::vector<Setting> make_settings() {
   all.push_back(whole("energy.network_byte", U::energy, 0, 1e12, "per byte; 0 pJ: not known", AT(energy.network_byte)));
   all.push_back(whole("energy.static_microwatts", U::count, 0, 1e15, "power that flows all the time; 0: not known",
                       AT(energy.static_microwatts)));
+  host_settings(all);
   return all;
 }
 

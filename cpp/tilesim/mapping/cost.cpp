@@ -76,8 +76,12 @@ std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& regi
     std::int64_t elements = 1;
     for (std::size_t i = 0; i < rank; ++i) {
       const Span& span = region[static_cast<std::size_t>(order[i])];
-      const std::int64_t unit = i == 0 ? tile[1] : i == 1 ? tile[0] : 1;
-      elements *= ((span.start + span.length - 1) / unit - span.start / unit + 1) * unit;
+      if (i == 0)  // whole rows of lanes
+        elements *= ((span.start + span.length - 1) / tile[1] - span.start / tile[1] + 1) * tile[1];
+      else if (i == 1 && span.to_end && span.start % tile[0] == 0)  // the padding comes along
+        elements *= round_up(span.length, tile[0]);
+      else
+        elements *= span.length;
     }
     return (elements * width + 7) / 8;
   }
@@ -111,7 +115,7 @@ CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, const
     high += term.coefficient * (term.coefficient >= 0 ? end : begin);
   }
   low = std::max<std::int64_t>(low, 0);
-  return {low, std::min(high, size - 1) - low + 1};
+  return {low, std::min(high, size - 1) - low + 1, high >= size - 1};
 }
 
 std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) const {
@@ -122,7 +126,8 @@ std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const 
   return moved(operand, region);
 }
 
-/// Positions of the tiles along one axis; those of equal length and equal place in a burst are one group.
+/// Positions of the tiles along one axis; those of equal length and equal place in a burst or layout tile are one
+/// group.
 const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std::size_t axis, const Nest& nest) {
   const AxisAccess& map = access(operand).axes[axis];
   Extents key{static_cast<std::int64_t>(operand), static_cast<std::int64_t>(axis)};
@@ -146,12 +151,12 @@ const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std:
     const Span here = span(map, problem_.shapes[operand][axis], nest, index);
     const std::int64_t start = std::max<std::int64_t>(0, here.start) % unit;
     const auto same = std::find_if(result.begin(), result.end(), [&](const Group& group) {
-      return group.span.length == here.length && group.span.start == start;
+      return group.span.length == here.length && group.span.start == start && group.span.to_end == here.to_end;
     });
     if (same != result.end())
       ++same->count;
     else
-      result.push_back({{start, here.length}, 1});
+      result.push_back({{start, here.length, here.to_end}, 1});
     std::size_t i = 0;
     for (; i < map.terms.size(); ++i) {
       const auto d = static_cast<std::size_t>(map.terms[i].dim);
@@ -311,6 +316,7 @@ bool CostModel::fits(const Nest& nest) const {
       elements *= extent;
     }
     need[operand] = round_up(packed_bytes(problem_.dtypes[operand], elements), 64) * nest.depths[operand];
+    if (operand < 2) need[operand] += round_up(problem_.prologue_bytes_per_element[operand] * elements, 64);
   }
   const ScratchpadSpec& memory = machine_.core.scratchpad;
   const bool apart = memory.accumulator_bytes > 0 && !problem_.on_vector;

@@ -50,7 +50,10 @@ class CostModel {
 
  private:
   using Extents = std::vector<std::int64_t>;
-  struct Span { std::int64_t start = 0, length = 0; };
+  struct Span {
+    std::int64_t start = 0, length = 0;
+    bool to_end = false;  ///< up to the tensor's end, where padding may follow
+  };
   struct Group {
     Span span;
     std::int64_t count = 0;

@@ -94,8 +94,9 @@ struct Demand { std::int64_t scratchpad = 0, accumulator = 0; };
 Demand demand(const Problem& problem, const Nest& nest, const Machine& machine) {
   Demand need;
   for (std::size_t operand = 0; operand < 2; ++operand) {
-    const std::int64_t bytes = packed_bytes(problem.dtypes[operand], tile_elements(problem, nest, operand));
-    need.scratchpad += round_up(bytes, 64) * nest.depths[operand];
+    const std::int64_t tile = tile_elements(problem, nest, operand);
+    need.scratchpad += round_up(packed_bytes(problem.dtypes[operand], tile), 64) * nest.depths[operand] +
+                       round_up(problem.prologue_bytes_per_element[operand] * tile, 64);
   }
   const std::int64_t elements = tile_elements(problem, nest, 2);
   const std::int64_t sums = round_up(packed_bytes(problem.dtypes[2], elements), 64) * nest.depths[2];

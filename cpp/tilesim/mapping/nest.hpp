@@ -35,6 +35,8 @@ struct Problem {
   std::string kernel;            ///< kinds of the operations fused with it, in order: two problems may differ only here
   bool on_vector = false;        ///< multiplied and summed on the vector unit instead of the array
   std::int64_t extra_bytes = 0;  ///< further scratchpad: operands that broadcast
+  /// Scratchpad for each element of an operand's tile: what a prologue computes that operand from.
+  std::int64_t prologue_bytes_per_element[2] = {0, 0};
   std::int64_t extra_bytes_per_result_element = 0;  ///< scratchpad for epilogue operands and the converted result
   std::int64_t epilogue_functions = 0;  ///< vector functions per result element; 0: stored straight from the sums
 };

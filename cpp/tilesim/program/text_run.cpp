@@ -151,12 +151,18 @@ void TextRun::end_scope(Stream& stream) {
   stream.stored.pop_back();
   if (!stream.stored.empty()) stream.stored.back().insert(stored.begin(), stored.end());
   // A kernel in steps is seen once, at its end.
-  if (!scope.operation.empty() && --stream.operations == 0 && stream.id + 1 == streams_.size())
-    observe(stream, id, stored);
+  if (!scope.operation.empty() && --stream.operations == 0) observe(stream, id, stored);
 }
 
-void TextRun::observe(const Stream& stream, int scope, const std::set<int>& stored) const {
+/// Shows what a kernel has stored once all streams have done their parts of it.
+void TextRun::observe(Stream& stream, int scope, const std::set<int>& own) {
   if (!options_.execute || !options_.execute->observe || !options_.tensors) return;
+  const std::pair<int, std::int64_t> key{scope, stream.ended[scope]++};
+  Parts& parts = parts_[key];
+  parts.stored.insert(own.begin(), own.end());
+  if (++parts.streams < streams_.size()) return;
+  const std::set<int> stored = std::move(parts.stored);
+  parts_.erase(key);
   const CompiledScope& place = program_.scopes[at(scope)];
   Observed kernel{place.scope->operation, place.function,           stream.cursor.call(),
                   stream.cursor.caller(), stream.cursor.bindings(), {}};

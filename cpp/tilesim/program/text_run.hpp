@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tilesim/program/execute.hpp"
@@ -53,6 +55,7 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::vector<std::pair<int, int>> live;  ///< slot and buffer of every version that is not free
     std::vector<std::set<int>> stored;      ///< per open scope: tensors stored to, for `observe`
     int operations = 0;                     ///< open scopes that serve an operation of the graph
+    std::map<int, std::int64_t> ended;      ///< per scope: how often it was left, for `observe`
     bool held = false, finished = false;    ///< held: `op` waits
     Operation op;
   };
@@ -75,7 +78,7 @@ class TextRun final : public CompiledExpr::TensorReader {
   Buffer& buffer(Stream& stream, int slot, std::int64_t version) const;
   void name_statement(const Stream& stream);
   void check_released(Stream& stream, int scope);
-  void observe(const Stream& stream, int scope, const std::set<int>& stored) const;
+  void observe(Stream& stream, int scope, const std::set<int>& stored);
   std::string waits_for(const Stream& stream) const;
   [[noreturn]] void stuck() const;
   [[noreturn]] void fail(const Stream& stream, const std::string& what) const;
@@ -85,6 +88,11 @@ class TextRun final : public CompiledExpr::TensorReader {
   std::vector<std::vector<std::int64_t>> counters_;
   std::vector<std::unique_ptr<Stream>> streams_;
   mutable Stream* walking_ = nullptr;
+  struct Parts {
+    std::set<int> stored;
+    std::size_t streams = 0;
+  };
+  std::map<std::pair<int, std::int64_t>, Parts> parts_;  ///< kernels that some streams have left: scope, instance
   std::int64_t statements_ = 0;
   bool poison_ = false;
 };

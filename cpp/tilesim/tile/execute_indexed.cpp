@@ -1,5 +1,7 @@
 // Meaning of permute, indexed and sort.
 #include <algorithm>
+#include <numeric>
+#include <type_traits>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/tile/strided.hpp"
@@ -49,33 +51,56 @@ void execute(const Indexed& indexed) {
   }
 }
 
-void execute(const Sort& sort) {
+namespace {
+
+/// NaN is larger than every number and equals NaN, as in the reference.
+template <class T>
+bool less(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (a != a || b != b) return a == a;
+  return a < b;
+}
+
+std::vector<std::int64_t> starts(const TileView& view) {
+  std::vector<std::int64_t> result;
+  for_each_offset(view.dims.data(), view.dims.size() - 1, [&](std::int64_t offset) { result.push_back(offset); });
+  return result;
+}
+
+template <class T>
+void sort_rows(const Sort& sort) {
   const std::int64_t n = sort.in.dims.back().extent, k = sort.keys.dims.back().extent;
-  std::vector<ViewDim> outer(sort.in.dims.begin(), sort.in.dims.end() - 1),
-      keys(sort.keys.dims.begin(), sort.keys.dims.end() - 1),
-      places(sort.positions.dims.begin(), sort.positions.dims.end() - 1);
-  std::vector<std::int64_t> in_at, key_at, place_at;
-  for_each_offset(outer.data(), outer.size(), [&](std::int64_t o) { in_at.push_back(o); });
-  for_each_offset(keys.data(), keys.size(), [&](std::int64_t o) { key_at.push_back(o); });
-  for_each_offset(places.data(), places.size(), [&](std::int64_t o) { place_at.push_back(o); });
-  std::vector<double> row(static_cast<std::size_t>(n));
+  const std::vector<std::int64_t> in_at = starts(sort.in), key_at = starts(sort.keys), place_at = starts(sort.positions);
+  std::vector<T> row(static_cast<std::size_t>(n)), sorted(static_cast<std::size_t>(k));
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  const auto at = [&](std::int64_t i) { return row[static_cast<std::size_t>(i)]; };
   for (std::size_t r = 0; r < in_at.size(); ++r) {
     read_run(sort.in.data + in_at[r] * host_bytes(sort.in.dtype), sort.in.dtype, sort.in.dims.back().stride, n,
              row.data());
-    for (std::int64_t i = 0; i < n; ++i) order[static_cast<std::size_t>(i)] = i;
-    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-      const double x = row[static_cast<std::size_t>(a)], y = row[static_cast<std::size_t>(b)];
-      return sort.descending ? x > y : x < y;
-    });
-    std::vector<double> sorted;
-    for (std::int64_t i = 0; i < k; ++i)
-      sorted.push_back(row[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])]);
+    std::iota(order.begin(), order.end(), 0);
+    const auto before = [&](std::int64_t a, std::int64_t b) {
+      const bool first = sort.descending ? less(at(b), at(a)) : less(at(a), at(b));
+      const bool second = sort.descending ? less(at(a), at(b)) : less(at(b), at(a));
+      return first || (!second && a < b);
+    };
+    std::partial_sort(order.begin(), order.begin() + k, order.end(), before);
+    for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i] = at(order[i]);
     write_run(sorted.data(), sort.keys.data + key_at[r] * host_bytes(sort.keys.dtype), sort.keys.dtype,
               sort.keys.dims.back().stride, k);
     write_run(order.data(), sort.positions.data + place_at[r] * host_bytes(sort.positions.dtype), sort.positions.dtype,
               sort.positions.dims.back().stride, k);
   }
+}
+
+}  // namespace
+
+void execute(const Sort& sort) {
+  if (sort.in.dtype == DType::f64)
+    sort_rows<double>(sort);
+  else if (is_float(sort.in.dtype))
+    sort_rows<float>(sort);
+  else
+    sort_rows<std::int64_t>(sort);
 }
 
 }  // namespace tilesim

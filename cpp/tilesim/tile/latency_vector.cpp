@@ -68,6 +68,21 @@ std::string_view name(ComputeKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
+/// Compare-exchange passes over all elements that leave the first `kept` of `extent` in order; each is a comparison and
+/// a selection. Everything: a bitonic network, L (L + 1) / 2 with L = log2 of the extent (Batcher, "Sorting networks
+/// and their applications", 1968). Few: runs of the kept length are sorted, then merged in pairs of which the better
+/// half is kept and put in order, so that each round works on half as much (Shanbhag, Pirahesh, Madden, "Efficient
+/// top-k query processing on GPUs", 2018): l (l + 1) / 2 + sum of (1 + l / 2) / 2^i.
+std::int64_t compare_exchanges(std::int64_t extent, std::int64_t kept) {
+  const auto levels = [](std::int64_t n) {
+    return static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, n) - 1)));
+  };
+  const std::int64_t all = levels(extent), few = levels(kept);
+  const std::int64_t whole = std::max<std::int64_t>(1, all * (all + 1) / 2);
+  if (kept >= extent) return whole;
+  return std::min(whole, few * (few + 1) / 2 + 2 + few);
+}
+
 TileLatency ClosedForm::latency(const Descriptor& descriptor, const History& history) {
   Descriptor d = descriptor;
   switch (d.kind) {
@@ -81,11 +96,9 @@ TileLatency ClosedForm::latency(const Descriptor& descriptor, const History& his
       d.functions = {1, 0, 0, 0};
       d.lane_extent = machine_.core.vector.lanes;
       return vector_latency(machine_, d);
-    case ComputeKind::sort: {  // bitonic network: log2(n) * (log2(n) + 1) / 2 compare-exchange passes
-      const int levels = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, d.lane_extent - 1)));
-      d.functions = {levels * (levels + 1) / 2 * 2, 0, 0, 0};
+    case ComputeKind::sort:
+      d.functions = {2 * static_cast<std::int32_t>(compare_exchanges(d.lane_extent, d.k)), 0, 0, 0};
       return vector_latency(machine_, d);
-    }
     case ComputeKind::opaque:
       break;
   }

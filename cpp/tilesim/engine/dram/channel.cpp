@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/engine/dram/channel_plan.hpp"
+#include "tilesim/engine/dram/channel_stream.hpp"
 
 namespace tilesim::engine::dram {
 
@@ -33,6 +33,8 @@ Channel::Channel(const Part& part)
   has_sync_ = f.clock_sync;
   activate_window_ = static_cast<Tick>(f.activate_window);
   sync_ = {static_cast<Tick>(f.sync_read), static_cast<Tick>(f.sync_write)};
+  for (const Command column : {Command::read, Command::write})
+    can_stream_[static_cast<std::size_t>(column)] = !readiness_.in_window(column);
   for (const auto& [after, touched] : {std::pair{0, &columns_touch_rows_},
                                        {1, &columns_touch_rows_},
                                        {2, &rows_touch_columns_},
@@ -108,6 +110,7 @@ Tick Channel::accept_due(Tick next, bool planned) {
 
 template <Channel::Bus bus>
 void Channel::run(Tick until, Until mode) {
+  ends_when_accepted_ = mode != Until::tick;
   for (;;) {
     if (now_ >= rebase_at) {
       const Tick before = now_;
@@ -120,8 +123,12 @@ void Channel::run(Tick until, Until mode) {
       const Tick first = soon();
       if (plan_tick(columns_plan_) < first) columns_plan_ = plan_columns<bus>(first);
       if (plan_tick(rows_plan_) < first) rows_plan_ = plan_rows<bus>(first);
+      if (streams() && stream<bus>(std::min({next, next_refresh_, plan_tick(rows_plan_), rebase_at}))) {
+        columns_plan_ = plan_columns<bus>(soon());
+        rows_plan_ = plan_rows<bus>(soon());
+      }
       next = std::min({next, next_refresh_, plan_tick(std::min(columns_plan_, rows_plan_))});
-      if (drain_flips()) next = std::min(next, first);
+      if (drain_flips()) next = std::min(next, soon());
     } else {
       columns_plan_ = rows_plan_ = 0;
       next = std::min(next, next_tick<bus>());

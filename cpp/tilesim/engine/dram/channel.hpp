@@ -120,6 +120,7 @@ class Channel {
   void finish_read(const Entry& entry, std::int64_t tick);
   void issue(Command command, int bank, Tick t);
   void issue_all(Command command, int scope, Tick t);
+  void take_column(std::size_t queue, int bank, bool opener, Tick t);
   void issue_column(std::size_t queue, int bank, bool opener, Tick t);
   void issue_activate(std::size_t queue, int bank, Tick t);
   void issue_precharge(std::size_t queue, int bank, Tick t);
@@ -150,6 +151,11 @@ class Channel {
   void tick_planned(Tick t);
   template <Bus bus>
   void issue_planned_row(Tick t);
+  // channel_stream.hpp: many column commands at once
+  bool streams() const;
+  bool accept_in_stream(std::size_t queue, Tick next, Tick& limit);
+  template <Bus bus>
+  bool stream(Tick limit);
   void issue_planned_column(Tick t);
   /// First tick that what is known now can reach.
   Tick soon() const { return static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1; }
@@ -192,6 +198,9 @@ class Channel {
   Ring<Request> offers_;
   std::uint64_t columns_plan_ = 0, rows_plan_ = 0;  ///< 0: to be found
   bool newcomer_leads_ = false;                     ///< the request accepted last is its bank's candidate
+  static constexpr int stream_banks = 4;
+  std::array<bool, 2> can_stream_{};
+  bool ends_when_accepted_ = false;
   bool columns_touch_rows_ = false, rows_touch_columns_ = false;
   std::int64_t next_offer_ = 0;  ///< absolute: one acceptance per cycle
   std::int64_t reads_waiting_ = 0, last_return_ = 0, last_accept_ = -1;

@@ -37,8 +37,9 @@ inline void Channel::issue_all(Command command, int scope, Tick t) {
   if (completions_) completions_->push_back({entry.tag, false, last_return_});
 }
 
-inline void Channel::issue_column(std::size_t queue, int bank, bool opener, Tick t) {
-  Entry& entry = opener ? queues_.opened_entry(bank) : queues_.oldest_hit(queue, bank);
+/// A column command, but for the timing.
+[[gnu::always_inline]] inline void Channel::take_column(std::size_t queue, int bank, bool opener, Tick t) {
+  const Entry& entry = opener ? queues_.opened_entry(bank) : queues_.oldest_hit(queue, bank);
   if (!entry.counted) ++counters_.hits;
   if (queue == Queues::reads) {
     --reads_waiting_;
@@ -47,13 +48,18 @@ inline void Channel::issue_column(std::size_t queue, int bank, bool opener, Tick
     completions_->push_back({entry.tag, true, base_ + t});
   }
   ++bank_counters_[static_cast<std::size_t>(bank)].columns;
-  if (closes_idle_) idle_at_.at[static_cast<std::size_t>(bank)] = t + page_timeout_;
-  if (has_sync_) sync_until_ = std::max(sync_until_, t + sync_[queue]);
-  issue(queue == Queues::reads ? Command::read : Command::write, bank, t);
+  ++counters_.commands[queue];
   if (opener)
     queues_.take_opened(queue, bank);
   else
     queues_.take_hit(queue, bank);
+}
+
+inline void Channel::issue_column(std::size_t queue, int bank, bool opener, Tick t) {
+  take_column(queue, bank, opener, t);
+  if (closes_idle_) idle_at_.at[static_cast<std::size_t>(bank)] = t + page_timeout_;
+  if (has_sync_) sync_until_ = std::max(sync_until_, t + sync_[queue]);
+  readiness_.issue(queue == Queues::reads ? Command::read : Command::write, bank, t);
 }
 
 inline void Channel::issue_activate(std::size_t queue, int bank, Tick t) {

@@ -39,7 +39,7 @@ class Queues {
     ++count[queue];
     if (queue == writes) ++filter_[bucket(address)];
     const auto b = static_cast<std::size_t>(bank);
-    const bool hits = (open >> bank & 1) != 0 && open_row[b] == row;
+    const bool hits = this->hits(bank, row);
     List& list = hits ? hit_[queue][b] : miss_[queue][b];
     if (list.head != none) {
       entries_[list.tail].next = slot;
@@ -50,6 +50,11 @@ class Queues {
     (hits ? hit_key : miss_key)[queue].at[b] = entry.key;
     (hits ? hit : miss)[queue] |= 1ULL << bank;
     return true;
+  }
+
+  /// Whether a bank has this row open.
+  bool hits(int bank, std::int32_t row) const {
+    return (open >> bank & 1) != 0 && open_row[static_cast<std::size_t>(bank)] == row;
   }
 
   bool holds_write(std::uint64_t address, int bank) const {

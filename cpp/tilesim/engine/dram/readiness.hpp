@@ -28,9 +28,12 @@ class Readiness {
       Tick& at = ready[static_cast<std::size_t>(effect.before)].at[b];
       at = std::max(at, t + effect.value);
     }
-    last_[c][timing.scope_of[b]] = t;
+    Tick& last = last_[c][timing.scope_of[b]];
+    last = std::max(last, t);
     if (window_commands_ >> c & 1) issue_window(command, bank, t);
   }
+  /// Whether a command counts in a window of several, as ACT does.
+  bool in_window(Command command) const { return window_commands_ >> static_cast<unsigned>(command) & 1; }
   /// PREab or REFab.
   void issue_all(Command command, int scope, Tick t);
   /// First tick for PREab or REFab of a scope.

@@ -48,6 +48,9 @@ struct Timing {
   /// On the same bank: Bank-level entries of bank commands, delays in ticks.
   std::array<Effects, bank_command_count> own_bank;
 
+  /// From RD (0) or WR (1) of one bank to the same command of another.
+  std::array<std::array<std::array<Tick, bank_limit>, bank_limit>, 2> column_gap{};
+
   struct Window {
     int length = 0;  ///< commands
     Tick cycles = 0;

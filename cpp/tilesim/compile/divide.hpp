@@ -1,0 +1,47 @@
+// One program over several cores: which part of a kernel each core takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tilesim/compile/plan.hpp"
+#include "tilesim/mapping/nest.hpp"
+
+namespace tilesim::lower {
+
+/// Dims of a product's domain cut into parts, one per core. The core's number is a mixed radix of its parts: `parts[0]`
+/// varies slowest. Cores from `used()` on have no part.
+struct CoreSplit {
+  struct Part {
+    int dim = -1;
+    std::int64_t parts = 1;
+    std::int64_t chunk = 0;  ///< extent of a part; the last one may be shorter
+    std::int64_t whole = 0;  ///< extent of the dim
+    bool even() const { return chunk * parts == whole; }
+  };
+  std::vector<Part> parts;
+
+  std::int64_t used() const;
+  const Part* find(int dim) const;
+  /// Which part of `dim` the core has, as an expression of "core".
+  Expr index(int dim) const;
+  Expr base(int dim) const { return find(dim) ? index(dim) * Expr(find(dim)->chunk) : Expr(0); }
+  /// Extent of the core's part of `dim`; the dim must be cut.
+  Expr extent(int dim) const;
+};
+
+/// The fastest way to divide the product over the machine's cores, by estimated time; leaves in problem.domain the
+/// extents of one part. `kept`: dims that stay whole; `even`: only parts of equal extent. Bandwidth of the machine is
+/// one core's share.
+CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
+                        const std::vector<int>& kept, bool even = false);
+
+/// Divides the outer loops of a lowered kernel (of each of its steps) over the cores where each trip is proven to stand
+/// alone: it fills the slots that it uses, and stores elements that no other trip stores or loads. Otherwise the first
+/// core runs the whole kernel, and the program says so in a note.
+void divide_loops(program::Scope& scope, program::Program& program, const Machine& machine);
+
+/// Replaces symbols in every expression of the block.
+void substitute(program::Block& block, const std::map<std::string, Expr>& values);
+
+}  // namespace tilesim::lower

@@ -1,0 +1,165 @@
+// Products over several cores: parts of rows, columns and batches.
+#include <algorithm>
+#include <limits>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/divide.hpp"
+#include "tilesim/compile/product.hpp"
+
+namespace tilesim::lower {
+
+std::int64_t CoreSplit::used() const {
+  std::int64_t product = 1;
+  for (const Part& part : parts) product *= part.parts;
+  return product;
+}
+
+const CoreSplit::Part* CoreSplit::find(int dim) const {
+  for (const Part& part : parts)
+    if (part.dim == dim) return &part;
+  return nullptr;
+}
+
+Expr CoreSplit::index(int dim) const {
+  std::int64_t inner = 1;
+  for (std::size_t i = parts.size(); i-- > 0; inner *= parts[i].parts) {
+    if (parts[i].dim != dim) continue;
+    const Expr digit = inner == 1 ? Expr::symbol("core") : floor_div(Expr::symbol("core"), inner);
+    return i == 0 ? digit : modulo(digit, parts[i].parts);
+  }
+  return 0;
+}
+
+Expr CoreSplit::extent(int dim) const {
+  const Part& part = *find(dim);
+  return part.even() ? Expr(part.chunk) : min(Expr(part.chunk), Expr(part.whole) - base(dim));
+}
+
+namespace {
+
+/// A dim that may be cut, and the extent below which a part leaves lanes or rows of the hardware empty.
+struct Choice {
+  int dim;
+  std::int64_t extent, granule;
+};
+
+CoreSplit::Part part_of(const Choice& choice, std::int64_t wanted) {
+  std::int64_t chunk = ceil_div(choice.extent, wanted);
+  if (chunk > choice.granule) chunk = round_up(chunk, choice.granule);
+  return {choice.dim, ceil_div(choice.extent, chunk), chunk, choice.extent};
+}
+
+/// Whether the dim shares an axis of the result with another: what lies between belongs to several parts.
+bool shares_axis(const mapping::Problem& problem, int dim) {
+  for (const AxisAccess& axis : problem.domain.results[0].axes)
+    for (const AxisAccess::Term& term : axis.terms)
+      if (term.dim == dim && axis.terms.size() > 1) return true;
+  return false;
+}
+
+std::vector<Choice> choices(const Context& context, const mapping::Problem& problem, const std::vector<int>& kept) {
+  std::vector<Choice> result;
+  const auto add = [&](const std::vector<int>& dims, std::int64_t innermost) {
+    for (int dim : dims) {
+      const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(dim)];
+      if (extent < 2 || shares_axis(problem, dim) || std::find(kept.begin(), kept.end(), dim) != kept.end()) continue;
+      result.push_back({dim, extent, dim == dims.back() ? innermost : 1});
+    }
+  };
+  const std::int64_t rows = context.machine.layout.tile.size() == 2 ? context.machine.layout.tile[0] : 1;
+  add(problem.batch_dims, 1);
+  add(problem.m_dims, rows);
+  add(problem.n_dims, problem.on_vector ? 1 : std::max<std::int64_t>(1, context.machine.core.array.columns));
+  return result;
+}
+
+/// The machine as each of `used` cores sees it; the given one is for all at work.
+Machine shared_by(const Machine& machine, std::int64_t used) {
+  Machine share = machine;
+  share.memory.bytes_per_second = share.memory.bytes_per_second * machine.core.count / used;
+  return share;
+}
+
+/// A bound without a nest, to rank: the longer of multiplying and fetching each operand of a part once.
+double bound(const mapping::Problem& problem, const Machine& machine) {
+  const ArraySpec& array = machine.core.array;
+  double work = 1;
+  for (std::size_t dim = 0; dim < problem.domain.extents.size(); ++dim) {
+    const bool column =
+        std::find(problem.n_dims.begin(), problem.n_dims.end(), static_cast<int>(dim)) != problem.n_dims.end();
+    const std::int64_t extent = problem.domain.extents[dim];
+    work *= static_cast<double>(column ? round_up(extent, std::max<std::int64_t>(1, array.columns)) : extent);
+  }
+  const double cells = static_cast<double>(std::max<std::int64_t>(1, array.count * array.rows * array.columns));
+  double bytes = 0;
+  const mapping::Nest whole{problem.domain.extents, {}, {}};
+  for (std::size_t i = 0; i < 3; ++i)
+    bytes += static_cast<double>(mapping::tile_elements(problem, whole, i)) * bits(problem.memory_dtypes[i]) / 8;
+  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
+                      static_cast<double>(machine.core.clock.hertz);
+  return std::max(work / cells, bytes / rate) + 1e-3 * (work / cells + bytes / rate);
+}
+
+mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& split) {
+  mapping::Problem result = problem;
+  for (const CoreSplit::Part& part : split.parts)
+    result.domain.extents[static_cast<std::size_t>(part.dim)] = part.chunk;
+  return result;
+}
+
+/// All ways to cut at most two dims into at most so many parts together.
+std::vector<CoreSplit> candidates(const std::vector<Choice>& dims, std::int64_t cores) {
+  std::vector<CoreSplit> result{CoreSplit{}};
+  const auto add = [&](CoreSplit split) {
+    std::erase_if(split.parts, [](const CoreSplit::Part& part) { return part.parts < 2; });
+    const auto same = [&](const CoreSplit& other) {
+      return std::equal(split.parts.begin(), split.parts.end(), other.parts.begin(), other.parts.end(),
+                        [](const auto& a, const auto& b) { return a.dim == b.dim && a.chunk == b.chunk; });
+    };
+    if (std::none_of(result.begin(), result.end(), same)) result.push_back(std::move(split));
+  };
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    for (std::int64_t first = cores; first > 1; first = first % 2 == 0 ? first / 2 : first - 1) {
+      add({{part_of(dims[i], first)}});
+      for (std::size_t j = i + 1; j < dims.size(); ++j)
+        if (cores / first > 1) add({{part_of(dims[i], first), part_of(dims[j], cores / first)}});
+    }
+  return result;
+}
+
+}  // namespace
+
+CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
+                        const std::vector<int>& kept, bool even) {
+  const std::int64_t cores = context.machine.core.count;
+  if (cores < 2) return {};
+  struct Ranked {
+    double cycles;
+    CoreSplit split;
+  };
+  std::vector<Ranked> ranked;
+  for (CoreSplit& split : candidates(choices(context, problem, kept), cores)) {
+    const auto uneven = [](const CoreSplit::Part& part) { return !part.even(); };
+    if (even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
+    const Machine share = shared_by(context.machine, split.used());
+    ranked.push_back({bound(part_problem(problem, split), share), std::move(split)});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
+  constexpr std::size_t most_mapped = 4;
+  const Ranked* best = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < std::min(most_mapped, ranked.size()); ++i) {
+    mapping::Problem part = part_problem(problem, ranked[i].split);
+    const mapping::Nest nest = product_nest(context, kernel, part);
+    const Machine share = shared_by(context.machine, ranked[i].split.used());
+    const double cycles = mapping::estimated_cycles(part, nest, share);
+    if (cycles >= least) continue;
+    least = cycles;
+    best = &ranked[i];
+  }
+  if (!best) best = &ranked.front();
+  problem = part_problem(problem, best->split);
+  return best->split;
+}
+
+}  // namespace tilesim::lower
