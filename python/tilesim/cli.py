@@ -44,7 +44,7 @@ def _changes(settings: list[str]) -> dict[str, Any]:
     return changes
 
 
-def _compiled(loaded: Graph | Program, target: Machine, fallback: str, place: list[str]) -> Program:
+def _compiled(loaded: Graph | Program, target: Machine, fallback: str, place: list[str], cores: int | None) -> Program:
     places = {}
     for text in place:
         name, equals, side = text.rpartition("=")
@@ -52,7 +52,9 @@ def _compiled(loaded: Graph | Program, target: Machine, fallback: str, place: li
             raise user_error("an operation needs a place", value=f"'{text}'", allowed="name=host, name=machine")
         places[name] = side
     if isinstance(loaded, Graph):
-        return compile(loaded, target, fallback=fallback, place=places)
+        return compile(loaded, target, fallback=fallback, place=places, cores=cores)
+    if cores is not None:
+        raise user_error("a compiled program has its cores already", place="--cores", value=str(loaded.cores))
     if places or fallback != "error":
         raise user_error("a compiled program is placed already", allowed="--fallback and --place with a graph")
     return loaded
@@ -68,6 +70,7 @@ def run(
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: path=value.")] = None,
+    cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
@@ -86,7 +89,7 @@ def run(
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
     with step(f"compiling for {target.name}"):
-        program = _compiled(loaded, target, fallback, place or [])
+        program = _compiled(loaded, target, fallback, place or [], cores)
     if verify_:
         with step("executing and comparing"):
             outcome = verify(program, seed=seed)

@@ -221,6 +221,39 @@ class Result:
             ]
         )
 
+    def cores(self) -> Table:
+        """Per core: how busy its arrays, vector unit and queues are, and what it moves.
+
+        Returns:
+            Rows with core, array, vector, load, store (busy share of the total time, of several units their mean),
+            multiply_adds, load_bytes, store_bytes, send_bytes.
+        """
+        kinds = ("array", "vector", "load", "store", "send")
+        by_core: dict[int, dict[str, list[dict[str, Any]]]] = {}
+        for row in self.data["units"]:
+            if row["kind"] in kinds:
+                by_core.setdefault(row["core"], {kind: [] for kind in kinds})[row["kind"]].append(row)
+        total = max(1, self.cycles)
+        rows = []
+        for core, units in sorted(by_core.items()):
+            busy = {
+                kind: sum(row["cycles"]["busy"] for row in units[kind]) / total / max(1, len(units[kind]))
+                for kind in kinds[:4]
+            }
+            moved = {f"{kind}_bytes": sum(row["bytes"] for row in units[kind]) for kind in kinds[2:]}
+            rows.append({"core": core, **busy, "multiply_adds": sum(row["work"] for row in units["array"]), **moved})
+        return Table(rows)
+
+    @property
+    def local_bytes(self) -> int:
+        """Memory of several regions: bytes from and to the core's own region; 0 where there is one."""
+        return int(self.data.get("memory_local_bytes", 0))
+
+    @property
+    def remote_bytes(self) -> int:
+        """Memory of several regions: bytes that pass a link between regions; 0 where there is one."""
+        return int(self.data.get("memory_remote_bytes", 0))
+
     def explain(self) -> list[Advice]:
         """Changes to the machine that were simulated again, best first.
 
@@ -302,6 +335,7 @@ class Result:
             f"{self.data['program']} on {self.data['machine']}: {self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
             f"bound by {self.bottleneck} ({self.data['bottleneck_share']:.0%} busy), "
             f"{self.memory_bytes / 1e6:,.1f} MB moved{host}"
+            + (f", {self.remote_bytes / 1e6:,.1f} MB between regions" if self.local_bytes else "")
         )
 
     def __repr__(self) -> str:

@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/divide.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/kernels/kernels.hpp"
 
@@ -145,6 +146,7 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
   merge_common_subexpressions(work);
   remove_no_ops(work);
   remove_dead_code(work);
+  divide_contractions(work, machine);
   if (!machine.layout.tile.empty())
     for (GraphFunction& function : work.functions) copy_images(function);
   return prepared;
@@ -161,7 +163,6 @@ bool reads_tensor(const Op& op, std::size_t operand) {
     case Kind::dynamic_update:
       return operand < 2;
     case Kind::call:
-    case Kind::while_loop:
     case Kind::branch:
     case Kind::contract:
     case Kind::convolution:
@@ -187,23 +188,23 @@ bool is_view(const Op& op) {
   return op.kind == Kind::reshape || op.kind == Kind::transpose || op.kind == Kind::broadcast || op.kind == Kind::slice;
 }
 
-using Counts = std::function<bool(const Op&, std::size_t)>;
-
 /// Values that must have bytes, those that are seen through views included.
-std::set<ValueId> needed_as_tensors(const GraphFunction& function, const Counts& counts) {
+std::set<ValueId> needed_as_tensors(const GraphFunction& function) {
   std::set<ValueId> needed(function.outputs.begin(), function.outputs.end());
   for (auto op = function.ops.rbegin(); op != function.ops.rend(); ++op)
     for (std::size_t i = 0; i < op->operands.size(); ++i)
-      if ((reads_tensor(*op, i) && !counts(*op, i)) || (is_view(*op) && needed.count(op->results.at(0))))
-        needed.insert(op->operands[i]);
+      if (reads_tensor(*op, i) || (is_view(*op) && needed.count(op->results.at(0)))) needed.insert(op->operands[i]);
   return needed;
 }
 
 }  // namespace
 
 std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction& function) {
+  const std::set<ValueId> needed = needed_as_tensors(function);
   std::map<ValueId, double> scalars;
   for (const Op& op : function.ops) {
+    if (op.results.empty() || needed.count(op.results[0])) continue;
+    if (is_view(op) && scalars.count(op.operands[0])) scalars[op.results[0]] = scalars.at(op.operands[0]);
     if (op.kind != Kind::constant) continue;
     const Weight& weight = graph.weights.at(op.attributes.text("reference"));
     if (weight.source != Weight::Source::data || weight.data.size() != 1) continue;
@@ -212,12 +213,10 @@ std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction&
   return scalars;
 }
 
-std::map<ValueId, double> numbers(const Graph& graph, const GraphFunction& function, const Counts& counts) {
-  std::map<ValueId, double> found = known_scalars(graph, function);
+void give_bytes(const GraphFunction& function, ValueId value, std::map<ValueId, double>& scalars) {
+  if (!scalars.erase(value)) return;
   for (const Op& op : function.ops)
-    if (is_view(op) && found.count(op.operands[0])) found[op.results[0]] = found.at(op.operands[0]);
-  for (ValueId value : needed_as_tensors(function, counts)) found.erase(value);
-  return found;
+    if (is_view(op) && op.results.at(0) == value) give_bytes(function, op.operands[0], scalars);
 }
 
 namespace {

@@ -47,6 +47,10 @@ void check_machine(const Machine& machine, const Json& json) {
   if (machine.memory.bytes_per_second <= 0) json.fail("the setting memory.bandwidth is missing");
   if (machine.core.array.count > 0 && machine.core.array.rates.empty())
     json.fail("the setting core.array.rates is missing", "{\"f32\": 1.0, ...}");
+  const std::int64_t regions = machine.memory.regions;
+  if (machine.memory.channels % regions != 0 || machine.core.count % regions != 0)
+    json.fail("memory.regions must divide memory.channels and core.count, not " + std::to_string(regions) + " of " +
+              std::to_string(machine.memory.channels) + " and " + std::to_string(machine.core.count));
 }
 
 }  // namespace
@@ -142,7 +146,16 @@ Machine Machine::replace(const std::map<std::string, Json>& changes) const {
 }
 
 std::string Machine::hash() const {
-  Json json = to_json();
+  Json json = Json::object();
+  json.set("schema", "tilesim.machine");
+  json.set("version", 1);
+  json.set("name", name);
+  json.set("description", "");
+  const Machine fresh;
+  for (const Setting& setting : machine_settings())
+    if (Json value = setting.get(*this); !setting.added || value.dump() != setting.get(fresh).dump())
+      put(json, setting.path, std::move(value));
+  if (!lowering.is_null()) json.set("lowering", lowering);
   json.set("sources", Json());
   json.set("description", "");
   return hash_text(json.dump());
