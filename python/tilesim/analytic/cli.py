@@ -133,17 +133,14 @@ def calibrate(
         raise typer.Exit(1)
 
 
-_Model = Annotated[str, typer.Argument(help="A network's name, or a graph file (.json).")]
+_Model = Annotated[str, typer.Argument(help="A network's name, matmul:M,N,K, or a file (.json, .onnx, .mlir).")]
 _Html = Annotated[str | None, typer.Option(help="Write a page.")]
 
 
 def _graph(model: str, batch: int, context: int | None) -> Any:
-    from .. import models
-    from ..graph import Graph
+    from ..cli_load import load_graph
 
-    if Path(model).suffix == ".json":
-        return Graph.load(model)
-    return models.build(model, batch=batch, sequence=context)
+    return load_graph(model, batch, context)
 
 
 def roofline(
