@@ -97,7 +97,7 @@ class MixedProgram(Program):
         rows = []
         for item in self._plan.items:
             there = item.name in self._plan.there
-            why = self._plan.reasons.get(item.name, "cheaper there, transfers included" if there else "")
+            why = self._plan.reasons.get(item.name, "its time there is less than the transfers it saves" if there else "")
             rows.append(
                 {
                     "operation": item.name,
@@ -129,7 +129,8 @@ class MixedProgram(Program):
         more = f"; and {len(there) - 8} more" if len(there) > 8 else ""
         moved = self.transfers.rows
         size, link = sum(row["bytes"] for row in moved), self._plan.link
-        lines.append(f"host: {len(there)} operations take the closed form's time on {self.host.name}: {named}{more}")
+        each = "1 operation takes" if len(there) == 1 else f"{len(there)} operations take"
+            lines.append(f"host: {each} the closed form's time on {self.host.name}: {named}{more}")
         lines.append(
             f"link to the host: {len(moved)} transfers, {size:,} bytes at {link.bytes_per_second / 1e9:g} GB/s and "
             f"{link.latency / 1e6:g} us each; machine and host take turns, nothing overlaps; inputs and outputs lie in "

@@ -63,10 +63,9 @@ class _Placer:
             for name, op in self.operations.items()
             if op["kind"] in _EVERYWHERE and op["results"][0]["name"] not in outputs
         }
-        on_machine = Estimator(self.graph, Device.from_machine(self.machine))
         self.on_host = Estimator(self.graph, self.host)
         self.times = {
-            name: (on_machine.picoseconds(op), self.on_host.picoseconds(op))
+            name: self.on_host.picoseconds(op)
             for name, op in self.operations.items()
             if name not in self.common.values()
         }
@@ -95,7 +94,7 @@ class _Placer:
 
     def plan(self) -> Plan:
         items = []
-        for name, (machine, host) in self.times.items():
+        for name, host in self.times.items():
             op = self.operations[name]
             side = self.forced.get(name, "host" if name in self.reasons else "")
             read = [row["name"] for row in op["operands"] if row is not None and row["name"] not in self.common]
@@ -105,7 +104,7 @@ class _Placer:
                     name,
                     tuple(dict.fromkeys(read)),
                     tuple(made),
-                    None if side == "host" else machine,
+                    None if side == "host" else 0,  # what the machine can run leaves it only to save transfers
                     None if side == "machine" else host,
                 )
             )
