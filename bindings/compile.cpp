@@ -6,7 +6,6 @@
 
 #include "cancel.hpp"
 #include "mapping.hpp"
-#include "tilesim/compile/prepare.hpp"
 
 namespace py = pybind11;
 
@@ -88,10 +87,12 @@ void init_compile(py::module_& module) {
              "Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.");
   module.def(
       "prepared",
-      [](const tilesim::Graph& graph, const tilesim::Machine& machine) {
-        return tilesim::lower::prepare(graph, machine, {}).graph;
+      [](const tilesim::Graph& graph, const tilesim::Machine& machine, std::int64_t cores) {
+        tilesim::CompileOptions options;
+        options.cores = cores;
+        return tilesim::prepared_graph(graph, machine, options);
       },
-      py::arg("graph"), py::arg("machine"),
+      py::arg("graph"), py::arg("machine"), py::arg("cores") = 0,
       "The graph that lowering works on: expanded and folded; its weights are the program's.");
   module.def(
       "has_lowering", [](const std::string& kind) { return tilesim::has_lowering(tilesim::parse_kind(kind)); },

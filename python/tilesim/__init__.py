@@ -8,6 +8,7 @@ from ._lazy import lazy
 from .analytic.estimate import Estimate, Roofline, estimate, roofline
 from .analytic.profile import Profile
 from .api import compile, run, simulate
+from .coverage import Coverage, coverage
 from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
 from .execution import execute, reference, verify
@@ -15,6 +16,7 @@ from .graph import Graph, GraphBuilder
 from .latencies import TileLatencies
 from .machine import Machine
 from .mapping import MappingTable
+from .profiler import OperationTimes, profile
 from .program import Program
 from .result import Result, compare
 from .store import Store
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
 
 __all__ = [
+    "Coverage",
     "Device",
     "Error",
     "Estimate",
@@ -36,6 +39,7 @@ __all__ = [
     "Level",
     "Machine",
     "MappingTable",
+    "OperationTimes",
     "Profile",
     "Program",
     "Rate",
@@ -50,6 +54,7 @@ __all__ = [
     "calibrate",
     "compare",
     "compile",
+    "coverage",
     "crossover",
     "estimate",
     "execute",
@@ -62,6 +67,7 @@ __all__ = [
     "memory",
     "models",
     "network",
+    "profile",
     "reference",
     "roofline",
     "run",

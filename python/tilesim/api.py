@@ -7,7 +7,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 
 from . import _core
 from ._core import Unsupported
@@ -18,8 +17,9 @@ from .graph import Graph, nearest, user_error
 from .latencies import TileLatencies
 from .machine import Machine, MachineLike
 from .memory import Part
-from .mixed import MixedProgram, Turn, compile_mixed
+from .mixed import MixedProgram, Turn
 from .mixed_run import simulate_parts
+from .placer import COLLECTIVES, compile_mixed
 from .program import Program
 from .replay import LIMIT, extended
 from .result import Result
@@ -82,13 +82,16 @@ def compile(
             return program
     except Unsupported as error:
         if fallback == "error":
-            raise _with_remedy(error) from None
+            raise _with_remedy(error, graph) from None
     return _mixed(graph, target, options)
 
 
-def _with_remedy(error: Exception) -> Exception:
+def _with_remedy(error: Exception, graph: Graph) -> Exception:
     parts = {key: getattr(error, key, "") for key in ("what", "place", "value", "allowed", "suggestion")}
     remedy = "With fallback='host' (--fallback host) it runs on the host, and that takes its time"
+    kinds = {op["kind"] for name in graph.functions for op in graph.operations(name) if op["name"] == parts["place"]}
+    if kinds & COLLECTIVES:
+        remedy = "It is between devices, and this is the simulation of one"
     what = parts.pop("what") or str(error)
     return unsupported(what, **{**parts, "suggestion": parts["suggestion"] or remedy})
 
@@ -171,6 +174,7 @@ def simulate(
     timeline: bool = False,
     tensors: Mapping[str, Any] | None = None,
     replay: bool = True,
+    placement: Mapping[str, str | int] | None = None,
     latencies: TileLatencies | None = None,
 ) -> Result:
     """Runs a program in simulated time.
@@ -181,9 +185,13 @@ def simulate(
         memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
         network: only none and "simple" exist so far.
         timeline: record intervals for `Result.timeline`.
-        tensors: integer tensors that timing depends on (counts, offsets), by name.
+        tensors: integer tensors that timing depends on (counts, offsets), by name. Of those not given a compiled
+            program says what is typical (inputs: zeros, rows of experts: spread evenly); the result's approximations
+            name what was assumed.
         replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips and extend them
             linearly; the result says so. Never with a timeline.
+        placement: machines with several memory regions: where tensors lie, by name: "interleaved", "local" (each page
+            in the region of the core that touches it first) or a region's number; others as memory.placement says.
         latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits.
 
     Returns:
@@ -200,34 +208,30 @@ def simulate(
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
     given = dict(tensors or {})
-    assumed: list[str] = []
-    if program.graph is not None and not given and program.reads_tensors:
-        for row in program.graph.core.inputs:
-            if row["dtype"] in ("i64", "i32", "i16", "i8"):
-                given[row["name"]] = np.zeros(row["shape"], dtype=row["dtype"].replace("i", "int"))
-                assumed.append(row["name"])
+    places = {name: str(place) for name, place in (placement or {}).items()}
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     if isinstance(program, MixedProgram):
+        if placement:
+            raise user_error("tensors cannot be placed where the host runs a part", place="placement")
         return _simulate_mixed(program, target, memory, network, timeline, given, replay, latencies)
     source = program
     book = latencies.opened(target) if latencies is not None else None
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram, latencies=book)
+        result = _core.simulate(
+            core, target.core, memory, timeline, given, dram=dram, placement=places, latencies=book
+        )
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
         other = compile(source.graph, changed, **source.options) if source.graph is not None else source
-        return simulate(other, changed, memory, network, replay=replay, latencies=latencies)
+        return simulate(other, changed, memory, network, replay=replay, placement=placement, latencies=latencies)
 
     data = None
     if replay and not timeline and program.operations > LIMIT:
         data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
     data = data or engine(program.core)
-    if assumed:
-        text = f"loops or addresses read integer inputs, which were taken as zero: {', '.join(assumed)} (pass tensors=)"
-        data["approximations"].append(text)
     if latencies is not None and book is not None:
         data["tile_latencies"] = counts = latencies.closed(target, book)
         if counts["misses"] and latencies.source != "closed form":

@@ -7,26 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from . import models
 from .api import compile, simulate
+from .cli_load import WHAT, load_graph
 from .graph import Graph, nearest, user_error
 from .machine import Machine
 from .mapping import MappingTable, Product, VectorKernel, kernels, products
 from .mapping_import import from_timeloop, from_zigzag
-from .tune import graph_of, tune
+from .tune import tune
 
 __all__ = ["register"]
-
-WHAT = "A network's name, a graph file (.json, .tsim), or matmul:M,N,K[,dtype]."
-
-
-def _workload(what: str, batch: int, dtype: str | None) -> Graph:
-    if ":" in what:
-        named = what.count(",") < 3 and dtype
-        return graph_of(f"{what},{dtype}" if named else what)
-    if Path(what).suffix in (".json", ".tsim"):
-        return Graph.load(what)
-    return models.build(what, batch=batch)
 
 
 def _tiles(graph: Graph, machine: Machine, text: str) -> MappingTable:
@@ -162,7 +151,7 @@ def map_(
     budget: Annotated[int, typer.Option(min=1, help="Candidates that tuning simulates.")] = 32,
 ) -> None:
     """Show how products and vector kernels are mapped."""
-    graph, target = _workload(what, batch, dtype), Machine.load(machine)
+    graph, target = load_graph(what, batch, dtype=dtype), Machine.load(machine)
     chosen = kernels(graph, target)
     if table is not None or tiles is not None:
         given = _table(table, order, form, products(graph, target)) if table is not None else None
@@ -237,7 +226,7 @@ def tune_(
     plot: Annotated[str | None, typer.Option(help="Write the history as a picture (.png, .svg).")] = None,
 ) -> None:
     """Find the fastest mapping by simulating candidates."""
-    graph, target = _workload(what, batch, dtype), Machine.load(machine)
+    graph, target = load_graph(what, batch, dtype=dtype), Machine.load(machine)
 
     study = tune(
         graph, target, budget, store=resume, jobs=jobs, confirm=confirm, progress=True, sampler=sampler, seed=seed

@@ -44,6 +44,9 @@ struct CompileOptions {
 /// Throws Unsupported naming the operation that the machine cannot run, UserError when no tile fits the scratchpad.
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options = {});
 
+/// The graph that `compile` lowers: expanded, folded, and divided over the cores where that changes its operations.
+Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options = {});
+
 /// Kinds with a lowering (directly or through expansion).
 bool has_lowering(Kind kind);
 
