@@ -7,7 +7,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-
 from . import _core
 from ._core import Unsupported
 from ._errors import unsupported
@@ -254,13 +253,13 @@ def _simulate_mixed(
     def part_result(part: Turn) -> dict[str, Any]:
         assert part.program is not None
         own = {name: tensors[name] for name in part.inputs if name in tensors}
-        return simulate(part.program, target, memory, network, timeline, own, replay, latencies).data
+        return simulate(part.program, target, memory, network, timeline, own, replay, latencies=latencies).data
 
     def again(change: dict[str, Any]) -> Result:
         assert program.graph is not None
         changed = target.replace(change)
         other = compile(program.graph, changed, **program.options)
-        return simulate(other, changed, memory, network, replay=replay)
+        return simulate(other, changed, memory, network, replay=replay, latencies=latencies)
 
     data = simulate_parts(program, target, part_result, timeline)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
