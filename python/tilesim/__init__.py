@@ -12,7 +12,7 @@ from .coverage import Coverage, coverage
 from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
 from .execution import execute, reference, verify
-from .graph import Graph, GraphBuilder
+from .graph import Graph, GraphBuilder, optimize
 from .latencies import TileLatencies
 from .machine import Machine
 from .mapping import MappingTable
@@ -67,6 +67,7 @@ __all__ = [
     "memory",
     "models",
     "network",
+    "optimize",
     "profile",
     "reference",
     "roofline",

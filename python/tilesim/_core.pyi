@@ -950,6 +950,14 @@ def range_of_expr(text: str, ranges: collections.abc.Mapping[str, tuple[typing.S
     """
     An interval (low, high), both ends included, around every value, from such intervals of the symbols.
     """
+def recognise(graph: Graph, passes: collections.abc.Sequence[str]) -> list:
+    """
+    Recognises patterns by the passes named, in place; returns what was replaced: pass, function, operation, before, after, source. Raises UserError for an unknown name.
+    """
+def recognition_passes() -> list[str]:
+    """
+    Names of the passes that recognise patterns, in order.
+    """
 def round_array(array: typing.Any, through: str) -> numpy.ndarray:
     """
     The values as f32, each rounded to a narrower float dtype or to 'tf32'.
