@@ -6,27 +6,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._errors import nearest, user_error
+from ._mapping_fields import fields_of
 
 if TYPE_CHECKING:
     from .mapping import Product
     from .mapping_vector import VectorKernel
 
 Nest = dict[str, Any]
-NEST_KEYS = ("tiles", "order", "depths", "unit", "lane", "depth")
-PRODUCT_KEYS = ("order", "depths", "unit")
-VECTOR_KEYS = ("lane", "depth")
-SIZE_KEYS = ("TILE_M", "TILE_N", "TILE_K")
+SIZE_FIELDS, NEST_FIELDS = fields_of("sizes"), fields_of("product", "vector")
+PRODUCT_KEYS = tuple(name for name in fields_of("product") if name not in fields_of("vector"))
+VECTOR_KEYS = tuple(name for name in fields_of("vector") if name not in fields_of("product"))
 
 
 def _is_size(key: str) -> bool:
     parts = key.split("_")
     return len(parts) == 3 and all(part.isdecimal() for part in parts)
-
-
-def _size(value: Any, place: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise user_error("a tile size is an integer of at least 1", place=place, value=repr(value))
-    return value
 
 
 def checked_entry(key: str, entry: Any, place: str) -> dict[str, Any]:
@@ -38,29 +32,18 @@ def checked_entry(key: str, entry: Any, place: str) -> dict[str, Any]:
         )
     if not isinstance(entry, Mapping):
         raise user_error("an entry is an object", place=place, value=type(entry).__name__)
-    sized = any(name in entry for name in SIZE_KEYS)
-    # Sizes of parts of a tile (SUB_*) say how a tile is loaded in pieces, which the lowering decides itself.
-    known = (*SIZE_KEYS, "SUB_M", "SUB_N", "SUB_K") if sized or looks_like_size else NEST_KEYS
+    sized = looks_like_size or any(name.startswith("TILE_") for name in entry)
+    known = SIZE_FIELDS if sized else NEST_FIELDS
     for name in entry:
         if name not in known:
-            shown = ", ".join(known[:3] if sized or looks_like_size else known)
+            shown = ", ".join(known)
             raise user_error(
                 "unknown field", place=place, value=f"'{name}'", allowed=shown, suggestion=nearest(name, known)
             )
-    required = SIZE_KEYS if sized or looks_like_size else ("tiles",)
-    for name in required:
-        if name not in entry:
+    for name, field in known.items():
+        if field.required and name not in entry:
             raise user_error(f"'{name}' is missing", place=place)
-    if required is SIZE_KEYS:
-        return {name: _size(value, f"{place}: {name}") for name, value in entry.items()}
-    tiles = entry["tiles"]
-    sizes = tiles.items() if isinstance(tiles, Mapping) else enumerate(tiles if isinstance(tiles, list) else [tiles])
-    for name, value in sizes:
-        _size(value, f"{place}: tiles: {name}")
-    for name in VECTOR_KEYS:
-        if name in entry and (isinstance(entry[name], bool) or not isinstance(entry[name], int) or entry[name] < 0):
-            raise user_error(f"'{name}' is a number", place=place, value=repr(entry[name]))
-    return dict(entry)
+    return {name: known[name].check(value, f"{place}: {name}") for name, value in entry.items()}
 
 
 def _spread(sizes: list[int], dims: list[int], extents: list[int], total: int) -> None:
@@ -134,7 +117,7 @@ def nest_of_product(product: Product, entry: Mapping[str, Any], place: str) -> N
 
 def tiles_of_vector(kernel: VectorKernel, entry: Mapping[str, Any], place: str) -> Nest:
     """The tiles that an entry gives for a vector kernel; a `UserError` where it is none for this one."""
-    for name in (*SIZE_KEYS, *PRODUCT_KEYS):
+    for name in (*SIZE_FIELDS, *PRODUCT_KEYS):
         if name in entry:
             raise user_error(
                 "a field of products", place=place, value=f"'{name}'", allowed=", ".join(("tiles", *VECTOR_KEYS))

@@ -10,6 +10,7 @@ from typing import Any
 
 from ._errors import user_error
 from ._mapping_entries import Nest
+from ._mapping_fields import fields_of
 from .mapping import Product, VectorKernel
 
 SAMPLERS = ("model", "random", "optuna")
@@ -96,14 +97,17 @@ class OptunaSampler(DrawnSampler):
         self._trials: list[Any] = []
 
     def _proposed(self, trial: Any) -> Nest:
-        space = self.space
-        tiles = [
-            sizes[trial.suggest_int(f"tile_{name}", 0, len(sizes) - 1)]
-            for name, sizes in zip(self.kernel.names, space.tiles, strict=True)
-        ]
-        order = space.orders[trial.suggest_categorical("order", list(range(len(space.orders))))]
-        depths = space.depths[trial.suggest_categorical("depths", list(range(len(space.depths))))]
-        return {"tiles": tiles, "order": list(order), "depths": list(depths), "unit": self.kernel.nest["unit"]}
+        nest: Nest = {"unit": self.kernel.nest["unit"]}
+        for field in fields_of("product").values():
+            if field.form == "tiles":
+                nest[field.name] = [
+                    sizes[trial.suggest_int(f"tile_{name}", 0, len(sizes) - 1)]
+                    for name, sizes in zip(self.kernel.names, getattr(self.space, field.space), strict=True)
+                ]
+            elif field.space:
+                choices = getattr(self.space, field.space)
+                nest[field.name] = list(choices[trial.suggest_categorical(field.name, list(range(len(choices))))])
+        return nest
 
     def ask(self, count: int) -> list[Candidate]:
         """The next candidates; what is not legal is told at once."""

@@ -11,6 +11,7 @@ from typing import Any
 from . import _core
 from ._errors import user_error
 from ._mapping_entries import Nest, checked_entry, nest_of_product, tiles_of_vector
+from ._mapping_fields import documentation, schema_of
 from .graph import Graph
 from .machine import Machine
 from .mapping_vector import VectorKernel
@@ -267,6 +268,37 @@ class MappingTable(Mapping[str, Any]):
         data = {"schema": SCHEMA, "version": VERSION, "order": self.order, "entries": self.entries}
         with open(path, "w", encoding="utf-8") as file:
             json.dump(data, file, indent=1)
+
+    @staticmethod
+    def schema() -> dict[str, Any]:
+        """JSON schema of what `save` writes.
+
+        Returns:
+            The schema.
+        """
+        forms = [schema_of(form) for form in ("sizes", "product", "vector")]
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": SCHEMA,
+            "type": "object",
+            "properties": {
+                "schema": {"const": SCHEMA},
+                "version": {"const": VERSION},
+                "order": {"enum": list(ORDERS)},
+                "entries": {"type": "object", "additionalProperties": {"anyOf": forms}},
+            },
+            "required": ["schema", "version", "entries"],
+            "additionalProperties": False,
+        }
+
+    @staticmethod
+    def documentation() -> str:
+        """Every field of an entry.
+
+        Returns:
+            A Markdown table.
+        """
+        return documentation()
 
     def nests(self, chosen: Sequence[Product | VectorKernel]) -> dict[str, Nest]:
         """Resolves the table for the kernels of a graph, and fills `hits`, `misses`, `illegal`.

@@ -154,7 +154,7 @@ def test_tables() -> None:
         table = ts.MappingTable({name: entry})
         ts.compile(graph, "edge-8", mapping=table)
         assert says in table.illegal[name]
-    with pytest.raises(ts.UserError, match="'lane' is a number"):
+    with pytest.raises(ts.UserError, match="'lane' is an integer"):
         ts.MappingTable({name: {"tiles": [5, 96], "lane": "x"}})
     with pytest.raises(ts.UserError, match="no kernel of the vector unit"):
         ts.compile(graph, "edge-8", mapping={"other": {"tiles": [5, 96], "lane": 0}})

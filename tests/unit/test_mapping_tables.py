@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import tilesim as ts
@@ -116,3 +117,37 @@ def test_unknown_strategy(graph: ts.Graph) -> None:
     with pytest.raises(ts.UserError, match="heuristic") as caught:
         ts.compile(graph, "edge-8", mapping="heuristc")
     assert caught.value.suggestion == "heuristic"  # type: ignore[attr-defined]
+
+
+def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None:
+    """Parser, schema and page agree: what the schema refuses is refused with the same field."""
+    schema = ts.MappingTable.schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    check = jsonschema.Draft202012Validator(schema)
+    good: dict[str, dict[str, object]] = {
+        "256_128_96": {**SIZES, "SUB_M": 8},
+        "fc": {"tiles": {"m": 3}, "order": ["m", 1, "k"], "depths": [2, 1, 1], "unit": "vector"},
+        "rows": {"tiles": [4, 5], "lane": 0, "depth": 3},
+    }
+    ts.MappingTable(good).save(tmp_path / "table.json")
+    data = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+    check.validate(data)
+    for key, change in (
+        ("256_128_96", {"TILE_M": 0}),
+        ("fc", {"tiles": {"m": 0}}),
+        ("fc", {"order": [-1]}),
+        ("fc", {"depths": [0, 1, 1]}),
+        ("fc", {"unit": "cpu"}),
+        ("rows", {"lane": -1}),
+        ("rows", {"depth": 0}),
+        ("rows", {"depth": True}),
+        ("rows", {"dept": 2}),
+    ):
+        bad = {**good, key: {**good[key], **change}}
+        assert not check.is_valid({**data, "entries": bad}), change
+        with pytest.raises(ts.UserError, match=f"{key}.*{next(iter(change))}"):
+            ts.MappingTable(bad)
+    page = (Path(__file__).resolve().parents[2] / "docs" / "mapping.md").read_text(encoding="utf-8")
+    assert ts.MappingTable.documentation() in page, ts.MappingTable.documentation()
+    (product,) = products(graph, "edge-8")
+    assert all(hasattr(product.problem.space(), name) for name in ("tiles", "orders", "depths"))

@@ -46,6 +46,7 @@ std::string compute_text(const Descriptor& d, const History& history) {
       text += " f";
       for (std::size_t i = 0; i < d.functions.size(); ++i) text += (i ? "," : "") + std::to_string(d.functions[i]);
       add("r", d.lane_reductions);
+      if (d.kind == ComputeKind::sort) add("k", d.k);
   }
   if (history.weights_resident) text += " resident";
   if (history.pipelined) text += " pipelined";

@@ -24,6 +24,7 @@ BOOST_AUTO_TEST_CASE(text_reads_back) {
       d.duration = draw(100000);
     } else {
       d.elements = draw(1000000), d.lane_extent = draw(512), d.lane_reductions = draw(3);
+      if (d.kind == ComputeKind::sort) d.k = draw(512);
       for (auto& count : d.functions) count = static_cast<std::int32_t>(draw(20));
     }
     const History history{draw(1) > 0, draw(1) > 0};

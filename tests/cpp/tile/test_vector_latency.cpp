@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(indexed_and_sort_by_hand) {
   d.elements = 64;
   BOOST_TEST(latency(chip, d).busy == 2);  // one element per lane and cycle: 2 registers
   d.kind = ComputeKind::sort;
-  d.lane_extent = 8;
+  d.lane_extent = d.k = 8;  // all are kept
   // Bitonic: 3 levels, 3 * 4 / 2 passes of a compare and an exchange on 64 / 32 registers.
   BOOST_TEST(latency(chip, d).busy == 6 * 2 * 2);
 }

@@ -1,0 +1,132 @@
+"""Fields of a mapping, declared once: parser, schema, documentation and search of tables follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ._errors import user_error
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of an entry."""
+
+    name: str
+    of: tuple[str, ...]  # forms of entries that have it: "sizes", "product", "vector"
+    form: str  # integer, integers, tiles (a list, or sizes by loop), order (loop names or numbers), unit
+    lowest: int  # of every number
+    default: str
+    description: str
+    required: bool = False
+    space: str = ""  # what a search chooses it from, of `MappingSpace`
+
+    def check(self, value: Any, place: str) -> Any:
+        """The value, or a `UserError` with its place."""
+        if self.form == "integer":
+            return self._number(value, place)
+        if self.form == "unit":
+            if value not in UNITS:
+                raise user_error("unknown unit", place=place, value=repr(value), allowed=", ".join(UNITS))
+            return value
+        if self.form == "tiles":
+            pairs = value.items() if isinstance(value, Mapping) else enumerate(self._list(value, place))
+            for name, size in pairs:
+                self._number(size, f"{place}: {name}")
+        elif self.form == "order":
+            for loop in self._list(value, place):
+                if not isinstance(loop, str):
+                    self._number(loop, place)
+        else:
+            for number in self._list(value, place):
+                self._number(number, place)
+        return value
+
+    def _list(self, value: Any, place: str) -> list[Any]:
+        if not isinstance(value, (list, tuple)):
+            raise user_error(f"'{self.name}' is a list", place=place, value=repr(value))
+        return list(value)
+
+    def _number(self, value: Any, place: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < self.lowest:
+            what = "a tile size" if self.form == "tiles" or self.name.isupper() else f"'{self.name}'"
+            raise user_error(f"{what} is an integer of at least {self.lowest}", place=place, value=repr(value))
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of the value."""
+        number = {"type": "integer", "minimum": self.lowest}
+        forms: dict[str, dict[str, Any]] = {
+            "integer": number,
+            "integers": {"type": "array", "items": number},
+            "unit": {"enum": list(UNITS)},
+            "order": {"type": "array", "items": {"anyOf": [number, {"type": "string"}]}},
+            "tiles": {
+                "anyOf": [{"type": "array", "items": number}, {"type": "object", "additionalProperties": number}]
+            },
+        }
+        return {**forms[self.form], "description": self.description}
+
+
+UNITS = ("array", "vector")
+FIELDS = (
+    Field("TILE_M", ("sizes",), "integer", 1, "", "rows of a tile, in elements", required=True),
+    Field("TILE_N", ("sizes",), "integer", 1, "", "columns of a tile, in elements", required=True),
+    Field("TILE_K", ("sizes",), "integer", 1, "", "contracted extent of a tile, in elements", required=True),
+    Field("SUB_M", ("sizes",), "integer", 1, "", "no effect: the lowering decides how a tile is loaded"),
+    Field("SUB_N", ("sizes",), "integer", 1, "", "no effect, as SUB_M"),
+    Field("SUB_K", ("sizes",), "integer", 1, "", "no effect, as SUB_M"),
+    Field(
+        "tiles",
+        ("product", "vector"),
+        "tiles",
+        1,
+        "loops left out stay whole",
+        "tile size per loop (vector kernels: per axis), in elements; a list, or by name",
+        required=True,
+        space="tiles",
+    ),
+    Field(
+        "order",
+        ("product",),
+        "order",
+        0,
+        "the compiler's",
+        "loops from outer to inner, by name or number",
+        space="orders",
+    ),
+    Field("depths", ("product",), "integers", 1, "2, 2, 2", "buffers of a, b and the result", space="depths"),
+    Field("unit", ("product",), "unit", 0, "the compiler's", "what computes it: array or vector"),
+    Field("lane", ("vector",), "integer", 0, "the compiler's", "axis that lies over the lanes"),
+    Field("depth", ("vector",), "integer", 1, "2", "buffers of every operand"),
+)
+
+
+def fields_of(*forms: str) -> dict[str, Field]:
+    """Fields of entries of these forms, by name."""
+    return {field.name: field for field in FIELDS if set(forms) & set(field.of)}
+
+
+def schema_of(form: str) -> dict[str, Any]:
+    """JSON schema of an entry of this form."""
+    fields = fields_of(form)
+    return {
+        "type": "object",
+        "properties": {name: field.schema() for name, field in fields.items()},
+        "required": [name for name, field in fields.items() if field.required],
+        "additionalProperties": False,
+    }
+
+
+def documentation() -> str:
+    """Markdown table of all fields."""
+    lines = ["| field | of entries by | numbers | default | meaning |", "|---|---|---|---|---|"]
+    names = {"sizes": "size", "product": "product", "vector": "vector kernel"}
+    for field in FIELDS:
+        of = ", ".join(names[form] for form in field.of)
+        numbers = "" if field.form == "unit" else f"at least {field.lowest}"
+        default = "required" if field.required else field.default
+        default = f"{default}: {field.default}" if field.required and field.default else default
+        lines.append(f"| `{field.name}` | {of} | {numbers} | {default} | {field.description} |")
+    return "\n".join(lines)
