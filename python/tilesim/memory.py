@@ -329,9 +329,10 @@ class MemoryResult:
     def cache(self) -> dict[str, Any] | None:
         """What the cache did; none: there was none.
 
-        reads, writes, hits, misses (requests), merged (hits on a sector that was on its way), bypassed, fetched_bytes and
-        written_bytes (between cache and memory), stalled_cycles, mean_latency and latency_max (cycles, of reads),
-        dirty_bytes (left at the end), tensors (hits, misses and bypassed of each; "" is everything else).
+        reads, writes, hits, misses (requests), merged (hits on a sector that was on its way), bypassed,
+        fetched_bytes and written_bytes (between cache and memory), stalled_cycles, mean_latency and latency_max
+        (cycles, of reads), dirty_bytes (left at the end), tensors (hits, misses and bypassed of each; "" is
+        everything else).
         """
         data = self.data.get("cache")
         if data is None:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,9 +27,14 @@ struct Request {
   bool more = false;          ///< another piece of the same transfer follows
 };
 
+/// Where the bytes of a tensor lie in a memory of several regions: the number of a region, or one of these.
+enum Placement : std::int32_t { interleaved = -1, local = -2 };
+
 class MemorySystem {
  public:
   virtual ~MemorySystem() = default;
+  /// Bytes [low, high), whole pages of 4096, lie in a region, interleaved, or each page where it is touched first.
+  virtual void place(std::int64_t /*low*/, std::int64_t /*high*/, std::int32_t /*placement*/) {}
   /// Offers a request at `now`. Returns the core cycle at which it is complete (data at the core; a write at the
   /// ordering point), or nothing when queues are full: then `retry` is the first cycle at which another try can
   /// succeed.
@@ -45,12 +51,19 @@ class MemorySystem {
     std::int64_t count, each;
   };
   virtual std::vector<Energy> energy() const { return {}; }
+  /// From one region to another, and within one (from == to). Nothing for a memory of one region.
+  struct Link { std::int64_t from = 0, to = 0, bytes = 0, busy = 0; };
+  virtual std::vector<Link> links() const { return {}; }
 };
 
 /// Latency plus bandwidth per channel; first come, first served; finite queues. Reads and writes share a channel.
 std::unique_ptr<MemorySystem> simple_memory(const Machine& machine);
 /// DRAM channels of a part: banks, rows, queues, refresh. Bandwidth and latency are the part's.
 std::unique_ptr<MemorySystem> bank_memory(const Machine& machine, const dram::Part& part);
+/// Regions, each a memory of its own with its share of channels and bandwidth (made by `make` for a machine of one
+/// region), joined by links. Remote requests pass the link between the two regions and its latency.
+std::unique_ptr<MemorySystem> region_memory(const Machine& machine,
+                                            const std::function<std::unique_ptr<MemorySystem>(const Machine&)>& make);
 /// No queueing, no latency.
 std::unique_ptr<MemorySystem> ideal_memory(const Machine& machine);
 

@@ -131,6 +131,18 @@ Result Simulator::result() const {
     memory_busy = std::max(memory_busy, use.cycles[0]);
     result.units.push_back(use);
   }
+  for (const MemorySystem::Link& link : memory_->links()) {
+    (link.from == link.to ? result.memory_local_bytes : result.memory_remote_bytes) += link.bytes;
+    if (link.from == link.to) continue;
+    UnitUse use;
+    use.unit = "link.region" + std::to_string(link.from) + "to" + std::to_string(link.to);
+    use.kind = "link";
+    use.cycles[static_cast<std::size_t>(UnitState::busy)] = std::min(link.busy, finish_);
+    use.cycles[static_cast<std::size_t>(UnitState::idle)] = finish_ - use.cycles[0];
+    use.bytes = link.bytes;
+    memory_busy = std::max(memory_busy, use.cycles[0]);
+    result.units.push_back(use);
+  }
   for (const auto& job : jobs_) {
     const program::CompiledProgram& program = *job->job.program;
     for (std::size_t i = 0; i < job->kernels.size(); ++i) {
@@ -151,6 +163,10 @@ Result Simulator::result() const {
   result.fidelity = {{"memory", machine_.memory.kind},
                      {"network", ideal ? "none" : "simple"},
                      {"tile latency", std::string(latencies_.name())}};
+  if (options_.latencies) {
+    options_.latencies->memory_hits = latencies_.hits();
+    options_.latencies->memory_misses = latencies_.misses();
+  }
   if (ideal) {
     result.approximations.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
   } else {
@@ -168,9 +184,16 @@ Result Simulator::result() const {
     result.approximations.emplace_back(
         "network: latency and bandwidth per core port; no routers, requests are not counted");
   }
+  if (machine_.memory.regions > 1 && !ideal)
+    result.approximations.emplace_back(
+        "memory regions: a strided transfer counts as the same number of contiguous bytes from its start when they are "
+        "looked up; links carry data only, not requests");
   result.approximations.emplace_back(
       "tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
   result.approximations.emplace_back("handing statements to queues takes no time");
+  if (const std::string assumed = assumed_values(); !assumed.empty())
+    result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + assumed +
+                                    ": pass tensors= to say otherwise");
   if (!jobs_.empty()) result.hashes["program"] = hash_text(jobs_[0]->job.program->program().to_json().dump());
   result.hashes["machine"] = machine_.hash();
   result.intervals = intervals_;
