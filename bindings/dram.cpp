@@ -48,6 +48,43 @@ py::dict counters_of(const dram::Counters& c) {
   return result;
 }
 
+py::dict cache_of(const dram::RunResult& run) {
+  cache::Counters sum;
+  for (const cache::Counters& slice : run.slices) {
+    for (const auto member :
+         {&cache::Counters::reads, &cache::Counters::writes, &cache::Counters::hits, &cache::Counters::misses,
+          &cache::Counters::merged, &cache::Counters::bypassed, &cache::Counters::fetched_bytes,
+          &cache::Counters::written_bytes, &cache::Counters::stalled_cycles, &cache::Counters::latency_sum,
+          &cache::Counters::dirty_bytes})
+      sum.*member += slice.*member;
+    sum.latency_max = std::max(sum.latency_max, slice.latency_max);
+  }
+  py::dict result;
+  result["reads"] = sum.reads;
+  result["writes"] = sum.writes;
+  result["hits"] = sum.hits;
+  result["misses"] = sum.misses;
+  result["merged"] = sum.merged;
+  result["bypassed"] = sum.bypassed;
+  result["fetched_bytes"] = sum.fetched_bytes;
+  result["written_bytes"] = sum.written_bytes;
+  result["stalled_cycles"] = sum.stalled_cycles;
+  result["latency_sum"] = sum.latency_sum;
+  result["latency_max"] = sum.latency_max;
+  result["dirty_bytes"] = sum.dirty_bytes;
+  py::list tensors;
+  for (const dram::RegionResult& region : run.regions) {
+    py::dict one;
+    one["tensor"] = region.name;
+    one["hits"] = region.hits;
+    one["misses"] = region.misses;
+    one["bypassed"] = region.bypassed;
+    tensors.append(one);
+  }
+  result["tensors"] = tensors;
+  return result;
+}
+
 py::dict result_of(const dram::RunResult& run) {
   py::dict result = counters_of(run.counters);
   result["cycles"] = run.cycles;
@@ -65,6 +102,7 @@ py::dict result_of(const dram::RunResult& run) {
     channels.append(one);
   }
   result["channels"] = channels;
+  if (!run.slices.empty()) result["cache"] = cache_of(run);
   return result;
 }
 
@@ -72,7 +110,7 @@ py::dict run(const dram::Part& part, const py::array_t<std::uint64_t, py::array:
              const py::array_t<std::uint8_t, py::array::c_style>& writes,
              const py::array_t<std::int64_t, py::array::c_style>& cycles, std::int64_t inject_every,
              std::int64_t channels, std::int64_t interleave_bytes, bool channel_hash, const std::string& mapping,
-             const std::string& hashes, bool wrap) {
+             const std::string& hashes, bool wrap, const std::string& cache, const std::string& tensors) {
   const dram::Trace trace{vector_of(addresses), vector_of(writes), vector_of(cycles)};
   dram::RunOptions options;
   options.inject_every = inject_every;
@@ -82,6 +120,8 @@ py::dict run(const dram::Part& part, const py::array_t<std::uint64_t, py::array:
   options.mapping = mapping;
   options.hashes = dram::read_hashes(Json::parse(hashes, "hashes"));
   options.wrap = wrap;
+  if (!cache.empty()) options.cache = cache::Spec::from_json(Json::parse(cache, "cache"), part.burst_bytes);
+  options.regions = dram::read_regions(Json::parse(tensors, "tensors"));
   return result_of(bindings::cancellable([&](CancelToken& token) {
     options.cancel = &token;
     return dram::run_trace(part, trace, options);
@@ -138,5 +178,6 @@ void init_dram(py::module_& module) {
       py::arg("text"), py::arg("source"), "Addresses, write flags and cycles (empty: none given) of a trace file.");
   module.def("dram_run", &run, py::arg("part"), py::arg("addresses"), py::arg("writes"), py::arg("cycles"),
              py::arg("inject_every"), py::arg("channels"), py::arg("interleave_bytes"), py::arg("channel_hash"),
-             py::arg("mapping"), py::arg("hashes"), py::arg("wrap"), "Runs a trace on channels of a part.");
+             py::arg("mapping"), py::arg("hashes"), py::arg("wrap"), py::arg("cache") = "", py::arg("tensors") = "[]",
+             "Runs a trace on channels of a part.");
 }

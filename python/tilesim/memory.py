@@ -325,6 +325,20 @@ class MemoryResult:
             parts["background"] = table["background_microwatts"] * 1e-6 * self.seconds * len(self.data["channels"])
         return {**parts, "total": sum(parts.values())}
 
+    @property
+    def cache(self) -> dict[str, Any] | None:
+        """What the cache did; none: there was none.
+
+        reads, writes, hits, misses (requests), merged (hits on a sector that was on its way), bypassed,
+        fetched_bytes and written_bytes (between cache and memory), stalled_cycles, mean_latency and latency_max
+        (cycles, of reads), dirty_bytes (left at the end), tensors (hits, misses and bypassed of each; "" is
+        everything else).
+        """
+        data = self.data.get("cache")
+        if data is None:
+            return None
+        return {**data, "mean_latency": data["latency_sum"] / data["reads"] if data["reads"] else 0.0}
+
     def histogram(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Latencies of reads.
 
@@ -392,6 +406,9 @@ def run(
     hashes: Sequence[Mapping[str, str]] = (),
     controller: Mapping[str, Any] | None = None,
     wrap: bool | None = None,
+    cache: Mapping[str, Any] | None = None,
+    tensors: Mapping[str, tuple[int, int]] | None = None,
+    resident: Sequence[str] = (),
 ) -> MemoryResult:
     """Runs a trace until every read has returned and every write is accepted.
 
@@ -409,6 +426,12 @@ def run(
         hashes: changes of fields by the row: {"field": "bank", "kind": "xor" or "ipoly"}.
         controller: settings of the controller to replace (`Part.replace`).
         wrap: whether addresses beyond the capacity wrap; none: those of generators do.
+        cache: a slice of a shared cache before each channel: sets, ways, line, sector (bytes), hit_cycles, ports
+            (requests per cycle), mshrs (sectors being fetched), mshr_targets (requests that wait for one), write
+            ("back" or "through"), write_allocate. Least recently used lines go first. What is left out has the default
+            of `cpp/tilesim/engine/cache/tags.hpp`.
+        tensors: name to (address, bytes); hits and misses of the cache are counted for each.
+        resident: tensors that the cache keeps: if any is named, everything else passes by.
 
     Returns:
         Cycles, row hits, latencies, bandwidth.
@@ -419,6 +442,16 @@ def run(
     target = Part.load(part)
     if controller is not None:
         target = target.replace(controller)
+    unknown = sorted(set(resident) - set(tensors or {}))
+    if unknown:
+        allowed = ", ".join(tensors or {}) or "tensors given by their addresses"
+        raise user_error("a resident tensor has no address", place="resident", value=unknown[0], allowed=allowed)
+    if cache is None and (tensors or resident):
+        raise user_error("tensors are counted by a cache", place="cache")
+    regions = [
+        {"name": name, "address": address, "bytes": size, "resident": name in resident}
+        for name, (address, size) in (tensors or {}).items()
+    ]
     stream, generated = _trace(trace, requests, target.burst_bytes, span)
     data = _core.dram_run(
         target.core,
@@ -432,5 +465,7 @@ def run(
         mapping,
         json.dumps([dict(hash) for hash in hashes]),
         generated if wrap is None else wrap,
+        "" if cache is None else json.dumps(dict(cache)),
+        json.dumps(regions),
     )
     return MemoryResult(data, target)

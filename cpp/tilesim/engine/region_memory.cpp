@@ -101,6 +101,18 @@ class RegionMemory final : public MemorySystem {
     return all;
   }
 
+  std::vector<Energy> energy() const override {
+    std::vector<Energy> sum;
+    for (const auto& part : parts_) {
+      const std::vector<Energy> own = part->energy();
+      if (sum.empty())
+        sum = own;
+      else
+        for (std::size_t i = 0; i < own.size(); ++i) sum[i].count += own[i].count;
+    }
+    return sum;
+  }
+
   std::vector<MemorySystem::Link> links() const override {
     std::vector<MemorySystem::Link> all;
     for (std::int64_t from = 0; from < regions_; ++from)

@@ -1,6 +1,7 @@
 #include "tilesim/engine/dram/run.hpp"
 
 #include <algorithm>
+#include <deque>
 
 namespace tilesim::engine::dram {
 
@@ -37,6 +38,65 @@ void check(const Part& part, const Trace& trace, const RunOptions& options) {
                        {}});
 }
 
+/// The region of each address: the last, nameless one is everywhere else.
+class Regions {
+ public:
+  explicit Regions(const std::vector<Region>& regions) : regions_(regions) {
+    for (const Region& region : regions) {
+      results.push_back({region.name});
+      plan_ |= region.resident;
+    }
+    results.emplace_back();
+  }
+  std::size_t find(std::uint64_t address) const {
+    auto after = std::upper_bound(regions_.begin(), regions_.end(), address,
+                                  [](std::uint64_t at, const Region& region) { return at < region.address; });
+    if (after == regions_.begin()) return regions_.size();
+    --after;
+    return address - after->address < after->bytes ? static_cast<std::size_t>(after - regions_.begin())
+                                                   : regions_.size();
+  }
+  bool kept(std::size_t region) const { return !plan_ || (region < regions_.size() && regions_[region].resident); }
+
+  std::vector<RegionResult> results;
+
+ private:
+  const std::vector<Region>& regions_;
+  bool plan_ = false;
+};
+
+std::vector<cache::Counters> run_cached(std::vector<Channel>& channels, const AddressMap& map,
+                                        const ChannelMap& channel_map, const Trace& trace, const RunOptions& options,
+                                        std::int64_t burst, RunResult& result) {
+  std::deque<cache::Slice> slices;  // channels report to where they are
+  for (Channel& channel : channels) slices.emplace_back(*options.cache, channel, map, burst);
+  Regions regions(options.regions);
+  std::vector<std::int64_t> due(channels.size(), 0);
+  for (std::size_t i = 0; i < trace.addresses.size(); ++i) {
+    if (options.cancel && i % (1 << 14) == 0) options.cancel->poll();
+    ChannelMap::Target target{0, trace.addresses[i]};
+    if (channels.size() > 1) target = channel_map.locate(target.address);
+    const auto which = static_cast<std::size_t>(target.channel);
+    const std::int64_t at = trace.cycles.empty() ? due[which] : trace.cycles[i];
+    due[which] += options.inject_every;
+    const std::size_t region = regions.find(trace.addresses[i]);
+    RegionResult& counted = regions.results[region];
+    if (!regions.kept(region)) {
+      slices[which].bypass(at, target.address, trace.writes[i] != 0);
+      ++counted.bypassed;
+    } else {
+      ++(slices[which].access(at, target.address, trace.writes[i] != 0) ? counted.hits : counted.misses);
+    }
+  }
+  std::vector<cache::Counters> counters;
+  for (cache::Slice& slice : slices) {
+    result.cycles = std::max(result.cycles, slice.finish());
+    counters.push_back(slice.counters());
+  }
+  result.regions = std::move(regions.results);
+  return counters;
+}
+
 // A channel runs as soon as a batch waits for it: offers stay in the nearest cache.
 constexpr std::size_t batch = 128;
 
@@ -69,6 +129,25 @@ void feed(std::vector<Channel>& channels, const AddressMap& map, const ChannelMa
 
 }  // namespace
 
+std::vector<Region> read_regions(const Json& json) {
+  std::vector<Region> regions;
+  for (const Json& item : json.items()) {
+    ObjectReader reader(item);
+    Region region;
+    region.name = reader.string("name");
+    region.address = static_cast<std::uint64_t>(reader.integer("address", 0, 1LL << 62));
+    region.bytes = static_cast<std::uint64_t>(reader.integer("bytes", 1, 1LL << 62));
+    region.resident = reader.boolean_or("resident", false);
+    reader.finish();
+    regions.push_back(region);
+  }
+  std::sort(regions.begin(), regions.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
+  for (std::size_t i = 1; i < regions.size(); ++i)
+    if (regions[i].address - regions[i - 1].address < regions[i - 1].bytes)
+      json.fail("tensors '" + regions[i - 1].name + "' and '" + regions[i].name + "' overlap");
+  return regions;
+}
+
 RunResult run_trace(const Part& part, const Trace& trace, const RunOptions& options) {
   const AddressMap map(part, options.mapping, options.hashes);
   const ChannelMap channel_map(options.channels, std::max(options.interleave_bytes, part.burst_bytes),
@@ -76,8 +155,11 @@ RunResult run_trace(const Part& part, const Trace& trace, const RunOptions& opti
   check(part, trace, options);
   const auto count = static_cast<std::size_t>(options.channels);
   std::vector<Channel> channels(count, Channel(part));
-  feed(channels, map, channel_map, trace, options);
   RunResult result;
+  if (options.cache)
+    result.slices = run_cached(channels, map, channel_map, trace, options, part.burst_bytes, result);
+  else
+    feed(channels, map, channel_map, trace, options);
   for (Channel& channel : channels) {
     ChannelResult one;
     one.cycles = channel.finish();

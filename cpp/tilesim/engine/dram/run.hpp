@@ -2,15 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tilesim/base/cancel.hpp"
+#include "tilesim/engine/cache/slice.hpp"
 #include "tilesim/engine/dram/channel.hpp"
 #include "tilesim/engine/dram/mapping.hpp"
 #include "tilesim/engine/dram/trace.hpp"
 
 namespace tilesim::engine::dram {
+
+/// A tensor: addresses whose hits and misses are counted by themselves.
+struct Region {
+  std::string name;
+  std::uint64_t address = 0, bytes = 0;
+  bool resident = false;  ///< the plan keeps it: where any region is resident, all else passes by the cache
+};
+
+/// Reads [{"name": "weights", "address": 0, "bytes": "1 MiB", "resident": true}, ...]; they may not overlap.
+std::vector<Region> read_regions(const Json& json);
 
 struct RunOptions {
   std::int64_t inject_every = 1;  ///< request i of a channel is offered at cycle i * inject_every at the earliest
@@ -19,7 +31,9 @@ struct RunOptions {
   bool channel_hash = false;
   std::string mapping;  ///< empty: the part's
   std::vector<Hash> hashes;
-  bool wrap = false;  ///< addresses beyond the capacity wrap; otherwise they are an error
+  std::optional<cache::Spec> cache;  ///< a slice before every channel
+  std::vector<Region> regions;       ///< by address; only with a cache
+  bool wrap = false;                 ///< addresses beyond the capacity wrap; otherwise they are an error
   CancelToken* cancel = nullptr;
 };
 
@@ -29,10 +43,17 @@ struct ChannelResult {
   std::vector<Channel::BankCounters> banks;
 };
 
+struct RegionResult {
+  std::string name;  ///< empty: what no region holds
+  std::int64_t hits = 0, misses = 0, bypassed = 0;
+};
+
 struct RunResult {
   std::int64_t cycles = 0;  ///< of the slowest channel
   Counters counters;        ///< of all channels together
   std::vector<ChannelResult> channels;
+  std::vector<cache::Counters> slices;
+  std::vector<RegionResult> regions;
 };
 
 /// Runs until every read has returned and every write is accepted.
