@@ -22,10 +22,13 @@ std::map<std::string, Array> arrays_of(const py::dict& tensors) {
 
 Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::string>& memory, bool timeline, const py::dict& tensors,
-                        std::uint64_t shuffle_seed, bool extra_statistic,
-                        const std::optional<engine::dram::Part>& dram) {
+                        std::uint64_t shuffle_seed, bool extra_statistic, const std::optional<engine::dram::Part>& dram,
+                        const std::optional<std::string>& network,
+                        const std::optional<engine::noc::Topology>& topology) {
   SimulateOptions options;
   if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
+  if (topology) options.topology = std::make_shared<const engine::noc::Topology>(*topology);
+  options.network = network;
   options.memory = memory;
   options.timeline = timeline;
   options.shuffle_seed = shuffle_seed;
@@ -73,15 +76,22 @@ void init_engine(py::module_& module) {
   init_dram(module);
   module.def("simulate", &simulate_program, py::arg("program"), py::arg("machine"), py::arg("memory") = py::none(),
              py::arg("timeline") = false, py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0,
-             py::arg("extra_statistic") = false, py::arg("dram") = py::none(), "Runs a program in simulated time.");
+             py::arg("extra_statistic") = false, py::arg("dram") = py::none(), py::arg("network") = py::none(),
+             py::arg("topology") = py::none(), "Runs a program in simulated time.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
-      .def(py::init([](const Machine& machine, const std::optional<std::string>& memory) {
+      .def(py::init([](const Machine& machine, const std::optional<std::string>& memory,
+                       const std::optional<engine::dram::Part>& dram, const std::optional<std::string>& network,
+                       const std::optional<engine::noc::Topology>& topology) {
              SimulateOptions options;
              options.memory = memory;
+             options.network = network;
+             if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
+             if (topology) options.topology = std::make_shared<const engine::noc::Topology>(*topology);
              return std::make_unique<Own>(machine, options);
            }),
-           py::arg("machine"), py::arg("memory") = py::none())
+           py::arg("machine"), py::arg("memory") = py::none(), py::arg("dram") = py::none(),
+           py::arg("network") = py::none(), py::arg("topology") = py::none())
       .def(
           "submit",
           [](Own& own, const program::Program& program, std::vector<std::int64_t> cores, std::int64_t arrival,

@@ -19,6 +19,7 @@ from .machine import Machine, MachineLike
 from .memory import Part
 from .mixed import MixedProgram, Turn, compile_mixed
 from .mixed_run import simulate_parts
+from .network import topology_of
 from .program import Program
 from .replay import LIMIT, extended
 from .result import Result
@@ -167,7 +168,9 @@ def simulate(
         program: a compiled program (a graph is compiled first).
         machine: none: the one that the program was compiled for.
         memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
-        network: only none and "simple" exist so far.
+        network: "simple" (latency, port bandwidth, finite buffers), or every flit in every router of "crossbar",
+            "mesh", "torus", "ring", "tree", "cmesh" (large enough for the machine), a name with sizes ("mesh_4x8") or a .json
+            file; none: what the machine says.
         timeline: record intervals for `Result.timeline`.
         tensors: integer tensors that timing depends on (counts, offsets), by name.
         replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips and extend them
@@ -179,8 +182,6 @@ def simulate(
     Raises:
         UserError: for an unknown fidelity or a program without a machine.
     """
-    if network not in (None, "simple"):
-        raise user_error("unknown network fidelity", value=f"'{network}'", allowed="simple")
     if isinstance(program, Graph):
         program = compile(program, machine or "tpu-v3")
     target = program.machine if machine is None else Machine.load(machine)
@@ -196,10 +197,13 @@ def simulate(
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     if isinstance(program, MixedProgram):
         return _simulate_mixed(program, target, memory, network, timeline, given, replay)
+    fabric = str(network or target.get("network.kind"))
+    topology = topology_of(target, fabric)
     source = program
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram)
+        parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology}
+        result = _core.simulate(core, target.core, memory, timeline, given, **parts)
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
@@ -259,6 +263,8 @@ def run(
     timeline: bool = False,
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
+    memory: str | None = None,
+    network: str | None = None,
 ) -> Result:
     """The first minute: compile and simulate with defaults.
 
@@ -270,6 +276,8 @@ def run(
         timeline: record intervals.
         fallback: as `compile`.
         place: as `compile`.
+        memory: as for `simulate`.
+        network: as for `simulate`.
 
     Returns:
         The result.
@@ -282,4 +290,4 @@ def run(
         outcome = verify_program(program, args or None)
         if not outcome.ok:
             raise user_error(f"the tiled program differs from the reference:\n{outcome}")
-    return simulate(program, timeline=timeline)
+    return simulate(program, memory=memory, network=network, timeline=timeline)

@@ -5,6 +5,7 @@
 // A write is complete there. When a read's data returns depends on what the channel does with the entries of its
 // queues: that is taken from a copy that runs on alone, so later requests delay nothing that was answered before.
 #include <algorithm>
+#include <utility>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -20,44 +21,40 @@ class BankMemory final : public MemorySystem {
  public:
   BankMemory(const Machine& machine, const dram::Part& part)
       : core_(machine.core.clock),
-        network_(machine.network),
         clock_ps_(part.clock_ps),
         burst_(part.burst_bytes),
         burst_cycles_(part.burst_cycles),
+        count_(part.banks()),
         capacity_(static_cast<Int128>(part.capacity_bytes()) * machine.memory.channels),
         // What may wait in front of a channel, in ticks of its data bus.
         patience_(ceil_div(machine.memory.buffer_bytes, burst_) * burst_cycles_),
         map_(part),
         spread_(machine.memory.channels, std::max(machine.memory.interleave_bytes, burst_), false),
-        ports_(static_cast<std::size_t>(machine.core.count), 0),
+        ports_(machine),
         channels_(static_cast<std::size_t>(machine.memory.channels), dram::Channel(part)),
         trial_(part),
-        touched_(channels_.size(), false) {
-    one_way_ = cycles_at_or_after({network_.latency_cycles, network_.clock.hertz}, core_);
-  }
+        touched_(channels_.size(), false),
+        series_(channels_.size(), machine.core.clock.hertz) {}
 
   std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
     check(request);
-    const std::int64_t here = cycles_at_or_after({now, core_.hertz}, network_.clock);
-    std::int64_t& port = ports_[static_cast<std::size_t>(request.core) % ports_.size()];
-    const std::int64_t buffered = network_.buffer_bytes / network_.port_bytes_per_cycle;
-    if (port - here > buffered) {
-      retry = std::max(now + 1, cycles_at_or_after({port - buffered, network_.clock.hertz}, core_));
-      return std::nullopt;
-    }
-    const std::int64_t arrival = tick_of(now + one_way_);
+    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
+    const std::int64_t one_way = ports_.one_way(), arrival = tick_of(now + one_way);
     std::int64_t latest = 0;
     for_bursts(request,
                [&](std::size_t channel, std::uint64_t) { latest = std::max(latest, channels_[channel].now()); });
     if (latest - arrival > patience_) {
-      retry = std::max(now + 1, cycle_of(latest - patience_) - one_way_);
+      retry = std::max(now + 1, cycle_of(latest - patience_) - one_way);
       return std::nullopt;
     }
-    port = std::max(port, here) + ceil_div(request.bytes, network_.port_bytes_per_cycle);
-    const std::int64_t through = cycles_at_or_after({port, network_.clock.hertz}, core_);
+    const std::int64_t through = ports_.pass(request.core, request.bytes, now);
     const std::int64_t served = std::max(cycle_of(serve(request, arrival)), through);
-    return served + (request.write ? 0 : one_way_);
+    for (std::size_t which = 0; which < channels_.size(); ++which)
+      if (moved_[which] != 0) series_.add(which, served, std::exchange(moved_[which], 0));
+    return served + (request.write ? 0 : one_way);
   }
+
+  Ports* ports() override { return &ports_; }
 
   std::vector<Channel> channels() const override {
     std::vector<Channel> result;
@@ -68,6 +65,15 @@ class BankMemory final : public MemorySystem {
     }
     return result;
   }
+
+  std::vector<Bank> banks() const override {
+    std::vector<Bank> result;
+    for (const dram::Channel& channel : channels_)
+      for (std::size_t b = 0; b < static_cast<std::size_t>(count_); ++b)
+        result.push_back({channel.banks()[b].activates, channel.banks()[b].columns});
+    return result;
+  }
+  const BandwidthSeries* series() const override { return &series_; }
 
  private:
   static constexpr Int128 picoseconds = 1000000000000;
@@ -106,6 +112,7 @@ class BankMemory final : public MemorySystem {
       const dram::AddressMap::Location place = map_.locate(address);
       channels_[which].offer({arrival, address, place.row, 0, static_cast<std::uint8_t>(place.bank), request.write});
       touched_[which] = true;
+      moved_[which] += burst_;
     });
     std::int64_t last = 0;
     for (std::size_t which = 0; which < channels_.size(); ++which) {
@@ -124,16 +131,17 @@ class BankMemory final : public MemorySystem {
   }
 
   Clock core_;
-  NetworkSpec network_;
-  std::int64_t clock_ps_, burst_, burst_cycles_;
+  std::int64_t clock_ps_, burst_, burst_cycles_, count_;
   Int128 capacity_;
-  std::int64_t patience_, one_way_ = 0;
+  std::int64_t patience_;
   dram::AddressMap map_;
   dram::ChannelMap spread_;
-  std::vector<std::int64_t> ports_;  ///< network cycles
+  Ports ports_;
   std::vector<dram::Channel> channels_;
   dram::Channel trial_;
   std::vector<bool> touched_;
+  BandwidthSeries series_;
+  std::vector<std::int64_t> moved_ = std::vector<std::int64_t>(channels_.size(), 0);  ///< by the request at hand
 };
 
 }  // namespace

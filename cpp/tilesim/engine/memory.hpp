@@ -1,5 +1,5 @@
-// Off-chip memory and the network to it, behind small interfaces: bank-level models stand here too, flit-level ones
-// will.
+// Off-chip memory and the simple network to it, behind a small interface: a request is answered when it is offered.
+// Networks of routers are in routed.hpp.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "tilesim/base/units.hpp"
+#include "tilesim/engine/bandwidth.hpp"
+#include "tilesim/engine/ports.hpp"
 #include "tilesim/machine/machine.hpp"
 
 namespace tilesim::engine {
@@ -31,9 +33,15 @@ class MemorySystem {
   /// ordering point), or nothing when queues are full: then `retry` is the first cycle at which another try can
   /// succeed.
   virtual std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) = 0;
+  virtual Ports* ports() = 0;  ///< of the simple network, which sends use too
   /// Busy cycles (core clock, rounded down) and bytes of each channel so far.
   struct Channel { std::int64_t busy = 0, bytes = 0; };
   virtual std::vector<Channel> channels() const = 0;
+  /// Of DRAM channels: commands of each bank, channel by channel.
+  struct Bank { std::int64_t activates = 0, columns = 0; };
+  virtual std::vector<Bank> banks() const { return {}; }
+  /// Bytes that the channels have moved over time; none: not recorded.
+  virtual const BandwidthSeries* series() const { return nullptr; }
 };
 
 /// Latency plus bandwidth per channel; first come, first served; finite queues. Reads and writes share a channel.

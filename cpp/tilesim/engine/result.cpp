@@ -115,7 +115,7 @@ Result Simulator::result() const {
   std::sort(result.units.begin(), result.units.end(),
             [](const UnitUse& a, const UnitUse& b) { return a.unit < b.unit; });
   std::int64_t memory_busy = 0;
-  const auto channels = memory_->channels();
+  const auto channels = routed_ ? routed_->memory().channels(machine_.core.clock) : memory_->channels();
   for (std::size_t i = 0; i < channels.size(); ++i) {
     UnitUse use;
     use.unit = "memory.channel" + std::to_string(i);
@@ -143,27 +143,8 @@ Result Simulator::result() const {
   result.bottleneck = bound.name;
   result.bottleneck_share = std::min(1.0, bound.value);
   add_energy(result, machine_);
-  result.fidelity = {{"memory", machine_.memory.kind},
-                     {"network", ideal ? "none" : "simple"},
-                     {"tile latency", std::string(latencies_.name())}};
-  if (ideal) {
-    result.approximations.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
-  } else {
-    if (machine_.memory.kind == "bank")
-      result.approximations.emplace_back("memory: DRAM channels of " + options_.dram->name +
-                                         " with banks, rows, queues and refresh; when a read returns is told when it "
-                                         "is accepted, so later requests do not delay it");
-    else
-      result.approximations.emplace_back(
-          "memory: latency plus bandwidth per channel, first come first served; banks, rows and refresh are an "
-          "efficiency factor of " +
-          std::to_string(machine_.memory.efficiency));
-    result.approximations.emplace_back(
-        "network: latency and bandwidth per core port; no routers, requests are not counted");
-  }
-  result.approximations.emplace_back(
-      "tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
-  result.approximations.emplace_back("handing statements to queues takes no time");
+  add_fidelity(result);
+  add_views(result);
   if (!jobs_.empty()) result.hashes["program"] = hash_text(jobs_[0]->job.program->program().to_json().dump());
   result.hashes["machine"] = machine_.hash();
   result.intervals = intervals_;

@@ -12,8 +12,8 @@ namespace {
 bool later(const Event& x, const Event& y) { return x.time != y.time ? x.time > y.time : x.order > y.order; }
 
 std::uint64_t order_of(EventKind kind, int stream, int port) {
-  const bool delivery =
-      kind == EventKind::commit || kind == EventKind::release || kind == EventKind::count || kind == EventKind::arrive;
+  const bool delivery = kind == EventKind::commit || kind == EventKind::release || kind == EventKind::count ||
+                        kind == EventKind::arrive || kind == EventKind::piece;
   return (delivery ? 0ULL : 1ULL) << 62 | static_cast<std::uint64_t>(stream) << 32 |
          static_cast<std::uint64_t>(port) << 8 | static_cast<std::uint64_t>(kind);
 }
@@ -85,9 +85,12 @@ Simulator::Simulator(const Machine& machine, SimulateOptions options)
     throw UserError({"unknown memory fidelity", "memory", "'" + kind + "'", join(kinds), nearest(kind, kinds)});
   }
   machine_.memory.kind = kind;
-  if (kind == "bank") {
-    if (!options_.dram)
-      throw UserError({"memory of fidelity bank needs a DRAM part", "memory.part", {}, "a part of configs/dram", {}});
+  if (options_.network) machine_.network.kind = *options_.network;
+  if (kind == "bank" && !options_.dram)
+    throw UserError({"memory of fidelity bank needs a DRAM part", "memory.part", {}, "a part of configs/dram", {}});
+  if (machine_.network.kind != "simple") {
+    add_routed_memory();
+  } else if (kind == "bank") {
     memory_ = bank_memory(machine_, *options_.dram);
   } else {
     memory_ = kind == "ideal" ? ideal_memory(machine_) : simple_memory(machine_);
@@ -290,6 +293,9 @@ void Simulator::process(const Event& event) {
       for (const auto& [stream, queue] : waiters) wake(stream, queue, now_);
       break;
     }
+    case EventKind::piece:
+      piece(static_cast<std::int32_t>(event.a), event.b);
+      break;
     case EventKind::chunk:
       chunk(event.stream, event.port);
       break;
@@ -308,7 +314,7 @@ void Simulator::process(const Event& event) {
 }
 
 bool Simulator::run_until(std::int64_t cycles) {
-  while (!events_.empty() && events_.top().time <= cycles) {
+  while (advance_routed(cycles) && !events_.empty() && events_.top().time <= cycles) {
     // Before an event is taken out: a session that was interrupted can go on.
     if ((event_count_ & 0xFFF) == 0xFFF && options_.cancel) options_.cancel->poll();
     ++event_count_;
@@ -322,7 +328,7 @@ bool Simulator::run_until(std::int64_t cycles) {
       throw;
     }
   }
-  if (events_.empty()) {
+  if (events_.empty() && (!routed_ || routed_->idle())) {
     for (const auto& job : jobs_)
       if (!job->finished) deadlock();
     return false;

@@ -60,10 +60,7 @@ std::string plain(double value) {
 
 void check_range(const Json& json, double value, double low, double high, SettingUnit unit) {
   if (value >= low && value <= high) return;
-  const auto text = [&](double v) {
-    return unit == U::ratio ? plain(v) : format_with(static_cast<std::int64_t>(v), unit);
-  };
-  json.fail("out of range", text(low) + " to " + text(high));
+  json.fail("out of range", setting_text(unit, low) + " to " + setting_text(unit, high));
 }
 
 template <class Access>
@@ -110,6 +107,18 @@ Setting flag(std::string path, std::string description, Access access) {
           {},
           [access](const Machine& m) { return Json(access(const_cast<Machine&>(m))); },
           [access](Machine& m, const Json& json) { access(m) = json.as_bool(); }};
+}
+
+template <class Access>
+Setting free_text(std::string path, std::string description, Access access) {
+  return {std::move(path),
+          U::text,
+          0,
+          0,
+          std::move(description),
+          {},
+          [access](const Machine& m) { return Json(access(const_cast<Machine&>(m))); },
+          [access](Machine& m, const Json& json) { access(m) = json.as_string(); }};
 }
 
 template <class Get, class Set>
@@ -290,6 +299,18 @@ void memory_settings(std::vector<Setting>& all) {
                       AT(core.dma.outstanding_bytes)));
   all.push_back(whole("core.dma.queue_entries", U::count, 1, 1 << 16, "tile operations that a queue holds",
                       AT(core.dma.queue_entries)));
+  static const std::vector<std::string> priorities{"none", "loads", "stores"};
+  all.push_back(choice(
+      "core.dma.priority", priorities, "who goes first at a core's ports of a network of routers; none: in turn",
+      [](const Machine& m) { return m.core.dma.priority; },
+      [](Machine& m, std::size_t i) { m.core.dma.priority = priorities[i]; }));
+}
+
+void network_settings(std::vector<Setting>& all) {
+  all.push_back(free_text("network.kind",
+                          "fidelity: simple, or routers: crossbar, mesh, torus, ring, tree, cmesh, with sizes "
+                          "(mesh_4x8), or a .json file",
+                          AT(network.kind)));
   all.push_back(whole("network.clock", U::frequency, 1, big, "clock of the network", AT(network.clock.hertz)));
   all.push_back(
       whole("network.latency_cycles", U::count, 0, 1000000, "one way, network cycles", AT(network.latency_cycles)));
@@ -297,18 +318,35 @@ void memory_settings(std::vector<Setting>& all) {
                       AT(network.port_bytes_per_cycle)));
   all.push_back(
       whole("network.buffer_bytes", U::bytes, 64, big, "per port; full pushes back", AT(network.buffer_bytes)));
+  all.push_back(whole("network.ports_per_core", U::count, 1, 1024,
+                      "nodes of a core in a network of routers; channel c answers at port c modulo this",
+                      AT(network.ports_per_core)));
+  all.push_back(
+      whole("network.flit_bytes", U::count, 1, 1 << 16, "bytes of a link per cycle (routers)", AT(network.flit_bytes)));
+  all.push_back(whole("network.packet_bytes", U::bytes, 0, 1 << 20, "most data in a packet; 0 B: one burst (routers)",
+                      AT(network.packet_bytes)));
+  all.push_back(whole("network.control_bytes", U::bytes, 0, 1 << 16,
+                      "packet of a read request or of a write's acknowledgement (routers)", AT(network.control_bytes)));
+  all.push_back(whole("network.header_bytes", U::bytes, 0, 1 << 16, "beside the data of a packet with data (routers)",
+                      AT(network.header_bytes)));
+  all.push_back(whole("network.virtual_channels", U::count, 2, 32,
+                      "per router port; one half for requests, the other for answers and sends",
+                      AT(network.virtual_channels)));
+  all.push_back(whole("network.virtual_channel_flits", U::count, 1, 4096, "buffer of a virtual channel",
+                      AT(network.virtual_channel_flits)));
+  all.push_back(whole("network.switch_cycles", U::count, 0, 4096, "from winning a router's switch to the link",
+                      AT(network.switch_cycles)));
+  all.push_back(whole("network.credit_cycles", U::count, 0, 4096, "a router's processing of a credit",
+                      AT(network.credit_cycles)));
+}
+
+void off_chip_settings(std::vector<Setting>& all) {
   static const std::vector<std::string> kinds{"ideal", "simple", "bank"};
   all.push_back(choice(
       "memory.kind", kinds, "fidelity", [](const Machine& m) { return m.memory.kind; },
       [](Machine& m, std::size_t i) { m.memory.kind = kinds[i]; }));
-  all.push_back({"memory.part",
-                 U::text,
-                 0,
-                 0,
-                 "DRAM part of each channel, for fidelity bank; empty: none is known",
-                 {},
-                 [](const Machine& m) { return Json(m.memory.part); },
-                 [](Machine& m, const Json& json) { m.memory.part = json.as_string(); }});
+  all.push_back(
+      free_text("memory.part", "DRAM part of each channel, for fidelity bank; empty: none is known", AT(memory.part)));
   all.push_back(whole("memory.channels", U::count, 1, 1024, "channels", AT(memory.channels)));
   all.push_back(
       whole("memory.bandwidth", U::bandwidth, 1, big, "all channels together, peak", AT(memory.bytes_per_second)));
@@ -353,6 +391,8 @@ std::vector<Setting> make_settings() {
   array_settings(all);
   vector_settings(all);
   memory_settings(all);
+  network_settings(all);
+  off_chip_settings(all);
   all.push_back(whole("energy.mac", U::energy, 0, 1e12, "per multiply-add; 0 pJ: not known", AT(energy.mac)));
   all.push_back(
       whole("energy.vector_op", U::energy, 0, 1e12, "per element operation; 0 pJ: not known", AT(energy.vector_op)));
@@ -375,41 +415,8 @@ const std::vector<Setting>& machine_settings() {
   return settings;
 }
 
-std::string unit_name(SettingUnit unit) {
-  static constexpr std::array<const char*, 9> names{"count",           "true or false",  "ratio",
-                                                    "value",           "frequency (Hz)", "size (B)",
-                                                    "bandwidth (B/s)", "time (s)",       "energy (J)"};
-  return names[static_cast<std::size_t>(unit)];
-}
-
-Json machine_schema() {
-  Json root = Json::object();
-  root.set("$schema", "https://json-schema.org/draft/2020-12/schema");
-  root.set("title", "Tilesim machine, version 1");
-  Json properties = Json::object();
-  for (const Setting& setting : machine_settings()) {
-    Json entry = Json::object();
-    entry.set("description", setting.description + " [" + unit_name(setting.unit) + "]");
-    entry.set("default", setting.get(Machine{}));
-    properties.set(setting.path, std::move(entry));
-  }
-  root.set("settings", std::move(properties));
-  return root;
-}
-
-std::string machine_documentation() {
-  std::string text = "| setting | unit | range | default | meaning |\n|---|---|---|---|---|\n";
-  const Machine fresh;
-  for (const Setting& s : machine_settings()) {
-    const bool ranged = s.unit != U::text && s.unit != U::flag;
-    const auto shown = [&](double v) {
-      return s.unit == U::ratio ? plain(v) : format_with(static_cast<std::int64_t>(v), s.unit);
-    };
-    const std::string range = ranged ? shown(s.low) + " to " + shown(s.high) : join(s.allowed);
-    text += "| `" + s.path + "` | " + unit_name(s.unit) + " | " + range + " | `" + s.get(fresh).dump() + "` | " +
-            s.description + " |\n";
-  }
-  return text;
+std::string setting_text(SettingUnit unit, double value) {
+  return unit == U::ratio ? plain(value) : format_with(static_cast<std::int64_t>(value), unit);
 }
 
 }  // namespace tilesim

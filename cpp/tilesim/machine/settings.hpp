@@ -22,6 +22,8 @@ struct Setting {
 };
 
 const std::vector<Setting>& machine_settings();
+/// A value of base units as files have it: "64 KiB".
+std::string setting_text(SettingUnit unit, double value);
 /// Unit as users read it: "Hz", "bytes", ...
 std::string unit_name(SettingUnit unit);
 /// JSON schema of a machine file.
