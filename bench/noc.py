@@ -62,7 +62,7 @@ def chips(rows: list[dict[str, Any]], fast: bool) -> None:
         f"gemm {size}^3": ts.workloads.matmul(size, size, size),
         f"softmax {size}^2": ts.workloads.softmax(size, size),
     }
-    machine = ts.Machine.load("tpu-v3").replace({"network.ports_per_core": 16})
+    machine = ts.Machine.load("tpu-v3")
     for label, graph in work.items():
         program = ts.compile(graph, machine)
         for memory in ("simple", "bank"):

@@ -25,6 +25,7 @@ def machine(**changes: Any) -> ts.Machine:
             "memory.bandwidth": "112500 MB/s",
             "core.dma.outstanding_bytes": "64 KiB",
             "network.ports_per_core": 2,
+            "network.packet_bytes": "0 B",
             **{key.replace("__", "."): value for key, value in changes.items()},
         }
     )
