@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/engine/dram_energy.hpp"
 #include "tilesim/engine/routed.hpp"
 
 namespace tilesim::engine {
@@ -106,6 +107,7 @@ class BankNodes final : public MemoryNodes {
                                  std::min(static_cast<Int128>(part.capacity_bytes()) * machine.memory.channels,
                                           static_cast<Int128>(std::int64_t{1} << 62)))),
         burst_(static_cast<std::uint32_t>(part.burst_bytes)),
+        energy_(part.energy),
         burst_cycles_(part.burst_cycles),
         banks_(part.banks()),
         clock_ps_(part.clock_ps),
@@ -179,6 +181,13 @@ class BankNodes final : public MemoryNodes {
     return result;
   }
 
+  std::vector<MemorySystem::Energy> energy() const override {
+    if (!energy_.known()) return {};
+    CommandCounts sum{};
+    for (const Node& node : nodes_) add_commands(node.channel, sum);
+    return command_energy(energy_, sum);
+  }
+
  private:
   struct Write {
     std::int64_t accepted_with = 0;  ///< bursts of the channel that are accepted when its last one is
@@ -214,6 +223,7 @@ class BankNodes final : public MemoryNodes {
   }
 
   std::uint32_t burst_;
+  dram::CommandEnergy energy_;
   std::int64_t burst_cycles_, banks_, clock_ps_, step_ = 1;
   Ratio to_ticks_, to_cycles_;
   dram::AddressMap map_;

@@ -57,7 +57,7 @@ OperationUse operation(const KernelCounters& k, const program::Scope& scope, dou
   return use;
 }
 
-void add_energy(Result& result, const Machine& machine) {
+void add_energy(Result& result, const Machine& machine, const std::vector<MemorySystem::Energy>& commands) {
   const EnergySpec& table = machine.energy;
   std::int64_t scratchpad = 0;
   for (const UnitUse& unit : result.units)
@@ -69,7 +69,11 @@ void add_energy(Result& result, const Machine& machine) {
   add("multiply-adds", result.multiply_adds, table.mac);
   add("vector operations", result.vector_operations, table.vector_op);
   add("scratchpad bytes (DMA side)", static_cast<double>(scratchpad), table.scratchpad_byte);
-  add("memory bytes", static_cast<double>(result.memory_read_bytes + result.memory_written_bytes), table.memory_byte);
+  // A part's own energies count its commands; the machine's energy per byte would count them again.
+  for (const MemorySystem::Energy& one : commands)
+    result.energy.push_back({one.part, one.count, one.count * one.each, true});
+  if (commands.empty())
+    add("memory bytes", static_cast<double>(result.memory_read_bytes + result.memory_written_bytes), table.memory_byte);
   add("network bytes", static_cast<double>(result.network_bytes), table.network_byte);
   const double picoseconds = result.seconds() * 1e12;
   result.energy.push_back({"static (ps)", static_cast<std::int64_t>(picoseconds),
@@ -126,6 +130,19 @@ Result Simulator::result() const {
     memory_busy = std::max(memory_busy, use.cycles[0]);
     result.units.push_back(use);
   }
+  const auto region_links = memory_ ? memory_->links() : std::vector<MemorySystem::Link>{};
+  for (const MemorySystem::Link& link : region_links) {
+    (link.from == link.to ? result.memory_local_bytes : result.memory_remote_bytes) += link.bytes;
+    if (link.from == link.to) continue;
+    UnitUse use;
+    use.unit = "link.region" + std::to_string(link.from) + "to" + std::to_string(link.to);
+    use.kind = "link";
+    use.cycles[static_cast<std::size_t>(UnitState::busy)] = std::min(link.busy, finish_);
+    use.cycles[static_cast<std::size_t>(UnitState::idle)] = finish_ - use.cycles[0];
+    use.bytes = link.bytes;
+    memory_busy = std::max(memory_busy, use.cycles[0]);
+    result.units.push_back(use);
+  }
   for (const auto& job : jobs_) {
     const program::CompiledProgram& program = *job->job.program;
     for (std::size_t i = 0; i < job->kernels.size(); ++i) {
@@ -142,8 +159,15 @@ Result Simulator::result() const {
                                {"launch", ratio(launch, finish_)}});
   result.bottleneck = bound.name;
   result.bottleneck_share = std::min(1.0, bound.value);
-  add_energy(result, machine_);
+  add_energy(result, machine_, routed_ ? routed_->memory().energy() : memory_->energy());
   add_fidelity(result);
+  if (options_.latencies) {
+    options_.latencies->memory_hits = latencies_.hits();
+    options_.latencies->memory_misses = latencies_.misses();
+  }
+  if (const std::string assumed = assumed_values(); !assumed.empty())
+    result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + assumed +
+                                    ": pass tensors= to say otherwise");
   add_views(result);
   if (!jobs_.empty()) result.hashes["program"] = hash_text(jobs_[0]->job.program->program().to_json().dump());
   result.hashes["machine"] = machine_.hash();

@@ -48,6 +48,7 @@ class MemoryNodes {
   virtual bool active() const = 0;  ///< something is to be done by advance()
   virtual std::vector<MemorySystem::Channel> channels(Clock core) const = 0;
   virtual std::vector<MemorySystem::Bank> banks() const { return {}; }
+  virtual std::vector<MemorySystem::Energy> energy() const { return {}; }
 
   BandwidthSeries series;
   std::vector<std::deque<Answer>> answers;  ///< per channel, by cycle

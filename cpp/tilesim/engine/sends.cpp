@@ -36,7 +36,8 @@ bool Simulator::try_send(int id, int queue, const Entry& entry) {
     for (const auto& [other, version] : targets)
       cores.push_back(streams_[static_cast<std::size_t>(other)]->physical_core);
     std::int64_t retry = now_ + 1;
-    sent = memory_->ports()->send(stream.physical_core, cores, entry.bytes, now_, retry);
+    sent = (memory_->ports() ? *memory_->ports() : send_ports_)
+               .send(stream.physical_core, cores, entry.bytes, now_, retry);
     if (!sent) {
       block(id, queue, UnitState::wait_port);
       wake(id, queue, std::max(retry, now_ + 1));

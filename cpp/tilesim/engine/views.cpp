@@ -111,12 +111,18 @@ void Simulator::add_fidelity(Result& result) const {
         "efficiency factor of " +
         std::to_string(machine_.memory.efficiency));
   }
+  if (memory == "bank" && options_.dram->energy.known() && options_.dram->energy.refresh_all < 0)
+    said.emplace_back("DRAM energy: activations and bursts; the part states none for refresh");
   if (routed_)
     said.emplace_back("network: " + network + ", every flit of " + std::to_string(machine_.network.flit_bytes) +
                       " B in every router; a multicast is one packet per destination and piece, DMA engines give a "
                       "packet to each port at any time");
   else if (!ideal)
     said.emplace_back("network: latency and bandwidth per core port; no routers, requests are not counted");
+  if (machine_.memory.regions > 1 && !ideal)
+    said.emplace_back(
+        "memory regions: a strided transfer counts as the same number of contiguous bytes from its start when they are "
+        "looked up; links carry data only, not requests");
   said.emplace_back("tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
   said.emplace_back("handing statements to queues takes no time");
 }

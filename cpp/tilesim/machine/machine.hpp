@@ -95,6 +95,9 @@ struct NetworkSpec {
   std::int64_t virtual_channels = 4;       ///< per router port: one half for requests, the other for answers and sends
   std::int64_t virtual_channel_flits = 8;  ///< buffer of each
   std::int64_t switch_cycles = 1, credit_cycles = 1;
+  bool multicast = false;                      ///< a send to several cores takes the sender's port once
+  std::int64_t region_latency_cycles = 0;      ///< further, one way, between regions of the memory (chiplets)
+  std::int64_t region_bytes_per_cycle = 1024;  ///< of the link from one region to another, each way
 };
 
 struct MemorySpec {
@@ -108,6 +111,11 @@ struct MemorySpec {
   std::int64_t interleave_bytes = 256;  ///< consecutive bytes on one channel
   std::int64_t capacity_bytes = 0;
   std::int64_t buffer_bytes = 1 << 16;  ///< requests waiting per channel; full pushes back
+  /// Equal groups of channels and cores that lie together (chiplets): cores 0..n/regions-1 with the first channels.
+  std::int64_t regions = 1;
+  /// Of tensors that are not placed by name: "interleaved" over all regions, or "local": each page in the region of
+  /// the core that touches it first.
+  std::string placement = "interleaved";
 };
 
 /// Where operations go that the chip cannot run, and the link to there.
