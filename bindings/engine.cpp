@@ -23,11 +23,14 @@ std::map<std::string, Array> arrays_of(const py::dict& tensors) {
 Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::string>& memory, bool timeline, const py::dict& tensors,
                         std::uint64_t shuffle_seed, bool extra_statistic, const std::optional<engine::dram::Part>& dram,
+                        const std::optional<std::string>& network, const std::optional<engine::noc::Topology>& topology,
                         const std::map<std::string, std::string>& placement,
                         const std::optional<std::shared_ptr<LatencyBook>>& latencies) {
   SimulateOptions options;
   options.latencies = latencies.value_or(nullptr);
   if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
+  if (topology) options.topology = std::make_shared<const engine::noc::Topology>(*topology);
+  options.network = network;
   options.memory = memory;
   options.timeline = timeline;
   options.placement = placement;
@@ -78,19 +81,25 @@ void init_engine(py::module_& module) {
   init_latencies(module);
   module.def("simulate", &simulate_program, py::arg("program"), py::arg("machine"), py::arg("memory") = py::none(),
              py::arg("timeline") = false, py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0,
-             py::arg("extra_statistic") = false, py::arg("dram") = py::none(),
-             py::arg("placement") = std::map<std::string, std::string>{}, py::arg("latencies") = py::none(),
-             "Runs a program in simulated time.");
+             py::arg("extra_statistic") = false, py::arg("dram") = py::none(), py::arg("network") = py::none(),
+             py::arg("topology") = py::none(), py::arg("placement") = std::map<std::string, std::string>{},
+             py::arg("latencies") = py::none(), "Runs a program in simulated time.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory,
+                       const std::optional<engine::dram::Part>& dram, const std::optional<std::string>& network,
+                       const std::optional<engine::noc::Topology>& topology,
                        const std::map<std::string, std::string>& placement) {
              SimulateOptions options;
              options.memory = memory;
+             options.network = network;
+             if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
+             if (topology) options.topology = std::make_shared<const engine::noc::Topology>(*topology);
              options.placement = placement;
              return std::make_unique<Own>(machine, options);
            }),
-           py::arg("machine"), py::arg("memory") = py::none(),
+           py::arg("machine"), py::arg("memory") = py::none(), py::arg("dram") = py::none(),
+           py::arg("network") = py::none(), py::arg("topology") = py::none(),
            py::arg("placement") = std::map<std::string, std::string>{})
       .def(
           "submit",

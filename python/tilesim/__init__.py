@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from . import mapping, memory, models, network, workloads
+from . import mapping, memory, models, network, views, workloads
 from ._core import __version__
 from ._lazy import lazy
 from .analytic.estimate import Estimate, Roofline, estimate, roofline
@@ -77,6 +77,7 @@ __all__ = [
     "to_pytorch_ir",
     "tune",
     "verify",
+    "views",
     "workloads",
 ]
 

@@ -18,6 +18,7 @@ from .machine import Machine, MachineLike
 from .memory import Part
 from .mixed import MixedProgram, Turn
 from .mixed_run import simulate_parts
+from .network import topology_of
 from .placer import COLLECTIVES, compile_mixed
 from .program import Program
 from .replay import LIMIT, extended
@@ -182,7 +183,9 @@ def simulate(
         program: a compiled program (a graph is compiled first).
         machine: none: the one that the program was compiled for.
         memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
-        network: only none and "simple" exist so far.
+        network: "simple" (latency, port bandwidth, finite buffers), or every flit in every router of "crossbar",
+            "mesh", "torus", "ring", "tree", "cmesh" (large enough for the machine), a name with sizes ("mesh_4x8") or
+            a .json file; none: what the machine says.
         timeline: record intervals for `Result.timeline`.
         tensors: integer tensors that timing depends on (counts, offsets), by name. Of those not given a compiled
             program says what is typical (inputs: zeros, rows of experts: spread evenly); the result's approximations
@@ -199,8 +202,6 @@ def simulate(
     Raises:
         UserError: for an unknown fidelity or a program without a machine.
     """
-    if network not in (None, "simple"):
-        raise user_error("unknown network fidelity", value=f"'{network}'", allowed="simple")
     if isinstance(program, Graph):
         program = compile(program, machine or "tpu-v3")
     target = program.machine if machine is None else Machine.load(machine)
@@ -213,11 +214,14 @@ def simulate(
         if placement:
             raise user_error("tensors cannot be placed where the host runs a part", place="placement")
         return _simulate_mixed(program, target, memory, network, timeline, given, replay, latencies)
+    fabric = str(network or target.get("network.kind"))
+    topology = topology_of(target, fabric)
     source = program
     book = latencies.opened(target) if latencies is not None else None
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram, placement=places, latencies=book)
+        parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology}
+        result = _core.simulate(core, target.core, memory, timeline, given, placement=places, latencies=book, **parts)
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
@@ -280,6 +284,8 @@ def run(
     timeline: bool = False,
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
+    memory: str | None = None,
+    network: str | None = None,
 ) -> Result:
     """The first minute: compile and simulate with defaults.
 
@@ -291,6 +297,8 @@ def run(
         timeline: record intervals.
         fallback: as `compile`.
         place: as `compile`.
+        memory: as for `simulate`.
+        network: as for `simulate`.
 
     Returns:
         The result.
@@ -303,4 +311,4 @@ def run(
         outcome = verify_program(program, args or None)
         if not outcome.ok:
             raise user_error(f"the tiled program differs from the reference:\n{outcome}")
-    return simulate(program, timeline=timeline)
+    return simulate(program, memory=memory, network=network, timeline=timeline)

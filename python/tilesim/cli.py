@@ -70,6 +70,10 @@ def run(
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: path=value.")] = None,
+    memory: Annotated[str | None, typer.Option(help="ideal, simple or bank; the machine's if none is given.")] = None,
+    network: Annotated[
+        str | None, typer.Option(help="simple, crossbar, mesh, mesh_4x8, ..., a .json file; the machine's if none.")
+    ] = None,
     cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
@@ -97,7 +101,7 @@ def run(
         if not outcome.ok:
             raise typer.Exit(1)
     with step("simulating"):
-        result = simulate(program, target, timeline=timeline is not None)
+        result = simulate(program, target, memory, network, timeline=timeline is not None)
     if timeline:
         result.timeline(timeline)
     if report:

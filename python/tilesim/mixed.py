@@ -130,7 +130,7 @@ class MixedProgram(Program):
         moved = self.transfers.rows
         size, link = sum(row["bytes"] for row in moved), self._plan.link
         each = "1 operation takes" if len(there) == 1 else f"{len(there)} operations take"
-            lines.append(f"host: {each} the closed form's time on {self.host.name}: {named}{more}")
+        lines.append(f"host: {each} the closed form's time on {self.host.name}: {named}{more}")
         lines.append(
             f"link to the host: {len(moved)} transfers, {size:,} bytes at {link.bytes_per_second / 1e9:g} GB/s and "
             f"{link.latency / 1e6:g} us each; machine and host take turns, nothing overlaps; inputs and outputs lie in "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass, field
@@ -10,8 +11,9 @@ from typing import Any
 
 from . import _core
 from .graph import user_error
+from .machine import Machine
 
-__all__ = ["NetworkResult", "run", "topology", "traffic_names"]
+__all__ = ["NetworkResult", "for_endpoints", "run", "topology", "topology_of", "traffic_names"]
 
 _KINDS = ("mesh", "torus", "ring", "crossbar", "cmesh", "tree")
 
@@ -76,7 +78,7 @@ def traffic_names() -> list[str]:
 def _split(name: str) -> tuple[str, list[int]]:
     kind, _, sizes = name.partition("_")
     if kind not in _KINDS or not re.fullmatch(r"[0-9]{1,5}(x[0-9]{1,5})*", sizes):
-        allowed = ", ".join([*_KINDS, *(f"{kind}_..." for kind in _KINDS), "a .json file"])
+        allowed = ", ".join(["simple (in a simulation)", *_KINDS, *(f"{kind}_..." for kind in _KINDS), "a .json file"])
         raise user_error("unknown network", value=f"'{name}'", allowed=allowed)
     return kind, [int(size) for size in sizes.split("x")]
 
@@ -146,6 +148,69 @@ def topology(
     if kind in ("torus", "ring"):
         return _core.NetworkTopology.torus(extents, latency)
     return _core.NetworkTopology.mesh(extents, concentration if kind == "cmesh" else 1, latency)
+
+
+def _grid(count: int) -> list[int]:
+    """The two extents nearest to a square with at least `count` places, and as few as possible."""
+    rows = max(1, math.isqrt(count))
+    candidates = [(a, -(-count // a)) for a in range(max(1, (rows + 1) // 2), rows + 1)]
+    a, b = min(candidates, key=lambda pair: (pair[0] * pair[1], pair[1] - pair[0]))
+    return [b, a]
+
+
+def for_endpoints(name: str | os.PathLike[str], count: int) -> _core.NetworkTopology:
+    """A network with a node for each of a machine's core ports and memory channels.
+
+    Args:
+        name: as for `topology`; a name without sizes gets the smallest ones (mesh, torus and cmesh as square as can be,
+            cmesh with four nodes at each router, tree binary).
+        count: nodes needed.
+
+    Returns:
+        The topology.
+
+    Raises:
+        UserError: as `topology`, and for a network with too few nodes.
+    """
+    text = os.fspath(name)
+    if text in ("ring", "crossbar"):
+        net = topology(text, max(count, 2 if text == "ring" else 1))
+    elif text in ("mesh", "torus"):
+        net = topology(text, [max(2, extent) for extent in _grid(count)] if text == "torus" else _grid(count))
+    elif text == "cmesh":
+        net = topology(text, _grid(-(-count // 4)), concentration=4)
+    elif text == "tree":
+        net = topology(text, 2, levels=max(1, (count - 1).bit_length()))
+    else:
+        net = topology(name)
+    if net.nodes < count:
+        raise user_error(
+            "the network has too few nodes for the machine",
+            value=f"{net.name}: {net.nodes} nodes",
+            place="network.kind",
+            allowed=f"at least {count}: core ports and memory channels",
+        )
+    return net
+
+
+def topology_of(machine: Machine, name: str | os.PathLike[str] | None = None) -> _core.NetworkTopology | None:
+    """The routers between a machine's core ports and memory channels.
+
+    Args:
+        machine: with `core.count` times `network.ports_per_core` ports and `memory.channels` channels.
+        name: as for `for_endpoints`, or "simple"; none: the machine's `network.kind`.
+
+    Returns:
+        The topology; none for the simple network.
+
+    Raises:
+        UserError: as `for_endpoints`.
+    """
+    text = os.fspath(name) if name is not None else str(machine.get("network.kind"))
+    if text == "simple":
+        return None
+    ports = int(machine.get("core.count")) * int(machine.get("network.ports_per_core"))
+    return for_endpoints(text, ports + int(machine.get("memory.channels")))
 
 
 def run(

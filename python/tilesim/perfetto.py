@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import IO, Any
 
 __all__ = ["write_trace"]
 
@@ -31,7 +31,7 @@ def _packet(body: bytes, nanoseconds: int | None = None) -> bytes:
 
 
 def write_trace(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes the intervals of a result as a Perfetto trace, one track per unit.
+    """Writes the intervals of a result as a Perfetto trace, one track per unit, a counter per memory channel.
 
     Args:
         data: JSON form of a result with intervals.
@@ -54,3 +54,18 @@ def write_trace(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
             end = _number(9, 2) + _number(11, unit + 1)
             file.write(_packet(_bytes(11, begin), round(start * scale)))
             file.write(_packet(_bytes(11, end), round(finish * scale)))
+        _write_counters(data, len(data["units"]) + 1, file)
+
+
+def _write_counters(data: dict[str, Any], first: int, file: IO[bytes]) -> None:
+    """MB/s of each memory channel, as counter tracks."""
+    memory = data.get("memory")
+    if not memory:
+        return
+    step = memory["step_cycles"] / memory["hertz"]
+    for channel, row in enumerate(memory["channel_bytes"]):
+        name = f"memory.channel{channel} MB/s".encode()
+        file.write(_packet(_bytes(60, _number(1, first + channel) + _bytes(2, name) + _bytes(8, b""))))
+        for i, moved in enumerate([*row, 0]):
+            value = _number(9, 4) + _number(11, first + channel) + _number(30, round(moved / step / 1e6))
+            file.write(_packet(_bytes(11, value), round(i * step * 1e9)))

@@ -304,6 +304,8 @@ def extended(document: dict[str, Any], run: Callable[[str], dict[str, Any]]) -> 
     if abs(off) > WORST:
         return None
     data = _balanced({**base, **at(runs, everywhere)})
+    for part in ("memory", "network"):  # of the short runs: no picture of the long one
+        data.pop(part, None)
     data["approximations"] = [
         *base["approximations"],
         f"replay: {len(everywhere)} steady loops of {operations(document):,} tile operations in all were simulated for "

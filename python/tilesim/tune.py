@@ -20,6 +20,7 @@ from .graph import Graph, nearest, user_error
 from .machine import Machine, MachineLike
 from .mapping import Product, VectorKernel, kernels
 from .memory import Part
+from .network import topology_of
 from .program import Program
 from .store import Store
 from .sweep import travelling
@@ -46,11 +47,12 @@ def _measure(
     if isinstance(graph, str):
         graph, machine = _remote(graph, machine)
     measured: list[tuple[int, str]] = []
-    banks: dict[str, Any] = {"dram": Part.load(part).core} if memory == "bank" else {}
+    options: dict[str, Any] = {"dram": Part.load(part).core} if memory == "bank" else {}
+    options["topology"] = topology_of(Machine(machine))
     for nest in nests:
         try:
             program = _core.compile(graph, machine, fuse, {operation: nest}, "heuristic", operation)
-            measured.append((int(_core.simulate(program, machine, memory, **banks).cycles), ""))
+            measured.append((int(_core.simulate(program, machine, memory, **options).cycles), ""))
         except _core.UserError as error:
             measured.append((REFUSED, str(error)))
     return measured

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import tilesim as ts
@@ -47,6 +49,58 @@ def test_pages() -> None:
     assert "What would help" in views.html_report(result, bound)
     pytest.importorskip("plotly")
     assert "predicted" in views.roofline_page(bound, result)
+
+
+@pytest.fixture(scope="module")
+def routed() -> ts.Result:
+    machine = ts.Machine.load("tpu-v3").replace(
+        {"memory.channels": 4, "memory.bandwidth": "112500 MB/s", "network.ports_per_core": 2}
+    )
+    program = ts.compile(ts.workloads.matmul(128, 128, 128), machine)
+    return ts.simulate(program, memory="bank", network="mesh", timeline=True)
+
+
+def test_bandwidth_adds_up(routed: ts.Result) -> None:
+    rows = ts.views.bandwidth_rows(routed)
+    memory = routed.data["memory"]
+    moved = sum(map(sum, rows)) * memory["step_cycles"] / memory["hertz"]
+    assert moved == pytest.approx(routed.memory_bytes)
+    assert len(ts.views.plot_bandwidth(routed).collections) == len(rows) == 4
+    pytest.importorskip("plotly")
+    assert "channel 3" in ts.views.bandwidth_page(routed)
+
+
+def test_banks_are_a_map(routed: ts.Result) -> None:
+    columns = ts.views.plot_banks(routed).images[0].get_array()
+    assert columns.shape == (4, ts.memory.Part.load("HBM2-TPUv3").core.banks)
+    # Writes may still wait in the queues when the program is over.
+    assert 0.9 * routed.memory_bytes <= columns.sum() * 32 <= routed.memory_bytes
+    hits = ts.views.plot_banks(routed, what="hits").images[0].get_array()
+    assert hits.max() <= 1
+    with pytest.raises(ts.UserError, match="columns, activates, hits"):
+        ts.views.plot_banks(routed, what="reads")
+
+
+def test_links_lie_on_the_topology(routed: ts.Result) -> None:
+    used = routed.data["network"]
+    axes = ts.views.plot_links(routed)
+    assert len(axes.lines) == len(used["links"]) + len(used["endpoints"])
+    alone = ts.network.run("torus", k=3, load=0.1, period=500)
+    assert len(ts.views.plot_links(alone).lines) == len(alone.links)
+
+
+def test_results_without_traffic() -> None:
+    program = ts.compile(ts.workloads.matmul(64, 64, 64))
+    simple = ts.simulate(program, memory="ideal")
+    for draw in (ts.views.plot_bandwidth, ts.views.plot_banks, ts.views.plot_links):
+        with pytest.raises(ts.UserError, match="simulate with"):
+            draw(simple)
+
+
+def test_the_timeline_has_counters(routed: ts.Result, tmp_path: Path) -> None:
+    routed.timeline(tmp_path / "r.trace")
+    trace = (tmp_path / "r.trace").read_bytes()
+    assert trace.count(b"memory.channel3 MB/s") == 1
 
 
 def test_crossover_over_batch_and_size() -> None:

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <unordered_map>
+#include <utility>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/engine/dram/channel.hpp"
 #include "tilesim/engine/dram/mapping.hpp"
+#include "tilesim/engine/dram_energy.hpp"
 #include "tilesim/engine/memory.hpp"
 
 namespace tilesim::engine {
@@ -23,7 +25,6 @@ class BankMemory final : public MemorySystem {
  public:
   BankMemory(const Machine& machine, const dram::Part& part)
       : core_(machine.core.clock),
-        network_(machine.network),
         energy_(part.energy),
         clock_ps_(part.clock_ps),
         burst_(part.burst_bytes),
@@ -34,23 +35,20 @@ class BankMemory final : public MemorySystem {
         unit_(std::max(machine.memory.interleave_bytes, burst_)),
         map_(part),
         spread_(machine.memory.channels, unit_, false),
-        ports_(static_cast<std::size_t>(machine.core.count), 0),
+        ports_(machine),
         channels_(static_cast<std::size_t>(machine.memory.channels), dram::Channel(part)),
         trial_(part),
-        touched_(channels_.size(), false) {
+        touched_(channels_.size(), false),
+        moved_(channels_.size(), 0),
+        count_(part.banks()),
+        series_(channels_.size(), machine.core.clock.hertz) {
     for (dram::Channel& channel : channels_) channel.report_to(&reported_);
-    one_way_ = cycles_at_or_after({network_.latency_cycles, network_.clock.hertz}, core_);
+    one_way_ = ports_.one_way();
   }
 
   std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
     check(request);
-    const std::int64_t here = cycles_at_or_after({now, core_.hertz}, network_.clock);
-    std::int64_t& port = ports_[static_cast<std::size_t>(request.core) % ports_.size()];
-    const std::int64_t buffered = network_.buffer_bytes / network_.port_bytes_per_cycle;
-    if (port - here > buffered) {
-      retry = std::max(now + 1, cycles_at_or_after({port - buffered, network_.clock.hertz}, core_));
-      return std::nullopt;
-    }
+    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
     const std::int64_t arrival = tick_of(now + one_way_);
     std::int64_t latest = 0;
     for_blocks(request, [&](const dram::ChannelMap::Target& target, std::uint64_t) {
@@ -60,8 +58,7 @@ class BankMemory final : public MemorySystem {
       retry = std::max(now + 1, cycle_of(latest - patience_) - one_way_);
       return std::nullopt;
     }
-    port = std::max(port, here) + ceil_div(request.bytes, network_.port_bytes_per_cycle);
-    const std::int64_t through = cycles_at_or_after({port, network_.clock.hertz}, core_);
+    const std::int64_t through = ports_.pass(request.core, request.bytes, now);
     if (!request.write) return read(request, arrival, through);
     offer(request, arrival, 0);
     std::int64_t last = 0;
@@ -100,22 +97,20 @@ class BankMemory final : public MemorySystem {
 
   std::vector<Energy> energy() const override {
     if (!energy_.known()) return {};
-    std::array<std::int64_t, dram::command_count> sum{};
-    for (dram::Channel channel : channels_) {  // a copy: what still waits will be issued and costs as much
-      channel.report_to(nullptr);
-      channel.drain();
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += channel.counters().commands[i];
-    }
-    const auto count = [&](dram::Command command) { return sum[static_cast<std::size_t>(command)]; };
-    std::vector<Energy> parts{{"DRAM activations", count(dram::Command::activate), energy_.activate},
-                              {"DRAM read bursts", count(dram::Command::read), energy_.read},
-                              {"DRAM write bursts", count(dram::Command::write), energy_.write}};
-    if (energy_.refresh_all >= 0)
-      parts.push_back({"DRAM refreshes", count(dram::Command::refresh_all), energy_.refresh_all});
-    if (energy_.refresh_bank >= 0)
-      parts.push_back({"DRAM bank refreshes", count(dram::Command::refresh_bank), energy_.refresh_bank});
-    return parts;
+    CommandCounts sum{};
+    for (const dram::Channel& channel : channels_) add_commands(channel, sum);
+    return command_energy(energy_, sum);
   }
+
+  Ports* ports() override { return &ports_; }
+  std::vector<Bank> banks() const override {
+    std::vector<Bank> result;
+    for (const dram::Channel& channel : channels_)
+      for (std::size_t b = 0; b < static_cast<std::size_t>(count_); ++b)
+        result.push_back({channel.banks()[b].activates, channel.banks()[b].columns});
+    return result;
+  }
+  const BandwidthSeries* series() const override { return &series_; }
 
  private:
   static constexpr Int128 picoseconds = 1000000000000;
@@ -168,6 +163,7 @@ class BankMemory final : public MemorySystem {
     for_blocks(request, [&](const dram::ChannelMap::Target& target, std::uint64_t bytes) {
       const auto which = static_cast<std::size_t>(target.channel);
       touched_[which] = true;
+      moved_[which] += static_cast<std::int64_t>(bytes);
       for (std::uint64_t at = 0; at < bytes; at += static_cast<std::uint64_t>(burst_), ++count) {
         const std::uint64_t address = target.address + at;
         const dram::AddressMap::Location place = map_.locate(address);
@@ -184,6 +180,7 @@ class BankMemory final : public MemorySystem {
       if (!touched_[which]) continue;
       touched_[which] = false;
       visit(which);
+      series_.add(which, cycle_of(channels_[which].now()), std::exchange(moved_[which], 0));
     }
   }
 
@@ -246,17 +243,19 @@ class BankMemory final : public MemorySystem {
   }
 
   Clock core_;
-  NetworkSpec network_;
   dram::CommandEnergy energy_;
   std::int64_t clock_ps_, burst_, burst_cycles_;
   Int128 capacity_;
   std::int64_t patience_, unit_, one_way_ = 0;
   dram::AddressMap map_;
   dram::ChannelMap spread_;
-  std::vector<std::int64_t> ports_;  ///< network cycles
+  Ports ports_;
   std::vector<dram::Channel> channels_;
   dram::Channel trial_;
   std::vector<bool> touched_;
+  std::vector<std::int64_t> moved_;  ///< by the request at hand
+  int count_;
+  BandwidthSeries series_;
   std::vector<dram::Completion> reported_, tried_;
   std::unordered_map<std::int64_t, Transfer> transfers_;
   std::vector<Piece> pieces_;  ///< by the tag of their bursts

@@ -10,6 +10,7 @@
 
 #include "tilesim/base/cancel.hpp"
 #include "tilesim/engine/dram/part.hpp"
+#include "tilesim/engine/noc/topology.hpp"
 #include "tilesim/machine/machine.hpp"
 #include "tilesim/program/cursor.hpp"
 #include "tilesim/report/result.hpp"
@@ -20,7 +21,9 @@ namespace tilesim {
 struct SimulateOptions {
   std::optional<std::string> memory;               ///< fidelity instead of the machine's: "ideal" | "simple" | "bank"
   std::shared_ptr<const engine::dram::Part> dram;  ///< of memory "bank": what each channel is
-  bool timeline = false;                           ///< record intervals
+  std::optional<std::string> network;              ///< instead of the machine's: "simple", or the name of `topology`
+  std::shared_ptr<const engine::noc::Topology> topology;  ///< of any network but "simple"
+  bool timeline = false;                                  ///< record intervals
   std::int64_t max_intervals = 1000000;
   std::uint64_t shuffle_seed = 0;  ///< tests: insert equal-time events in another order; cycles must not change
   bool extra_statistic = false;    ///< tests: a statistic that does nothing

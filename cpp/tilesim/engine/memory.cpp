@@ -14,45 +14,44 @@ class SimpleMemory final : public MemorySystem {
  public:
   explicit SimpleMemory(const Machine& machine)
       : core_(machine.core.clock),
-        network_(machine.network),
         memory_(machine.memory),
-        ports_(static_cast<std::size_t>(machine.core.count), 0),
-        channels_(static_cast<std::size_t>(machine.memory.channels)) {
+        ports_(machine),
+        channels_(static_cast<std::size_t>(machine.memory.channels)),
+        series_(channels_.size(), machine.core.clock.hertz) {
     const double achieved =
         static_cast<double>(memory_.bytes_per_second) * memory_.efficiency / static_cast<double>(memory_.channels);
     bytes_.hertz = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(achieved)));
     const Int128 latency = static_cast<Int128>(memory_.latency_ps) * core_.hertz;
     constexpr std::int64_t picoseconds = 1000000000000;
     latency_ = static_cast<std::int64_t>((latency + picoseconds - 1) / picoseconds);
-    one_way_ = cycles_at_or_after({network_.latency_cycles, network_.clock.hertz}, core_);
   }
 
   std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
-    const std::int64_t here = cycles_at_or_after({now, core_.hertz}, network_.clock);
-    std::int64_t& port = ports_[static_cast<std::size_t>(request.core) % ports_.size()];
-    const std::int64_t buffered = network_.buffer_bytes / network_.port_bytes_per_cycle;
-    if (port - here > buffered) {
-      retry = std::max(now + 1, cycles_at_or_after({port - buffered, network_.clock.hertz}, core_));
-      return std::nullopt;
-    }
-    const std::int64_t arrival = cycles_at_or_after({now + one_way_, core_.hertz}, bytes_);
+    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
+    const std::int64_t one_way = ports_.one_way();
+    const std::int64_t arrival = cycles_at_or_after({now + one_way, core_.hertz}, bytes_);
     std::int64_t free_at = 0;
     for_channels(request, [&](Channel_& channel, std::int64_t) { free_at = std::max(free_at, channel.free); });
     if (free_at - arrival > memory_.buffer_bytes) {
-      retry = std::max(now + 1, cycles_at_or_after({free_at - memory_.buffer_bytes, bytes_.hertz}, core_) - one_way_);
+      retry = std::max(now + 1, cycles_at_or_after({free_at - memory_.buffer_bytes, bytes_.hertz}, core_) - one_way);
       return std::nullopt;
     }
-    port = std::max(port, here) + ceil_div(request.bytes, network_.port_bytes_per_cycle);
+    const std::int64_t through = ports_.pass(request.core, request.bytes, now);
     std::int64_t finish = 0;
     for_channels(request, [&](Channel_& channel, std::int64_t bytes) {
       channel.free = std::max(channel.free, arrival) + bytes;
       channel.bytes += bytes;
       finish = std::max(finish, channel.free);
     });
-    const std::int64_t through = cycles_at_or_after({port, network_.clock.hertz}, core_);
-    const std::int64_t served = std::max(cycles_at_or_after({finish, bytes_.hertz}, core_), through) + latency_;
-    return served + (request.write ? 0 : one_way_);
+    const std::int64_t moved = cycles_at_or_after({finish, bytes_.hertz}, core_);
+    for_channels(request, [&](Channel_& channel, std::int64_t bytes) {
+      series_.add(static_cast<std::size_t>(&channel - channels_.data()), moved, bytes);
+    });
+    const std::int64_t served = std::max(moved, through) + latency_;
+    return served + (request.write ? 0 : one_way);
   }
+
+  Ports* ports() override { return &ports_; }
 
   std::vector<Channel> channels() const override {
     std::vector<Channel> result;
@@ -61,6 +60,8 @@ class SimpleMemory final : public MemorySystem {
           {static_cast<std::int64_t>(static_cast<Int128>(channel.bytes) * core_.hertz / bytes_.hertz), channel.bytes});
     return result;
   }
+
+  const BandwidthSeries* series() const override { return &series_; }
 
  private:
   struct Channel_ { std::int64_t free = 0, bytes = 0; };
@@ -90,20 +91,22 @@ class SimpleMemory final : public MemorySystem {
   }
 
   Clock core_, bytes_;
-  NetworkSpec network_;
   MemorySpec memory_;
-  std::int64_t latency_ = 0, one_way_ = 0;
-  std::vector<std::int64_t> ports_;  ///< network cycles
-  std::vector<Channel_> channels_;   ///< byte times
+  Ports ports_;
+  std::int64_t latency_ = 0;
+  std::vector<Channel_> channels_;  ///< byte times
+  BandwidthSeries series_;
 };
 
 class IdealMemory final : public MemorySystem {
  public:
-  explicit IdealMemory(const Machine& machine) : bytes_(static_cast<std::size_t>(machine.memory.channels), 0) {}
+  explicit IdealMemory(const Machine& machine)
+      : ports_(machine), bytes_(static_cast<std::size_t>(machine.memory.channels), 0) {}
   std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t&) override {
     bytes_[0] += request.bytes;
     return now;
   }
+  Ports* ports() override { return &ports_; }
   std::vector<Channel> channels() const override {
     std::vector<Channel> result;
     for (std::int64_t bytes : bytes_) result.push_back({0, bytes});
@@ -111,6 +114,7 @@ class IdealMemory final : public MemorySystem {
   }
 
  private:
+  Ports ports_;  ///< for sends alone
   std::vector<std::int64_t> bytes_;
 };
 

@@ -1,5 +1,5 @@
-// Off-chip memory and the network to it, behind small interfaces: bank-level models stand here too, flit-level ones
-// will.
+// Off-chip memory and the simple network to it, behind a small interface: a request is answered when it is offered.
+// Networks of routers are in routed.hpp.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "tilesim/base/units.hpp"
+#include "tilesim/engine/bandwidth.hpp"
+#include "tilesim/engine/ports.hpp"
 #include "tilesim/machine/machine.hpp"
 
 namespace tilesim::engine {
@@ -54,6 +56,12 @@ class MemorySystem {
   /// From one region to another, and within one (from == to). Nothing for a memory of one region.
   struct Link { std::int64_t from = 0, to = 0, bytes = 0, busy = 0; };
   virtual std::vector<Link> links() const { return {}; }
+  virtual Ports* ports() { return nullptr; }  ///< of the simple network, where sends share them
+  /// Of DRAM channels: commands of each bank, channel by channel.
+  struct Bank { std::int64_t activates = 0, columns = 0; };
+  virtual std::vector<Bank> banks() const { return {}; }
+  /// Bytes that the channels have moved over time; none: not recorded.
+  virtual const BandwidthSeries* series() const { return nullptr; }
 };
 
 /// Latency plus bandwidth per channel; first come, first served; finite queues. Reads and writes share a channel.

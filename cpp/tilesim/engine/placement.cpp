@@ -32,6 +32,11 @@ void Simulator::make_memory() {
   machine_.memory.kind = kind;
   if (kind == "bank" && !options_.dram)
     throw UserError({"memory of fidelity bank needs a DRAM part", "memory.part", {}, "a part of configs/dram", {}});
+  if (options_.network) machine_.network.kind = *options_.network;
+  if (machine_.network.kind != "simple") {
+    add_routed_memory();
+    return;
+  }
   const auto make = [&](const Machine& machine) -> std::unique_ptr<MemorySystem> {
     if (kind == "bank") return bank_memory(machine, *options_.dram);
     return kind == "ideal" ? ideal_memory(machine) : simple_memory(machine);

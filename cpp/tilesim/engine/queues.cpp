@@ -31,6 +31,10 @@ void Simulator::block(int id, int queue, UnitState reason) {
 void Simulator::unblock(int id, int queue) {
   Queue& q = streams_[static_cast<std::size_t>(id)]->queues[static_cast<std::size_t>(queue)];
   if (q.blocked_since < 0) return;
+  if (!q.open.empty()) {  // the unit is busy all the while
+    q.blocked_since = -1;
+    return;
+  }
   const std::int64_t begin =
       std::max({q.blocked_since, q.busy_end, unit_states_[static_cast<std::size_t>(q.unit)].busy_until});
   if (now_ > begin && machine_.core.contexts == 1)
@@ -73,11 +77,17 @@ void Simulator::popped(int id, int queue) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   Queue& q = stream.queues[static_cast<std::size_t>(queue)];
   const bool was_full = q.entries.full();
-  if (const std::int64_t kernel = q.entries.front().kernel; kernel >= 0) {
+  const std::int64_t kernel = q.entries.front().kernel;
+  q.entries.pop();
+  settled(stream, id, q, kernel, was_full);
+}
+
+/// An entry of the kernel is over as far as the stream is concerned.
+void Simulator::settled(Stream& stream, int id, const Queue& q, std::int64_t kernel, bool was_full) {
+  if (kernel >= 0) {
     KernelRun& run = stream.running[static_cast<std::size_t>(kernel - stream.first_running)];
     if (--run.pending == 0 && run.ended) settle(stream);
   }
-  q.entries.pop();
   --stream.entries_in_queues;
   stream.done_until = std::max(stream.done_until, q.done_until);
   if (was_full || stream.entries_in_queues == 0) push(EventKind::stream, std::max(now_, stream.stalled_until), id, 0);
@@ -103,11 +113,11 @@ bool Simulator::try_head(int id, int queue, Entry& entry) {
     case Opcode::acquire:
       return try_acquire(id, queue, entry);
     case Opcode::commit:
-      push(EventKind::commit, std::max(now_, q.done_until), id, entry.slot, entry.version, entry.sequence,
-           entry.pieces);
+      after_transfers(id, queue, q.done_until,
+                      {EventKind::commit, entry.slot, entry.version, entry.sequence, entry.pieces});
       return true;
     case Opcode::release:
-      push(EventKind::release, std::max(now_, q.consumed_until), id, entry.slot, entry.version, queue);
+      after_transfers(id, queue, q.consumed_until, {EventKind::release, entry.slot, entry.version, queue});
       return true;
     case Opcode::signal: {
       const std::int64_t size = stream.program->counters[static_cast<std::size_t>(entry.counter)].second;
@@ -117,8 +127,8 @@ bool Simulator::try_head(int id, int queue, Entry& entry) {
           entry.core == stream.virtual_core || machine_.memory.kind == "ideal"
               ? 0
               : cycles_at_or_after({network.latency_cycles, network.clock.hertz}, machine_.core.clock);
-      push(EventKind::count, std::max(now_, q.done_until) + way, id, entry.counter, entry.core * size + entry.index,
-           entry.pieces);
+      after_transfers(id, queue, q.done_until,
+                      {EventKind::count, entry.counter, entry.core * size + entry.index, entry.pieces, 0, way});
       stream.done_until = std::max(stream.done_until, q.done_until);
       return true;
     }
@@ -210,7 +220,7 @@ bool Simulator::try_transfer(int id, int queue, Entry& entry) {
     q.done_until = q.consumed_until = std::max(q.done_until, q.issue_ready);
     used(stream, entry, now_, q.done_until);
     if (entry.opcode == Opcode::store && entry.counter >= 0)
-      push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);
+      after_transfers(id, queue, q.done_until, {EventKind::count, entry.counter, entry.index, 1});
     stream.done_until = std::max(stream.done_until, q.done_until);
     return true;
   }
@@ -230,6 +240,10 @@ void Simulator::chunk(int id, int queue) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   Queue& q = stream.queues[static_cast<std::size_t>(queue)];
   const Entry& entry = q.entries.front();
+  if (routed_) {
+    routed_chunk(id, queue);
+    return;
+  }
   while (true) {
     if (q.chunks >= window_) {
       std::int64_t& oldest = q.in_flight[static_cast<std::size_t>((q.chunks - window_) & 63)];
@@ -271,70 +285,31 @@ void Simulator::end_transfer(int id, int queue, std::int64_t done) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   Queue& q = stream.queues[static_cast<std::size_t>(queue)];
   const Entry entry = q.entries.front();
-  busy(id, queue, q.started, done, entry);
+  account_transfer(id, queue, entry, q.started, done);
+  q.transferring = false;
+  popped(id, queue);
+  wake(id, queue, now_);
+}
+
+void Simulator::account_transfer(int id, int queue, const Entry& entry, std::int64_t started, std::int64_t done) {
+  Stream& stream = *streams_[static_cast<std::size_t>(id)];
+  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
+  busy(id, queue, started, done, entry);
   units_[static_cast<std::size_t>(q.unit)].bytes += entry.bytes;
   q.done_until = std::max(q.done_until, done);
   q.consumed_until = q.done_until;
-  q.transferring = false;
   const std::int64_t stored = entry.opcode == Opcode::store ? entry.bytes - entry.index_bytes : 0;
   if (entry.opcode == Opcode::store) {  // its indices were read
     written_bytes_ -= entry.index_bytes;
     read_bytes_ += entry.index_bytes;
   }
-  if (KernelCounters* kernel = kernel_of(stream, entry)) {
+  if (KernelCounters* kernel = kernel_of(stream, entry); kernel && entry.opcode != Opcode::send) {
     kernel->load_bytes += entry.bytes - stored;
     kernel->store_bytes += stored;
   }
-  used(stream, entry, q.started, q.done_until);
+  used(stream, entry, started, q.done_until);
   if (entry.opcode == Opcode::store && entry.counter >= 0)
     push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);
-  popped(id, queue);
-  wake(id, queue, now_);
-}
-
-bool Simulator::try_send(int id, int queue, const Entry& entry) {
-  Stream& stream = *streams_[static_cast<std::size_t>(id)];
-  Queue& q = stream.queues[static_cast<std::size_t>(queue)];
-  const JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
-  std::vector<std::pair<int, std::int64_t>> targets;
-  for (int other : job.streams) {
-    Stream& destination = *streams_[static_cast<std::size_t>(other)];
-    if (!(entry.core >> destination.virtual_core & 1)) continue;
-    SlotState& slot = destination.slots[static_cast<std::size_t>(entry.slot)];
-    const std::int64_t version = slot.sent;
-    const BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
-    const bool known = slot.received > version;
-    const bool overlaps = known && buffer.free &&
-                          on_ended_bytes(destination, entry.slot, version,
-                                         slot.epochs[static_cast<std::size_t>(version) % slot.epochs.size()]);
-    if (!known || !buffer.free || overlaps) {
-      (overlaps ? destination.remote_waiting : slot.remote_waiting) |= 1ULL << (id & 63);
-      block(id, queue, UnitState::wait_port);
-      return false;
-    }
-    targets.emplace_back(other, version);
-  }
-  const NetworkSpec& network = machine_.network;
-  const std::int64_t cycles = ceil_div(entry.bytes, network.port_bytes_per_cycle);
-  const std::int64_t through = cycles_at_or_after({cycles, network.clock.hertz}, machine_.core.clock);
-  const std::int64_t arrival =
-      now_ + cycles_at_or_after({cycles + network.latency_cycles, network.clock.hertz}, machine_.core.clock);
-  for (const auto& [other, version] : targets) {
-    SlotState& slot = streams_[static_cast<std::size_t>(other)]->slots[static_cast<std::size_t>(entry.slot)];
-    BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
-    buffer = BufferState{};
-    buffer.version = version;
-    buffer.free = false;
-    ++slot.sent;
-    push(EventKind::arrive, arrival, other, entry.slot, version, entry.pieces);
-    network_bytes_ += entry.bytes;
-  }
-  busy(id, queue, now_, now_ + through, entry);
-  units_[static_cast<std::size_t>(q.unit)].bytes += entry.bytes;
-  q.done_until = std::max(q.done_until, arrival);
-  q.consumed_until = std::max(q.consumed_until, now_ + through);
-  used(stream, entry, now_, arrival);
-  return true;
 }
 
 void Simulator::commit(int id, int slot_id, std::int64_t version, std::int64_t sequence, std::int64_t pieces) {
@@ -352,14 +327,6 @@ void Simulator::commit(int id, int slot_id, std::int64_t version, std::int64_t s
   wake_mask(id, slot.waiting);
 }
 
-void Simulator::arrive(int id, int slot_id, std::int64_t version, std::int64_t pieces) {
-  SlotState& slot = streams_[static_cast<std::size_t>(id)]->slots[static_cast<std::size_t>(slot_id)];
-  BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
-  if (buffer.version != version) race(id, slot_id, version, "a send");
-  buffer.pieces += pieces;
-  wake_mask(id, slot.waiting);
-}
-
 void Simulator::release(int id, int slot_id, std::int64_t version, int queue) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   SlotState& slot = stream.slots[static_cast<std::size_t>(slot_id)];
@@ -374,18 +341,6 @@ void Simulator::release(int id, int slot_id, std::int64_t version, int queue) {
   std::erase_if(stream.ended, [&](const EndedBuffer& ended) { return is_free(stream, ended); });
   wake_mask(id, stream.ended_waiting);
   wake_senders(stream.remote_waiting);
-}
-
-void Simulator::wake_senders(std::uint64_t& mask) {
-  for (std::size_t other = 0; other < streams_.size() && mask != 0; ++other) {
-    if (!(mask >> (other & 63) & 1)) continue;
-    for (std::size_t q = 0; q < streams_[other]->queues.size(); ++q) {
-      const Queue& queue = streams_[other]->queues[q];
-      if (!queue.entries.empty() && queue.entries.front().opcode == Opcode::send)
-        wake(static_cast<int>(other), static_cast<int>(q), now_);
-    }
-  }
-  mask = 0;
 }
 
 }  // namespace tilesim::engine

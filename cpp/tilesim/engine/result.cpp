@@ -57,7 +57,7 @@ OperationUse operation(const KernelCounters& k, const program::Scope& scope, dou
   return use;
 }
 
-void add_energy(Result& result, const Machine& machine, const MemorySystem& memory) {
+void add_energy(Result& result, const Machine& machine, const std::vector<MemorySystem::Energy>& commands) {
   const EnergySpec& table = machine.energy;
   std::int64_t scratchpad = 0;
   for (const UnitUse& unit : result.units)
@@ -70,7 +70,6 @@ void add_energy(Result& result, const Machine& machine, const MemorySystem& memo
   add("vector operations", result.vector_operations, table.vector_op);
   add("scratchpad bytes (DMA side)", static_cast<double>(scratchpad), table.scratchpad_byte);
   // A part's own energies count its commands; the machine's energy per byte would count them again.
-  const auto commands = memory.energy();
   for (const MemorySystem::Energy& one : commands)
     result.energy.push_back({one.part, one.count, one.count * one.each, true});
   if (commands.empty())
@@ -120,7 +119,7 @@ Result Simulator::result() const {
   std::sort(result.units.begin(), result.units.end(),
             [](const UnitUse& a, const UnitUse& b) { return a.unit < b.unit; });
   std::int64_t memory_busy = 0;
-  const auto channels = memory_->channels();
+  const auto channels = routed_ ? routed_->memory().channels(machine_.core.clock) : memory_->channels();
   for (std::size_t i = 0; i < channels.size(); ++i) {
     UnitUse use;
     use.unit = "memory.channel" + std::to_string(i);
@@ -131,7 +130,8 @@ Result Simulator::result() const {
     memory_busy = std::max(memory_busy, use.cycles[0]);
     result.units.push_back(use);
   }
-  for (const MemorySystem::Link& link : memory_->links()) {
+  const auto region_links = memory_ ? memory_->links() : std::vector<MemorySystem::Link>{};
+  for (const MemorySystem::Link& link : region_links) {
     (link.from == link.to ? result.memory_local_bytes : result.memory_remote_bytes) += link.bytes;
     if (link.from == link.to) continue;
     UnitUse use;
@@ -159,41 +159,16 @@ Result Simulator::result() const {
                                {"launch", ratio(launch, finish_)}});
   result.bottleneck = bound.name;
   result.bottleneck_share = std::min(1.0, bound.value);
-  add_energy(result, machine_, *memory_);
-  result.fidelity = {{"memory", machine_.memory.kind},
-                     {"network", ideal ? "none" : "simple"},
-                     {"tile latency", std::string(latencies_.name())}};
+  add_energy(result, machine_, routed_ ? routed_->memory().energy() : memory_->energy());
+  add_fidelity(result);
   if (options_.latencies) {
     options_.latencies->memory_hits = latencies_.hits();
     options_.latencies->memory_misses = latencies_.misses();
   }
-  if (ideal) {
-    result.approximations.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
-  } else {
-    if (machine_.memory.kind == "bank")
-      result.approximations.emplace_back("memory: DRAM channels of " + options_.dram->name +
-                                         " with banks, rows, queues and refresh; when a read returns is told when it "
-                                         "is accepted, so later requests do not delay it");
-    if (machine_.memory.kind == "bank" && options_.dram->energy.known() && options_.dram->energy.refresh_all < 0)
-      result.approximations.emplace_back("DRAM energy: activations and bursts; the part states none for refresh");
-    if (machine_.memory.kind != "bank")
-      result.approximations.emplace_back(
-          "memory: latency plus bandwidth per channel, first come first served; banks, rows and refresh are an "
-          "efficiency factor of " +
-          std::to_string(machine_.memory.efficiency));
-    result.approximations.emplace_back(
-        "network: latency and bandwidth per core port; no routers, requests are not counted");
-  }
-  if (machine_.memory.regions > 1 && !ideal)
-    result.approximations.emplace_back(
-        "memory regions: a strided transfer counts as the same number of contiguous bytes from its start when they are "
-        "looked up; links carry data only, not requests");
-  result.approximations.emplace_back(
-      "tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
-  result.approximations.emplace_back("handing statements to queues takes no time");
   if (const std::string assumed = assumed_values(); !assumed.empty())
     result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + assumed +
                                     ": pass tensors= to say otherwise");
+  add_views(result);
   if (!jobs_.empty()) result.hashes["program"] = hash_text(jobs_[0]->job.program->program().to_json().dump());
   result.hashes["machine"] = machine_.hash();
   result.intervals = intervals_;

@@ -13,8 +13,8 @@ namespace {
 bool later(const Event& x, const Event& y) { return x.time != y.time ? x.time > y.time : x.order > y.order; }
 
 std::uint64_t order_of(EventKind kind, int stream, int port) {
-  const bool delivery =
-      kind == EventKind::commit || kind == EventKind::release || kind == EventKind::count || kind == EventKind::arrive;
+  const bool delivery = kind == EventKind::commit || kind == EventKind::release || kind == EventKind::count ||
+                        kind == EventKind::arrive || kind == EventKind::piece;
   return (delivery ? 0ULL : 1ULL) << 62 | static_cast<std::uint64_t>(stream) << 32 |
          static_cast<std::uint64_t>(port) << 8 | static_cast<std::uint64_t>(kind);
 }
@@ -53,6 +53,7 @@ Event EventQueue::pop() {
 Simulator::Simulator(const Machine& machine, SimulateOptions options)
     : machine_(machine),
       options_(std::move(options)),
+      send_ports_(machine),
       closed_form_(machine_),
       booked_(options_.latencies ? std::make_unique<BookedLatency>(*options_.latencies, closed_form_) : nullptr),
       latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_),
@@ -261,6 +262,9 @@ void Simulator::process(const Event& event) {
       for (const auto& [stream, queue] : waiters) wake(stream, queue, now_);
       break;
     }
+    case EventKind::piece:
+      piece(static_cast<std::int32_t>(event.a), event.b);
+      break;
     case EventKind::chunk:
       chunk(event.stream, event.port);
       break;
@@ -279,7 +283,7 @@ void Simulator::process(const Event& event) {
 }
 
 bool Simulator::run_until(std::int64_t cycles) {
-  while (!events_.empty() && events_.top().time <= cycles) {
+  while (advance_routed(cycles) && !events_.empty() && events_.top().time <= cycles) {
     // Before an event is taken out: a session that was interrupted can go on.
     if ((event_count_ & 0xFFF) == 0xFFF && options_.cancel) options_.cancel->poll();
     ++event_count_;
@@ -293,7 +297,7 @@ bool Simulator::run_until(std::int64_t cycles) {
       throw;
     }
   }
-  if (events_.empty()) {
+  if (events_.empty() && (!routed_ || routed_->idle())) {
     for (const auto& job : jobs_)
       if (!job->finished) deadlock();
     return false;

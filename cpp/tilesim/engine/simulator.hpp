@@ -12,13 +12,14 @@
 
 #include "tilesim/engine/engine.hpp"
 #include "tilesim/engine/memory.hpp"
+#include "tilesim/engine/routed.hpp"
 #include "tilesim/engine/traffic.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim::engine {
 
 /// Kinds of events; all deliveries (phase 0) of an instant precede all starts (phase 1).
-enum class EventKind : std::uint8_t { commit, release, count, chunk, queue, stream, arrive };
+enum class EventKind : std::uint8_t { commit, release, count, chunk, queue, stream, arrive, piece };
 
 struct Event {
   std::int64_t time = 0;
@@ -103,6 +104,28 @@ struct Queue {
   std::int64_t chunks = 0;
   std::int64_t issue_ready = 0;    ///< DMA: the next transfer may be issued
   std::int64_t last_weights = -1;  ///< mma: stationary operand used last
+  // Behind a network of routers.
+  std::deque<std::int32_t> open;  ///< transfers and sends that are not over, in order
+  std::int64_t open_pieces = 0;
+  bool waits_for_piece = false;
+};
+
+/// A commit, release or count that waits for transfers whose end is not known yet.
+struct Deferred {
+  EventKind kind = EventKind::commit;
+  std::int32_t port = 0;
+  std::int64_t a = 0, b = 0, c = 0;
+  std::int64_t delay = 0;  ///< after they are over
+};
+
+/// A transfer or send under way in a network of routers.
+struct OpenTransfer {
+  Entry entry;
+  std::int32_t stream = 0, queue = 0;
+  std::int64_t started = 0, left = 0;                 ///< left: pieces
+  bool issued = false;                                ///< all pieces
+  std::vector<std::pair<int, std::int64_t>> targets;  ///< send: (stream, version)
+  std::vector<Deferred> after;
 };
 
 struct BufferState {
@@ -229,6 +252,8 @@ class Simulator {
   Result result() const;
 
  private:
+  void add_views(Result& result) const;  // views.cpp
+  void add_fidelity(Result& result) const;
   std::string assumed_values() const;  ///< values.cpp: what was not given, in words
   // simulator.cpp: jobs, events
   void start_jobs();
@@ -263,13 +288,25 @@ class Simulator {
   bool try_send(int stream, int queue, const Entry& entry);
   void chunk(int stream, int queue);
   void end_transfer(int stream, int queue, std::int64_t done);
+  void account_transfer(int stream, int queue, const Entry& entry, std::int64_t started, std::int64_t done);
   void block(int stream, int queue, UnitState reason);
   void unblock(int stream, int queue);
   void busy(int stream, int queue, std::int64_t begin, std::int64_t end, const Entry& entry);
   void popped(int stream, int queue);
+  void settled(Stream& stream, int id, const Queue& queue, std::int64_t kernel, bool was_full);
   void commit(int stream, int slot, std::int64_t version, std::int64_t sequence, std::int64_t pieces);
   void release(int stream, int slot, std::int64_t version, int queue);
   void arrive(int stream, int slot, std::int64_t version, std::int64_t pieces);
+  // routed.cpp's side of it, in transfers.cpp: transfers whose end is told later
+  void add_routed_memory();
+  bool advance_routed(std::int64_t limit);
+  void routed_chunk(int stream, int queue);
+  bool routed_send(int stream, int queue, const Entry& entry, std::vector<std::pair<int, std::int64_t>> targets);
+  std::int32_t open_transfer(int stream, int queue, const Entry& entry, std::int64_t started);
+  void issued(int stream, int queue, std::int32_t transfer);
+  void piece(std::int32_t transfer, std::int64_t target);
+  void finish_transfers(int stream, int queue);
+  void after_transfers(int stream, int queue, std::int64_t time, const Deferred& what);
   int unit_of(const Stream& stream, const std::string& queue);
   KernelCounters* kernel_of(const Stream& stream, const Entry& entry);
   // kernels.cpp: time of kernels, bytes of scopes that have ended
@@ -283,7 +320,11 @@ class Simulator {
 
   Machine machine_;
   SimulateOptions options_;
-  std::unique_ptr<MemorySystem> memory_;
+  std::unique_ptr<MemorySystem> memory_;  ///< with the simple network; else:
+  std::unique_ptr<RoutedMemory> routed_;
+  Ports send_ports_;  ///< where memory has ports of its own
+  std::vector<OpenTransfer> open_;
+  std::vector<std::int32_t> free_open_;
   ClosedForm closed_form_;
   std::unique_ptr<BookedLatency> booked_;
   LatencyStore latencies_;

@@ -64,6 +64,7 @@ struct DmaSpec {
   std::int64_t latency_cycles = 0;           ///< per transfer, beyond network and memory
   std::int64_t outstanding_bytes = 1 << 20;  ///< in flight per queue; more waits
   std::int64_t queue_entries = 64;           ///< tile operations a queue holds
+  std::string priority = "none";             ///< who goes first at the core's network ports: none | loads | stores
 };
 
 struct CoreSpec {
@@ -79,11 +80,21 @@ struct CoreSpec {
   bool kernel_barrier = false;            ///< a kernel starts only when all operations of the previous one are complete
 };
 
+/// Between cores and memory channels. "simple" is told by the first four numbers, routers by the others.
 struct NetworkSpec {
+  std::string kind = "simple";  ///< simple | crossbar | mesh | torus | ring | tree | cmesh, with sizes, | a file
   Clock clock{1000000000};
-  std::int64_t latency_cycles = 10;            ///< one way
-  std::int64_t port_bytes_per_cycle = 1024;    ///< per core
-  std::int64_t buffer_bytes = 1 << 16;         ///< per port; full pushes back
+  std::int64_t latency_cycles = 10;          ///< one way
+  std::int64_t port_bytes_per_cycle = 1024;  ///< per core
+  std::int64_t buffer_bytes = 1 << 16;       ///< per port; full pushes back
+  std::int64_t ports_per_core = 1;           ///< nodes of a core; channel c answers at port c modulo this
+  std::int64_t flit_bytes = 32;              ///< per cycle and link
+  std::int64_t packet_bytes = 0;             ///< most data in a packet; 0: one burst
+  std::int64_t control_bytes = 8;            ///< read request, acknowledgement of a write
+  std::int64_t header_bytes = 0;             ///< beside the data of a packet that has some
+  std::int64_t virtual_channels = 4;       ///< per router port: one half for requests, the other for answers and sends
+  std::int64_t virtual_channel_flits = 8;  ///< buffer of each
+  std::int64_t switch_cycles = 1, credit_cycles = 1;
   bool multicast = false;                      ///< a send to several cores takes the sender's port once
   std::int64_t region_latency_cycles = 0;      ///< further, one way, between regions of the memory (chiplets)
   std::int64_t region_bytes_per_cycle = 1024;  ///< of the link from one region to another, each way

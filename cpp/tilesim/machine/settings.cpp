@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/machine/settings_text.hpp"
 
 namespace tilesim {
 
@@ -11,60 +12,6 @@ namespace {
 
 using U = SettingUnit;
 constexpr double big = 1e15;
-
-std::string format_with(std::int64_t value, SettingUnit unit) {
-  switch (unit) {
-    case U::frequency:
-      return format_frequency(value);
-    case U::bytes:
-      return format_bytes(value);
-    case U::bandwidth:
-      if (value % 1000000000 == 0) return std::to_string(value / 1000000000) + " GB/s";
-      return value % 1000000 == 0 ? std::to_string(value / 1000000) + " MB/s" : std::to_string(value) + " B/s";
-    case U::duration:
-      return value % 1000 == 0 ? std::to_string(value / 1000) + " ns" : std::to_string(value) + " ps";
-    case U::energy:
-      return value % 1000 == 0 ? std::to_string(value / 1000) + " pJ" : std::to_string(value) + " fJ";
-    default:
-      return std::to_string(value);
-  }
-}
-
-std::int64_t parse_with(const Json& json, SettingUnit unit) {
-  try {
-    switch (unit) {
-      case U::frequency:
-        return parse_frequency(json.as_string());
-      case U::bytes:
-        return parse_bytes(json.as_string());
-      case U::bandwidth:
-        return parse_bandwidth(json.as_string());
-      case U::duration:
-        return parse_duration(json.as_string());
-      case U::energy:
-        return parse_energy(json.as_string());
-      default:
-        return json.as_int();
-    }
-  } catch (const UserError& error) {
-    if (!error.parts().place.empty()) throw;
-    throw UserError(
-        {error.parts().what, json.place(), error.parts().value, error.parts().allowed, error.parts().suggestion});
-  }
-}
-
-std::string plain(double value) {
-  return value == std::floor(value) && std::abs(value) < 1e15 ? std::to_string(static_cast<std::int64_t>(value))
-                                                              : std::to_string(value);
-}
-
-void check_range(const Json& json, double value, double low, double high, SettingUnit unit) {
-  if (value >= low && value <= high) return;
-  const auto text = [&](double v) {
-    return unit == U::ratio ? plain(v) : format_with(static_cast<std::int64_t>(v), unit);
-  };
-  json.fail("out of range", text(low) + " to " + text(high));
-}
 
 template <class Access>
 Setting whole(std::string path, U unit, double low, double high, std::string description, Access access) {
@@ -110,6 +57,18 @@ Setting flag(std::string path, std::string description, Access access) {
           {},
           [access](const Machine& m) { return Json(access(const_cast<Machine&>(m))); },
           [access](Machine& m, const Json& json) { access(m) = json.as_bool(); }};
+}
+
+template <class Access>
+Setting free_text(std::string path, std::string description, Access access) {
+  return {std::move(path),
+          U::text,
+          0,
+          0,
+          std::move(description),
+          {},
+          [access](const Machine& m) { return Json(access(const_cast<Machine&>(m))); },
+          [access](Machine& m, const Json& json) { access(m) = json.as_string(); }};
 }
 
 template <class Get, class Set>
@@ -290,6 +249,18 @@ void memory_settings(std::vector<Setting>& all) {
                       AT(core.dma.outstanding_bytes)));
   all.push_back(whole("core.dma.queue_entries", U::count, 1, 1 << 16, "tile operations that a queue holds",
                       AT(core.dma.queue_entries)));
+  static const std::vector<std::string> priorities{"none", "loads", "stores"};
+  all.push_back(choice(
+      "core.dma.priority", priorities, "who goes first at a core's ports of a network of routers; none: in turn",
+      [](const Machine& m) { return m.core.dma.priority; },
+      [](Machine& m, std::size_t i) { m.core.dma.priority = priorities[i]; }));
+}
+
+void network_settings(std::vector<Setting>& all) {
+  all.push_back(free_text("network.kind",
+                          "fidelity: simple, or routers: crossbar, mesh, torus, ring, tree, cmesh, with sizes "
+                          "(mesh_4x8), or a .json file",
+                          AT(network.kind)));
   all.push_back(whole("network.clock", U::frequency, 1, big, "clock of the network", AT(network.clock.hertz)));
   all.push_back(
       whole("network.latency_cycles", U::count, 0, 1000000, "one way, network cycles", AT(network.latency_cycles)));
@@ -297,18 +268,35 @@ void memory_settings(std::vector<Setting>& all) {
                       AT(network.port_bytes_per_cycle)));
   all.push_back(
       whole("network.buffer_bytes", U::bytes, 64, big, "per port; full pushes back", AT(network.buffer_bytes)));
+  all.push_back(whole("network.ports_per_core", U::count, 1, 1024,
+                      "nodes of a core in a network of routers; channel c answers at port c modulo this",
+                      AT(network.ports_per_core)));
+  all.push_back(
+      whole("network.flit_bytes", U::count, 1, 1 << 16, "bytes of a link per cycle (routers)", AT(network.flit_bytes)));
+  all.push_back(whole("network.packet_bytes", U::bytes, 0, 1 << 20, "most data in a packet; 0 B: one burst (routers)",
+                      AT(network.packet_bytes)));
+  all.push_back(whole("network.control_bytes", U::bytes, 0, 1 << 16,
+                      "packet of a read request or of a write's acknowledgement (routers)", AT(network.control_bytes)));
+  all.push_back(whole("network.header_bytes", U::bytes, 0, 1 << 16, "beside the data of a packet with data (routers)",
+                      AT(network.header_bytes)));
+  all.push_back(whole("network.virtual_channels", U::count, 2, 32,
+                      "per router port; one half for requests, the other for answers and sends",
+                      AT(network.virtual_channels)));
+  all.push_back(whole("network.virtual_channel_flits", U::count, 1, 4096, "buffer of a virtual channel",
+                      AT(network.virtual_channel_flits)));
+  all.push_back(whole("network.switch_cycles", U::count, 0, 4096, "from winning a router's switch to the link",
+                      AT(network.switch_cycles)));
+  all.push_back(whole("network.credit_cycles", U::count, 0, 4096, "a router's processing of a credit",
+                      AT(network.credit_cycles)));
+}
+
+void off_chip_settings(std::vector<Setting>& all) {
   static const std::vector<std::string> kinds{"ideal", "simple", "bank"};
   all.push_back(choice(
       "memory.kind", kinds, "fidelity", [](const Machine& m) { return m.memory.kind; },
       [](Machine& m, std::size_t i) { m.memory.kind = kinds[i]; }));
-  all.push_back({"memory.part",
-                 U::text,
-                 0,
-                 0,
-                 "DRAM part of each channel, for fidelity bank; empty: none is known",
-                 {},
-                 [](const Machine& m) { return Json(m.memory.part); },
-                 [](Machine& m, const Json& json) { m.memory.part = json.as_string(); }});
+  all.push_back(
+      free_text("memory.part", "DRAM part of each channel, for fidelity bank; empty: none is known", AT(memory.part)));
   all.push_back(whole("memory.channels", U::count, 1, 1024, "channels", AT(memory.channels)));
   all.push_back(
       whole("memory.bandwidth", U::bandwidth, 1, big, "all channels together, peak", AT(memory.bytes_per_second)));
@@ -353,6 +341,8 @@ std::vector<Setting> make_settings() {
   array_settings(all);
   vector_settings(all);
   memory_settings(all);
+  network_settings(all);
+  off_chip_settings(all);
   for (Setting& setting : region_settings()) all.push_back(std::move(setting));
   all.push_back(whole("energy.mac", U::energy, 0, 1e12, "per multiply-add; 0 pJ: not known", AT(energy.mac)));
   all.push_back(
@@ -374,43 +364,6 @@ std::vector<Setting> make_settings() {
 const std::vector<Setting>& machine_settings() {
   static const std::vector<Setting> settings = make_settings();
   return settings;
-}
-
-std::string unit_name(SettingUnit unit) {
-  static constexpr std::array<const char*, 9> names{"count",           "true or false",  "ratio",
-                                                    "value",           "frequency (Hz)", "size (B)",
-                                                    "bandwidth (B/s)", "time (s)",       "energy (J)"};
-  return names[static_cast<std::size_t>(unit)];
-}
-
-Json machine_schema() {
-  Json root = Json::object();
-  root.set("$schema", "https://json-schema.org/draft/2020-12/schema");
-  root.set("title", "Tilesim machine, version 1");
-  Json properties = Json::object();
-  for (const Setting& setting : machine_settings()) {
-    Json entry = Json::object();
-    entry.set("description", setting.description + " [" + unit_name(setting.unit) + "]");
-    entry.set("default", setting.get(Machine{}));
-    properties.set(setting.path, std::move(entry));
-  }
-  root.set("settings", std::move(properties));
-  return root;
-}
-
-std::string machine_documentation() {
-  std::string text = "| setting | unit | range | default | meaning |\n|---|---|---|---|---|\n";
-  const Machine fresh;
-  for (const Setting& s : machine_settings()) {
-    const bool ranged = s.unit != U::text && s.unit != U::flag;
-    const auto shown = [&](double v) {
-      return s.unit == U::ratio ? plain(v) : format_with(static_cast<std::int64_t>(v), s.unit);
-    };
-    const std::string range = ranged ? shown(s.low) + " to " + shown(s.high) : join(s.allowed);
-    text += "| `" + s.path + "` | " + unit_name(s.unit) + " | " + range + " | `" + s.get(fresh).dump() + "` | " +
-            s.description + " |\n";
-  }
-  return text;
 }
 
 }  // namespace tilesim

@@ -23,6 +23,8 @@ struct Setting {
 };
 
 const std::vector<Setting>& machine_settings();
+/// A value of base units as files have it: "64 KiB".
+std::string setting_text(SettingUnit unit, double value);
 /// Settings of chips of several cores: memory regions, multicast.
 std::vector<Setting> region_settings();
 /// Unit as users read it: "Hz", "bytes", ...

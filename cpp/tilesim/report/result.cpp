@@ -167,6 +167,8 @@ Json Result::to_json() const {
   if (!versions.empty()) json.set("versions", texts(versions));
   json.set("labels", strings(labels));
   json.set("intervals", std::move(interval_list));
+  if (!memory.is_null()) json.set("memory", memory);
+  if (!network.is_null()) json.set("network", network);
   json.set("configuration", configuration);
   return json;
 }
@@ -204,6 +206,8 @@ Result Result::from_json(const Json& json) {
                                 static_cast<std::int32_t>(item.items()[1].as_int()), item.items()[2].as_int(),
                                 item.items()[3].as_int()});
   }
+  if (const Json* memory = reader.optional("memory")) result.memory = *memory;
+  if (const Json* network = reader.optional("network")) result.network = *network;
   result.configuration = reader.required("configuration");
   reader.finish();
   return result;

@@ -77,6 +77,8 @@ struct Result {
   std::vector<std::string> labels;              ///< of intervals
   std::vector<Interval> intervals;
   std::int64_t intervals_dropped = 0;
+  Json memory;         ///< bytes of each channel over time, commands of each bank; null: not recorded
+  Json network;        ///< links, endpoints and packets of a network of routers; null: there was none
   Json configuration;  ///< the resolved machine
 
   double seconds() const { return static_cast<double>(cycles) / static_cast<double>(hertz); }

@@ -97,6 +97,7 @@ void Fabric::lay_out_links(const std::vector<std::size_t>& first_input, const st
   }
   const int to_node = spec_.switch_cycles + topology_.node_latency + 1;
   const int loop = to_node + topology_.node_latency + 1 + spec_.credit_cycles;
+  gate_credit_delay_ = static_cast<std::uint32_t>(loop - to_node);
   // At most one flit leaves per cycle, so a buffer as deep as its credits' way round never fills.
   sink_credit_delay_ = spec_.buffer_flits < loop ? static_cast<std::uint32_t>(loop) : 0;
   for (std::size_t n = 0; n < topology_.nodes.size(); ++n) {
@@ -111,7 +112,7 @@ void Fabric::lay_out_links(const std::vector<std::size_t>& first_input, const st
 }
 
 void Fabric::lay_out_lists() {
-  std::size_t longest = sink_credit_delay_;
+  std::size_t longest = std::max(sink_credit_delay_, gate_credit_delay_);
   for (const OutputPort& out : outputs_) longest = std::max<std::size_t>(longest, out.delay);
   for (const InputPort& in : inputs_) longest = std::max<std::size_t>(longest, in.credit_delay);
   arrivals_.resize(longest + 1, inputs_.size());
@@ -200,6 +201,10 @@ void Fabric::start_packet(Stream& stream, const Queued& queued, std::uint32_t no
   }
   stream.slot = free_slots_.back();
   free_slots_.pop_back();
+  if (gated_) {
+    at_gate_.resize(live_packets_.size());
+    at_gate_[stream.slot] = {};
+  }
   stream.left = queued.flits;
   Live& live = live_packets_[stream.slot];
   live.destination = queued.destination;
@@ -223,13 +228,24 @@ Backlog Fabric::backlog() const {
 
 std::int64_t Fabric::flit_hops() const {
   std::int64_t sum = 0;
-  for (const OutputPort& out : outputs_) sum += out.flits;
+  for (std::size_t i = 0; i < node_outputs_; ++i) sum += outputs_[i].flits;
   return sum;
 }
 
 std::vector<std::int64_t> Fabric::link_flits() const {
   std::vector<std::int64_t> flits;
   for (const std::size_t output : link_output_) flits.push_back(outputs_[output].flits);
+  return flits;
+}
+
+std::vector<Network::NodeFlits> Fabric::node_flits() const {
+  std::vector<NodeFlits> flits;
+  for (std::size_t n = 0; n < topology_.nodes.size(); ++n) {
+    const Topology::Node& node = topology_.nodes[n];
+    const InputPort& in = inputs_[outputs_[node_outputs_ + n].downstream->input->id];
+    const OutputPort& out = in.first_output[node.output];
+    flits.push_back({outputs_[node_outputs_ + n].flits, out.flits});
+  }
   return flits;
 }
 

@@ -8,6 +8,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <limits>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -91,6 +93,12 @@ class Fabric final : public Network {
   Fabric& operator=(const Fabric&) = delete;
 
   void inject(const Packet& packet, std::int64_t cycle) override;
+  void limit(std::uint32_t node, std::uint32_t message_class, std::int64_t places) override;
+  void give_back(std::uint32_t node, std::uint32_t message_class) override;
+  std::int64_t line(std::uint32_t node, std::uint32_t message_class) const override {
+    const Stream& stream = streams_[node * spec_.classes.size() + message_class];
+    return static_cast<std::int64_t>(stream.queue.size() - stream.first) + (stream.slot != none);
+  }
   void advance(std::int64_t until) override;
   std::int64_t advance_to_delivery(std::int64_t limit) override;
   std::int64_t now() const override { return now_; }
@@ -101,6 +109,7 @@ class Fabric final : public Network {
   std::int64_t flits_delivered() const override { return flits_delivered_; }
   std::int64_t flit_hops() const override;
   std::vector<std::int64_t> link_flits() const override;
+  std::vector<NodeFlits> node_flits() const override;
 
  private:
   static constexpr std::uint32_t none = 0xffffffff;
@@ -187,6 +196,17 @@ class Fabric final : public Network {
     std::uint32_t last_vc = 0, left = 0;
     bool waits() const { return first != queue.size(); }
   };
+  /// Places of a node for packets of a class.
+  struct Gate {
+    std::int64_t places = std::numeric_limits<std::int64_t>::max();
+    std::deque<std::uint32_t> waiting;  ///< packets whose head flit found none
+  };
+  /// Of a packet at a gate.
+  struct AtGate {
+    OutputVc* exit = nullptr;  ///< by which its flits come
+    std::uint32_t held = 0;    ///< flits that are there and keep their credits
+    bool has_place = false;
+  };
   struct Later {
     std::int64_t cycle = 0;
     std::uint64_t order = 0;
@@ -206,6 +226,20 @@ class Fabric final : public Network {
   void cycle();
   void skip(std::int64_t until);
   void eject();
+  void eject_at_gates();
+  void take_flit(std::uint32_t slot);
+  void deliver(std::uint32_t slot) {
+    const Live& live = live_packets_[slot];
+    const Times& times = times_[slot];
+    deliveries_.push_back({{times.source, live.destination, live.flits, live.message_class, times.tag},
+                           times.created,
+                           times.started,
+                           times.sent,
+                           now_,
+                           live.hops});
+    free_slots_.push_back(slot);
+    --live_;
+  }
   void take_credits();
   void take_arrivals();
   void send_from_nodes();
@@ -233,6 +267,11 @@ class Fabric final : public Network {
   std::int64_t now_ = 0;
   std::uint32_t vcs_ = 0, queue_mask_ = 0;
   std::uint32_t sink_credit_delay_ = 0;  ///< of a node's buffer; 0: it never fills
+  std::uint32_t gate_credit_delay_ = 0;  ///< from a node's taking a flit to the router's credit
+  bool gated_ = false;
+  std::vector<Gate> gates_;                     ///< nodes x classes, where there are any
+  std::vector<AtGate> at_gate_;                 ///< per packet slot
+  std::vector<std::uint32_t> freed_, opening_;  ///< gates that got a place back
   std::vector<InputVc> input_vcs_;
   std::vector<InputPort> inputs_;
   std::vector<RouterSize> sizes_;    ///< of the router of each input

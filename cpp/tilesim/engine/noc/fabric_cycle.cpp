@@ -25,7 +25,7 @@ std::int64_t Fabric::advance_to_delivery(std::int64_t limit) {
 }
 
 void Fabric::skip(std::int64_t until) {
-  if (!heads_.empty() || !waiting_.empty() || !ready_.empty() || !sending_.empty()) return;
+  if (!heads_.empty() || !waiting_.empty() || !ready_.empty() || !sending_.empty() || !freed_.empty()) return;
   for (std::size_t ahead = 0; ahead < arrivals_.cycles(); ++ahead, ++now_) {
     const auto cycle = static_cast<std::uint32_t>(now_);
     const bool later = !later_.empty() && later_.top().cycle == now_;
@@ -52,21 +52,14 @@ void Fabric::cycle() {
 }
 
 void Fabric::eject() {
+  if (gated_) {
+    eject_at_gates();
+    return;
+  }
   auto& slot = ejections_.at(static_cast<std::uint32_t>(now_));
   flits_delivered_ += slot.end - slot.begin;
-  for (const std::uint32_t* item = slot.begin; item != slot.end; ++item) {
-    Live& live = live_packets_[*item];
-    if (--live.left != 0) continue;
-    const Times& times = times_[*item];
-    deliveries_.push_back({{times.source, live.destination, live.flits, live.message_class, times.tag},
-                           times.created,
-                           times.started,
-                           times.sent,
-                           now_,
-                           live.hops});
-    free_slots_.push_back(*item);
-    --live_;
-  }
+  for (const std::uint32_t* item = slot.begin; item != slot.end; ++item)
+    if (--live_packets_[*item].left == 0) deliver(*item);
   slot.end = slot.begin;
 }
 
@@ -143,7 +136,7 @@ bool Fabric::send_from(std::uint32_t node) {
 
 /// False without a credit.
 bool Fabric::send_flit(Stream& stream, std::uint32_t node, std::size_t message_class) {
-  const OutputPort& out = outputs_[node_outputs_ + node];
+  OutputPort& out = outputs_[node_outputs_ + node];
   const bool head = stream.vc == none;
   if (head) {
     const std::uint32_t usable = usable_[node] & masks_[message_class * vc_groups + all_vcs];
@@ -152,6 +145,7 @@ bool Fabric::send_flit(Stream& stream, std::uint32_t node, std::size_t message_c
   } else if ((usable_[node] >> stream.vc & 1U) == 0) {
     return false;
   }
+  ++out.flits;
   const std::uint32_t left = --out.vcs[stream.vc].credits;
   usable_[node] &= ~(std::uint32_t{left == 0} << stream.vc);
   InputVc& next = out.downstream[stream.vc];

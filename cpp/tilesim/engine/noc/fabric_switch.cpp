@@ -23,7 +23,10 @@ inline void Fabric::pass(InputVc& channel) {
   credits_.push(cycle + in.credit_delay, channel.upstream);
   if (out.downstream == nullptr) {
     ejections_.push(cycle + out.delay, slot);
-    if (sink_credit_delay_ != 0) {
+    if (gated_) [[unlikely]] {
+      --through.credits;
+      at_gate_[slot].exit = &through;
+    } else if (sink_credit_delay_ != 0) {
       --through.credits;
       credits_.push(cycle + sink_credit_delay_, &through);
     }

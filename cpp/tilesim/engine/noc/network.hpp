@@ -45,12 +45,22 @@ class Network {
   virtual bool idle() const = 0;
   /// In order of delivery; the caller clears it.
   virtual std::vector<Delivery>& deliveries() = 0;
+  /// A node with a finite memory: it takes packets of the class only while one of `places` is free; a packet takes one
+  /// with its head flit (simple network: before it starts) and keeps it until give_back(). Flits that find no place
+  /// stay in the network. Before the first packet; at least 1 place.
+  virtual void limit(std::uint32_t node, std::uint32_t message_class, std::int64_t places) = 0;
+  virtual void give_back(std::uint32_t node, std::uint32_t message_class) = 0;  ///< a place, from now() on
+  /// Packets in the source's line of the class, the one that is being sent included.
+  virtual std::int64_t line(std::uint32_t node, std::uint32_t message_class) const = 0;
   virtual std::int64_t queued() const = 0;  ///< packets behind the first of their source's line
   virtual Backlog backlog() const = 0;
   virtual std::int64_t flits_delivered() const = 0;  ///< so far, of all packets
   virtual std::int64_t flit_hops() const = 0;        ///< flits that passed a router, so far
   /// Flits sent so far on each link of the topology, in its order.
   virtual std::vector<std::int64_t> link_flits() const = 0;
+  /// Flits that each node has sent and taken so far.
+  struct NodeFlits { std::int64_t sent = 0, taken = 0; };
+  virtual std::vector<NodeFlits> node_flits() const = 0;
 };
 
 /// Routers of input-queued virtual channels with credits, one-iteration iSLIP for channels and switch, decided cycle by

@@ -2,6 +2,7 @@
 // flit.
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -73,6 +74,26 @@ class Simple final : public Network {
   std::int64_t flits_delivered() const override { return flits_delivered_; }
   std::int64_t flit_hops() const override { return flits_delivered_; }
   std::vector<std::int64_t> link_flits() const override { return {}; }
+  std::vector<NodeFlits> node_flits() const override {
+    std::vector<NodeFlits> flits;
+    for (std::size_t n = 0; n < sources_.size(); ++n) flits.push_back({sources_[n].flits, sinks_[n].flits});
+    return flits;
+  }
+
+  void limit(std::uint32_t node, std::uint32_t, std::int64_t places) override {
+    require(packets_ == 0, "a node is limited while packets are under way");
+    if (places < 1)
+      throw UserError({"a node needs a place for a packet", "network", std::to_string(places), "at least 1", {}});
+    sinks_.at(node).places = places;
+    sinks_[node].keeps = true;
+  }
+  void give_back(std::uint32_t node, std::uint32_t) override {
+    ++sinks_[node].places;
+    push(now_, freed, node, 0);
+  }
+  std::int64_t line(std::uint32_t node, std::uint32_t) const override {
+    return static_cast<std::int64_t>(sources_[node].queue.size()) + (sources_[node].busy_until > now_);
+  }
 
   Backlog backlog() const override {
     Backlog sum;
@@ -86,7 +107,7 @@ class Simple final : public Network {
 
  private:
   /// At one instant deliveries come first, then arrivals, then what may start because of them.
-  enum Kind : std::uint8_t { deliver, arrive, create, port_free };
+  enum Kind : std::uint8_t { deliver, arrive, freed, create, port_free };
   struct Event {
     std::int64_t cycle = 0;
     Kind kind = deliver;
@@ -103,12 +124,15 @@ class Simple final : public Network {
   };
   struct Source {
     std::deque<std::uint32_t> queue;
-    std::int64_t busy_until = 0;
+    std::int64_t busy_until = 0, flits = 0;
     bool waits = false;
   };
   struct Sink {
     std::deque<std::uint32_t> waiting;
-    std::int64_t free = 0, busy_until = 0;
+    std::int64_t free = 0, busy_until = 0, flits = 0;
+    std::int64_t places = std::numeric_limits<std::int64_t>::max();  ///< for packets
+    bool keeps = false;                                              ///< a place until it is given back
+    bool takes(std::uint32_t size) const { return free >= size && places > 0; }
   };
 
   void push(std::int64_t cycle, Kind kind, std::uint32_t node, std::uint32_t slot) {
@@ -135,6 +159,9 @@ class Simple final : public Network {
       case deliver:
         finish(event.node, event.slot);
         break;
+      case freed:
+        wake(sinks_[event.node]);
+        break;
     }
   }
 
@@ -148,7 +175,7 @@ class Simple final : public Network {
     Live& live = live_[source.queue.front()];
     if (live.started < 0) live.started = now_, --queued_;
     Sink& sink = sinks_[live.packet.destination];
-    if (!sink.waiting.empty() || sink.free < live.packet.flits) {
+    if (!sink.waiting.empty() || !sink.takes(live.packet.flits)) {
       sink.waiting.push_back(node);
       source.waits = true;
     } else {
@@ -162,7 +189,10 @@ class Simple final : public Network {
     source.queue.pop_front();
     Live& live = live_[slot];
     live.sent = now_;
-    sinks_[live.packet.destination].free -= live.packet.flits;
+    Sink& sink = sinks_[live.packet.destination];
+    sink.free -= live.packet.flits;
+    sink.places -= sink.keeps;
+    source.flits += live.packet.flits;
     source.busy_until = now_ + cycles(live);
     source.waits = false;
     push(source.busy_until, port_free, node, 0);
@@ -179,12 +209,17 @@ class Simple final : public Network {
     deliveries_.push_back({live.packet, live.created, live.started, live.sent, now_, 1});
     flits_delivered_ += live.packet.flits;
     sink.free += live.packet.flits;
+    sink.flits += live.packet.flits;
     live.started = -1;
     free_slots_.push_back(slot);
     --packets_;
+    wake(sink);
+  }
+
+  void wake(Sink& sink) {
     while (!sink.waiting.empty()) {
       const std::uint32_t first = sink.waiting.front();
-      if (sink.free < live_[sources_[first].queue.front()].packet.flits) break;
+      if (!sink.takes(live_[sources_[first].queue.front()].packet.flits)) break;
       sink.waiting.pop_front();
       start(first);
     }

@@ -1,0 +1,68 @@
+// The simple network: latency, bandwidth of each core's port, a finite buffer in front of it.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/base/units.hpp"
+#include "tilesim/machine/machine.hpp"
+
+namespace tilesim::engine {
+
+class Ports {
+ public:
+  explicit Ports(const Machine& machine)
+      : core_(machine.core.clock),
+        network_(machine.network),
+        buffered_(machine.network.buffer_bytes / machine.network.port_bytes_per_cycle),
+        ports_(static_cast<std::size_t>(machine.core.count), 0),
+        one_way_(cycles_at_or_after({network_.latency_cycles, network_.clock.hertz}, core_)) {}
+
+  std::int64_t one_way() const { return one_way_; }  ///< core cycles
+  /// False when the port's buffer is full; `retry` is the first core cycle at which it is not.
+  bool has_room(std::int64_t core, std::int64_t now, std::int64_t& retry) const {
+    const std::int64_t port = ports_[index(core)], here = network_cycle(now);
+    if (port - here <= buffered_) return true;
+    retry = std::max(now + 1, cycles_at_or_after({port - buffered_, network_.clock.hertz}, core_));
+    return false;
+  }
+  /// Core cycle at which the bytes have passed the port.
+  std::int64_t pass(std::int64_t core, std::int64_t bytes, std::int64_t now) {
+    std::int64_t& port = ports_[index(core)];
+    port = std::max(port, network_cycle(now)) + ceil_div(bytes, network_.port_bytes_per_cycle);
+    return cycles_at_or_after({port, network_.clock.hertz}, core_);
+  }
+  struct Sent { std::int64_t through = 0, arrival = 0; };  ///< core cycles: out of the source, at the last destination
+  /// A tile from one core to others. It passes the source's port once, and each destination's.
+  std::optional<Sent> send(std::int64_t from, std::span<const std::int64_t> to, std::int64_t bytes, std::int64_t now,
+                           std::int64_t& retry) {
+    if (!has_room(from, now, retry)) return std::nullopt;
+    for (const std::int64_t core : to)
+      if (!has_room(core, now, retry)) return std::nullopt;
+    const std::int64_t cycles = ceil_div(bytes, network_.port_bytes_per_cycle);
+    const std::int64_t left = ports_[index(from)] = std::max(ports_[index(from)], network_cycle(now)) + cycles;
+    std::int64_t last = left;
+    for (const std::int64_t core : to) {
+      std::int64_t& port = ports_[index(core)];
+      if (core != from) port = std::max(port + cycles, left);
+      last = std::max(last, port);
+    }
+    return Sent{cycles_at_or_after({left, network_.clock.hertz}, core_),
+                cycles_at_or_after({last + network_.latency_cycles, network_.clock.hertz}, core_)};
+  }
+
+ private:
+  std::size_t index(std::int64_t core) const { return static_cast<std::size_t>(core) % ports_.size(); }
+  std::int64_t network_cycle(std::int64_t now) const { return cycles_at_or_after({now, core_.hertz}, network_.clock); }
+
+  Clock core_;
+  NetworkSpec network_;
+  std::int64_t buffered_;
+  std::vector<std::int64_t> ports_;  ///< network cycles
+  std::int64_t one_way_;
+};
+
+}  // namespace tilesim::engine

@@ -1,0 +1,44 @@
+// What the table of settings gives beside the parser: JSON schema and documentation.
+#include <array>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/machine/settings.hpp"
+
+namespace tilesim {
+
+std::string unit_name(SettingUnit unit) {
+  static constexpr std::array<const char*, 9> names{"count",           "true or false",  "ratio",
+                                                    "value",           "frequency (Hz)", "size (B)",
+                                                    "bandwidth (B/s)", "time (s)",       "energy (J)"};
+  return names[static_cast<std::size_t>(unit)];
+}
+
+Json machine_schema() {
+  Json root = Json::object();
+  root.set("$schema", "https://json-schema.org/draft/2020-12/schema");
+  root.set("title", "Tilesim machine, version 1");
+  Json properties = Json::object();
+  for (const Setting& setting : machine_settings()) {
+    Json entry = Json::object();
+    entry.set("description", setting.description + " [" + unit_name(setting.unit) + "]");
+    entry.set("default", setting.get(Machine{}));
+    properties.set(setting.path, std::move(entry));
+  }
+  root.set("settings", std::move(properties));
+  return root;
+}
+
+std::string machine_documentation() {
+  std::string text = "| setting | unit | range | default | meaning |\n|---|---|---|---|---|\n";
+  const Machine fresh;
+  for (const Setting& s : machine_settings()) {
+    const bool ranged = s.unit != SettingUnit::text && s.unit != SettingUnit::flag;
+    const std::string range =
+        ranged ? setting_text(s.unit, s.low) + " to " + setting_text(s.unit, s.high) : join(s.allowed);
+    text += "| `" + s.path + "` | " + unit_name(s.unit) + " | " + range + " | `" + s.get(fresh).dump() + "` | " +
+            s.description + " |\n";
+  }
+  return text;
+}
+
+}  // namespace tilesim
