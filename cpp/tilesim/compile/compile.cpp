@@ -41,6 +41,7 @@ class Compiler {
         add_function(graph.functions[i]);
     add_loops(graph.entry());
     program_.body = lower_function(graph.entry(), "", boundary, true);
+    check_vectors();
     owners_first();
     return std::move(program_);
   }
@@ -103,6 +104,15 @@ class Compiler {
       if (std::find(products.begin(), products.end(), name) == products.end())
         throw UserError({"a mapping is given for an operation that is no product of the graph", prepared_.graph.name,
                          "'" + name + "'", join(products), nearest(name, products)});
+  }
+
+  /// Tiles given from outside are for a vector kernel of the program.
+  void check_vectors() const {
+    const std::vector<std::string> known(vector_names_.begin(), vector_names_.end());
+    for (const auto& [name, tiles] : options_.vectors)
+      if (!vector_names_.count(name))
+        throw UserError({"tiles are given for an operation that is no kernel of the vector unit", prepared_.graph.name,
+                         "'" + name + "'", join(known), nearest(name, known)});
   }
 
   void declare(const std::string& name, const TensorType& type, program::Role role, const std::string& alias = {}) {
@@ -213,17 +223,17 @@ class Compiler {
                                 const std::map<ValueId, std::string>& boundary, bool is_main,
                                 ValueId counter = no_value) {
     const auto recorded = static_cast<std::ptrdiff_t>(options_.record ? options_.record->size() : 0);
+    const auto vectors = static_cast<std::ptrdiff_t>(options_.record_vectors ? options_.record_vectors->size() : 0);
     const std::vector<program::Tensor> tensors = program_.tensors;
     std::vector<std::string> notes = program_.notes;
     std::set<std::string> kept_apart = prepared_.kept_apart;
     while (true) {
       Context context{
           prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
-      for (ValueId output : function.outputs) context.scalars.erase(output);
       for (const Op& op : function.ops)
-        if (lower::runs_functions(op.kind))
+        if (op.kind == Kind::while_loop)
           for (std::size_t i = 0; i < op.operands.size(); ++i)
-            if (!is_counter(function, op, i)) context.scalars.erase(op.operands[i]);
+            if (!is_counter(function, op, i)) lower::give_bytes(function, op.operands[i], context.scalars);
       if (counter != no_value) {
         context.scalars[counter] = 0;
         context.counters[counter] = Expr::symbol(lower::counter_name);
@@ -234,6 +244,7 @@ class Compiler {
       const Kernel* current = nullptr;
       try {
         for (const Kernel& kernel : kernels) {
+          if (kernel.family == lower::Family::vector) vector_names_.insert(kernel.name);
           if (options_.cancel) options_.cancel->poll();
           if (!options_.only.empty() && !is_only(function, kernel)) continue;
           current = &kernel;
@@ -250,11 +261,14 @@ class Compiler {
       program_.tensors = tensors;
       program_.notes = notes;
       if (options_.record) options_.record->erase(options_.record->begin() + recorded, options_.record->end());
+      if (options_.record_vectors)
+        options_.record_vectors->erase(options_.record_vectors->begin() + vectors, options_.record_vectors->end());
     }
   }
 
   /// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
   bool is_given(const GraphFunction& function, const Kernel& kernel) const {
+    if (kernel.family == lower::Family::vector) return options_.vectors.count(kernel.name) > 0;
     return kernel.anchor >= 0 && options_.mappings.count(function.ops[static_cast<std::size_t>(kernel.anchor)].name);
   }
 
@@ -278,6 +292,7 @@ class Compiler {
 
   bool is_only(const GraphFunction& function, const Kernel& kernel) const {
     if (kernel.family == lower::Family::call) return true;
+    if (kernel.family == lower::Family::vector) return kernel.name == options_.only;
     return kernel.family == lower::Family::product &&
            function.ops[static_cast<std::size_t>(kernel.anchor)].name == options_.only;
   }
@@ -340,6 +355,7 @@ class Compiler {
   const Graph& original_;
   std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;  ///< by function and operation
   program::Program program_;
+  std::set<std::string> vector_names_;
 };
 
 }  // namespace
@@ -368,6 +384,10 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
   lower::overlap_kernels(result, share);
   program::check(result, &machine);
   return result;
+}
+
+Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options) {
+  return lower::prepare(graph, shared_by(machine, options.cores), options).graph;
 }
 
 bool has_lowering(Kind kind) { return kind != Kind::fused; }

@@ -50,14 +50,19 @@ std::vector<int> ProductLowering::reduced_result_dims() const {
   return dims;
 }
 
+bool ProductLowering::same_trips(const CoreSplit::Part& part) const {
+  const std::int64_t last = part.whole - (part.parts - 1) * part.chunk;
+  return ceil_div(last, nest_.tiles[static_cast<std::size_t>(part.dim)]) == trips(part.dim);
+}
+
 /// Windows inside a reduction loop are counted in the order of their loops, which needs constant trips: a shorter last
-/// part has none.
+/// part may have fewer.
 bool ProductLowering::counts_windows() const {
   bool inside = false;
   for (int dim : nest_.order) {
     if (!loops(dim)) continue;
     inside |= domain_.reduction[static_cast<std::size_t>(dim)];
-    if (inside && split_.find(dim) && !split_.find(dim)->even()) return false;
+    if (inside && split_.find(dim) && !same_trips(*split_.find(dim))) return false;
   }
   return true;
 }
@@ -76,6 +81,8 @@ Expr ProductLowering::own_extent(int dim) const {
 Expr ProductLowering::trips_here(int dim) const {
   if (ragged() && dim == ragged_row)
     return ceil_div(row_count(), std::min(nest_.tiles[ragged_row], domain_.extents[ragged_row]));
+  const CoreSplit::Part* part = split_.find(dim);
+  if (!part || same_trips(*part)) return trips(dim);
   return ceil_div(own_extent(dim), nest_.tiles[static_cast<std::size_t>(dim)]);
 }
 
@@ -154,6 +161,10 @@ void ProductLowering::make_operand(int index) {
   operand.slot_strides = row_major_strides(extents);
   add_slot(operand.slot, problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents),
            nest_.depths[static_cast<std::size_t>(index)], false, mma_queues());
+  operand.multicast = may_multicast(index);
+  if (operand.multicast)
+    add_slot(operand.slot + "_stage", problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents), 2,
+             false, {"send"});
   if (!operand.prologue) return;
   for (ValueId value : leaves_of(context_, kernel_, {operand.value}))
     make_leaf(value, prologue_leaves_[index], operand.slot + "_in", access);

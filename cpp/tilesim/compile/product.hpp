@@ -44,6 +44,7 @@ class ProductLowering {
     std::string slot;
     std::vector<std::int64_t> slot_strides;  ///< per value axis
     bool prologue = false;
+    bool multicast = false;  ///< one core of those that need it fetches it and sends it to all
   };
   /// A further input of the epilogue or prologue: broadcasts to `shape`.
   struct Leaf {
@@ -75,6 +76,7 @@ class ProductLowering {
   void divide_over_cores();
   std::vector<int> reduced_result_dims() const;
   bool counts_windows() const;
+  bool same_trips(const CoreSplit::Part& part) const;  ///< of all parts
   program::Block level(std::size_t depth);
   bool loops(int dim) const;
   std::int64_t trips(int dim) const;
@@ -96,6 +98,11 @@ class ProductLowering {
   program::Scope ragged_offsets();
   program::Scope ragged_rest();
   void add_ragged_steps();
+
+  // product_multicast.cpp
+  bool memory_bound() const;
+  bool may_multicast(int index) const;
+  void emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent, program::Block& block);
 
   // product_emit.cpp
   void emit_load(int index, program::Block& block);
