@@ -13,7 +13,6 @@ from .machine import Machine
 __all__ = ["check_capacity", "footprint", "over_capacity"]
 
 
-
 def _bits(dtype: str) -> int:
     """Of i32, bf16, f8e4m3fn, bool."""
     found = re.match(r"[a-z]+(\d+)", dtype)

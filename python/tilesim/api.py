@@ -226,9 +226,7 @@ def simulate(
     book = latencies.opened(target) if latencies is not None else None
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        result = _core.simulate(
-            core, target.core, memory, timeline, given, dram=dram, placement=places, latencies=book
-        )
+        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram, placement=places, latencies=book)
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:

@@ -151,6 +151,44 @@ def test_only_groups_with_rows_are_fetched() -> None:
         ts.simulate(program, tensors={"y0.counts": np.zeros(3, np.int32)})
 
 
+# ---- scatter
+
+
+def rows(mode: str, combiner: str) -> ts.Graph:
+    return single(
+        "scatter", [[6, 8], ([5, 1], "i32"), [5, 8]], update_window_dims=[1], inserted_window_dims=[0],
+        scatter_dims_to_operand_dims=[0], index_vector_dim=1, combiner=combiner, mode=mode,
+    )()  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_scatter_drops_or_refuses_what_lies_outside_and_the_last_one_stays(name: str) -> None:
+    x, updates = np.zeros((6, 8), np.float32), np.arange(40, dtype=np.float32).reshape(5, 8)
+    indices = np.array([[2], [6], [2], [-1], [0]], np.int32)
+    got = ts.execute(ts.compile(rows("drop", "set"), MACHINES[name]), [x, indices, updates], find_races=True)["y0"]
+    np.testing.assert_array_equal(got[[2, 0]], updates[[2, 4]])
+    assert not got[[1, 3, 4, 5]].any()
+    got = ts.execute(ts.compile(rows("drop", "add"), MACHINES[name]), [x, indices, updates], find_races=True)["y0"]
+    np.testing.assert_array_equal(got[2], updates[0] + updates[2])
+    with pytest.raises(ts.UserError, match="leaves its tensor"):
+        ts.execute(ts.compile(rows("error", "set"), MACHINES[name]), [x, indices, updates])
+
+
+def test_every_mutant_of_a_scatter_is_reported() -> None:
+    graph = rows("drop", "add")
+    arrays = dict(zip([row["name"] for row in graph.core.inputs], _core.random_inputs(graph.core, 0), strict=True))
+    assert unnoticed(ts.compile(graph, MACHINES["edge"]), arrays) == []
+
+
+def test_scatter_costs_by_what_it_moves() -> None:
+    """Adding reads and writes each box once more than setting writes it; nothing is free."""
+
+    def read(combiner: str) -> int:
+        return int(ts.simulate(rows("drop", combiner), "edge-8").data["memory_read_bytes"])
+
+    assert read("add") - read("set") >= 5 * 8 * 4
+
+
 # ---- values that timing does not know
 
 

@@ -57,6 +57,7 @@ NETWORKS: dict[str, Callable[[], ts.Graph]] = {
     "mobilenet": lambda: vision.mobilenet_v2(1, 32),
 }
 
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_tiled_program_equals_reference(name: str) -> None:
     machine = ts.Machine.load("tpu-v3").replace({"core.array.multiply": "as stored"})

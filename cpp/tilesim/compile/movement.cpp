@@ -218,12 +218,14 @@ void MovementLowering::emit() {
       return gather();
     case Kind::embedding:
       return embedding();
+    case Kind::scatter:
+      return scatter();
     case Kind::dynamic_slice:
       return dynamic_slice();
     case Kind::dynamic_update:
       return dynamic_update();
     default:
-      unsupported("no lowering yet");
+      unsupported("has no lowering to a machine of this sort");
   }
 }
 

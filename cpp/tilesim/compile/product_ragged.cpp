@@ -101,8 +101,8 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
     nest.tiles[ragged_column] =
         std::min(nest.tiles[ragged_column], ceil_div(problem.domain.extents[ragged_column], cores));
   // A group with more rows than is typical still reads its matrix once.
-  const bool columns_first = place(ragged_column) < place(ragged_row) ||
-                             nest.tiles[ragged_row] >= problem.domain.extents[ragged_row];
+  const bool columns_first =
+      place(ragged_column) < place(ragged_row) || nest.tiles[ragged_row] >= problem.domain.extents[ragged_row];
   nest.order = {ragged_group, ragged_column, ragged_row, ragged_depth};
   if (cores > 1)
     std::swap(nest.order[0], nest.order[1]);
@@ -127,8 +127,8 @@ void ProductLowering::prepare_ragged() {
     tensor.name = stem + suffix;
     tensor.dtype = DType::i32;
     tensor.shape = {Expr(e.groups)};
-    tensor.typical = {std::move(values), std::to_string(e.rows) + " rows spread evenly over " +
-                                             std::to_string(e.groups) + " groups"};
+    tensor.typical = {std::move(values),
+                      std::to_string(e.rows) + " rows spread evenly over " + std::to_string(e.groups) + " groups"};
     context_.program.tensors.push_back(tensor);
     return tensor.name;
   };

@@ -10,8 +10,11 @@ ArrayReader::ArrayReader(const program::CompiledProgram& program, const std::map
   for (std::size_t i = 0; i < arrays_.size(); ++i)
     if (const auto found = tensors.find(program.tensors[i].name); found != tensors.end()) {
       if (found->second.shape() != program.tensors[i].shape)
-        throw UserError({"values given for timing have another shape than their tensor", program.tensors[i].name,
-                         to_string(found->second.shape()), to_string(program.tensors[i].shape), {}});
+        throw UserError({"values given for timing have another shape than their tensor",
+                         program.tensors[i].name,
+                         to_string(found->second.shape()),
+                         to_string(program.tensors[i].shape),
+                         {}});
       arrays_[i] = found->second.to(DType::i64);
     }
 }
@@ -28,11 +31,8 @@ std::int64_t ArrayReader::read(int tensor, const std::int64_t* index, int rank) 
   if (!arrays_[id].empty()) return arrays_[id].as<std::int64_t>()[offset];
   const std::vector<std::int64_t>& typical = t.tensor->typical.values;
   if (typical.size() != 1 && offset >= static_cast<std::int64_t>(typical.size()))
-    throw UserError({"timing depends on the values of a tensor that were not given",
-                     t.name,
-                     {},
-                     {},
-                     "pass it in `tensors`"});
+    throw UserError(
+        {"timing depends on the values of a tensor that were not given", t.name, {}, {}, "pass it in `tensors`"});
   assumed_[id] = true;
   return typical[typical.size() == 1 ? 0 : static_cast<std::size_t>(offset)];
 }
