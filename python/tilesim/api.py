@@ -10,6 +10,7 @@ from typing import Any
 from . import _core
 from ._core import Unsupported
 from ._errors import unsupported
+from ._footprint import check_capacity, over_capacity
 from .execution import verify as verify_program
 from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, nearest, user_error
@@ -37,6 +38,7 @@ def compile(
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
     cores: int | None = None,
+    capacity: str = "report",
 ) -> Program:
     """Lowers a graph to a tile program.
 
@@ -57,14 +59,19 @@ def compile(
         place: operations by name that run on "host" or "machine" in any case.
         cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
             none: all of them.
+        capacity: tensors that exceed the machine's `memory.capacity` are named in the result's approximations
+            ("report"), or an "error". Every tensor has bytes of its own: temporaries share none.
 
     Returns:
         The program; a `MixedProgram` where operations run on the host.
 
     Raises:
         Unsupported: for an operation or dtype that the machine cannot run; that cannot run on the host either.
-        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores.
+        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores; with
+            capacity="error" when the tensors exceed the machine's memory.
     """
+    if capacity not in ("report", "error"):
+        raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
     if cores is not None and (type(cores) is not int or cores < 1):
         raise user_error("wrong number of cores", place="cores", value=repr(cores), allowed="1 or more")
     if fuse not in ("all", "none"):
@@ -79,6 +86,8 @@ def compile(
             core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores or 0)
             program = Program(core, graph, target)
             program.options = options
+            if capacity == "error":
+                check_capacity(program.footprint, target)
             return program
     except Unsupported as error:
         if fallback == "error":
@@ -233,6 +242,9 @@ def simulate(
     if replay and not timeline and program.operations > LIMIT:
         data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
     data = data or engine(program.core)
+    if found := over_capacity(program.footprint, target):
+        text = f"memory.capacity is not enforced: {found[0]} on {found[1]}; compile with capacity='error' to refuse it"
+        data["approximations"].append(text)
     if latencies is not None and book is not None:
         data["tile_latencies"] = counts = latencies.closed(target, book)
         if counts["misses"] and latencies.source != "closed form":

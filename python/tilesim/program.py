@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _core
 from ._errors import read_text
+from ._footprint import footprint
 from .graph import Graph, user_error
 from .machine import Machine, MachineLike
 from .replay import operations
@@ -32,6 +33,7 @@ class Program:
         self.core, self.graph, self.machine = core, graph, machine
         self._prepared: _core.Graph | None = None
         self._operations, self._reads = -1, False
+        self._footprint: list[tuple[int, str]] = []
         self._weights: dict[str, Any] | None = None
         #: of `compile`, by name; to compile the same graph for another machine
         self.options: dict[str, Any] = {}
@@ -105,6 +107,12 @@ class Program:
         return self._operations
 
     @property
+    def footprint(self) -> list[tuple[int, str]]:
+        """Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first."""
+        self._count()
+        return self._footprint
+
+    @property
     def reads_tensors(self) -> bool:
         """Whether loops or addresses depend on the values of tensors."""
         self._count()
@@ -113,7 +121,9 @@ class Program:
     def _count(self) -> None:
         if self._operations < 0:
             text = self.core.to_json()
-            self._operations, self._reads = operations(json.loads(text)), "read(" in text
+            document = json.loads(text)
+            self._operations, self._reads = operations(document), "read(" in text
+            self._footprint = footprint(document["tensors"])
 
     @property
     def notes(self) -> list[str]:

@@ -44,6 +44,7 @@ _EXPRESSIONS = frozenset(
         "signals_index",
     ]
 )
+_COUNTED = ("pieces", "kernels_before")  # waits for the work of all trips so far
 _KEPT = ("bound_share", "core", "known")  # ratios and labels: those of the longest run
 
 
@@ -128,6 +129,8 @@ def _is_steady(loop: dict[str, Any]) -> bool:
     changing = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
     for key, text in _strings(loop["do"]):
         if key in _EXPRESSIONS and "read(" in text and (calls or changing.search(text)):
+            return False
+        if key in _COUNTED and index.search(text):  # what trips in the middle have counted would be missing
             return False
     return True
 

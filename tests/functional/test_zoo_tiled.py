@@ -42,6 +42,7 @@ NETWORKS: dict[str, Callable[[], ts.Graph]] = {
     "mixtral decode": lambda: decoders.decoder(MIXTRAL, 2, 9, "decode", "f32"),
     "deepseek prefill": lambda: deepseek.deepseek(LATENT, 2, 9, "prefill", "f32"),
     "deepseek decode": lambda: deepseek.deepseek(LATENT, 2, 9, "decode", "f32"),
+    "scout prefill": lambda: llama4.llama4(SCOUT, 2, 9, "prefill", "f32"),
     "scout decode": lambda: llama4.llama4(SCOUT, 2, 9, "decode", "f32"),
     "mamba prefill": lambda: mamba.mamba(MAMBA, 2, 7, "prefill", "f32"),
     "mamba decode": lambda: mamba.mamba(MAMBA, 2, 7, "decode", "f32"),
@@ -55,23 +56,25 @@ NETWORKS: dict[str, Callable[[], ts.Graph]] = {
     "vit": lambda: vit.vit(vit.VitConfig("vit", 24, 2, 3, 8, 10), 2, 32),
     "mobilenet": lambda: vision.mobilenet_v2(1, 32),
 }
-#: Kinds that wait for a lowering; their networks are refused by name until then.
-WITHOUT_LOWERING = ("top_k", "sort", "ragged_contract", "while")
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_tiled_program_equals_reference(name: str) -> None:
     machine = ts.Machine.load("tpu-v3").replace({"core.array.multiply": "as stored"})
     graph = NETWORKS[name]()
-    try:
-        program = ts.compile(graph, machine)
-    except ts.Unsupported as error:
-        if not any(f"{kind}: no lowering" in str(error) for kind in WITHOUT_LOWERING):
-            raise
-        pytest.skip(f"refused by name: {error}")
+    program = ts.compile(graph, machine)
     got, wanted = ts.execute(program, seed=3), ts.reference(graph, seed=3)
     for output, value in wanted.items():
         scale = float(np.max(np.abs(value))) or 1.0
         np.testing.assert_allclose(np.asarray(got[output]) / scale, value / scale, atol=2e-4, err_msg=output)
     assert ts.verify(program, seed=3).ok
+    assert ts.simulate(program).cycles > 0
+
+
+@pytest.mark.parametrize("name", ["mixtral prefill", "deepseek prefill", "scout decode", "mamba prefill"])
+def test_networks_that_depend_on_data_run_on_a_small_chip_too(name: str) -> None:
+    """Experts and loops, without barriers between kernels and with another array."""
+    program = ts.compile(NETWORKS[name](), "edge-8")
+    assert ts.verify(program, seed=5).ok
+    ts.execute(program, seed=5, find_races=True)
     assert ts.simulate(program).cycles > 0

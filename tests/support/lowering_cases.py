@@ -214,6 +214,37 @@ CASES: dict[str, Build] = {
     "contract two axes": single("contract", [[9, 10, 11], [11, 10, 7]], a_contract=[1, 2], b_contract=[1, 0]),
     "outer product": single("contract", [[70], [50]]),
     "inner product": single("contract", [[3000], [3000]], a_contract=[0], b_contract=[0]),
+    # scatter
+    **{
+        f"scatter {combiner}": single(
+            "scatter",
+            [[12, 20], ([30, 1], "i32"), [30, 20]],
+            update_window_dims=[1],
+            inserted_window_dims=[0],
+            scatter_dims_to_operand_dims=[0],
+            index_vector_dim=1,
+            combiner=combiner,
+        )
+        for combiner in ("set", "add", "maximum")
+    },
+    "scatter boxes": single(
+        "scatter",
+        [[9, 11], ([2, 4, 2], "i32"), [2, 3, 4, 2]],
+        update_window_dims=[1, 3],
+        inserted_window_dims=[],
+        scatter_dims_to_operand_dims=[1, 0],
+        index_vector_dim=2,
+        combiner="set",
+    ),
+    "scatter points of half precision": single(
+        "scatter",
+        [([9, 11], "bf16"), ([40, 2], "i32"), ([40], "bf16")],
+        update_window_dims=[],
+        inserted_window_dims=[0, 1],
+        scatter_dims_to_operand_dims=[0, 1],
+        index_vector_dim=1,
+        combiner="add",
+    ),
     # orders
     "top_k": single("top_k", [[33, 70]], dim=1, k=5, results=2),
     "top_k, smallest of columns": single("top_k", [[70, 3, 9]], dim=0, k=4, largest=False, dtype="i32", results=2),

@@ -135,7 +135,8 @@ class Compiler {
       bool updates = false;
       for (const Op& op : function.ops) {
         readers += std::count(op.operands.begin(), op.operands.end(), input);
-        updates |= op.kind == Kind::dynamic_update && op.operands[0] == input && op.results[0] == output;
+        updates |= (op.kind == Kind::dynamic_update || op.kind == Kind::scatter) && op.operands[0] == input &&
+                   op.results[0] == output;
       }
       if (updates && readers == 1) return function.value(input).name;
     }
@@ -168,15 +169,18 @@ class Compiler {
     for (const Op& op : function.ops) {
       if (op.kind != Kind::while_loop) continue;
       if (machine_.core.count > 1)
-        throw Unsupported({"while: a loop runs on one core", op.name, std::to_string(machine_.core.count) + " cores", {},
+        throw Unsupported({"while: a loop runs on one core",
+                           op.name,
+                           std::to_string(machine_.core.count) + " cores",
+                           {},
                            "compile for cores=1"});
       const std::string& stem = prepared_.graph.functions[static_cast<std::size_t>(op.functions[1])].name;
       std::string name = stem;
       const auto taken = [&](const program::Function& other) { return other.name == name; };
       for (int i = 1; std::any_of(program_.functions.begin(), program_.functions.end(), taken); ++i)
         name = stem + "." + std::to_string(i);
-      const lower::LoopPlan& plan =
-          loops_[{function.name, op.name}] = lower::plan_loop(prepared_.graph, function, op, name);
+      const lower::LoopPlan& plan = loops_[{function.name, op.name}] =
+          lower::plan_loop(prepared_.graph, function, op, name);
       add_loops(plan.body);
       add_body(plan);
     }

@@ -22,8 +22,8 @@ struct LoopPlan {
   std::vector<Carried> states;
   std::int64_t start = 0, step = 0;  ///< of the counter
   int counter = -1;                  ///< its place in the state
-  GraphFunction body;  ///< without the counter and what it leaves unchanged; outputs: what it writes, in order
-  std::vector<int> written;     ///< place in the state of each output of `body`
+  GraphFunction body;          ///< without the counter and what it leaves unchanged; outputs: what it writes, in order
+  std::vector<int> written;    ///< place in the state of each output of `body`
   ValueId counter_value = -1;  ///< of `body`
 };
 

@@ -191,6 +191,11 @@ void MovementLowering::fill(double value) {
 }
 
 void MovementLowering::emit() {
+  for (ValueId x : op_.operands)
+    if (op_.kind != Kind::dynamic_slice && op_.kind != Kind::dynamic_update && context_.counters.count(x))
+      unsupported("an operand is the counter of a loop");
+  const bool spreads = op_.kind == Kind::broadcast || op_.kind == Kind::copy || op_.kind == Kind::reshape;
+  if (spreads && context_.scalars.count(op_.operands[0])) return fill(context_.scalars.at(op_.operands[0]));
   const std::vector<AxisAccess> plain = plain_axes(shape_.size());
   switch (op_.kind) {
     case Kind::copy:
@@ -213,12 +218,14 @@ void MovementLowering::emit() {
       return gather();
     case Kind::embedding:
       return embedding();
+    case Kind::scatter:
+      return scatter();
     case Kind::dynamic_slice:
       return dynamic_slice();
     case Kind::dynamic_update:
       return dynamic_update();
     default:
-      unsupported("no lowering yet");
+      unsupported("has no lowering to a machine of this sort");
   }
 }
 

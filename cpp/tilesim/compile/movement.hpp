@@ -58,8 +58,13 @@ class MovementLowering {
   void pad_mirrored(bool reflect);
   std::optional<double> pad_value() const;
 
+  struct Gather;  ///< movement_boxes.hpp
+  // movement_scatter.cpp
+  void scatter();
+  Placement flat_updates(const std::vector<std::int64_t>& window, const Shape& boxes);
+  void store_boxes(const Gather& g, const Placement& starts, const Placement& updates, const Shape& boxes);
+
   // movement_index.cpp
-  struct Gather;
   void gather();
   void embedding();
   /// Starts of the boxes in `source`, clamped or moved outside of it, computed on the vector unit.

@@ -4,6 +4,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/movement.hpp"
+#include "tilesim/compile/movement_boxes.hpp"
 
 namespace tilesim::lower {
 
@@ -41,19 +42,6 @@ class Nodes {
 DType index_dtype(std::int64_t elements) { return elements < (std::int64_t{1} << 31) ? DType::i32 : DType::i64; }
 
 }  // namespace
-
-/// For every batch position a start, for every start one box of `source`.
-struct MovementLowering::Gather {
-  Placement source;      ///< one axis (start = sum of components), or the operand's axes with one indexed
-  std::size_t axis = 0;  ///< of source, that the starts move along
-  std::vector<std::int64_t> batch_axes, box_axes;  ///< of the result
-  std::vector<int> box_axis;                       ///< axis of source per box axis
-  std::vector<std::int64_t> box_step;
-  std::vector<std::int64_t> scale, last;  ///< per component: distance of neighbours in source, last legal start
-  std::int64_t span = 1;                  ///< a start of -span puts the whole box outside
-  std::size_t along = 0;                  ///< the batch axis that one transfer runs along (index into batch_axes)
-  bool clip = false, fill = false;
-};
 
 void MovementLowering::gather() {
   const ValueId x = op_.operands[0];
@@ -93,7 +81,7 @@ Placement MovementLowering::box_starts(const Gather& g) {
   const std::size_t components = g.scale.size(), batch_rank = g.batch_axes.size();
   Shape space;
   std::vector<AxisAccess> read;  // index tensor axes by batch dims, then the component
-  for (std::int64_t axis : g.batch_axes) space.push_back(shape_[at(axis)]);
+  for (std::int64_t axis : g.batch_axes) space.push_back((g.boxes.empty() ? shape_ : g.boxes)[at(axis)]);
   for (std::size_t axis = 0, batch = 0; axis < shape(indices).size(); ++axis)
     read.push_back(affine_axis(axis == vector_dim ? batch_rank : batch++));
   Shape stored;

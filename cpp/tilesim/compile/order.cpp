@@ -124,6 +124,11 @@ class OrderLowering {
 
   static void free(const std::string& slot, Block& block) { block.push_back(on("vector", program::Release{slot, 0})); }
 
+  static void unread(const std::string& slot, Block& block) {
+    ready(slot, block);
+    free(slot, block);
+  }
+
   void acquire(const std::string& slot, Block& block) const {
     block.push_back(on("", program::Acquire{slot, {"vector"}}));
   }
@@ -148,7 +153,7 @@ class OrderLowering {
     if (stored(result))
       store(slot, op_.results[result], block);
     else
-      free(slot, block);
+      unread(slot, block);
   }
 
   /// out[i] = in[index[i]] along the sorted axis, row by row.
@@ -194,7 +199,7 @@ class OrderLowering {
     acquire(sorted, block);
     sort_by(numbered("x", last), sorted, "places", block);
     ready("places", block);
-    if (!direct) free(sorted, block);
+    if (!direct) unread(sorted, block);
     std::string places = "places";
     for (std::size_t key = last; key-- > 0;) places = refine(key, places, block);
     for (std::size_t i = 0; i < op_.operands.size(); ++i) {
@@ -229,7 +234,8 @@ class OrderLowering {
     ready(moves, block);
     gather(places, moves, result, block);
     ready(result, block);
-    for (const std::string& slot : {places, taken, sorted, moves}) free(slot, block);
+    for (const std::string& slot : {places, taken, moves}) free(slot, block);
+    unread(sorted, block);
     return result;
   }
 

@@ -37,9 +37,7 @@ struct Kernel {
 };
 
 /// Operations that run functions of the graph: whole tensors are bound.
-inline bool runs_functions(Kind kind) {
-  return kind == Kind::call || kind == Kind::while_loop || kind == Kind::branch;
-}
+inline bool runs_functions(Kind kind) { return kind == Kind::call || kind == Kind::while_loop || kind == Kind::branch; }
 
 /// Shared by all lowerings of one function.
 struct Context {
@@ -47,9 +45,9 @@ struct Context {
   const GraphFunction& function;
   const Machine& machine;
   const CompileOptions& options;
-  program::Program& program;          ///< notes, counters may be added
-  std::vector<Placement> placements;  ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
-  std::map<ValueId, double> scalars;  ///< values known to be a constant of one element, or in `counters`
+  program::Program& program;              ///< notes, counters may be added
+  std::vector<Placement> placements;      ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
+  std::map<ValueId, double> scalars;      ///< values known to be a constant of one element, or in `counters`
   std::map<ValueId, Expr> counters = {};  ///< loop counters: no bytes, known when a statement is handed out
 
   const Value& value(ValueId id) const { return function.value(id); }

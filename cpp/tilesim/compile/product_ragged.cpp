@@ -100,7 +100,9 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
   if (cores > 1)  // each takes columns of all groups
     nest.tiles[ragged_column] =
         std::min(nest.tiles[ragged_column], ceil_div(problem.domain.extents[ragged_column], cores));
-  const bool columns_first = place(ragged_column) < place(ragged_row);
+  // A group with more rows than is typical still reads its matrix once.
+  const bool columns_first =
+      place(ragged_column) < place(ragged_row) || nest.tiles[ragged_row] >= problem.domain.extents[ragged_row];
   nest.order = {ragged_group, ragged_column, ragged_row, ragged_depth};
   if (cores > 1)
     std::swap(nest.order[0], nest.order[1]);

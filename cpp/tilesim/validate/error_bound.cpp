@@ -160,7 +160,8 @@ std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& funct
     if (!operands[1].error.empty()) add_scaled(wide, deviation(operands[1], b), 1);
     add_scaled(bound, product_of(probe, deviation(operands[0], a), wide, operands, ragged), slack);
   }
-  if (!operands[1].error.empty()) add_scaled(bound, product_of(probe, a, deviation(operands[1], b), operands, ragged), slack);
+  if (!operands[1].error.empty())
+    add_scaled(bound, product_of(probe, a, deviation(operands[1], b), operands, ragged), slack);
   if (operands.size() > 2 && !ragged) {
     std::vector<Bounded> rest = operands;
     for (int i : {0, 1}) {
@@ -222,8 +223,7 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
                                 const std::vector<Bounded>& operands, const std::vector<Array>& results,
                                 const Numerics& numerics) {
   std::vector<Array> bounds(results.size());
-  const bool product =
-      op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
+  const bool product = op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
   if (product && is_float(results[0].dtype())) {
     bounds = product_bounds(graph, function, op, operands, results[0], numerics);
   } else if (any_error(operands)) {
