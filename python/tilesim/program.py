@@ -136,6 +136,16 @@ class Program:
             raise user_error("a program without its graph has no weights")
         return self.prepared.weight(name)
 
+    def _shared_by(self) -> int:
+        """Cores that it was compiled for; a program by hand may name more than the machine has."""
+        most = int(self.machine.get("core.count")) if self.machine is not None else 1
+        return min(self.cores, most)
+
+    @property
+    def cores(self) -> int:
+        """Number of cores that share the work of each kernel."""
+        return int(self.core.cores)
+
     @property
     def prepared(self) -> _core.Graph:
         """The graph that lowering worked on: expanded, folded.
@@ -146,7 +156,7 @@ class Program:
         if self.graph is None or self.machine is None:
             raise user_error("a program without its graph has none to prepare")
         if self._prepared is None:
-            self._prepared = _core.prepared(self.graph.core, self.machine.core)
+            self._prepared = _core.prepared(self.graph.core, self.machine.core, self._shared_by())
         return self._prepared
 
     def weights(self) -> dict[str, Any]:

@@ -157,7 +157,7 @@ class Result:
 
     @property
     def bottleneck(self) -> str:
-        """The part busy longest: compute, vector, memory, launch, host or link; latency when none is for half the time."""
+        """The part busy longest: compute, vector, memory, launch, host, link; latency if none is for half the time."""
         return str(self.data["bottleneck"])
 
     @property
@@ -175,6 +175,16 @@ class Result:
         """Fraction of the time, from 0 to 1, in which the host computes or its link transfers; the machine waits."""
         busy = sum(row["cycles"]["busy"] for row in self.data["units"] if row["kind"] in ("host", "link"))
         return busy / max(1, self.cycles)
+
+    @property
+    def utilisation(self) -> dict[str, float]:
+        """Fraction of the time, from 0 to 1, for which each sort of unit is busy, averaged over its units."""
+        names = {"array": "arrays", "vector": "vector unit", "channel": "memory", "host": "host", "link": "link"}
+        found: dict[str, list[float]] = {}
+        for row in self.data["units"]:
+            if row["kind"] in names:
+                found.setdefault(names[row["kind"]], []).append(row["cycles"]["busy"] / max(1, self.cycles))
+        return {name: sum(found[name]) / len(found[name]) for name in names.values() if name in found}
 
     def table(self) -> Table:
         """Per operation, longest first.
@@ -210,6 +220,39 @@ class Result:
                 for row in self.data["units"]
             ]
         )
+
+    def cores(self) -> Table:
+        """Per core: how busy its arrays, vector unit and queues are, and what it moves.
+
+        Returns:
+            Rows with core, array, vector, load, store (busy share of the total time, of several units their mean),
+            multiply_adds, load_bytes, store_bytes, send_bytes.
+        """
+        kinds = ("array", "vector", "load", "store", "send")
+        by_core: dict[int, dict[str, list[dict[str, Any]]]] = {}
+        for row in self.data["units"]:
+            if row["kind"] in kinds:
+                by_core.setdefault(row["core"], {kind: [] for kind in kinds})[row["kind"]].append(row)
+        total = max(1, self.cycles)
+        rows = []
+        for core, units in sorted(by_core.items()):
+            busy = {
+                kind: sum(row["cycles"]["busy"] for row in units[kind]) / total / max(1, len(units[kind]))
+                for kind in kinds[:4]
+            }
+            moved = {f"{kind}_bytes": sum(row["bytes"] for row in units[kind]) for kind in kinds[2:]}
+            rows.append({"core": core, **busy, "multiply_adds": sum(row["work"] for row in units["array"]), **moved})
+        return Table(rows)
+
+    @property
+    def local_bytes(self) -> int:
+        """Memory of several regions: bytes from and to the core's own region; 0 where there is one."""
+        return int(self.data.get("memory_local_bytes", 0))
+
+    @property
+    def remote_bytes(self) -> int:
+        """Memory of several regions: bytes that pass a link between regions; 0 where there is one."""
+        return int(self.data.get("memory_remote_bytes", 0))
 
     def explain(self) -> list[Advice]:
         """Changes to the machine that were simulated again, best first.
@@ -292,6 +335,7 @@ class Result:
             f"{self.data['program']} on {self.data['machine']}: {self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
             f"bound by {self.bottleneck} ({self.data['bottleneck_share']:.0%} busy), "
             f"{self.memory_bytes / 1e6:,.1f} MB moved{host}"
+            + (f", {self.remote_bytes / 1e6:,.1f} MB between regions" if self.local_bytes else "")
         )
 
     def __repr__(self) -> str:

@@ -36,6 +36,10 @@ struct CoreSplit {
 CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
                         const std::vector<int>& kept, bool even = false);
 
+/// Contractions that are longer than the results are many: where the estimate says that it is clearly faster, each core
+/// sums a part of the contraction, and a reduction adds the parts. Only where parts are equal and tensors lie dense.
+void divide_contractions(Graph& graph, const Machine& machine);
+
 /// Divides the outer loops of a lowered kernel (of each of its steps) over the cores where each trip is proven to stand
 /// alone: it fills the slots that it uses, and stores elements that no other trip stores or loads. Otherwise the first
 /// core runs the whole kernel, and the program says so in a note.

@@ -36,7 +36,9 @@ class OrderLowering {
 
  private:
   const Placement& placement(ValueId value) const { return context_.placements[at(value)]; }
-  bool stored(std::size_t result) const { return op_.results[result] != no_value && context_.placed(op_.results[result]); }
+  bool stored(std::size_t result) const {
+    return op_.results[result] != no_value && context_.placed(op_.results[result]);
+  }
   std::size_t keys() const { return op_.kind == Kind::sort ? at(op_.attributes.integer("keys", 1)) : 1; }
   std::int64_t kept() const { return op_.kind == Kind::top_k ? op_.attributes.integer("k") : shape_[dim_]; }
   bool loaded(std::size_t operand) const { return operand < keys() || stored(operand); }
@@ -97,8 +99,8 @@ class OrderLowering {
     const Placement& from = placement(value);
     add_slot(slot, from.dtype, in_tiles_, "vector");
     block.push_back(on("", program::Acquire{slot, {"load0"}}));
-    block.push_back(on("load0", program::Load{region_transfer(from, t_.start, t_.extent, row_major_strides(in_tiles_),
-                                                              slot)}));
+    block.push_back(
+        on("load0", program::Load{region_transfer(from, t_.start, t_.extent, row_major_strides(in_tiles_), slot)}));
     block.push_back(on("load0", program::Commit{slot, 0, 1}));
     block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
   }
@@ -120,9 +122,7 @@ class OrderLowering {
     block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
   }
 
-  static void free(const std::string& slot, Block& block) {
-    block.push_back(on("vector", program::Release{slot, 0}));
-  }
+  static void free(const std::string& slot, Block& block) { block.push_back(on("vector", program::Release{slot, 0})); }
 
   void acquire(const std::string& slot, Block& block) const {
     block.push_back(on("", program::Acquire{slot, {"vector"}}));
@@ -216,8 +216,8 @@ class OrderLowering {
   /// Sorts by one more key what `places` has ordered; the slot of the new positions.
   std::string refine(std::size_t key, const std::string& places, Block& block) {
     const DType dtype = placement(op_.operands[key]).dtype;
-    const std::string taken = numbered("taken", key), sorted = numbered("sorted", key),
-                      moves = numbered("moves", key), result = numbered("places", key);
+    const std::string taken = numbered("taken", key), sorted = numbered("sorted", key), moves = numbered("moves", key),
+                      result = numbered("places", key);
     add_slot(taken, dtype, in_tiles_, "vector");
     add_slot(sorted, dtype, in_tiles_, "vector");
     add_slot(moves, DType::i32, in_tiles_, "vector");

@@ -32,10 +32,11 @@ void ProductLowering::emit_load(int index, Block& block) {
     leaves_tensor |= axis.may_leave;
   }
   const std::string queue = load_queue(index);
-  block.push_back(on("", program::Acquire{operand.slot, {queue}}));
   program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(operand.value)], start,
                                                extent, operand.slot_strides, operand.slot);
   if (leaves_tensor) transfer.fill = 0.0;
+  if (operand.multicast) return emit_multicast(index, std::move(transfer), extent, block);
+  block.push_back(on("", program::Acquire{operand.slot, {queue}}));
   block.push_back(on(queue, program::Load{std::move(transfer)}));
   block.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
   for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Wait{operand.slot, 0, {}, 0, 1}));

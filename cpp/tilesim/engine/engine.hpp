@@ -13,6 +13,7 @@
 #include "tilesim/machine/machine.hpp"
 #include "tilesim/program/cursor.hpp"
 #include "tilesim/report/result.hpp"
+#include "tilesim/tile/latency_book.hpp"
 
 namespace tilesim {
 
@@ -25,6 +26,9 @@ struct SimulateOptions {
   bool extra_statistic = false;    ///< tests: a statistic that does nothing
   /// Values of integer tensors that expressions read (counts, offsets, page tables); inputs by name.
   std::map<std::string, Array> tensors;
+  /// Memory of several regions: where tensors lie, by name: "interleaved", "local" or a region's number.
+  std::map<std::string, std::string> placement;
+  std::shared_ptr<LatencyBook> latencies;  ///< of tile computes, asked before the closed forms
   CancelToken* cancel = nullptr;
 };
 
@@ -38,7 +42,8 @@ struct Job {
 };
 
 /// A simulation in progress. Jobs on disjoint cores run together and share network and memory; jobs on the same core
-/// run one after the other in order of (arrival, priority, submission).
+/// run one after the other in order of (arrival, priority, submission), unless the core has contexts for both and each
+/// keeps to its share of the scratchpad: then they share the core's units.
 class Session {
  public:
   explicit Session(const Machine& machine, SimulateOptions options = {});

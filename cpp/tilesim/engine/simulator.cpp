@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/engine/values.hpp"
 #include "tilesim/program/execute.hpp"
 
 namespace tilesim::engine {
@@ -18,40 +19,16 @@ std::uint64_t order_of(EventKind kind, int stream, int port) {
          static_cast<std::uint64_t>(port) << 8 | static_cast<std::uint64_t>(kind);
 }
 
-/// Serves read() of expressions from arrays given with the job.
-class ArrayReader final : public CompiledExpr::TensorReader {
- public:
-  ArrayReader(const program::CompiledProgram& program, const std::map<std::string, Array>& tensors)
-      : program_(program), arrays_(program.tensors.size()) {
-    for (std::size_t i = 0; i < arrays_.size(); ++i)
-      if (const auto found = tensors.find(program.tensors[i].name); found != tensors.end())
-        arrays_[i] = found->second.to(DType::i64);
-  }
-  std::int64_t read(int tensor, const std::int64_t* index, int rank) const override {
-    used_ = true;
-    const auto id = static_cast<std::size_t>(tensor);
-    require(id < arrays_.size(), "an expression reads a formal tensor");
-    if (arrays_[id].empty())
-      throw UserError({"timing depends on the values of a tensor that were not given",
-                       program_.tensors[id].name,
-                       {},
-                       {},
-                       "pass it in `tensors`"});
-    std::int64_t offset = 0;
-    for (int i = 0; i < rank; ++i) offset += index[i] * program_.tensors[id].strides[static_cast<std::size_t>(i)];
-    if (offset < 0 || offset >= arrays_[id].size())
-      throw UserError(
-          {"an expression reads outside a tensor", program_.tensors[id].name, std::to_string(offset), {}, {}});
-    return arrays_[id].as<std::int64_t>()[offset];
-  }
-
-  bool used() const { return used_; }
-
- private:
-  const program::CompiledProgram& program_;
-  std::vector<Array> arrays_;
-  mutable bool used_ = false;
-};
+/// Contexts of a core divide its memories: a program that stays within the share of its own leaves the others to
+/// further jobs.
+std::int64_t contexts_of(const program::CompiledProgram& program, const CoreSpec& core) {
+  std::int64_t ends[2] = {0, 0};
+  for (const program::CompiledSlot& slot : program.slots)
+    ends[slot.accumulator ? 1 : 0] = std::max(ends[slot.accumulator ? 1 : 0], slot.address + slot.depth * slot.bytes);
+  const bool fits =
+      ends[0] <= core.scratchpad.bytes / core.contexts && ends[1] <= core.scratchpad.accumulator_bytes / core.contexts;
+  return fits ? program.program().contexts : core.contexts;
+}
 
 }  // namespace
 
@@ -77,21 +54,10 @@ Simulator::Simulator(const Machine& machine, SimulateOptions options)
     : machine_(machine),
       options_(std::move(options)),
       closed_form_(machine_),
-      latencies_(closed_form_),
-      core_user_(static_cast<std::size_t>(machine.core.count), -1) {
-  const std::string kind = options_.memory.value_or(machine_.memory.kind);
-  if (kind != "ideal" && kind != "simple" && kind != "bank") {
-    const std::vector<std::string> kinds{"ideal", "simple", "bank"};
-    throw UserError({"unknown memory fidelity", "memory", "'" + kind + "'", join(kinds), nearest(kind, kinds)});
-  }
-  machine_.memory.kind = kind;
-  if (kind == "bank") {
-    if (!options_.dram)
-      throw UserError({"memory of fidelity bank needs a DRAM part", "memory.part", {}, "a part of configs/dram", {}});
-    memory_ = bank_memory(machine_, *options_.dram);
-  } else {
-    memory_ = kind == "ideal" ? ideal_memory(machine_) : simple_memory(machine_);
-  }
+      booked_(options_.latencies ? std::make_unique<BookedLatency>(*options_.latencies, closed_form_) : nullptr),
+      latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_),
+      contexts_used_(static_cast<std::size_t>(machine.core.count), 0) {
+  make_memory();
   chunk_bytes_ = std::max<std::int64_t>(chunk_bytes_, machine_.memory.interleave_bytes * machine_.memory.channels);
   chunk_bytes_ = std::max<std::int64_t>(1, std::min(chunk_bytes_, machine_.core.dma.outstanding_bytes));
   window_ = std::clamp<std::int64_t>(machine_.core.dma.outstanding_bytes / chunk_bytes_, 1, 64);
@@ -123,6 +89,7 @@ int Simulator::submit(Job job) {
                      "at most " + std::to_string(machine_.core.contexts),
                      {}});
   auto state = std::make_unique<JobState>();
+  state->contexts = contexts_of(*job.program, machine_.core);
   state->job = std::move(job);
   jobs_.push_back(std::move(state));
   push(EventKind::stream, std::max(now_, jobs_.back()->job.arrival_cycles), 0, 255, -1);
@@ -138,14 +105,17 @@ void Simulator::start_jobs() {
     const Job &a = jobs_[static_cast<std::size_t>(x)]->job, &b = jobs_[static_cast<std::size_t>(y)]->job;
     return a.arrival_cycles != b.arrival_cycles ? a.arrival_cycles < b.arrival_cycles : a.priority < b.priority;
   });
-  std::vector<bool> wanted(core_user_.size(), false);  // an earlier job that waits keeps its cores from later ones
+  std::vector<bool> wanted(contexts_used_.size(), false);  // an earlier job that waits keeps its cores from later ones
   for (int id : waiting) {
     JobState& job = *jobs_[static_cast<std::size_t>(id)];
     bool free = true;
     for (std::int64_t core : job.job.cores)
-      free &= core_user_[static_cast<std::size_t>(core)] < 0 && !wanted[static_cast<std::size_t>(core)];
-    for (std::int64_t core : job.job.cores) wanted[static_cast<std::size_t>(core)] = true;
-    if (free) start(job, id);
+      free &= contexts_used_[static_cast<std::size_t>(core)] + job.contexts <= machine_.core.contexts &&
+              !wanted[static_cast<std::size_t>(core)];
+    if (free)
+      start(job, id);
+    else
+      for (std::int64_t core : job.job.cores) wanted[static_cast<std::size_t>(core)] = true;
   }
 }
 
@@ -155,6 +125,7 @@ void Simulator::start(JobState& job, int id) {
   job.start = job.accounted = now_;
   job.map = std::make_unique<MemoryMap>(program, next_base_);
   next_base_ = job.map->end;
+  place_tensors(job);
   job.reader = std::make_unique<ArrayReader>(program, job.job.tensors);
   for (const auto& [name, size] : program.counters)
     job.counters.emplace_back(static_cast<std::size_t>(size * program.program().cores), 0);
@@ -183,6 +154,7 @@ void Simulator::start(JobState& job, int id) {
     }
     for (std::int32_t count : cost.functions) cost.functions_total += count;
   }
+  for (std::int64_t core : job.job.cores) contexts_used_[static_cast<std::size_t>(core)] += job.contexts;
   for (std::int64_t virtual_core = 0; virtual_core < program.program().cores; ++virtual_core)
     for (std::int64_t context = 0; context < program.program().contexts; ++context) {
       auto stream = std::make_unique<Stream>(program, virtual_core, context, job.reader.get());
@@ -198,7 +170,6 @@ void Simulator::start(JobState& job, int id) {
         state.buffers.resize(static_cast<std::size_t>(slot.depth));
         state.dispatched.assign(static_cast<std::size_t>(slot.depth + 64), 0);
       }
-      core_user_[static_cast<std::size_t>(stream->physical_core)] = id;
       job.streams.push_back(static_cast<int>(streams_.size()));
       ++job.streams_left;
       streams_.push_back(std::move(stream));
@@ -355,7 +326,7 @@ void Simulator::finish_stream(int id) {
   if (job.last_kernel >= 0)
     job.kernels[static_cast<std::size_t>(job.last_kernel)].exclusive += job.finish - job.accounted;
   job.accounted = job.finish;
-  for (std::int64_t core : job.job.cores) core_user_[static_cast<std::size_t>(core)] = -1;
+  for (std::int64_t core : job.job.cores) contexts_used_[static_cast<std::size_t>(core)] -= job.contexts;
   start_jobs();
 }
 

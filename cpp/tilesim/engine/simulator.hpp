@@ -202,6 +202,8 @@ struct JobState {
   bool started = false, finished = false;
   std::int64_t start = 0, finish = 0;
   int streams_left = 0;
+  std::int64_t contexts =
+      1;  ///< of each core that it takes; all of them where its slots exceed its share of the memories
   std::unique_ptr<MemoryMap> map;
   std::unique_ptr<CompiledExpr::TensorReader> reader;
   std::vector<StaticCost> costs;                    ///< per instruction
@@ -227,9 +229,12 @@ class Simulator {
   Result result() const;
 
  private:
+  std::string assumed_values() const;  ///< values.cpp: what was not given, in words
   // simulator.cpp: jobs, events
   void start_jobs();
   void start(JobState& job, int id);
+  void make_memory();
+  void place_tensors(const JobState& job);
   void process(const Event& event);
   void step_poll();
   [[noreturn]] void deadlock() const;
@@ -280,6 +285,7 @@ class Simulator {
   SimulateOptions options_;
   std::unique_ptr<MemorySystem> memory_;
   ClosedForm closed_form_;
+  std::unique_ptr<BookedLatency> booked_;
   LatencyStore latencies_;
   EventQueue events_;
   std::int64_t now_ = 0;
@@ -287,7 +293,7 @@ class Simulator {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<UnitCounters> units_;
   std::vector<UnitState_> unit_states_;
-  std::vector<int> core_user_;  ///< job on each core, -1: free
+  std::vector<std::int64_t> contexts_used_;  ///< of each core
   std::int64_t chunk_bytes_ = 16384, window_ = 1;
   std::int64_t next_base_ = 0;
   std::int64_t tile_operations_ = 0, event_count_ = 0, read_bytes_ = 0, written_bytes_ = 0, network_bytes_ = 0,

@@ -39,6 +39,7 @@ MemoryMap::MemoryMap(const program::CompiledProgram& program, std::int64_t base)
     if (tensor.storage == own) {
       entry.base = next;
       next = round_up(next + (stride * entry.element_bits + 7) / 8, page);
+      entry.bytes = next - entry.base;
     } else {
       entry.base = entries[static_cast<std::size_t>(tensor.storage)].base;
     }

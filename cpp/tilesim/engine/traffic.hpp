@@ -12,7 +12,7 @@ namespace tilesim::engine {
 /// Tensors laid out one after the other, each at a page boundary, padded where their layout says so.
 struct MemoryMap {
   struct Entry {
-    std::int64_t base = 0;
+    std::int64_t base = 0, bytes = 0;  ///< whole pages; bytes: 0 for a tensor in the bytes of another
     int element_bits = 32;
     std::vector<std::int64_t> strides;  ///< elements, of the padded layout; dense tensors only
     std::vector<int> order;             ///< axes, minor first

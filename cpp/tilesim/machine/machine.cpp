@@ -47,6 +47,10 @@ void check_machine(const Machine& machine, const Json& json) {
   if (machine.memory.bytes_per_second <= 0) json.fail("the setting memory.bandwidth is missing");
   if (machine.core.array.count > 0 && machine.core.array.rates.empty())
     json.fail("the setting core.array.rates is missing", "{\"f32\": 1.0, ...}");
+  const std::int64_t regions = machine.memory.regions;
+  if (machine.memory.channels % regions != 0 || machine.core.count % regions != 0)
+    json.fail("memory.regions must divide memory.channels and core.count, not " + std::to_string(regions) + " of " +
+              std::to_string(machine.memory.channels) + " and " + std::to_string(machine.core.count));
 }
 
 }  // namespace
@@ -105,6 +109,22 @@ Json Machine::to_json() const {
   return json;
 }
 
+namespace {
+
+/// The settings of the section that a path names as far as it exists; of an unknown section, the sections.
+std::vector<std::string> settings_near(const std::string& path) {
+  const std::string section = path.substr(0, path.rfind('.') + 1);
+  std::vector<std::string> near, sections;
+  for (const Setting& setting : machine_settings()) {
+    const std::string own = setting.path.substr(0, setting.path.rfind('.') + 1);
+    if (own == section) near.push_back(setting.path);
+    if (sections.empty() || sections.back() != own + "*") sections.push_back(own + "*");
+  }
+  return near.empty() ? sections : near;
+}
+
+}  // namespace
+
 Machine Machine::replace(const std::map<std::string, Json>& changes) const {
   Machine result = *this;
   std::vector<std::string> known;
@@ -113,7 +133,8 @@ Machine Machine::replace(const std::map<std::string, Json>& changes) const {
     const Setting* found = nullptr;
     for (const Setting& setting : machine_settings())
       if (setting.path == path) found = &setting;
-    if (!found) throw UserError({"unknown setting", {}, "'" + path + "'", join(known), nearest(path, known)});
+    if (!found)
+      throw UserError({"unknown setting", {}, "'" + path + "'", join(settings_near(path)), nearest(path, known)});
     try {
       found->set(result, value);
     } catch (const UserError& error) {
@@ -125,7 +146,16 @@ Machine Machine::replace(const std::map<std::string, Json>& changes) const {
 }
 
 std::string Machine::hash() const {
-  Json json = to_json();
+  Json json = Json::object();
+  json.set("schema", "tilesim.machine");
+  json.set("version", 1);
+  json.set("name", name);
+  json.set("description", "");
+  const Machine fresh;
+  for (const Setting& setting : machine_settings())
+    if (Json value = setting.get(*this); !setting.added || value.dump() != setting.get(fresh).dump())
+      put(json, setting.path, std::move(value));
+  if (!lowering.is_null()) json.set("lowering", lowering);
   json.set("sources", Json());
   json.set("description", "");
   return hash_text(json.dump());

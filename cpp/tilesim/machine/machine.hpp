@@ -81,9 +81,12 @@ struct CoreSpec {
 
 struct NetworkSpec {
   Clock clock{1000000000};
-  std::int64_t latency_cycles = 10;          ///< one way
-  std::int64_t port_bytes_per_cycle = 1024;  ///< per core
-  std::int64_t buffer_bytes = 1 << 16;       ///< per port; full pushes back
+  std::int64_t latency_cycles = 10;            ///< one way
+  std::int64_t port_bytes_per_cycle = 1024;    ///< per core
+  std::int64_t buffer_bytes = 1 << 16;         ///< per port; full pushes back
+  bool multicast = false;                      ///< a send to several cores takes the sender's port once
+  std::int64_t region_latency_cycles = 0;      ///< further, one way, between regions of the memory (chiplets)
+  std::int64_t region_bytes_per_cycle = 1024;  ///< of the link from one region to another, each way
 };
 
 struct MemorySpec {
@@ -97,6 +100,11 @@ struct MemorySpec {
   std::int64_t interleave_bytes = 256;  ///< consecutive bytes on one channel
   std::int64_t capacity_bytes = 0;
   std::int64_t buffer_bytes = 1 << 16;  ///< requests waiting per channel; full pushes back
+  /// Equal groups of channels and cores that lie together (chiplets): cores 0..n/regions-1 with the first channels.
+  std::int64_t regions = 1;
+  /// Of tensors that are not placed by name: "interleaved" over all regions, or "local": each page in the region of
+  /// the core that touches it first.
+  std::string placement = "interleaved";
 };
 
 /// Where operations go that the chip cannot run, and the link to there.

@@ -19,9 +19,12 @@ struct Setting {
   std::vector<std::string> allowed;                ///< of a text
   std::function<Json(const Machine&)> get;         ///< as written in a file
   std::function<void(Machine&, const Json&)> set;  ///< parses and checks; UserError with the place
+  bool added = false;  ///< younger than the hashes of machines in use: at its default it leaves them as they are
 };
 
 const std::vector<Setting>& machine_settings();
+/// Settings of chips of several cores: memory regions, multicast.
+std::vector<Setting> region_settings();
 /// Unit as users read it: "Hz", "bytes", ...
 std::string unit_name(SettingUnit unit);
 /// JSON schema of a machine file.

@@ -129,6 +129,10 @@ Json Result::to_json() const {
   json.set("machine", machine);
   json.set("source", source);
   integer_fields(*this, [&](const char* key, std::int64_t value) { json.set(key, value); });
+  if (memory_local_bytes + memory_remote_bytes > 0) {
+    json.set("memory_local_bytes", memory_local_bytes);
+    json.set("memory_remote_bytes", memory_remote_bytes);
+  }
   json.set("seconds", seconds());
   json.set("multiply_adds", multiply_adds);
   json.set("vector_operations", vector_operations);
@@ -176,6 +180,8 @@ Result Result::from_json(const Json& json) {
   result.machine = reader.string("machine");
   result.source = reader.string("source");
   integer_fields(result, [&](const char* key, std::int64_t& value) { value = reader.required(key).as_int(); });
+  result.memory_local_bytes = reader.integer_or("memory_local_bytes", 0, 0, INT64_MAX);
+  result.memory_remote_bytes = reader.integer_or("memory_remote_bytes", 0, 0, INT64_MAX);
   json.at("hertz").as_int(1, INT64_MAX);  // seconds divide by it
   reader.required("seconds");
   result.multiply_adds = reader.required("multiply_adds").as_double();
@@ -208,6 +214,7 @@ std::string Result::timing_hash() const {
   const auto add = [&](std::int64_t value) { text += std::to_string(value) + ","; };
   for (std::int64_t value : {cycles, tile_operations, memory_read_bytes, memory_written_bytes, network_bytes})
     add(value);
+  if (memory_remote_bytes > 0) add(memory_remote_bytes);
   for (const UnitUse& use : units) {
     for (std::int64_t value : use.cycles) add(value);
     add(use.operations);

@@ -18,11 +18,11 @@ std::string_view name(UnitState state);
 /// A unit over the whole run, in cycles of the core clock.
 struct UnitUse {
   std::string unit;  ///< "core0.array0", "core0.vector", "core0.load0", "memory.channel3"
-  std::string kind;  ///< array | vector | cross_lane | load | store | send | channel | other
+  std::string kind;  ///< array | vector | cross_lane | load | store | send | channel | link | other
   std::int64_t core = 0;
   std::int64_t cycles[unit_state_count] = {};  ///< per UnitState
   std::int64_t operations = 0;
-  std::int64_t bytes = 0;  ///< moved (load, store, channel, send)
+  std::int64_t bytes = 0;  ///< moved (load, store, channel, link, send)
   double work = 0;         ///< multiply-adds (array) or element operations (vector)
 };
 
@@ -62,6 +62,8 @@ struct Result {
   std::int64_t hertz = 1;
   std::int64_t tile_operations = 0, events = 0;
   std::int64_t memory_read_bytes = 0, memory_written_bytes = 0, network_bytes = 0;
+  /// Memory of several regions: bytes from and to the core's own region, and the others; 0 where there is one.
+  std::int64_t memory_local_bytes = 0, memory_remote_bytes = 0;
   double multiply_adds = 0, vector_operations = 0;
   std::string bottleneck;  ///< "compute" | "vector" | "memory" | "launch" | "latency"
   double bottleneck_share = 0;

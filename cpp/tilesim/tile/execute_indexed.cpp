@@ -70,7 +70,8 @@ std::vector<std::int64_t> starts(const TileView& view) {
 template <class T>
 void sort_rows(const Sort& sort) {
   const std::int64_t n = sort.in.dims.back().extent, k = sort.keys.dims.back().extent;
-  const std::vector<std::int64_t> in_at = starts(sort.in), key_at = starts(sort.keys), place_at = starts(sort.positions);
+  const std::vector<std::int64_t> in_at = starts(sort.in), key_at = starts(sort.keys),
+                                  place_at = starts(sort.positions);
   std::vector<T> row(static_cast<std::size_t>(n)), sorted(static_cast<std::size_t>(k));
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   const auto at = [&](std::int64_t i) { return row[static_cast<std::size_t>(i)]; };

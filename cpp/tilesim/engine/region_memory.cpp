@@ -1,0 +1,219 @@
+// Memory in several regions (chiplets): address -> placement -> region -> channel; links between the regions.
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/engine/memory.hpp"
+
+namespace tilesim::engine {
+
+namespace {
+
+constexpr std::int64_t page = 4096;
+
+class RegionMemory final : public MemorySystem {
+ public:
+  RegionMemory(const Machine& machine, const std::function<std::unique_ptr<MemorySystem>(const Machine&)>& make)
+      : core_(machine.core.clock),
+        network_(machine.network),
+        regions_(machine.memory.regions),
+        cores_(machine.core.count),
+        channels_(machine.memory.channels),
+        interleave_(machine.memory.interleave_bytes),
+        ports_(static_cast<std::size_t>(cores_), 0),
+        next_(static_cast<std::size_t>(regions_), 0),
+        links_(static_cast<std::size_t>(regions_ * regions_)) {
+    if (channels_ % regions_ != 0 || cores_ % regions_ != 0)
+      throw UserError(
+          {"cores and channels do not fall into equal regions",
+           "memory.regions",
+           std::to_string(regions_),
+           "a divisor of " + std::to_string(channels_) + " channels and " + std::to_string(cores_) + " cores",
+           {}});
+    Machine part = machine;
+    part.memory.regions = 1;
+    part.memory.channels = channels_ / regions_;
+    part.memory.bytes_per_second = std::max<std::int64_t>(1, machine.memory.bytes_per_second / regions_);
+    part.memory.capacity_bytes = machine.memory.capacity_bytes / regions_;
+    // The cores' ports are here, where requests to all regions meet.
+    part.network.port_bytes_per_cycle = std::int64_t{1} << 40;
+    part.network.buffer_bytes = std::int64_t{1} << 60;
+    for (std::int64_t i = 0; i < regions_; ++i) parts_.push_back(make(part));
+    further_ = cycles_at_or_after({network_.region_latency_cycles, network_.clock.hertz}, core_);
+  }
+
+  void place(std::int64_t low, std::int64_t high, std::int32_t placement) override {
+    Range range{low, high, placement, 0};
+    if (placement == interleaved) {
+      range.base = round_up(*std::max_element(next_.begin(), next_.end()), page);
+      const std::int64_t share =
+          round_up(ceil_div(high - low, interleave_ * channels_) * interleave_ * per_region(), page);
+      for (std::int64_t& next : next_) next = range.base + share;
+    } else if (placement >= 0) {
+      range.base = next_[static_cast<std::size_t>(placement)];
+      next_[static_cast<std::size_t>(placement)] += high - low;
+    }
+    ranges_[low] = range;
+  }
+
+  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
+    const std::int64_t home = request.core % cores_ * regions_ / cores_;
+    const std::int64_t here = cycles_at_or_after({now, core_.hertz}, network_.clock);
+    std::int64_t& port = ports_[static_cast<std::size_t>(request.core % cores_)];
+    if (refused(port, here, network_.port_bytes_per_cycle, now, retry)) return std::nullopt;
+    split(request, home);
+    for (const Piece& piece : pieces_)
+      if (piece.region != home &&
+          refused(link(request, home, piece).free, here, network_.region_bytes_per_cycle, now, retry))
+        return std::nullopt;
+    port = std::max(port, here) + ceil_div(request.bytes, network_.port_bytes_per_cycle);
+    std::int64_t finish = cycles_at_or_after({port, network_.clock.hertz}, core_);
+    bool first = true;
+    for (const Piece& piece : pieces_) {
+      const auto done = serve(request, piece, piece.region == home, now, first, retry);
+      if (!done) {
+        port -= ceil_div(request.bytes, network_.port_bytes_per_cycle);
+        return std::nullopt;
+      }
+      first = false;
+      Link& way = link(request, home, piece);
+      way.bytes += piece.bytes;
+      std::int64_t complete = *done;
+      if (piece.region != home) {
+        way.free = std::max(way.free, here) + ceil_div(piece.bytes, network_.region_bytes_per_cycle);
+        const std::int64_t through = cycles_at_or_after({way.free, network_.clock.hertz}, core_);
+        complete = std::max(complete, through) + (request.write ? 0 : further_);
+      }
+      finish = std::max(finish, complete);
+    }
+    return finish;
+  }
+
+  std::vector<Channel> channels() const override {
+    std::vector<Channel> all;
+    for (const auto& part : parts_) {
+      const std::vector<Channel> own = part->channels();
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  }
+
+  std::vector<MemorySystem::Link> links() const override {
+    std::vector<MemorySystem::Link> all;
+    for (std::int64_t from = 0; from < regions_; ++from)
+      for (std::int64_t to = 0; to < regions_; ++to) {
+        const std::int64_t bytes = links_[static_cast<std::size_t>(from * regions_ + to)].bytes;
+        const std::int64_t cycles = from == to ? 0 : bytes / network_.region_bytes_per_cycle;
+        all.push_back({from, to, bytes, cycles_at_or_after({cycles, network_.clock.hertz}, core_)});
+      }
+    return all;
+  }
+
+ private:
+  struct Link { std::int64_t free = 0, bytes = 0; };  ///< network cycles
+  struct Range {
+    std::int64_t low = 0, high = 0;
+    std::int32_t placement = interleaved;
+    std::int64_t base = 0;  ///< in its region's own addresses
+  };
+  struct Piece { std::int64_t region = 0, address = 0, bytes = 0; };
+  struct Page { std::int64_t region = 0, address = 0; };
+
+  std::int64_t per_region() const { return channels_ / regions_; }
+
+  /// More than the buffer waits in front of a port or link.
+  bool refused(std::int64_t free, std::int64_t here, std::int64_t rate, std::int64_t now, std::int64_t& retry) const {
+    const std::int64_t buffered = network_.buffer_bytes / rate;
+    if (free - here <= buffered) return false;
+    retry = std::max(now + 1, cycles_at_or_after({free - buffered, network_.clock.hertz}, core_));
+    return true;
+  }
+
+  /// Data flows from the region to the core's home when read, the other way when written.
+  Link& link(const Request& request, std::int64_t home, const Piece& piece) {
+    const std::int64_t from = request.write ? home : piece.region, to = request.write ? piece.region : home;
+    return links_[static_cast<std::size_t>(from * regions_ + to)];
+  }
+
+  /// The region's answer. Only the first piece of a request may be refused; the others wait at the region.
+  std::optional<std::int64_t> serve(const Request& request, const Piece& piece, bool is_local, std::int64_t now,
+                                    bool first, std::int64_t& retry) {
+    MemorySystem& part = *parts_[static_cast<std::size_t>(piece.region)];
+    const Request own{request.core, piece.address, piece.bytes, request.write};
+    std::int64_t at = now + (is_local ? 0 : further_), next = at + 1;
+    std::optional<std::int64_t> done = part.submit(own, at, next);
+    if (!done && first) {
+      retry = std::max(now + 1, next - (is_local ? 0 : further_));
+      return std::nullopt;
+    }
+    while (!done) {
+      at = std::max(at + 1, next);
+      done = part.submit(own, at, next);
+    }
+    return done;
+  }
+
+  void add(std::int64_t region, std::int64_t address, std::int64_t bytes) {
+    for (Piece& piece : pieces_)
+      if (piece.region == region && piece.address + piece.bytes == address) {
+        piece.bytes += bytes;
+        return;
+      }
+    pieces_.push_back({region, address, bytes});
+  }
+
+  /// Contiguous pieces in the regions' own addresses.
+  void split(const Request& request, std::int64_t home) {
+    pieces_.clear();
+    auto found = ranges_.upper_bound(request.address);
+    const Range range = found == ranges_.begin() ? Range{} : std::prev(found)->second;
+    std::int64_t at = request.address - range.low, left = request.bytes;
+    if (range.placement >= 0) return add(range.placement, range.base + at, left);
+    while (left > 0) {
+      const std::int64_t unit = range.placement == local ? page : interleave_;
+      const std::int64_t bytes = std::min(left, unit - at % unit);
+      if (range.placement == local) {
+        const Page& own = touched(range.low + at, home);
+        add(own.region, own.address + at % page, bytes);
+      } else {
+        const std::int64_t row = at / unit / channels_, channel = at / unit % channels_;
+        add(channel / per_region(), range.base + (row * per_region() + channel % per_region()) * unit + at % unit,
+            bytes);
+      }
+      at += bytes;
+      left -= bytes;
+    }
+  }
+
+  const Page& touched(std::int64_t address, std::int64_t home) {
+    const auto [entry, fresh] = pages_.try_emplace(address / page);
+    if (fresh) {
+      std::int64_t& next = next_[static_cast<std::size_t>(home)];
+      entry->second = {home, next};
+      next += page;
+    }
+    return entry->second;
+  }
+
+  Clock core_;
+  NetworkSpec network_;
+  std::int64_t regions_, cores_, channels_, interleave_, further_ = 0;
+  std::vector<std::int64_t> ports_, next_;  ///< network cycles; next free address of each region
+  std::vector<Link> links_;                 ///< by from * regions + to
+  std::vector<std::unique_ptr<MemorySystem>> parts_;
+  std::map<std::int64_t, Range> ranges_;
+  std::unordered_map<std::int64_t, Page> pages_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace
+
+std::unique_ptr<MemorySystem> region_memory(const Machine& machine,
+                                            const std::function<std::unique_ptr<MemorySystem>(const Machine&)>& make) {
+  return std::make_unique<RegionMemory>(machine, make);
+}
+
+}  // namespace tilesim::engine

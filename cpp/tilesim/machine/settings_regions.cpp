@@ -1,0 +1,64 @@
+// Settings of chips of several cores: memory in regions (chiplets, each with its channels and cores), multicast.
+#include "tilesim/base/error.hpp"
+#include "tilesim/machine/settings.hpp"
+
+namespace tilesim {
+
+namespace {
+
+Setting count(std::string path, std::int64_t low, std::int64_t high, std::string description,
+              std::int64_t& (*access)(Machine&)) {
+  return {std::move(path),
+          SettingUnit::count,
+          static_cast<double>(low),
+          static_cast<double>(high),
+          std::move(description),
+          {},
+          [access](const Machine& m) { return Json(access(const_cast<Machine&>(m))); },
+          [access, low, high](Machine& m, const Json& json) {
+            const std::int64_t value = json.as_int();
+            if (value < low || value > high)
+              json.fail("out of range", std::to_string(low) + " to " + std::to_string(high));
+            access(m) = value;
+          },
+          true};
+}
+
+}  // namespace
+
+std::vector<Setting> region_settings() {
+  std::vector<Setting> all;
+  all.push_back(count("memory.regions", 1, 64, "equal groups of channels and cores that lie together (chiplets)",
+                      [](Machine& m) -> std::int64_t& { return m.memory.regions; }));
+  const std::vector<std::string> placements{"interleaved", "local"};
+  all.push_back({"memory.placement", SettingUnit::text, 0, 0,
+                 "of tensors over regions; local: a page lies with the core that touches it first", placements,
+                 [](const Machine& m) { return Json(m.memory.placement); },
+                 [placements](Machine& m, const Json& json) {
+                   const std::string& text = json.as_string();
+                   for (const std::string& known : placements)
+                     if (known == text) {
+                       m.memory.placement = text;
+                       return;
+                     }
+                   json.fail("unknown value", join(placements), nearest(text, placements));
+                 },
+                 true});
+  all.push_back({"network.multicast",
+                 SettingUnit::flag,
+                 0,
+                 1,
+                 "operands that several cores need are fetched once and sent to all of them at once",
+                 {},
+                 [](const Machine& m) { return Json(m.network.multicast); },
+                 [](Machine& m, const Json& json) { m.network.multicast = json.as_bool(); },
+                 true});
+  all.push_back(count("network.region_latency_cycles", 0, 1000000, "further, one way, between regions, network cycles",
+                      [](Machine& m) -> std::int64_t& { return m.network.region_latency_cycles; }));
+  all.push_back(count("network.region_bytes_per_cycle", 1, 1 << 20,
+                      "bytes per network cycle from one region to another, each way",
+                      [](Machine& m) -> std::int64_t& { return m.network.region_bytes_per_cycle; }));
+  return all;
+}
+
+}  // namespace tilesim
