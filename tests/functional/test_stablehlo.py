@@ -158,6 +158,47 @@ def test_unknown_meaning_is_named():
         ts.from_stablehlo(dynamic)
 
 
+def dialects():
+    """All operations of the two dialects that jaxlib knows."""
+    from jaxlib.mlir.dialects import _chlo_ops_gen, _stablehlo_ops_gen
+
+    found = {}
+    for name, module in (("stablehlo", _stablehlo_ops_gen), ("chlo", _chlo_ops_gen)):
+        classes = [value for value in vars(module).values() if isinstance(value, type)]
+        names = {getattr(value, "OPERATION_NAME", "") for value in classes}
+        found[name] = sorted(one for one in names if one.startswith(f"{name}."))
+    return found
+
+
+def test_every_operation_is_read_or_left_out_with_a_reason():
+    import tilesim.frontends.stablehlo_module  # noqa: F401 (its handlers enter the table)
+    from tilesim.frontends.stablehlo_scope import HANDLERS
+    from tilesim.frontends.stablehlo_table import EXCLUDED, STRUCTURE, documented
+
+    known = dialects()
+    assert not set(EXCLUDED) & set(HANDLERS)
+    assert [name for name in known["stablehlo"] if name not in {*HANDLERS, *EXCLUDED, *STRUCTURE}] == []
+    page = Path(__file__).resolve().parents[2] / "docs" / "stablehlo.md"
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    start = "<!-- generated -->\n"
+    table = documented(set(HANDLERS), known)
+    if text.partition(start)[2].strip() != table.strip():
+        page.with_suffix(".md.new").write_text(text.partition(start)[0] + start + table + "\n", encoding="utf-8")
+        pytest.fail("the table of docs/stablehlo.md is out of date: docs/stablehlo.md.new has the new one")
+
+
+def test_what_is_left_out_says_why():
+    text = """
+func.func @main(%a: tensor<f32>, %b: tensor<f32>, %s: tensor<1xi64>) -> tensor<4xf32> {
+  %0 = "stablehlo.rng"(%a, %b, %s) <{rng_distribution = #stablehlo<rng_distribution UNIFORM>}> :
+    (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+    with pytest.raises(ts.Unsupported, match=r"stablehlo\.rng.*each implementation's own"):
+        ts.from_stablehlo(text)
+
+
 def test_command_line(tmp_path):
     path = tmp_path / "net.mlir"
     lowered = jax.jit(lambda a, b: jax.nn.relu(a @ b)).lower(

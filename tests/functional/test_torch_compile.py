@@ -89,7 +89,46 @@ def test_graph_breaks_are_reported() -> None:
 
 
 def test_nothing_captured_is_reported() -> None:
-    assert torch_backend.report() == {"graphs": [], "graph_breaks": {}, "uncaptured": True}
+    empty = {"graphs": [], "graph_breaks": {}, "frames": {"seen": 0, "captured": 0}, "uncaptured": True}
+    assert torch_backend.report() == empty
+
+
+def test_a_growing_cache_hits_the_recompile_limit_and_is_reported() -> None:
+    """Beyond the limit torch runs eagerly in silence; a cache of fixed size stays with one graph."""
+
+    def grow(x: Any, cache: Any) -> Any:
+        cache = torch.cat([cache, x])
+        return torch.softmax(x @ cache.T, -1) @ cache, cache
+
+    grown = torch.compile(grow, backend="tilesim", dynamic=False)
+    cache = torch.randn(1, 8)
+    with torch._dynamo.config.patch(recompile_limit=3):
+        for _ in range(5):
+            x = torch.randn(1, 8)
+            y, wanted = grown(x, cache)[0], grow(x, cache)
+            torch.testing.assert_close(y, wanted[0], rtol=1e-5, atol=1e-5)
+            cache = wanted[1]
+    report = torch_backend.report()
+    assert len(report["graphs"]) == 3 and report["uncaptured"]
+    assert any("recompile limit" in reason for reason in report["graph_breaks"])
+    assert report["frames"]["captured"] < report["frames"]["seen"]
+
+    torch_backend.reset()
+    torch._dynamo.reset()
+
+    def fixed(x: Any, cache: Any, place: Any) -> Any:
+        cache.index_copy_(0, place, x)
+        keep = torch.arange(8) <= place
+        return torch.softmax((x @ cache.T).masked_fill(~keep, float("-inf")), -1) @ cache
+
+    kept = torch.compile(fixed, backend="tilesim", options={"fallback": "reference"})
+    mine, theirs = torch.zeros(8, 8), torch.zeros(8, 8)
+    for i in range(5):
+        x, place = torch.randn(1, 8), torch.tensor([i])
+        torch.testing.assert_close(kept(x, mine, place), fixed(x, theirs, place), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(mine, theirs)
+    report = torch_backend.report()
+    assert [row["calls"] for row in report["graphs"]] == [5] and not report["uncaptured"]
 
 
 def test_training_fails_loudly() -> None:

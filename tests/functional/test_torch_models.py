@@ -98,9 +98,20 @@ def test_repeated_layers_are_one_function() -> None:
 
 
 @pytest.mark.slow
-def test_eager_attention_is_read_as_primitives() -> None:
-    graph = equal(llama(attn_implementation="eager"), (torch.randint(0, 60, (1, 7)),), {"use_cache": False})
-    assert count(graph, "softmax") == 2
+def test_eager_attention_is_recognised() -> None:
+    """Written out or not, attention, its key heads and its mask come to the same graph."""
+    ids = torch.randint(0, 60, (1, 7))
+    found = []
+    for implementation in ("eager", "sdpa"):
+        graph = equal(llama(attn_implementation=implementation), (ids,), {"use_cache": False})
+        found.append(sorted(op["kind"] for op in everything(graph)))
+        attention = [op for op in everything(graph) if op["kind"] == "attention"]
+        assert attention and all(op["attributes"]["causal"] and len(op["operands"]) == 3 for op in attention)
+        assert all(op["operands"][1]["shape"][1] == 2 for op in attention)
+        assert count(graph, "rotary") == 2 * len(attention) and count(graph, "softmax") == 0
+    assert found[0] == found[1]
+    plain = ts.from_torch(llama(attn_implementation="eager"), (ids,), {"use_cache": False}, passes="none")
+    assert count(plain, "softmax") == 2 and count(plain, "attention") == 0
 
 
 class Decode(torch.nn.Module):

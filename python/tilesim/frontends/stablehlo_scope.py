@@ -10,6 +10,7 @@ from .._builder import GraphBuilder
 from .._core import Unsupported
 from .._tensor import Tensor
 from .building import Building
+from .stablehlo_table import EXCLUDED
 from .stablehlo_types import Shaped
 
 
@@ -136,7 +137,9 @@ class Scope(Building):
         if handler is None:
             handler = self.module.foreign(name)
         if handler is None:
-            raise placed(Unsupported(f"{place_of(op)}: no meaning for operation '{name}'"))
+            reason = EXCLUDED.get(name.replace("mhlo.", "stablehlo."), "")
+            why = f" ({reason})" if reason else ""
+            raise placed(Unsupported(f"{place_of(op)}: no meaning for operation '{name}'{why}"))
         self.builder.core.set_source(source_of(op))
         try:
             results = handler(self, op.operation)

@@ -228,9 +228,16 @@ def report() -> dict[str, Any]:
 
     Returns:
         graphs: name, calls, cycles and reason of each; graph_breaks: the number of breaks by torch's reason, the
-        recompile limit (beyond which torch runs eagerly in silence) among them; uncaptured: whether anything broke.
+        recompile limit (beyond which torch runs eagerly in silence) among them; frames: how many functions torch looked
+        at and how many of them it captured; uncaptured: whether anything ran elsewhere.
     """
-    breaks = {str(reason): int(count) for reason, count in torch._dynamo.utils.counters["graph_break"].items()}
+    counters = torch._dynamo.utils.counters
+    breaks = {str(reason): int(count) for reason, count in counters["graph_break"].items()}
+    for reason, count in counters["unimplemented"].items():  # limits are counted here alone
+        if "limit" in str(reason).splitlines()[0]:
+            breaks[str(reason)] = int(count)
+            logger.warning("from here on torch runs eagerly: %s", " ".join(str(reason).splitlines()[:2]))
+    frames = {name: int(counters["frames"][key]) for name, key in (("seen", "total"), ("captured", "ok"))}
     rows = [
         {
             "graph": record.name,
@@ -242,7 +249,8 @@ def report() -> dict[str, Any]:
     ]
     if not rows:
         logger.warning("no call has reached backend tilesim")
-    return {"graphs": rows, "graph_breaks": breaks, "uncaptured": bool(breaks) or not rows}
+    missed = bool(breaks) or not rows or frames["captured"] < frames["seen"]
+    return {"graphs": rows, "graph_breaks": breaks, "frames": frames, "uncaptured": missed}
 
 
 def reset() -> None:
