@@ -668,7 +668,7 @@ class Session:
     """
     A simulation in progress with several jobs.
     """
-    def __init__(self, machine: Machine, memory: str | None = None) -> None:
+    def __init__(self, machine: Machine, memory: str | None = None, placement: collections.abc.Mapping[str, str] = {}) -> None:
         ...
     def finished(self, job: typing.SupportsInt | typing.SupportsIndex) -> int | None:
         """
@@ -862,7 +862,7 @@ def poll_for(seconds: typing.SupportsFloat | typing.SupportsIndex, progress: typ
     """
     Polls for cancellation for so many seconds and returns how often; for tests of Ctrl-C.
     """
-def prepared(graph: Graph, machine: Machine) -> Graph:
+def prepared(graph: Graph, machine: Machine, cores: typing.SupportsInt | typing.SupportsIndex = 0) -> Graph:
     """
     The graph that lowering works on: expanded and folded; its weights are the program's.
     """
@@ -890,7 +890,7 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, placement: collections.abc.Mapping[str, str] = {}) -> Result:
     """
     Runs a program in simulated time.
     """

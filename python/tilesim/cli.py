@@ -64,9 +64,7 @@ def _changes(settings: list[str]) -> dict[str, Any]:
     return changes
 
 
-def _compiled(
-    loaded: Graph | Program, target: Machine, fallback: str, place: list[str], cores: int | None
-) -> Program:
+def _compiled(loaded: Graph | Program, target: Machine, fallback: str, place: list[str], cores: int | None) -> Program:
     places = {}
     for text in place:
         name, equals, side = text.rpartition("=")
