@@ -19,35 +19,54 @@ tilesim::program::Program compile_graph(const tilesim::Graph& graph, const tiles
   options.mapping = mapping;
   options.only = only;
   options.cores = cores;
-  for (const auto& [operation, nest] : mappings)
-    options.mappings[operation] = tilesim::bindings::nest_from_python(nest, operation);
+  for (const auto& [operation, nest] : mappings) {
+    if (nest.contains("lane"))
+      options.vectors[operation] = tilesim::bindings::tiles_from_python(nest, operation);
+    else
+      options.mappings[operation] = tilesim::bindings::nest_from_python(nest, operation);
+  }
   return tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
     options.cancel = &token;
     return tilesim::compile(graph, machine, options);
   });
 }
 
-py::list product_choices(const tilesim::Graph& graph, const tilesim::Machine& machine, const std::string& fuse,
-                         const std::string& mapping) {
+template <class Choice, class Make>
+py::list rows_of(std::vector<Choice>& choices, Make make) {
+  py::list rows;
+  for (Choice& choice : choices) {
+    py::dict row;
+    row["function"] = choice.function;
+    row["operation"] = choice.operation;
+    make(choice, row);
+    rows.append(row);
+  }
+  return rows;
+}
+
+py::tuple choices(const tilesim::Graph& graph, const tilesim::Machine& machine, const std::string& fuse,
+                  const std::string& mapping) {
   tilesim::CompileOptions options;
   options.fuse = fuse;
   options.mapping = mapping;
-  std::vector<tilesim::ProductChoice> choices;
-  options.record = &choices;
+  std::vector<tilesim::ProductChoice> products;
+  std::vector<tilesim::VectorChoice> vectors;
+  options.record = &products;
+  options.record_vectors = &vectors;
   tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
     options.cancel = &token;
     return tilesim::compile(graph, machine, options);
   });
-  py::list rows;
-  for (tilesim::ProductChoice& choice : choices) {
-    py::dict row;
-    row["function"] = choice.function;
-    row["operation"] = choice.operation;
-    row["nest"] = tilesim::bindings::nest_to_python(choice.nest);
-    row["problem"] = py::cast(tilesim::bindings::MappingProblem{std::move(choice.problem), machine});
-    rows.append(row);
-  }
-  return rows;
+  using namespace tilesim::bindings;
+  return py::make_tuple(rows_of(products,
+                                [&](tilesim::ProductChoice& choice, py::dict& row) {
+                                  row["nest"] = nest_to_python(choice.nest);
+                                  row["problem"] = py::cast(MappingProblem{std::move(choice.problem), machine});
+                                }),
+                        rows_of(vectors, [&](tilesim::VectorChoice& choice, py::dict& row) {
+                          row["nest"] = tiles_to_python(choice.tiles);
+                          row["problem"] = py::cast(VectorProblem{std::move(choice.problem), machine});
+                        }));
 }
 
 }  // namespace
@@ -59,13 +78,13 @@ void init_compile(py::module_& module) {
       py::arg("cores") = 0,
       "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
       "elements;\n"
-      "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this product, to time it "
+      "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it "
       "alone;\n"
       "cores: that share the work, 0 for all.\n"
       "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
-  module.def("product_choices", &product_choices, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
+  module.def("mapping_choices", &choices, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
              py::arg("mapping") = "heuristic",
-             "Every product of a graph as compiled: function, operation, nest, and its mapping problem.");
+             "Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.");
   module.def(
       "prepared",
       [](const tilesim::Graph& graph, const tilesim::Machine& machine, std::int64_t cores) {

@@ -23,8 +23,10 @@ std::map<std::string, Array> arrays_of(const py::dict& tensors) {
 Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::string>& memory, bool timeline, const py::dict& tensors,
                         std::uint64_t shuffle_seed, bool extra_statistic, const std::optional<engine::dram::Part>& dram,
-                        const std::map<std::string, std::string>& placement) {
+                         const std::map<std::string, std::string>& placement,
+                         const std::optional<std::shared_ptr<LatencyBook>>& latencies) {
   SimulateOptions options;
+  options.latencies = latencies.value_or(nullptr);
   if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
   options.memory = memory;
   options.timeline = timeline;
@@ -67,15 +69,18 @@ class InterruptibleSession {
 
 }  // namespace
 
-void init_noc(py::module_& module);  // noc.cpp
+void init_noc(py::module_& module);        // noc.cpp
+void init_latencies(py::module_& module);  // latencies.cpp
 
 void init_engine(py::module_& module) {
   init_noc(module);
   init_dram(module);
+  init_latencies(module);
   module.def("simulate", &simulate_program, py::arg("program"), py::arg("machine"), py::arg("memory") = py::none(),
              py::arg("timeline") = false, py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0,
              py::arg("extra_statistic") = false, py::arg("dram") = py::none(),
-             py::arg("placement") = std::map<std::string, std::string>{}, "Runs a program in simulated time.");
+             py::arg("placement") = std::map<std::string, std::string>{}, py::arg("latencies") = py::none(),
+             "Runs a program in simulated time.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory,

@@ -188,6 +188,27 @@ void init_kernels(py::module_& module) {
       py::arg("graph"), py::arg("max_elements") = std::int64_t{1} << 20,
       "Evaluates operations on constants with at most max_elements results, in place; returns how many.");
   module.def(
+      "recognise",
+      [](Graph& graph, const std::vector<std::string>& passes) {
+        py::list rows;
+        for (const Change& change : recognise(graph, exact_evaluator, passes)) {
+          py::dict row;
+          row["pass"] = change.pass;
+          row["function"] = change.function;
+          row["operation"] = change.operation;
+          row["before"] = change.before;
+          row["after"] = change.after;
+          row["source"] = change.source;
+          rows.append(row);
+        }
+        return rows;
+      },
+      py::arg("graph"), py::arg("passes"),
+      "Recognises patterns by the passes named, in place; returns what was replaced: pass, function, operation, "
+      "before, "
+      "after, source. Raises UserError for an unknown name.");
+  module.def("recognition_passes", &recognition_passes, "Names of the passes that recognise patterns, in order.");
+  module.def(
       "fold_batch_norm", [](Graph& graph) { return fold_batch_norm(graph, exact_evaluator); }, py::arg("graph"),
       "Folds batch_norm into a preceding convolution or contract with weights, in place; returns how many.");
 }

@@ -189,6 +189,7 @@ void init_space(py::module_& module) {
 
 void init_mapping(py::module_& module) {
   init_space(module);
+  bindings::init_mapping_vector(module);
   py::class_<MappingProblem>(module, "MappingProblem", "What one product asks of a mapping, on one machine.")
       .def_property_readonly("info", &describe, "Dims, dtypes, shapes, layouts and access maps.")
       .def(

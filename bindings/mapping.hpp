@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tilesim/mapping/nest.hpp"
+#include "tilesim/mapping/vector.hpp"
 
 namespace tilesim::bindings {
 
@@ -17,5 +18,15 @@ struct MappingProblem {
 /// {"tiles": [..], "order": [..], "depths": [..], "unit": "array" | "vector"}
 mapping::Nest nest_from_python(const pybind11::dict& nest, const std::string& operation);
 pybind11::dict nest_to_python(const mapping::Nest& nest);
+
+struct VectorProblem {
+  mapping::VectorProblem problem;
+  Machine machine;
+};
+
+/// {"tiles": [..], "lane": axis, "depth": buffers}
+mapping::VectorTiles tiles_from_python(const pybind11::dict& tiles, const std::string& operation);
+pybind11::dict tiles_to_python(const mapping::VectorTiles& tiles);
+void init_mapping_vector(pybind11::module_& module);
 
 }  // namespace tilesim::bindings

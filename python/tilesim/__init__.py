@@ -8,12 +8,15 @@ from ._lazy import lazy
 from .analytic.estimate import Estimate, Roofline, estimate, roofline
 from .analytic.profile import Profile
 from .api import compile, run, simulate
+from .coverage import Coverage, coverage
 from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
 from .execution import execute, reference, verify
-from .graph import Graph, GraphBuilder
+from .graph import Graph, GraphBuilder, optimize
+from .latencies import TileLatencies
 from .machine import Machine
 from .mapping import MappingTable
+from .profiler import OperationTimes, profile
 from .program import Program
 from .result import Result, compare
 from .store import Store
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
 
 __all__ = [
+    "Coverage",
     "Device",
     "Error",
     "Estimate",
@@ -35,6 +39,7 @@ __all__ = [
     "Level",
     "Machine",
     "MappingTable",
+    "OperationTimes",
     "Profile",
     "Program",
     "Rate",
@@ -42,12 +47,14 @@ __all__ = [
     "Roofline",
     "Store",
     "Study",
+    "TileLatencies",
     "Unsupported",
     "UserError",
     "__version__",
     "calibrate",
     "compare",
     "compile",
+    "coverage",
     "crossover",
     "estimate",
     "execute",
@@ -60,6 +67,8 @@ __all__ = [
     "memory",
     "models",
     "network",
+    "optimize",
+    "profile",
     "reference",
     "roofline",
     "run",

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'compile', 'convert_array', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'product_choices', 'random_inputs', 'range_of_expr', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'recognise', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -341,6 +341,31 @@ class MappingSpace:
         """
         Per dim, ascending.
         """
+class VectorProblem:
+    """
+    What one vector kernel asks of its tiles, on one machine.
+    """
+    def cost(self, tiles: dict) -> dict:
+        """
+        Estimate: bytes, transfers and cycles.
+        """
+    def legal(self, tiles: dict) -> tuple[bool, str]:
+        """
+        (whether it is legal, which rule is broken and by how much)
+        """
+    def scratchpad_bytes(self, tiles: dict) -> int:
+        """
+        Bytes of scratchpad that the tiles take.
+        """
+    def search(self, keep: typing.SupportsInt | typing.SupportsIndex = 1) -> list:
+        """
+        The tiles with the least estimates, best first, with their cost.
+        """
+    @property
+    def info(self) -> dict:
+        """
+        Space, reduced axes, lanes, operands and functions per point.
+        """
 class MappingProblem:
     """
     What one product asks of a mapping, on one machine.
@@ -664,6 +689,45 @@ class DramPart:
     @property
     def standard(self) -> str:
         ...
+class LatencyBook:
+    """
+    Tile latencies of one source.
+    """
+    def __init__(self, source: str) -> None:
+        ...
+    def entries(self) -> dict:
+        """
+        All latencies by compute.
+        """
+    def put(self, compute: str, latency: dict) -> None:
+        """
+        Adds or replaces the latency of a compute, in cycles.
+        """
+    @property
+    def hits(self) -> int:
+        """
+        Lookups that found an entry.
+        """
+    @property
+    def memory_hits(self) -> int:
+        """
+        Answers of the engine's own table in the last run.
+        """
+    @property
+    def memory_misses(self) -> int:
+        """
+        What that table had to ask for in the last run.
+        """
+    @property
+    def misses(self) -> int:
+        """
+        Lookups that found none.
+        """
+    @property
+    def source(self) -> str:
+        """
+        What the latencies come from.
+        """
 class Session:
     """
     A simulation in progress with several jobs.
@@ -695,16 +759,24 @@ class Session:
         """
         Core cycles.
         """
+def closed_form_latency(machine: Machine, compute: str) -> dict:
+    """
+    What the closed form says of a tile compute, in cycles.
+    """
 def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'heuristic', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0) -> Program:
     """
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
-    mapping: how other products are mapped, one of mapping_strategies(); only: lower just this product, to time it alone;
+    mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it alone;
     cores: that share the work, 0 for all.
     Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.
     """
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
     """
     Converts an array of any shape, rounding once ('nearest_even' or 'toward_zero'). Beyond the target's range: as the format has it (infinity, NaN, integers wrap), or clamped with `saturate`.
+    """
+def describe_compute(compute: str) -> dict:
+    """
+    The parts of a tile compute's text.
     """
 def dram_parse_trace(text: str, source: str) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
     """
@@ -806,6 +878,10 @@ def machine_settings() -> list:
     """
     Path, unit and description of every setting.
     """
+def mapping_choices(graph: Graph, machine: Machine, fuse: str = 'all', mapping: str = 'heuristic') -> tuple:
+    """
+    Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.
+    """
 def mapping_strategies() -> list[str]:
     """
     Names of the rules that choose a nest.
@@ -866,10 +942,6 @@ def prepared(graph: Graph, machine: Machine, cores: typing.SupportsInt | typing.
     """
     The graph that lowering works on: expanded and folded; its weights are the program's.
     """
-def product_choices(graph: Graph, machine: Machine, fuse: str = 'all', mapping: str = 'heuristic') -> list:
-    """
-    Every product of a graph as compiled: function, operation, nest, and its mapping problem.
-    """
 def random_inputs(graph: Graph, seed: typing.SupportsInt | typing.SupportsIndex = 0) -> list:
     """
     Deterministic inputs of a graph: floats uniform in [-1, 1], integers small and legal as indices, random bools.
@@ -877,6 +949,14 @@ def random_inputs(graph: Graph, seed: typing.SupportsInt | typing.SupportsIndex 
 def range_of_expr(text: str, ranges: collections.abc.Mapping[str, tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex]]) -> tuple[int, int]:
     """
     An interval (low, high), both ends included, around every value, from such intervals of the symbols.
+    """
+def recognise(graph: Graph, passes: collections.abc.Sequence[str]) -> list:
+    """
+    Recognises patterns by the passes named, in place; returns what was replaced: pass, function, operation, before, after, source. Raises UserError for an unknown name.
+    """
+def recognition_passes() -> list[str]:
+    """
+    Names of the passes that recognise patterns, in order.
     """
 def round_array(array: typing.Any, through: str) -> numpy.ndarray:
     """
@@ -890,7 +970,7 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, placement: collections.abc.Mapping[str, str] = {}) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None) -> Result:
     """
     Runs a program in simulated time.
     """

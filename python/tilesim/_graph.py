@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from ._passes import Changes, chosen
 
 
 class Graph:
@@ -28,6 +29,8 @@ class Graph:
         self.core = _core.Graph() if core is None else core
         #: elements of inputs that callers may leave out (state of an imported model), by name
         self.defaults: dict[str, NDArray[Any]] = {}
+        #: what passes that recognise patterns have replaced
+        self.changes = Changes()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
@@ -87,6 +90,7 @@ class Graph:
         """
         other = Graph(self.core.copy())
         other.defaults.update(self.defaults)
+        other.changes = Changes(self.changes)
         return other
 
     def check(self) -> None:
@@ -273,6 +277,24 @@ class Graph:
             Number of operations replaced by a weight.
         """
         return int(_core.fold_constants(self.core, max_elements))
+
+    def optimize(self, passes: str | Sequence[str] | None = None, without: Sequence[str] = ()) -> Changes:
+        """Recognises patterns that are spelled out; see `tilesim.optimize`.
+
+        Args:
+            passes: names; "all" by default, or "none".
+            without: names to leave out.
+
+        Returns:
+            What was replaced by what; also appended to `changes`.
+
+        Raises:
+            UserError: for an unknown name.
+        """
+        names = chosen(passes, without)
+        made = Changes(_core.recognise(self.core, names) if names else ())
+        self.changes = Changes([*self.changes, *made])
+        return made
 
     def fold_batch_norm(self) -> int:
         """Folds batch_norm into the convolution or product before it; exact up to rounding.

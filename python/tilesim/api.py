@@ -7,7 +7,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 
 from . import _core
 from ._core import Unsupported
@@ -15,10 +14,12 @@ from ._errors import unsupported
 from .execution import verify as verify_program
 from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, nearest, user_error
+from .latencies import TileLatencies
 from .machine import Machine, MachineLike
 from .memory import Part
-from .mixed import MixedProgram, Turn, compile_mixed
+from .mixed import MixedProgram, Turn
 from .mixed_run import simulate_parts
+from .placer import COLLECTIVES, compile_mixed
 from .program import Program
 from .replay import LIMIT, extended
 from .result import Result
@@ -49,7 +50,7 @@ def compile(
         machine: preset name, file, dict or Machine.
         mapping: "heuristic", "greedy", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
             entry are mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order",
-            "depths", "unit"} (sizes in elements).
+            "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
         fuse: "all" or "none".
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
@@ -81,23 +82,32 @@ def compile(
             return program
     except Unsupported as error:
         if fallback == "error":
-            raise _with_remedy(error) from None
+            raise _with_remedy(error, graph) from None
     return _mixed(graph, target, options)
 
 
-def _with_remedy(error: Exception) -> Exception:
+def _with_remedy(error: Exception, graph: Graph) -> Exception:
     parts = {key: getattr(error, key, "") for key in ("what", "place", "value", "allowed", "suggestion")}
     remedy = "With fallback='host' (--fallback host) it runs on the host, and that takes its time"
+    kinds = {op["kind"] for name in graph.functions for op in graph.operations(name) if op["name"] == parts["place"]}
+    if kinds & COLLECTIVES:
+        remedy = "It is between devices, and this is the simulation of one"
     what = parts.pop("what") or str(error)
     return unsupported(what, **{**parts, "suggestion": parts["suggestion"] or remedy})
 
 
 def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
+    from .mapping import MappingTable, kernels
+
     mapping, place = options["mapping"], dict(options["place"] or {})
 
     def compile_part(part: Graph) -> Program:
-        names = {op["name"] for op in part.operations()}
-        own = {key: nest for key, nest in mapping.items() if key in names} if isinstance(mapping, Mapping) else mapping
+        own = mapping
+        if isinstance(mapping, Mapping) and not isinstance(mapping, MappingTable):
+            names = {op["name"] for op in part.operations()}
+            if any(isinstance(nest, Mapping) and "lane" in nest for nest in mapping.values()):
+                names |= {kernel.operation for kernel in kernels(part, target, options["fuse"])}
+            own = {key: nest for key, nest in mapping.items() if key in names}
         return compile(part, target, own, options["fuse"], cores=options["cores"])
 
     program = compile_mixed(graph, target, place, options["fallback"] == "host", compile_part)
@@ -107,14 +117,14 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
 
 def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
     """Nests by operation name, and how other products are mapped."""
-    from .mapping import MappingTable, products
+    from .mapping import MappingTable, kernels
 
     if mapping == "tuned":
         from .tune import tune
 
         mapping = tune(graph, target, 16, fuse=fuse).best
     if isinstance(mapping, MappingTable):
-        return mapping.nests(products(graph, target, fuse)), "heuristic"
+        return mapping.nests(kernels(graph, target, fuse)), "heuristic"
     if isinstance(mapping, Mapping):
         return _nests(mapping), "heuristic"
     if mapping in STRATEGIES:
@@ -130,17 +140,21 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
 
 def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """A mapping with its form checked; whether the nests are legal is decided by the lowering."""
-    keys = ("tiles", "order", "depths")
-    nests = {}
+    nests: dict[str, dict[str, Any]] = {}
     for operation, nest in mapping.items():
-        if not isinstance(nest, Mapping) or set(nest) - {"unit"} != set(keys):
+        vector = isinstance(nest, Mapping) and "lane" in nest
+        lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), {"unit"})
+        if not isinstance(nest, Mapping) or set(nest) - others != set(lists):
             got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
-            raise user_error("a nest has three lists", place=str(operation), value=got, allowed=", ".join(keys))
-        lists = {key: list(nest[key]) if isinstance(nest[key], Sequence) else nest[key] for key in keys}
-        for key, numbers in lists.items():
+            raise user_error("a nest has three lists", place=str(operation), value=got, allowed="tiles, order, depths")
+        checked: dict[str, Any] = {}
+        for key in lists:
+            numbers = list(nest[key]) if isinstance(nest[key], Sequence) else nest[key]
             if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
                 raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
-        nests[str(operation)] = {**lists, "unit": nest.get("unit", "array")}
+            checked[key] = numbers
+        rest = {key: nest[key] for key in others if key in nest}
+        nests[str(operation)] = checked | (rest if vector else {"unit": nest.get("unit", "array")})
     return nests
 
 
@@ -161,6 +175,7 @@ def simulate(
     tensors: Mapping[str, Any] | None = None,
     replay: bool = True,
     placement: Mapping[str, str | int] | None = None,
+    latencies: TileLatencies | None = None,
 ) -> Result:
     """Runs a program in simulated time.
 
@@ -170,11 +185,14 @@ def simulate(
         memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
         network: only none and "simple" exist so far.
         timeline: record intervals for `Result.timeline`.
-        tensors: integer tensors that timing depends on (counts, offsets), by name.
+        tensors: integer tensors that timing depends on (counts, offsets), by name. Of those not given a compiled
+            program says what is typical (inputs: zeros, rows of experts: spread evenly); the result's approximations
+            name what was assumed.
         replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips and extend them
             linearly; the result says so. Never with a timeline.
         placement: machines with several memory regions: where tensors lie, by name: "interleaved", "local" (each page
             in the region of the core that touches it first) or a region's number; others as memory.placement says.
+        latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits.
 
     Returns:
         The result.
@@ -190,36 +208,35 @@ def simulate(
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
     given = dict(tensors or {})
-    assumed: list[str] = []
-    if program.graph is not None and not given and program.reads_tensors:
-        for row in program.graph.core.inputs:
-            if row["dtype"] in ("i64", "i32", "i16", "i8"):
-                given[row["name"]] = np.zeros(row["shape"], dtype=row["dtype"].replace("i", "int"))
-                assumed.append(row["name"])
     places = {name: str(place) for name, place in (placement or {}).items()}
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     if isinstance(program, MixedProgram):
         if placement:
             raise user_error("tensors cannot be placed where the host runs a part", place="placement")
-        return _simulate_mixed(program, target, memory, network, timeline, given, replay)
+        return _simulate_mixed(program, target, memory, network, timeline, given, replay, latencies)
     source = program
+    book = latencies.opened(target) if latencies is not None else None
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram, placement=places)
+        result = _core.simulate(
+            core, target.core, memory, timeline, given, dram=dram, placement=places, latencies=book
+        )
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
         other = compile(source.graph, changed, **source.options) if source.graph is not None else source
-        return simulate(other, changed, memory, network, replay=replay, placement=placement)
+        return simulate(other, changed, memory, network, replay=replay, placement=placement, latencies=latencies)
 
     data = None
     if replay and not timeline and program.operations > LIMIT:
         data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
     data = data or engine(program.core)
-    if assumed:
-        text = f"loops or addresses read integer inputs, which were taken as zero: {', '.join(assumed)} (pass tensors=)"
-        data["approximations"].append(text)
+    if latencies is not None and book is not None:
+        data["tile_latencies"] = counts = latencies.closed(target, book)
+        if counts["misses"] and latencies.source != "closed form":
+            lacking = f"{counts['misses']} lookups found nothing of '{latencies.source}'"
+            data["approximations"].append(f"tile latencies: {lacking}: closed forms instead")
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data, again)
 
@@ -232,11 +249,12 @@ def _simulate_mixed(
     timeline: bool,
     tensors: dict[str, Any],
     replay: bool,
+    latencies: TileLatencies | None,
 ) -> Result:
     def part_result(part: Turn) -> dict[str, Any]:
         assert part.program is not None
         own = {name: tensors[name] for name in part.inputs if name in tensors}
-        return simulate(part.program, target, memory, network, timeline, own, replay).data
+        return simulate(part.program, target, memory, network, timeline, own, replay, latencies).data
 
     def again(change: dict[str, Any]) -> Result:
         assert program.graph is not None

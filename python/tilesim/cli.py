@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from . import __version__, _core, cli_mapping, frontends, models, validate_noc
+from . import __version__, cli_mapping, cli_report, models, validate_noc
 from . import validate as validation
 from ._core import Error
+from ._paths import configs_dir
 from .analytic import cli as analytic_cli
 from .api import compile, simulate
+from .cli_load import WHAT, load, load_graph, write
+from .cli_show import show, step
 from .execution import verify
 from .graph import Graph, user_error
 from .machine import Machine
 from .program import Program
-from .result import Result
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 machine_app = typer.Typer(no_args_is_help=True, help="Machines: presets and files.")
@@ -27,28 +29,6 @@ validate_app = typer.Typer(no_args_is_help=True, help="Comparison with measured 
 app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
-cli_mapping.register(app)
-analytic_cli.register(app, validate_app)
-
-
-def _load(model: str, batch: int, context: int | None, phase: str | None) -> Graph | Program:
-    path = Path(model)
-    if path.suffix in (".mlir", ".mlirbc", ".stablehlo"):
-        return frontends.from_stablehlo(path)
-    if path.suffix == ".onnx":
-        return frontends.from_onnx(path, sizes=frontends.symbolic_sizes(path, batch, context))
-    if path.suffix not in (".json", ".tsim"):
-        return models.build(model, batch=batch, sequence=context, phase=phase)
-    if path.suffix == ".json" and path.is_file():
-        with path.open(encoding="utf-8", errors="replace") as file:
-            start = file.read(2000)
-        if '"tilesim.program"' in start:
-            return Program.load(path)
-        if frontends.is_pytorch_ir(start):
-            return frontends.from_pytorch_ir(path)
-    if path.suffix == ".tsim" and path.is_file() and _core.Graph.compiled_header(str(path)):
-        return Program.load(path)
-    return Graph.load(path)
 
 
 def _changes(settings: list[str]) -> dict[str, Any]:
@@ -80,35 +60,9 @@ def _compiled(loaded: Graph | Program, target: Machine, fallback: str, place: li
     return loaded
 
 
-def _write(data: dict[str, Any], target: str) -> None:
-    text = json.dumps(data, indent=1)
-    if target == "-":
-        sys.stdout.write(text + "\n")
-    else:
-        Path(target).write_text(text, encoding="utf-8")
-
-
-def _show(result: Result) -> None:
-    typer.echo(result.summary())
-    rows = result.table().rows
-    width = max([len("operation"), *(len(str(row["operation"])) for row in rows[:20])])
-    typer.echo(f"{'operation':<{width}}  {'cycles':>12}  {'share':>6}  {'bound by':<8}  {'busy':>5}  {'MB':>9}")
-    for row in rows[:20]:
-        typer.echo(
-            f"{row['operation']:<{width}}  {row['cycles']:>12,}  {row['share']:>6.1%}  {row['bound']:<8}  "
-            f"{row['busy']:>5.0%}  {row['bytes'] / 1e6:>9,.2f}"
-        )
-    if len(rows) > 20:
-        typer.echo(f"... and {len(rows) - 20} more operations")
-    best = result.explain()[0]
-    if best.gain > 1.005:
-        typer.echo(f"What would help most, simulated again: {best!r}")
-    typer.echo("Modelled: " + "; ".join(result.approximations))
-
-
 @app.command()
 def run(
-    model: Annotated[str, typer.Argument(help="A network's name, or a file (.json, .tsim, .onnx, .mlir).")],
+    model: Annotated[str, typer.Argument(help=WHAT)],
     machine: Annotated[
         str | None, typer.Option(help="Preset or file; a compiled program's own if none is given, otherwise tpu-v3.")
     ] = None,
@@ -123,34 +77,46 @@ def run(
     report: Annotated[str | None, typer.Option(help="Write a page of pictures and tables (HTML).")] = None,
     seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
+    advice: Annotated[bool, typer.Option(help="Simulate changed machines, and say which change helps most.")] = True,
     fallback: Annotated[
         str, typer.Option(help="What the machine cannot run: 'error', or on the 'host', at its cost.")
     ] = "error",
     place: Annotated[list[str] | None, typer.Option(help="Run an operation there: name=host or name=machine.")] = None,
 ) -> None:
     """Compile, simulate and explain a workload."""
-    loaded = _load(model, batch, context, phase)
+    with step(f"reading {model}"):
+        loaded = load(model, batch, context, phase)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
-    program = _compiled(loaded, target, fallback, place or [], cores)
+    with step(f"compiling for {target.name}"):
+        program = _compiled(loaded, target, fallback, place or [], cores)
     if verify_:
-        outcome = verify(program, seed=seed)
+        with step("executing and comparing"):
+            outcome = verify(program, seed=seed)
         typer.echo(str(outcome), err=json_ == "-")
         if not outcome.ok:
             raise typer.Exit(1)
-    result = simulate(program, target, timeline=timeline is not None)
+    with step("simulating"):
+        result = simulate(program, target, timeline=timeline is not None)
     if timeline:
         result.timeline(timeline)
     if report:
         result.report(report)
     if json_:
-        _write(result.data, json_)
+        write(result.data, json_)
     if json_ == "-":
         return
     if quiet:
         typer.echo(result.summary())
     else:
-        _show(result)
+        with step("simulating changed machines"):
+            best = result.explain()[0] if advice else None
+        show(result, best)
+
+
+cli_report.register(app)
+cli_mapping.register(app)
+analytic_cli.register(app, validate_app)
 
 
 @machine_app.command("list")
@@ -161,19 +127,21 @@ def machine_list() -> None:
 
 
 @machine_app.command("show")
-def machine_show(name: str) -> None:
+def machine_show(name: Annotated[str, typer.Argument(help="Preset or file.")]) -> None:
     """Every setting of a machine and where its number comes from."""
     machine = Machine.load(name)
     sources = machine.sources
+    typer.echo(f"{machine.name}: {machine.description}\n")
 
     def walk(value: Any, path: str) -> None:
         if isinstance(value, dict) and path != "core.array.rates":
             for key, inner in value.items():
                 walk(inner, f"{path}.{key}" if path else key)
         else:
-            typer.echo(f"{path:<36} {json.dumps(value):<20} {sources.get(path, '')}")
+            typer.echo(f"{path:<36} {json.dumps(value):<20} {sources.get(path, '')}".rstrip())
 
-    walk({key: value for key, value in machine.to_dict().items() if key != "sources"}, "")
+    hidden = ("schema", "version", "name", "description", "sources")
+    walk({key: value for key, value in machine.to_dict().items() if key not in hidden}, "")
 
 
 @model_app.command("list")
@@ -184,11 +152,25 @@ def model_list() -> None:
 
 
 @model_app.command("show")
-def model_show(name: str, batch: int = 1) -> None:
-    """Size of a network."""
-    graph = models.build(name, batch=batch)
-    flops = graph.core.flops()
-    typer.echo(f"{name}: {graph.core.parameter_count():,} parameters, {flops['matrix'] / 1e9:,.3f} GFLOP in products")
+def model_show(
+    model: Annotated[str, typer.Argument(help=WHAT)],
+    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
+    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
+) -> None:
+    """What goes in and out of a network, its size, and its work."""
+    graph = load_graph(model, batch, context, phase)
+    flops, size = graph.flops(), graph.compulsory_bytes()
+    other = sum(flops.values()) - flops["matrix"]
+    typer.echo(f"{model}: {graph.parameters:,} parameters, {flops['matrix'] / 1e9:,.3f} GFLOP in products")
+    typer.echo(f"  other arithmetic  {other / 1e9:,.3f} GFLOP")
+    typer.echo(f"  compulsory bytes  {size / 1e6:,.1f} MB ({flops['matrix'] / max(1, size):,.1f} FLOPs per byte)")
+    count = sum(len(graph.operations(name)) for name in graph.functions)
+    typer.echo(f"  operations        {count:,} in {len(graph.functions)} functions")
+    for title, rows in (("inputs", graph.inputs), ("outputs", graph.outputs)):
+        shown = [f"{row['name']} {row['dtype']}{list(row['shape'])}" for row in rows[:4]]
+        more = f", and {len(rows) - 4} more" if len(rows) > 4 else ""
+        typer.echo(f"  {title:<17} {', '.join(shown)}{more}")
 
 
 @validate_app.command("tpu-v3")
@@ -202,7 +184,7 @@ def validate_tpu_v3(
     """Compare with measured cycles of one TPU v3 core."""
     report = validation.tpu_v3(cases, machine)
     if json_:
-        _write(report, json_)
+        write(report, json_)
     if json_ == "-":
         return
     for row in report["rows"]:
@@ -229,7 +211,7 @@ def validate_noc_(
     """Compare with measured latencies and accepted loads of on-chip networks."""
     report = validate_noc.noc(cases, seeds)
     if json_:
-        _write(report, json_)
+        write(report, json_)
     if json_ != "-":
         typer.echo("\n".join(validate_noc.lines(report)))
 
@@ -245,7 +227,7 @@ def validate_dram(
     """Compare with cycles of DRAM channels."""
     report = validation.dram(cases, parts)
     if json_:
-        _write(report, json_)
+        write(report, json_)
     if json_ == "-":
         return
     for row in report["rows"]:
@@ -262,13 +244,40 @@ def _summary(report: dict[str, Any]) -> None:
     )
 
 
+EXTRAS = ("torch", "jax", "onnx", "transformers", "safetensors", "pandas", "matplotlib", "plotly")
+
+
 @app.command()
 def doctor() -> None:
-    """Versions and where things lie."""
-    import numpy
+    """Versions, what is installed, and where things lie."""
+    import importlib.metadata
 
-    typer.echo(f"tilesim {__version__}, numpy {numpy.__version__}, Python {sys.version.split()[0]}")
+    def version(name: str) -> str:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return "not installed"
+
+    typer.echo(f"tilesim {__version__}, Python {sys.version.split()[0]}, {platform.platform()}")
+    for name in ("numpy", "ml_dtypes", *EXTRAS):
+        typer.echo(f"  {name:<13} {version(name)}")
+    typer.echo(f"machines and devices in {configs_dir()}")
     typer.echo(f"machines: {', '.join(Machine.names())}")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tilesim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Tilesim simulates machine-learning accelerators at tile level. Start with: tilesim run resnet18."""
 
 
 def main() -> None:
@@ -277,6 +286,12 @@ def main() -> None:
         app()
     except Error as error:
         typer.echo(f"tilesim: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        typer.echo(f"tilesim: {error.filename or 'file'}: {error.strerror or error}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("tilesim: interrupted", err=True)

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from . import models
 from .api import compile, simulate
-from .graph import Graph, user_error
+from .cli_load import WHAT, load_graph
+from .graph import Graph, nearest, user_error
 from .machine import Machine
-from .mapping import MappingTable, Product, products
-from .tune import graph_of, tune
+from .mapping import MappingTable, Product, VectorKernel, kernels, products
+from .mapping_import import from_timeloop, from_zigzag
+from .tune import tune
 
 __all__ = ["register"]
-
-WHAT = "A network's name, a graph file (.json, .tsim), or matmul:M,N,K[,dtype]."
-
-
-def _workload(what: str, batch: int, dtype: str | None) -> Graph:
-    if ":" in what:
-        named = what.count(",") < 3 and dtype
-        return graph_of(f"{what},{dtype}" if named else what)
-    if Path(what).suffix in (".json", ".tsim"):
-        return Graph.load(what)
-    return models.build(what, batch=batch)
 
 
 def _tiles(graph: Graph, machine: Machine, text: str) -> MappingTable:
@@ -43,8 +32,29 @@ def _tiles(graph: Graph, machine: Machine, text: str) -> MappingTable:
     return MappingTable({chosen[0].operation: {"tiles": tiles}}, source="--tiles")
 
 
-def _describe(product: Product, nest: dict[str, Any], cycles: int | None) -> list[str]:
+def _table(path: str, order: str | None, form: str, chosen: list[Product]) -> MappingTable:
+    """A table in one of the forms that can be read."""
+    if form == "timeloop":
+        return from_timeloop(path, chosen)
+    if form == "zigzag":
+        return from_zigzag(path, chosen)
+    if form != "tilesim":
+        allowed = ("tilesim", "timeloop", "zigzag")
+        raise user_error(
+            "unknown form of a table", value=f"'{form}'", allowed=", ".join(allowed), suggestion=nearest(form, allowed)
+        )
+    return MappingTable.load(path, order)
+
+
+def _describe(product: Product | VectorKernel, nest: dict[str, Any], cycles: int | None) -> list[str]:
     """A nest level by level, with the bytes and cycles of each."""
+    lines = _vector_levels(product, nest) if isinstance(product, VectorKernel) else _levels(product, nest)
+    if cycles is not None:
+        lines.append(f"  simulated       {cycles:>14,} cycles")
+    return lines
+
+
+def _levels(product: Product, nest: dict[str, Any]) -> list[str]:
     cost, info = product.cost(nest), product.info
     lines = [f"  {product.text(nest)}"]
     indent = "    "
@@ -56,22 +66,48 @@ def _describe(product: Product, nest: dict[str, Any], cycles: int | None) -> lis
     for index, (operand, verb) in enumerate((("a", "load"), ("b", "load"), ("result", "store"))):
         moved, count = cost["bytes"][index], cost["transfers"][index]
         lines.append(f"{indent}{verb} {operand:<6} {count:>7,} x {moved / count:>12,.0f} B = {moved:>14,} B off chip")
-    used = product.problem.scratchpad_bytes(nest)
-    lines += [
-        f"  scratchpad      {used:>14,} B",
+    return [
+        *lines,
+        f"  scratchpad      {product.problem.scratchpad_bytes(nest):>14,} B",
         f"  compute         {cost['compute_cycles']:>14,.0f} cycles",
         f"  memory          {cost['memory_cycles']:>14,.0f} cycles",
         f"  lower bound     {cost['bound_cycles']:>14,.0f} cycles, set by {cost['limit']}",
         f"  modelled        {cost['cycles']:>14,.0f} cycles",
     ]
-    if cycles is not None:
-        lines.append(f"  simulated       {cycles:>14,} cycles")
-    return lines
 
 
-def _why(product: Product, nests: dict[str, dict[str, Any]], cycles: dict[str, int]) -> list[str]:
+def _vector_levels(kernel: VectorKernel, nest: dict[str, Any]) -> list[str]:
+    cost = kernel.cost(nest)
+    lines = [f"  {kernel.text(nest)}"]
+    indent = "    "
+    for axis, (extent, tile) in enumerate(zip(kernel.sizes, nest["tiles"], strict=True)):
+        if tile < extent:
+            streams = ", passed over for each reduction" if kernel.info["reduced"][axis] else ""
+            lines.append(f"{indent}for axis {axis} in {-(-extent // tile)} tiles of {tile}{streams}")
+            indent += "  "
+    moved = f"load {cost['read_bytes']:,} B and store {cost['written_bytes']:,} B"
+    return [
+        *lines,
+        f"{indent}{moved} in {cost['transfers']:,} transfers",
+        f"  scratchpad      {kernel.problem.scratchpad_bytes(nest):>14,} B",
+        f"  compute         {cost['compute_cycles']:>14,.0f} cycles",
+        f"  memory          {cost['memory_cycles']:>14,.0f} cycles",
+        f"  lower bound     {cost['bound_cycles']:>14,.0f} cycles, set by compulsory bytes",
+        f"  estimated       {cost['cycles']:>14,.0f} cycles, set by {cost['limit']}",
+    ]
+
+
+def _moved(cost: dict[str, Any]) -> dict[str, int]:
+    """Bytes by what moves, of either model."""
+    if "bytes" in cost:
+        return dict(zip(("a", "b", "result"), cost["bytes"], strict=True))
+    return {"what is loaded": cost["read_bytes"], "what is stored": cost["written_bytes"]}
+
+
+def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycles: dict[str, int]) -> list[str]:
     """What changed between the heuristic's nest and the others, in bytes and bounds."""
     base = product.cost(nests["heuristic"])
+    buffers, unit = ("depths", "array") if isinstance(product, Product) else ("depth", "vector unit")
     lines = []
     for name, nest in nests.items():
         if name == "heuristic":
@@ -81,16 +117,20 @@ def _why(product: Product, nests: dict[str, dict[str, Any]], cycles: dict[str, i
             continue
         other = product.cost(nest)
         parts = []
-        for index, operand in enumerate(("a", "b", "result")):
-            if other["bytes"][index] != base["bytes"][index]:
-                parts.append(f"{operand} moves {other['bytes'][index] / max(1, base['bytes'][index]):.2f} x the bytes")
+        for operand, count in _moved(base).items():
+            if _moved(other)[operand] != count:
+                parts.append(f"{operand}: {_moved(other)[operand] / max(1, count):.2f} x the bytes")
         if abs(other["compute_cycles"] - base["compute_cycles"]) > 0.005 * base["compute_cycles"]:
             ratio = other["compute_cycles"] / max(1.0, base["compute_cycles"])
-            parts.append(f"the array is busy {ratio:.2f} x as long")
+            parts.append(f"the {unit} is busy {ratio:.2f} x as long")
         if other["limit"] != base["limit"]:
             parts.append(f"the bound is set by {other['limit']} instead of {base['limit']}")
-        if nest["depths"] != nests["heuristic"]["depths"]:
-            parts.append(f"buffers {nests['heuristic']['depths']} become {nest['depths']}")
+        if nest[buffers] != nests["heuristic"][buffers]:
+            parts.append(f"buffers {nests['heuristic'][buffers]} become {nest[buffers]}")
+        if nest.get("lane") != nests["heuristic"].get("lane"):
+            parts.append(f"axis {nest['lane']} lies over the lanes instead of {nests['heuristic']['lane']}")
+        if nest.get("order") != nests["heuristic"].get("order") and not parts:
+            parts.append("another order of loops")
         ratio = cycles["heuristic"] / max(1, cycles[name])
         lines.append(f"{name} is {ratio:.3f} x as fast as heuristic: " + ("; ".join(parts) or "same bytes") + ".")
     return lines
@@ -106,14 +146,16 @@ def map_(
     ] = False,
     table: Annotated[str | None, typer.Option(help="A mapping table to apply and report on.")] = None,
     order: Annotated[str | None, typer.Option(help="Of sizes in the table's keys: M_K_N or M_N_K.")] = None,
+    form: Annotated[str, typer.Option("--format", help="Of the table: tilesim, timeloop or zigzag.")] = "tilesim",
     tiles: Annotated[str | None, typer.Option(help="Manual sizes of a single product: m=128,n=256,k=512.")] = None,
     budget: Annotated[int, typer.Option(min=1, help="Candidates that tuning simulates.")] = 32,
 ) -> None:
-    """Show how products are mapped."""
-    graph, target = _workload(what, batch, dtype), Machine.load(machine)
-    chosen = products(graph, target)
+    """Show how products and vector kernels are mapped."""
+    graph, target = load_graph(what, batch, dtype=dtype), Machine.load(machine)
+    chosen = kernels(graph, target)
     if table is not None or tiles is not None:
-        given = MappingTable.load(table, order) if table is not None else _tiles(graph, target, tiles or "")
+        given = _table(table, order, form, products(graph, target)) if table is not None else None
+        given = given or _tiles(graph, target, tiles or "")
         program = compile(graph, target, mapping=given)
         typer.echo(given.report())
         typer.echo(f"heuristic {simulate(compile(graph, target)).cycles:,} cycles, table {simulate(program).cycles:,}")
@@ -121,31 +163,51 @@ def map_(
             raise typer.Exit(2)
         return
     if not show:
-        for product in chosen:
-            cost = product.cost()
-            typer.echo(f"{product.operation:<24} {product.text()}  {sum(cost['bytes']):,} B  {cost['limit']}")
+        for kernel in chosen:
+            cost = kernel.cost()
+            moved = sum(_moved(cost).values())
+            typer.echo(f"{kernel.operation:<24} {kernel.text()}  {moved:,} B  {cost['limit']}")
         return
-    for product in chosen:
-        found = product.problem.search()
-        nests = {"heuristic": product.nest, "cost": found["best"][0][0]}
-        if len(chosen) == 1:
-            entry = tune(graph, target, budget).best.entries.get(product.operation)
-            nests["tuned"] = entry or product.nest
+    by_cost = {kernel.operation: kernel.nest for kernel in kernels(graph, target, mapping="cost")}
+    entries = tune(graph, target, budget).best.entries if len(chosen) == 1 else {}
+    for kernel in chosen:
+        _show(kernel, by_cost.get(kernel.operation, kernel.nest), graph, target, entries if len(chosen) == 1 else None)
+
+
+def _show(
+    kernel: Product | VectorKernel,
+    by_cost: dict[str, Any],
+    graph: Graph,
+    target: Machine,
+    tuned: dict[str, Any] | None,
+) -> None:
+    """Nests of one kernel by each rule; simulated where it is the only one."""
+    lower_bound = kernel.candidates(1)[1]
+    nests = {"heuristic": kernel.nest, "cost": by_cost}
+    cycles: dict[str, int] = {}
+    if tuned is not None:
+        nests["tuned"] = tuned.get(kernel.operation, kernel.nest)
         cycles = {
-            name: simulate(compile(graph, target, mapping={product.operation: nest})).cycles
-            for name, nest in (nests.items() if len(chosen) == 1 else [])
+            name: simulate(compile(graph, target, mapping={kernel.operation: nest})).cycles
+            for name, nest in nests.items()
         }
-        m, n, k = product.sizes
-        typer.echo(f"{product.operation}: M {m}, N {n}, K {k}, {'/'.join(product.info['memory_dtypes'])}")
-        for name, nest in nests.items():
-            typer.echo(f"\n{name}\n" + "\n".join(_describe(product, nest, cycles.get(name))))
-        modelled = product.cost(nests["cost"])["cycles"]
+    if isinstance(kernel, Product):
+        m, n, k = kernel.sizes
+        typer.echo(f"{kernel.operation}: M {m}, N {n}, K {k}, {'/'.join(kernel.info['memory_dtypes'])}")
+    else:
         typer.echo(
-            f"\nNo nest of the space takes less than {found['lower_bound']:,.0f} cycles by the model; "
-            f"the best found takes {modelled:,.0f} (gap {found['gap']:.1%}, {found['priced']:,} nests priced)."
+            f"{kernel.operation}: vector kernel over {'x'.join(map(str, kernel.sizes))} ({kernel.info['kernel']})"
         )
-        if cycles:
-            typer.echo("\n".join(_why(product, nests, cycles)))
+    for name, nest in nests.items():
+        typer.echo(f"\n{name}\n" + "\n".join(_describe(kernel, nest, cycles.get(name))))
+    modelled = kernel.cost(nests["cost"])["cycles"]
+    typer.echo(
+        f"\nNothing takes less than {lower_bound:,.0f} cycles by the model; the best found takes {modelled:,.0f} "
+        f"(gap {modelled / lower_bound - 1 if lower_bound else 0.0:.1%})."
+    )
+    if cycles:
+        typer.echo("\n".join(_why(kernel, nests, cycles)))
+    typer.echo("")
 
 
 def tune_(
@@ -153,21 +215,22 @@ def tune_(
     machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
     batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
     dtype: Annotated[str | None, typer.Option(help="Of matmul:M,N,K.")] = None,
-    budget: Annotated[int, typer.Option(min=1, help="Candidates per distinct product.")] = 64,
+    budget: Annotated[int, typer.Option(min=1, help="Candidates per distinct product or vector kernel.")] = 64,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; default: one per processor.")] = None,
     confirm: Annotated[str | None, typer.Option(help="Simulate the best four again: bank.")] = None,
     resume: Annotated[str | None, typer.Option(help="A store of simulated cycles, created if missing.")] = None,
     save: Annotated[str | None, typer.Option(help="Write the best mapping as a table.")] = None,
+    sampler: Annotated[str, typer.Option(help="Where candidates come from: model, random or optuna.")] = "model",
+    seed: Annotated[int, typer.Option(help="Of random and optuna.")] = 0,
+    history: Annotated[bool, typer.Option("--history", help="Print every simulated candidate.")] = False,
+    plot: Annotated[str | None, typer.Option(help="Write the history as a picture (.png, .svg).")] = None,
 ) -> None:
     """Find the fastest mapping by simulating candidates."""
-    graph, target = _workload(what, batch, dtype), Machine.load(machine)
+    graph, target = load_graph(what, batch, dtype=dtype), Machine.load(machine)
 
-    def progress(done: int, total: int, name: str) -> None:
-        end = "\n" if done == total else ""
-        typer.echo(f"\r{done}/{total} {name:<40}{end}", err=True, nl=False)
-
-    shown = progress if sys.stderr.isatty() else None
-    study = tune(graph, target, budget, store=resume, jobs=jobs, confirm=confirm, progress=shown)
+    study = tune(
+        graph, target, budget, store=resume, jobs=jobs, confirm=confirm, progress=True, sampler=sampler, seed=seed
+    )
     for row in study.operations:
         typer.echo(
             f"{row['operation']:<24} x{row['count']:<3} {row['heuristic_cycles']:>12,} -> {row['best_cycles']:>12,} "
@@ -178,6 +241,10 @@ def tune_(
     typer.echo(repr(study))
     if study.baseline is not None and study.result is not None:
         typer.echo(f"whole graph: {study.baseline.cycles:,} -> {study.result.cycles:,} cycles")
+    if history:
+        typer.echo(str(study.history()))
+    if plot:
+        study.plot("history").savefig(plot)
     if save:
         study.best.save(save)
     if study.interrupted:

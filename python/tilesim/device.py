@@ -122,6 +122,8 @@ _KEYS = [
     "vector",
     "levels",
     "shared_level",
+    "partitions",
+    "multicast",
     "power_watts",
     "launch_seconds",
     "sources",
@@ -133,7 +135,9 @@ class Device:
     """Rates per dtype, memory levels, launch cost and clock of a device; everything in SI units.
 
     `matrix` holds the rates of matrix products, `vector` those of other arithmetic, `levels` the memory levels from the
-    nearest to the farthest; `units` are alike (streaming multiprocessors, cores, arrays).
+    nearest to the farthest; `units` are alike (streaming multiprocessors, cores, arrays). `partitions`: parts of the
+    shared level that each keep their own copy of what their units read; `multicast`: units that one read of the shared
+    level can serve at once.
     """
 
     name: str
@@ -148,6 +152,8 @@ class Device:
     description: str = ""
     labels: tuple[str, ...] = ()
     shared_level: str = ""
+    partitions: int = 1
+    multicast: int = 1
     launch_seconds: float = 0.0
     power_watts: float | None = None
     year: int | None = None
@@ -382,6 +388,8 @@ def _checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
         "description": str(data.get("description", "")),
         "labels": tuple(map(str, data.get("labels") or ())),
         "shared_level": str(data.get("shared_level", "")),
+        "partitions": int(_positive(data, "partitions", place)) if "partitions" in data else 1,
+        "multicast": int(_positive(data, "multicast", place)) if "multicast" in data else 1,
         "launch_seconds": _positive(data, "launch_seconds", place, zero=True) if data.get("launch_seconds") else 0.0,
         "power_watts": None if power is None else _positive(data, "power_watts", place),
         "year": data.get("year"),

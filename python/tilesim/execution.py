@@ -25,7 +25,7 @@ def _array(value: Any) -> Any:
     return elements_of(value)
 
 
-def _inputs(graph: Graph, inputs: Any, seed: int) -> list[Any]:
+def inputs_of(graph: Graph, inputs: Any, seed: int) -> list[Any]:
     """Arrays in the graph's order. State that an imported model carries may be left out."""
     names = [row["name"] for row in graph.core.inputs]
     state = graph.defaults
@@ -51,7 +51,7 @@ def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
     if program.graph is None:
         return dict(inputs or {})
     names = [row["name"] for row in program.graph.core.inputs]
-    arrays: dict[str, Any] = dict(zip(names, _inputs(program.graph, inputs, seed), strict=True))
+    arrays: dict[str, Any] = dict(zip(names, inputs_of(program.graph, inputs, seed), strict=True))
     arrays.update(program.weights())
     return arrays
 
@@ -88,7 +88,7 @@ def execute(
 def _whole_inputs(program: MixedProgram, inputs: Any, seed: int) -> dict[str, Any]:
     assert program.graph is not None
     names = [row["name"] for row in program.graph.core.inputs]
-    return dict(zip(names, _inputs(program.graph, inputs, seed), strict=True))
+    return dict(zip(names, inputs_of(program.graph, inputs, seed), strict=True))
 
 
 def reference(graph: Graph, inputs: Any = None, seed: int = 0, machine: MachineLike | None = None) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def reference(graph: Graph, inputs: Any = None, seed: int = 0, machine: MachineL
     numerics: dict[str, Any] = {}
     if machine is not None and Machine.load(machine).core.multiply:
         numerics["multiply"] = Machine.load(machine).core.multiply
-    results = _core.evaluate(graph.core, _inputs(graph, inputs, seed), numerics)
+    results = _core.evaluate(graph.core, inputs_of(graph, inputs, seed), numerics)
     return dict(zip([row["name"] for row in graph.core.outputs], results, strict=True))
 
 

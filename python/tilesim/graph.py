@@ -1,9 +1,44 @@
 """Graphs: the workload as operations on tensors, and a builder in the manner of numpy."""
 
+from collections.abc import Sequence
+
 from ._builder import GraphBuilder
 from ._errors import nearest as nearest
 from ._errors import user_error as user_error
 from ._graph import Graph
+from ._passes import NAMES
+from ._passes import Changes as Changes
 from ._tensor import Tensor
 
-__all__ = ["Graph", "GraphBuilder", "Tensor"]
+__all__ = ["Graph", "GraphBuilder", "Tensor", "optimize", "passes"]
+
+
+def passes() -> tuple[str, ...]:
+    """Names of the passes that recognise patterns.
+
+    Returns:
+        The names, in the order in which the passes run.
+    """
+    return NAMES
+
+
+def optimize(graph: Graph, passes: str | Sequence[str] | None = None, without: Sequence[str] = ()) -> Changes:
+    """Recognises patterns that are spelled out, in place: attention (masks, causality, grouped heads), softmax,
+    normalizations, rotary positions, activations, gates, quantize after dequantize, transposes in front of products,
+    masks that depend on no input, layers that repeat.
+
+    A pattern is replaced only where its structure matches and both forms agree on random data, infinities and hidden
+    rows among them. Front ends do so after reading (their argument `passes`).
+
+    Args:
+        graph: it is changed; `graph.copy()` first to keep the original.
+        passes: names of `tilesim.graph.passes()`; "all" by default, or "none".
+        without: names to leave out.
+
+    Returns:
+        What was replaced by what, with operation, function and place in the user's model; `print` shows it as a diff.
+
+    Raises:
+        UserError: for an unknown name.
+    """
+    return graph.optimize(passes, without)

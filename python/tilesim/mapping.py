@@ -5,24 +5,26 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _core
-from .graph import Graph, nearest, user_error
+from ._errors import user_error
+from ._mapping_entries import Nest, checked_entry, nest_of_product, tiles_of_vector
+from .graph import Graph
 from .machine import Machine
+from .mapping_vector import VectorKernel
 
-__all__ = ["MappingTable", "Product", "least_traffic", "products"]
+__all__ = ["MappingTable", "Product", "VectorKernel", "kernels", "least_traffic", "products"]
 
-Nest = dict[str, Any]
-NEST_KEYS = ("tiles", "order", "depths", "unit")
-SIZE_KEYS = ("TILE_M", "TILE_N", "TILE_K")
 ORDERS = ("M_K_N", "M_N_K")
 SCHEMA, VERSION = "tilesim.mapping", 1
 
 
 class Product:
     """One product (contract or convolution) of a compiled graph: its loops, and the nest that it got."""
+
+    kind = "product"
 
     def __init__(self, function: str, operation: str, nest: Nest, problem: _core.MappingProblem) -> None:
         """Wraps a choice of the compiler; use `products`.
@@ -79,6 +81,19 @@ class Product:
         """
         return dict(self.problem.cost(nest or self.nest))
 
+    def candidates(self, count: int) -> tuple[list[tuple[Nest, dict[str, Any]]], float]:
+        """The most promising nests.
+
+        Args:
+            count: how many at most.
+
+        Returns:
+            Nests with their cost, by rising cycles of the model; and cycles that no nest of the space goes below, by
+            the model.
+        """
+        found = self.problem.search(max(1, count))
+        return found["best"], float(found["lower_bound"])
+
     def text(self, nest: Nest | None = None) -> str:
         """A nest as loops.
 
@@ -121,8 +136,33 @@ def products(
     Raises:
         Unsupported: as `compile`.
     """
-    rows = _core.product_choices(graph.core, Machine.load(machine).core, fuse, mapping)
+    rows, _ = _core.mapping_choices(graph.core, Machine.load(machine).core, fuse, mapping)
     return [Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows]
+
+
+def kernels(
+    graph: Graph, machine: Machine | str = "tpu-v3", fuse: str = "all", mapping: str = "heuristic"
+) -> list[Product | VectorKernel]:
+    """Everything of a graph that has a mapping: its products, then its vector kernels.
+
+    Args:
+        graph: the workload.
+        machine: preset name, file, dict or Machine.
+        fuse: as for `compile`.
+        mapping: as for `products`; "cost" chooses tiles of vector kernels by estimate too, others by one rule.
+
+    Returns:
+        One entry per kernel, in order.
+
+    Raises:
+        Unsupported: as `compile`.
+    """
+    rows, vectors = _core.mapping_choices(graph.core, Machine.load(machine).core, fuse, mapping)
+    chosen: list[Product | VectorKernel] = [
+        Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows
+    ]
+    chosen += [VectorKernel(row["function"], row["operation"], row["nest"], row["problem"]) for row in vectors]
+    return chosen
 
 
 def least_traffic(m: int, n: int, k: int, words: int, sizes: str = "all") -> dict[str, Any]:
@@ -151,11 +191,13 @@ def least_traffic(m: int, n: int, k: int, words: int, sizes: str = "all") -> dic
 
 
 class MappingTable(Mapping[str, Any]):
-    """Nests for products, by size ("M_K_N") or by operation name.
+    """Nests for products, by size ("M_K_N") or by operation name, and tiles of vector kernels, by name.
 
-    A size gives TILE_M, TILE_K, TILE_N in elements. A name gives a whole nest: `tiles` by loop name (or as a list),
-    `order` (loop names or numbers, outer to inner), `depths` (buffers of a, b, result), `unit`. After `compile` the
-    table knows which products found an entry (`hits`), which did not (`misses`), and which entries could not be used.
+    A size gives TILE_M, TILE_K, TILE_N in elements. A product's name gives a whole nest: `tiles` by loop name (or as a
+    list), `order` (loop names or numbers, outer to inner), `depths` (buffers of a, b, result), `unit`. A vector
+    kernel's name gives `tiles` by axis, `lane` (the axis over the lanes) and `depth` (buffers). After `compile` the
+    table knows which kernels found an entry (`hits`), which products did not (`misses`), and which entries could not be
+    used (`illegal`).
     """
 
     def __init__(self, entries: Mapping[str, Any] | None = None, order: str = "M_K_N", source: str = "table") -> None:
@@ -176,8 +218,9 @@ class MappingTable(Mapping[str, Any]):
         self.hits: list[str] = []
         self.misses: list[str] = []
         self.illegal: dict[str, str] = {}
+        self.notes: list[str] = []
         for key, entry in (entries or {}).items():
-            self.entries[str(key)] = _checked_entry(str(key), entry, f"{source}: {key}")
+            self.entries[str(key)] = checked_entry(str(key), entry, f"{source}: {key}")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], order: str | None = None) -> MappingTable:
@@ -225,14 +268,14 @@ class MappingTable(Mapping[str, Any]):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(data, file, indent=1)
 
-    def nests(self, chosen: list[Product]) -> dict[str, Nest]:
-        """Resolves the table for the products of a graph, and fills `hits`, `misses`, `illegal`.
+    def nests(self, chosen: Sequence[Product | VectorKernel]) -> dict[str, Nest]:
+        """Resolves the table for the kernels of a graph, and fills `hits`, `misses`, `illegal`.
 
         Args:
-            chosen: from `products`.
+            chosen: from `kernels` or `products`.
 
         Returns:
-            Operation name to a legal nest, for the products that the table knows.
+            Operation name to a legal nest, for the kernels that the table knows.
         """
         self.hits, self.misses, self.illegal = [], [], {}
         used: set[str] = set()
@@ -240,11 +283,17 @@ class MappingTable(Mapping[str, Any]):
         for product in chosen:
             key = self._key_of(product)
             if key is None:
-                self.misses.append(product.operation)
+                if isinstance(product, Product):
+                    self.misses.append(product.operation)
                 continue
             used.add(key)
             try:
-                nest = _nest_for(product, self.entries[key], f"{self.source}: {key}")
+                place = f"{self.source}: {key}"
+                entry = self.entries[key]
+                if isinstance(product, VectorKernel):
+                    nest = tiles_of_vector(product, entry, place)
+                else:
+                    nest = nest_of_product(product, entry, place)
             except _core.UserError as error:
                 self.illegal[product.operation] = str(error)
                 continue
@@ -259,7 +308,9 @@ class MappingTable(Mapping[str, Any]):
 
     unused: list[str] = []  # noqa: RUF012 (replaced, never changed)
 
-    def _key_of(self, product: Product) -> str | None:
+    def _key_of(self, product: Product | VectorKernel) -> str | None:
+        if isinstance(product, VectorKernel):
+            return product.operation if product.operation in self.entries else None
         m, n, k = product.sizes
         size = f"{m}_{k}_{n}" if self.order == "M_K_N" else f"{m}_{n}_{k}"
         return next((key for key in (product.operation, size) if key in self.entries), None)
@@ -275,6 +326,7 @@ class MappingTable(Mapping[str, Any]):
         lines += [f"  miss     {name}" for name in self.misses]
         lines += [f"  illegal  {name}: {reason}" for name, reason in self.illegal.items()]
         lines += [f"  unused   {key}" for key in self.unused]
+        lines += [f"  note     {note}" for note in self.notes]
         parts = [key for key, entry in self.entries.items() if any(name.startswith("SUB_") for name in entry)]
         lines += [f"  no effect: SUB_* of {key} (the lowering decides how a tile is loaded)" for key in parts]
         return "\n".join(lines)
@@ -294,100 +346,3 @@ class MappingTable(Mapping[str, Any]):
     def __repr__(self) -> str:
         """Where from, how many."""
         return f"<MappingTable {self.source}: {len(self)} entries>"
-
-
-def _is_size(key: str) -> bool:
-    parts = key.split("_")
-    return len(parts) == 3 and all(part.isdecimal() for part in parts)
-
-
-def _size(value: Any, place: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise user_error("a tile size is an integer of at least 1", place=place, value=repr(value))
-    return value
-
-
-def _checked_entry(key: str, entry: Any, place: str) -> dict[str, Any]:
-    looks_like_size = key.replace("_", "").replace("-", "").replace(".", "").isdecimal()
-    if looks_like_size and (not _is_size(key) or any(int(part) < 1 for part in key.split("_"))):
-        raise user_error(
-            "a key of sizes is three positive integers", place=place, value=f"'{key}'", allowed="M_K_N, as 512_2048_512"
-        )
-    if not isinstance(entry, Mapping):
-        raise user_error("an entry is an object", place=place, value=type(entry).__name__)
-    sized = any(name in entry for name in SIZE_KEYS)
-    # Sizes of parts of a tile (SUB_*) say how a tile is loaded in pieces, which the lowering decides itself.
-    known = (*SIZE_KEYS, "SUB_M", "SUB_N", "SUB_K") if sized or looks_like_size else NEST_KEYS
-    for name in entry:
-        if name not in known:
-            raise user_error(
-                "unknown field",
-                place=place,
-                value=f"'{name}'",
-                allowed=", ".join(known[:4]),
-                suggestion=nearest(name, known),
-            )
-    required = SIZE_KEYS if sized or looks_like_size else ("tiles",)
-    for name in required:
-        if name not in entry:
-            raise user_error(f"'{name}' is missing", place=place)
-    if required is SIZE_KEYS:
-        return {name: _size(value, f"{place}: {name}") for name, value in entry.items()}
-    tiles = entry["tiles"]
-    sizes = tiles.items() if isinstance(tiles, Mapping) else enumerate(tiles if isinstance(tiles, list) else [tiles])
-    for name, value in sizes:
-        _size(value, f"{place}: tiles: {name}")
-    return dict(entry)
-
-
-def _spread(sizes: list[int], dims: list[int], extents: list[int], total: int) -> None:
-    """Gives a group of loops (outer to inner) a tile of `total` elements: inner loops whole first."""
-    left = total
-    for dim in reversed(dims):
-        sizes[dim] = max(1, min(extents[dim], left))
-        left = -(-left // extents[dim])
-
-
-def _nest_for(product: Product, entry: Mapping[str, Any], place: str) -> Nest:
-    info, extents = product.info, list(product.info["extents"])
-    if "TILE_M" in entry:
-        sizes = [1] * len(extents)
-        for group, total, name in zip("mnk", product.sizes, SIZE_KEYS, strict=True):
-            if entry[name] > total:
-                raise user_error(
-                    "the tile is larger than the product",
-                    place=place,
-                    value=f"{name} {entry[name]}",
-                    allowed=f"1 to {total}",
-                )
-            _spread(sizes, info[f"{group}_dims"], extents, entry[name])
-        order = [*info["batch_dims"], *info["m_dims"], *info["n_dims"], *info["k_dims"]]
-        nest = {"tiles": sizes, "order": order, "depths": [2, 2, 2], "unit": info["unit"]}
-        if not product.legal(nest)[0]:
-            nest["depths"] = [1, 1, 1]
-        return nest
-    names = product.names
-    tiles = entry["tiles"]
-    if isinstance(tiles, Mapping):
-        for name in tiles:
-            if name not in names:
-                raise user_error("no such loop", place=place, value=f"'{name}'", allowed=", ".join(names))
-        sizes = [tiles.get(name, extent) for name, extent in zip(names, extents, strict=True)]
-    else:
-        sizes = list(tiles)
-    if len(sizes) != len(extents):
-        raise user_error("one tile size per loop is needed", place=place, value=str(sizes), allowed=", ".join(names))
-    for name, size, extent in zip(names, sizes, extents, strict=True):
-        if size > extent:
-            raise user_error(
-                "the tile is larger than the loop", place=place, value=f"{name} {size}", allowed=f"1 to {extent}"
-            )
-    order = [names.index(loop) if loop in names else loop for loop in entry.get("order", product.nest["order"])]
-    if sorted(map(str, order)) != sorted(map(str, range(len(names)))):
-        raise user_error("the order names each loop once", place=place, value=str(order), allowed=", ".join(names))
-    return {
-        "tiles": sizes,
-        "order": order,
-        "depths": list(entry.get("depths", [2, 2, 2])),
-        "unit": entry.get("unit", info["unit"]),
-    }

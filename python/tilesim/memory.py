@@ -215,6 +215,10 @@ def _integers(values: ArrayLike, what: str, dtype: type) -> NDArray[Any]:
     return array.astype(dtype)
 
 
+_ENERGIES = {"activate": "ACT", "read": "RD", "write": "WR"}
+_REFRESHES = {"refresh_all": "REFab", "refresh_bank": "REFpb"}
+
+
 class MemoryResult:
     """What a run of DRAM channels did."""
 
@@ -304,18 +308,21 @@ class MemoryResult:
 
     @property
     def energy(self) -> dict[str, float] | None:
-        """Joules per kind (activate, read, write, refresh, background, total); none: the part states no energies."""
+        """Joules per kind (activate, read, write, refresh, background where the part states them) and their total.
+
+        None where the part states no energies; `Part.sources["energy"]` says where they come from.
+        """
         table = self.part.to_dict().get("energy")
         if table is None:
             return None
-        joules = {key: float(str(value).split()[0]) * 1e-15 for key, value in table.items() if isinstance(value, str)}
-        parts = {
-            "activate": joules["activate"] * self.commands["ACT"],
-            "read": joules["read"] * self.commands["RD"],
-            "write": joules["write"] * self.commands["WR"],
-            "refresh": joules["refresh_all"] * self.commands["REFab"],
-            "background": table["background_microwatts"] * 1e-6 * self.seconds * len(self.data["channels"]),
-        }
+        joules = {key: float(value.split()[0]) * 1e-15 for key, value in table.items() if isinstance(value, str)}
+        commands = self.commands
+        parts = {kind: joules[kind] * commands[name] for kind, name in _ENERGIES.items() if kind in joules}
+        refreshes = [joules[key] * commands[name] for key, name in _REFRESHES.items() if key in joules]
+        if refreshes:
+            parts["refresh"] = sum(refreshes)
+        if "background_microwatts" in table:
+            parts["background"] = table["background_microwatts"] * 1e-6 * self.seconds * len(self.data["channels"])
         return {**parts, "total": sum(parts.values())}
 
     def histogram(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core, placement
-from ._costs import Estimator
 from .device import Device
 from .errors import Unsupported
-from .graph import Graph, nearest, user_error
+from .graph import Graph, user_error
 from .machine import Machine
 from .placement import Item, Link, Transfer
 from .program import Program
 from .result import Table
 
-__all__ = ["MixedProgram", "Turn", "compile_mixed", "link_of"]
+__all__ = ["MixedProgram", "Plan", "Turn"]
 
 SIDES = ("machine", "host")
-_EVERYWHERE = ("constant", "iota")  # needed on either side, they are made there
 
 
 @dataclass
@@ -48,19 +44,19 @@ class Turn:
 class MixedProgram(Program):
     """A program in parts: tile programs of the machine, and operations that its host runs; they take turns."""
 
-    def __init__(self, graph: Graph, machine: Machine, host: Device, parts: list[Turn], plan: _Plan) -> None:
+    def __init__(self, graph: Graph, machine: Machine, host: Device, turns: list[Turn], plan: Plan) -> None:
         """Made by `compile` with fallback="host".
 
         Args:
             graph: where it came from; without the calls that hold operations of the host.
             machine: what it was compiled for.
             host: the device whose closed form times the host's operations.
-            parts: the turns.
+            turns: in order.
             plan: where operations run, and why.
         """
         self.graph, self.machine = graph, machine
         self.options = {}
-        self.host, self.parts, self._plan = host, parts, plan
+        self.host, self.turns, self._plan = host, turns, plan
 
     @property
     def core(self) -> _core.Program:  # type: ignore[override]
@@ -69,7 +65,7 @@ class MixedProgram(Program):
         Raises:
             UserError: always, naming where they are.
         """
-        raise user_error("a program with parts for the host is several tile programs", suggestion="See `parts`.")
+        raise user_error("a program with parts for the host is several tile programs", suggestion="See `turns`.")
 
     @property
     def prepared(self) -> _core.Graph:
@@ -78,22 +74,22 @@ class MixedProgram(Program):
         Raises:
             UserError: always, naming where they are.
         """
-        raise user_error("a program with parts for the host is several graphs", suggestion="See `parts`.")
+        raise user_error("a program with parts for the host is several graphs", suggestion="See `turns`.")
 
     @property
     def operations(self) -> int:
         """Number of tile operations of all parts."""
-        return sum(part.program.operations for part in self.parts if part.program)
+        return sum(part.program.operations for part in self.turns if part.program)
 
     @property
     def reads_tensors(self) -> bool:
         """Whether loops or addresses of any part depend on the values of tensors."""
-        return any(part.program.reads_tensors for part in self.parts if part.program)
+        return any(part.program.reads_tensors for part in self.turns if part.program)
 
     @property
     def transfers(self) -> Table:
         """What crosses the link, in order: value, to, bytes."""
-        return Table(placement.rows(t for part in self.parts for t in (*part.before, *part.after)))
+        return Table(placement.rows(t for part in self.turns for t in (*part.before, *part.after)))
 
     @property
     def placement(self) -> Table:
@@ -127,7 +123,7 @@ class MixedProgram(Program):
     @property
     def notes(self) -> list[str]:
         """What lowering approximated or added, how the host is modelled."""
-        lines = [note for part in self.parts if part.program for note in part.program.notes]
+        lines = [note for part in self.turns if part.program for note in part.program.notes]
         there = [row for row in self.placement.rows if row["where"] == "host"]
         named = "; ".join(f"{row['operation']} ({row['reason']})" for row in there[:8])
         more = f"; and {len(there) - 8} more" if len(there) > 8 else ""
@@ -160,7 +156,7 @@ class MixedProgram(Program):
         Returns:
             Rows with name, dtype, shape, role.
         """
-        rows = {row["name"]: row for part in self.parts if part.program for row in part.program.core.tensors()}
+        rows = {row["name"]: row for part in self.turns if part.program for row in part.program.core.tensors()}
         return Table(list(rows.values()))
 
     def weights(self) -> dict[str, Any]:
@@ -169,11 +165,11 @@ class MixedProgram(Program):
         Returns:
             Numpy arrays by the names of the programs' tensors.
         """
-        return {name: a for part in self.parts if part.program for name, a in part.program.weights().items()}
+        return {name: a for part in self.turns if part.program for name, a in part.program.weights().items()}
 
     def forget_weights(self) -> None:
         """Reads the weights anew at the next execution: the graph's have changed."""
-        for part in self.parts:
+        for part in self.turns:
             if part.program:
                 part.program.forget_weights()
 
@@ -184,7 +180,7 @@ class MixedProgram(Program):
 
 
 @dataclass
-class _Plan:
+class Plan:
     """What decides a placement, and the placement."""
 
     items: list[Item]
@@ -194,218 +190,3 @@ class _Plan:
     reasons: dict[str, str]
     there: set[str]
     notes: set[str]
-
-
-def link_of(machine: Machine) -> Link:
-    """The link to a machine's host.
-
-    Args:
-        machine: its settings host.bandwidth and host.latency.
-
-    Returns:
-        The link.
-    """
-    row = machine.core.host
-    return Link(int(row["bytes_per_second"]), int(row["latency_ps"]))
-
-
-def _bytes(value: Mapping[str, Any]) -> int:
-    bits = _core.dtype_bits(value["dtype"])
-    for extent in value["shape"]:
-        bits *= extent
-    return -(-bits // 8)
-
-
-class _Placer:
-    """Finds what the machine cannot run by compiling, and places the rest around it."""
-
-    def __init__(self, graph: Graph, machine: Machine, forced: Mapping[str, str]) -> None:
-        self.graph, self.machine, self.forced = graph, machine, dict(forced)
-        self.host = Device.load(machine.core.host["device"])
-        self.reasons: dict[str, str] = {}
-        self._read()
-
-    def _read(self) -> None:
-        self.operations = {op["name"]: op for op in self.graph.operations()}
-        outputs = [row["name"] for row in self.graph.outputs]
-        self.outputs = outputs
-        self.common = {
-            op["results"][0]["name"]: name
-            for name, op in self.operations.items()
-            if op["kind"] in _EVERYWHERE and op["results"][0]["name"] not in outputs
-        }
-        on_machine = Estimator(self.graph, Device.from_machine(self.machine))
-        self.on_host = Estimator(self.graph, self.host)
-        self.times = {
-            name: (on_machine.picoseconds(op), self.on_host.picoseconds(op))
-            for name, op in self.operations.items()
-            if name not in self.common.values()
-        }
-        values = [*self.graph.inputs, *(row for name in self.times for row in self.operations[name]["results"])]
-        self.sizes = {row["name"]: _bytes(row) for row in values}
-
-    def check_forced(self) -> None:
-        for name, side in self.forced.items():
-            if side not in SIDES:
-                raise user_error(
-                    "unknown place",
-                    place=name,
-                    value=f"'{side}'",
-                    allowed="machine, host",
-                    suggestion=nearest(side, SIDES),
-                )
-            if name not in self.times:
-                known = list(self.times)
-                raise user_error(
-                    "an operation to be placed does not exist",
-                    place=self.graph.name,
-                    value=f"'{name}'",
-                    suggestion=nearest(name, known),
-                )
-            self.reasons[name] = "asked for"
-
-    def plan(self) -> _Plan:
-        items = []
-        for name, (machine, host) in self.times.items():
-            op = self.operations[name]
-            side = self.forced.get(name, "host" if name in self.reasons else "")
-            read = [row["name"] for row in op["operands"] if row is not None and row["name"] not in self.common]
-            made = [row["name"] for row in op["results"]]
-            items.append(
-                Item(
-                    name,
-                    tuple(dict.fromkeys(read)),
-                    tuple(made),
-                    None if side == "host" else machine,
-                    None if side == "machine" else host,
-                )
-            )
-        link = link_of(self.machine)
-        there = placement.cheapest(items, self.sizes, self.outputs, link)
-        notes = {f"host, {note}" for note in self.on_host.notes if note.split(":")[0] in self._kinds(there)}
-        return _Plan(items, self.sizes, self.outputs, link, self.reasons, there, notes)
-
-    def _kinds(self, names: Iterable[str]) -> set[str]:
-        return {self.operations[name]["kind"] for name in names} | set(names)
-
-    def parts(self, plan: _Plan) -> list[Turn]:
-        crossing = placement.transfers(plan.items, plan.sizes, plan.outputs, plan.there)
-        to_host = {t.value: t for t in crossing if t.to_host}
-        from_host = {t.value: t for t in crossing if not t.to_host}
-        turns = placement.phases(plan.items, plan.there)
-        parts = []
-        for host, names in turns:
-            part = self._part(host, names)
-            if host:
-                part.before = [to_host.pop(name) for name in part.inputs if name in to_host]
-                part.after = [from_host[name] for name in part.outputs if name in from_host]
-            parts.append(part)
-        return parts
-
-    def _part(self, host: bool, names: list[str]) -> Turn:
-        inside = set(names)
-        made: set[str] = set()
-        read: dict[str, None] = {}
-        for name in names:
-            made.update(row["name"] for row in self.operations[name]["results"])
-            read.update({row["name"]: None for row in self.operations[name]["operands"] if row is not None})
-        outside = set(self.outputs)
-        for name, op in self.operations.items():
-            if name not in inside:
-                outside.update(row["name"] for row in op["operands"] if row is not None)
-        common = [self.common[value] for value in read if value in self.common]
-        inputs = [value for value in read if value not in made and value not in self.common]
-        outputs = [row["name"] for n in names for row in self.operations[n]["results"] if row["name"] in outside]
-        core = self.graph.core.extract([*common, *names], inputs, outputs)
-        return Turn(host, names, Graph(core))
-
-    def blame(self, error: Exception) -> bool:
-        """Marks the operation that an error names, and those like it, as the host's; whether that was news."""
-        place = str(getattr(error, "place", ""))
-        quoted = re.search(r'operation "([^"]+)"', place)
-        found = ""
-        for piece in (quoted.group(1) if quoted else place).split("+"):
-            found = next((name for name in _prefixes(piece) if name in self.times), "")
-            if found:
-                break
-        if not found or found in self.reasons or self.forced.get(found) == "machine":
-            return False
-        what = str(getattr(error, "what", "") or error)
-        for name in self.times:
-            if self._sort(name) == self._sort(found) and name not in self.forced:
-                self.reasons[name] = what
-        return True
-
-    def _sort(self, name: str) -> Any:
-        op = self.operations[name]
-        types = [[row and (row["dtype"], row["shape"]) for row in op[side]] for side in ("operands", "results")]
-        return op["kind"], types, op["attributes"], op["functions"]
-
-
-def _prefixes(name: str) -> Iterable[str]:
-    """A name, and those of which it is a part: lowering names what it makes of an operation after it."""
-    while name:
-        yield name
-        name = name.rpartition(".")[0]
-
-
-def compile_mixed(
-    graph: Graph,
-    machine: Machine,
-    forced: Mapping[str, str],
-    anything: bool,
-    compile_part: Callable[[Graph], Program],
-) -> Program:
-    """Compiles what the machine can run, and leaves the rest to the host.
-
-    Args:
-        graph: the workload.
-        machine: whose host it is too.
-        forced: operations by name that run on "machine" or "host".
-        anything: whether the host also takes what the machine cannot run.
-        compile_part: compiles a graph for the machine.
-
-    Returns:
-        The program in parts; a plain one where nothing runs on the host.
-
-    Raises:
-        Unsupported: for what not even the host can do, or what must run on a machine that cannot.
-        UserError: for an unknown operation or place.
-    """
-    whole = graph
-    placer = _Placer(whole, machine, forced)
-    if any(name not in placer.times for name in forced) and _has_calls(whole):
-        whole = _inlined(whole)
-        placer = _Placer(whole, machine, forced)
-    placer.check_forced()
-    while True:
-        plan = placer.plan()
-        parts = placer.parts(plan)
-        try:
-            for part in parts:
-                if not part.host:
-                    part.program = compile_part(part.graph)
-            if len(parts) == 1 and parts[0].program:
-                return parts[0].program
-            return MixedProgram(whole, machine, placer.host, parts, plan)
-        except Unsupported as error:
-            if not anything:
-                raise
-            if placer.blame(error):
-                continue
-            if not _has_calls(whole):
-                raise
-        # An operation inside a called function: without the call it can be placed on its own.
-        whole = _inlined(whole)
-        placer = _Placer(whole, machine, forced)
-        placer.check_forced()
-
-
-def _has_calls(graph: Graph) -> bool:
-    return any(op["kind"] == "call" for op in graph.operations())
-
-
-def _inlined(graph: Graph) -> Graph:
-    flat = graph.copy()
-    flat.inline_calls()
-    return flat

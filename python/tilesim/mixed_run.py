@@ -8,8 +8,9 @@ from typing import Any
 
 from . import _core
 from .machine import Machine
-from .mixed import MixedProgram, Turn, link_of
+from .mixed import MixedProgram, Turn
 from .placement import PICOSECONDS, Transfer, share
+from .placer import link_of
 
 __all__ = ["execute_parts", "simulate_parts", "verify_parts"]
 
@@ -26,7 +27,7 @@ def _on_host(part: Turn, arrays: list[Any]) -> dict[str, Any]:
 
 def _walk(program: MixedProgram, arrays: Mapping[str, Any], on_machine: Run) -> dict[str, Any]:
     values = dict(arrays)
-    for part in program.parts:
+    for part in program.turns:
         given = [values[name] for name in part.inputs]
         values.update(_on_host(part, given) if part.host else on_machine(part, given))
     assert program.graph is not None
@@ -240,7 +241,7 @@ def simulate_parts(
     link = link_of(machine)
     first: dict[str, Any] = {}
     flops = {op["name"]: math.fsum(op["flops"].values()) for op in program.graph.operations()} if program.graph else {}
-    for part in program.parts:
+    for part in program.turns:
         for moved in part.before:
             line.elsewhere("link", f"to host: {moved.value}", link.picoseconds(moved.bytes), moved)
         if part.host:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -53,7 +54,7 @@ def _blocks(document: dict[str, Any]) -> Iterator[tuple[Path, list[dict[str, Any
 
 
 def operations(document: dict[str, Any]) -> int:
-    """Statements that a program executes, loops of unknown length counted once.
+    """Statements that a program executes: loops of unknown length count once, branches on data by what is typical.
 
     Args:
         document: JSON form of the program.
@@ -62,6 +63,11 @@ def operations(document: dict[str, Any]) -> int:
         The number, calls included.
     """
     known: dict[str, int] = {}
+    taken = {
+        tensor["name"]: sum(value != 0 for value in tensor["typical"]["values"]) / len(tensor["typical"]["values"])
+        for tensor in document.get("tensors", [])
+        if "typical" in tensor
+    }
 
     def count(block: list[dict[str, Any]]) -> int:
         total = 0
@@ -71,6 +77,8 @@ def operations(document: dict[str, Any]) -> int:
                 inner *= statement["extent"] if isinstance(statement["extent"], int) else 1
             elif "call" in statement:
                 inner = called(statement["call"])
+            elif "if" in statement and (read := re.search(r"read\(([\w.]+)", str(statement["if"]))):
+                inner = math.ceil(inner * taken.get(read[1], 1))
             total += inner or 1
         return total
 
@@ -106,17 +114,21 @@ def _strings(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_steady(loop: dict[str, Any]) -> bool:
-    """Whether trips are alike but for the first and last ones: no inner loop grows with it, nothing reads a tensor."""
+    """Whether trips are alike but for the first and last ones: no inner loop grows with it, none reads other values."""
     index = re.compile(rf"\b{re.escape(loop['for'])}\b")
-    for key, text in _strings(loop["do"]):
-        if key in _EXPRESSIONS and "read(" in text:
-            return False
-    inner = [loop["do"]]
+    names, inner, calls = [loop["for"]], [loop["do"]], False
     while inner:
         for statement in inner.pop():
-            if "for" in statement and index.search(str(statement["extent"])):
-                return False
+            if "for" in statement:
+                names.append(statement["for"])
+                if index.search(str(statement["extent"])):
+                    return False
+            calls |= "call" in statement
             inner += [statement[key] for key in ("do", "then", "else") if key in statement]
+    changing = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
+    for key, text in _strings(loop["do"]):
+        if key in _EXPRESSIONS and "read(" in text and (calls or changing.search(text)):
+            return False
     return True
 
 
@@ -134,11 +146,11 @@ def _heaviest(document: dict[str, Any]) -> tuple[Path, Path] | None:
                             best = (weight, (*start, i), path)
                         break
                     trips *= node["extent"]
-                if "do" not in node or not node["do"]:
+                inside = [(key, n) for key in ("do", "then", "else") for n in range(len(node.get(key, [])))]
+                if not inside:
                     break
-                weights = [operations({**document, "do": [inner]}) for inner in node["do"]]
-                index = weights.index(max(weights))
-                path, node = (*path, "do", index), node["do"][index]
+                key, index = max(inside, key=lambda at: operations({**document, "do": [node[at[0]][at[1]]]}))
+                path, node = (*path, key, index), node[key][index]
     return None if best is None else best[1:]
 
 
@@ -259,12 +271,15 @@ def extended(document: dict[str, Any], run: Callable[[str], dict[str, Any]]) -> 
 
     Returns:
         The JSON form of the result, with the replay and what the check found among its approximations; none where no
-        loop can be shortened, or where the check is more than 5 % off.
+        loop can be shortened, the runs would take longer than the program, or the check is more than 5 % off.
     """
     loops = steady_loops(document, LIMIT // 20)
     if not loops or sum(2 ** len(group) for group in loops.values()) > MOST_RUNS:
         return None
     everywhere = {path: total for group in loops.values() for path, total in group.items()}
+    short = operations(shortened(document, {path: (total, HIGH) for path, total in everywhere.items()}))
+    if short * sum(2 ** len(group) for group in loops.values()) > operations(document):
+        return None
 
     def simulate(kept: dict[Path, int]) -> dict[str, Any]:
         return run(json.dumps(shortened(document, {p: (everywhere[p], kept[p]) for p in everywhere})))

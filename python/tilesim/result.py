@@ -157,7 +157,7 @@ class Result:
 
     @property
     def bottleneck(self) -> str:
-        """The part busy longest: compute, vector, memory, launch, host or link; latency when none is for half the time."""
+        """The part busy longest: compute, vector, memory, launch, host, link; latency if none is for half the time."""
         return str(self.data["bottleneck"])
 
     @property
@@ -175,6 +175,16 @@ class Result:
         """Fraction of the time, from 0 to 1, in which the host computes or its link transfers; the machine waits."""
         busy = sum(row["cycles"]["busy"] for row in self.data["units"] if row["kind"] in ("host", "link"))
         return busy / max(1, self.cycles)
+
+    @property
+    def utilisation(self) -> dict[str, float]:
+        """Fraction of the time, from 0 to 1, for which each sort of unit is busy, averaged over its units."""
+        names = {"array": "arrays", "vector": "vector unit", "channel": "memory", "host": "host", "link": "link"}
+        found: dict[str, list[float]] = {}
+        for row in self.data["units"]:
+            if row["kind"] in names:
+                found.setdefault(names[row["kind"]], []).append(row["cycles"]["busy"] / max(1, self.cycles))
+        return {name: sum(found[name]) / len(found[name]) for name in names.values() if name in found}
 
     def table(self) -> Table:
         """Per operation, longest first.

@@ -90,8 +90,19 @@ class Store:
         Returns:
             A hash as text.
         """
-        text = json.dumps({**parts, "version": _core.__version__}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return Store.key_of({**parts, "version": _core.__version__})
+
+    @staticmethod
+    def key_of(parts: dict[str, Any]) -> str:
+        """A key without a version of its own.
+
+        Args:
+            parts: JSON values.
+
+        Returns:
+            A hash as text.
+        """
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def get(self, keys: Iterable[str]) -> dict[str, Any]:
         """Looks values up.
@@ -114,6 +125,25 @@ class Store:
         except (sqlite3.DatabaseError, ValueError) as error:
             raise self._damaged(error) from None
         return found
+
+    def scan(self, prefix: str) -> dict[str, Any]:
+        """Everything whose key starts with a text.
+
+        Args:
+            prefix: of keys, ASCII.
+
+        Returns:
+            Values by key.
+
+        Raises:
+            UserError: for a damaged file.
+        """
+        query = "SELECT key, value FROM results WHERE key >= ? AND key < ?"
+        try:
+            rows = self._connection.execute(query, (prefix, prefix + "\x7f")).fetchall()
+            return {str(key): json.loads(value) for key, value in rows}
+        except (sqlite3.DatabaseError, ValueError) as error:
+            raise self._damaged(error) from None
 
     def put(self, values: dict[str, Any]) -> None:
         """Writes values, all or none.

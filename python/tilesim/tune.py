@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from . import _core, workloads
 from ._executors import in_order, opened, shares_memory
+from ._mapping_entries import Nest
+from ._progress import Bar
+from ._samplers import SAMPLERS, sampler_of
+from ._study import Study
 from .api import compile, simulate
-from .graph import Graph, user_error
+from .graph import Graph, nearest, user_error
 from .machine import Machine, MachineLike
-from .mapping import MappingTable, Nest, Product, products
+from .mapping import Product, VectorKernel, kernels
 from .memory import Part
 from .program import Program
-from .result import Result, Table
 from .store import Store
 from .sweep import travelling
 
@@ -27,81 +30,6 @@ BATCH = 16  # candidates between two prunings: fixed, so that any number of work
 CHUNK = 4  # candidates per task
 REFUSED = -1
 CONFIRMED = 4  # candidates simulated again at the closer fidelity
-
-
-class Study:
-    """What tuning found: `best` (a table that `compile` takes), `result`, and every candidate in `rows`."""
-
-    def __init__(self, graph: Graph, machine: Machine, fidelity: str) -> None:
-        """An empty study; use `tune`.
-
-        Args:
-            graph: the workload.
-            machine: the target.
-            fidelity: of the engine's memory.
-        """
-        self.graph, self.machine, self.fidelity = graph, machine, fidelity
-        self.best: MappingTable = MappingTable(source="study")
-        self.result: Result | None = None
-        self.baseline: Result | None = None
-        self.rows: list[dict[str, Any]] = []
-        self.operations: list[dict[str, Any]] = []
-        self.interrupted = False
-        self.notes: list[str] = []
-
-    @property
-    def gain(self) -> float:
-        """Ratio of the heuristic's cycles to the best ones; 1.0 until both are known."""
-        if self.result is None or self.baseline is None:
-            return 1.0
-        return self.baseline.cycles / max(1, self.result.cycles)
-
-    def table(self) -> Table:
-        """One row per candidate: operation, rank by the cost model, modelled and simulated cycles, mapping.
-
-        Returns:
-            The rows; `cycles` is none for a candidate that a bound ruled out.
-        """
-        return Table(self.rows)
-
-    def summary(self) -> Table:
-        """One row per distinct operation: how often it occurs, cycles of the heuristic and of the best mapping.
-
-        Returns:
-            The rows; `gap` is the distance of the best mapping from the model's lower bound, as a ratio.
-        """
-        return Table(self.operations)
-
-    def plot(self) -> Any:
-        """Modelled against simulated cycles of every candidate.
-
-        Returns:
-            A matplotlib figure.
-
-        Raises:
-            ImportError: without matplotlib (`pip install 'tilesim[notebook]'`).
-        """
-        import matplotlib.pyplot as plt
-
-        figure, axes = plt.subplots(figsize=(5, 4))
-        for operation in dict.fromkeys(row["operation"] for row in self.rows):
-            rows = [row for row in self.rows if row["operation"] == operation and row["cycles"] is not None]
-            axes.loglog([row["cycles"] for row in rows], [row["modelled"] for row in rows], "o", label=operation, ms=4)
-        axes.set_xlabel("simulated cycles")
-        axes.set_ylabel("modelled cycles")
-        if len(self.operations) <= 8:
-            axes.legend(fontsize=7)
-        figure.tight_layout()
-        return figure
-
-    def __repr__(self) -> str:
-        """Gain and counts."""
-        simulated = sum(row["cycles"] is not None for row in self.rows)
-        state = ", interrupted" if self.interrupted else ""
-        return (
-            f"<Study {self.graph.core.name} on {self.machine.name}: {self.gain:.3f} times as fast as the heuristic, "
-            f"{simulated} of {len(self.rows)} candidates simulated ({self.fidelity} memory){state}>"
-        )
 
 
 @lru_cache(maxsize=8)
@@ -114,7 +42,7 @@ def _remote(graph: str, machine: str) -> tuple[_core.Graph, _core.Machine]:
 def _measure(
     graph: Any, machine: Any, fuse: str, memory: str, part: str, operation: str, nests: list[Nest]
 ) -> list[tuple[int, str]]:
-    """Cycles of one product alone under each nest; REFUSED and the reason where lowering cannot use it."""
+    """Cycles of one kernel alone under each nest; REFUSED and the reason where lowering cannot use it."""
     if isinstance(graph, str):
         graph, machine = _remote(graph, machine)
     measured: list[tuple[int, str]] = []
@@ -126,6 +54,9 @@ def _measure(
         except _core.UserError as error:
             measured.append((REFUSED, str(error)))
     return measured
+
+
+Kernel = Product | VectorKernel
 
 
 class _Tuner:
@@ -140,8 +71,10 @@ class _Tuner:
         self.graph: Any = study.graph.core
         self.machine: Any = study.machine.core
         self.hash = study.machine.core.hash()
+        self.sampler, self.seed = "model", 0
+        self.tell: Callable[[int, str], None] = lambda done, name: None
 
-    def measure(self, product: Product, nests: list[Nest], memory: str) -> list[tuple[int, str]]:
+    def measure(self, product: Kernel, nests: list[Nest], memory: str) -> list[tuple[int, str]]:
         """Simulated cycles, from the store where it knows them."""
         keys = [
             Store.key(operation=product.key, machine=self.hash, memory=memory, fuse=self.fuse, nest=nest)
@@ -161,43 +94,31 @@ class _Tuner:
                 self.store.put(fresh)
         return [(int(known[key][0]), str(known[key][1])) for key in keys]
 
-    def candidates(self, product: Product) -> tuple[list[tuple[Nest, dict[str, Any]]], dict[str, Any]]:
-        """The heuristic's nest, then the best by the cost model."""
-        found = product.problem.search(max(1, self.budget - 1))
-        listed = [(product.nest, product.cost())]
-        listed += [(nest, cost) for nest, cost in found["best"] if nest != product.nest]
-        return listed[: self.budget], found
-
-    def one(self, product: Product, names: list[str]) -> None:
-        """Tunes one distinct product; rows and the entry appear as soon as they are known."""
-        listed, found = self.candidates(product)
+    def one(self, product: Kernel, names: list[str]) -> None:
+        """Tunes one distinct kernel; rows and the entry appear as soon as they are known."""
+        sampler = sampler_of(self.sampler, product, self.budget, self.seed)
+        listed: list[tuple[Nest, dict[str, Any]]] = []
         best: tuple[int, Nest] | None = None
         first = 0
-        for begin in range(0, len(listed), BATCH):
-            batch = listed[begin : begin + BATCH]
+        while len(listed) < self.budget:
+            batch = sampler.ask(min(BATCH, self.budget - len(listed)))
+            if not batch:
+                break
             limit = best[0] if best else None
-            wanted = [(nest, cost) for nest, cost in batch if limit is None or cost["bound_cycles"] < limit]
-            nests = [nest for nest, _ in wanted]
+            nests = [nest for nest, cost in batch if limit is None or cost["bound_cycles"] < limit]
             measured = dict(zip(map(_text, nests), self.measure(product, nests, self.study.fidelity), strict=True))
-            for rank, (nest, cost) in enumerate(batch, begin):
+            outcomes: list[int | None] = []
+            for rank, (nest, cost) in enumerate(batch, len(listed)):
                 cycles, reason = measured.get(_text(nest), (None, "its bound is above the best"))
-                self.study.rows.append(
-                    {
-                        "operation": product.operation,
-                        "rank": rank,
-                        "modelled": cost["cycles"],
-                        "bound": cost["bound_cycles"],
-                        "cycles": None if cycles == REFUSED else cycles,
-                        "mapping": product.text(nest),
-                        "note": reason,
-                    }
-                )
-                if cycles is None or cycles == REFUSED:
-                    continue
-                if rank == 0:
-                    first = cycles
-                if best is None or cycles < best[0]:
-                    best = (cycles, nest)
+                cycles = None if cycles == REFUSED else cycles
+                outcomes.append(cycles)
+                self.add_row(product, rank, nest, cost, cycles, reason)
+                if cycles is not None:
+                    first = cycles if rank == 0 else first
+                    best = (cycles, nest) if best is None or cycles < best[0] else best
+            sampler.tell(outcomes)
+            listed += batch
+            self.tell(len(listed), product.operation)
         if best is not None and self.confirm is not None:
             first, best = self.closer(product, listed)
         if best is None:
@@ -205,21 +126,44 @@ class _Tuner:
             return
         for name in names:
             self.study.best.entries[name] = dict(best[1])
+        self.add_operation(product, len(names), first, best, sampler.lower_bound)
+
+    def add_row(
+        self, product: Kernel, rank: int, nest: Nest, cost: dict[str, Any], cycles: int | None, note: str
+    ) -> None:
+        """A candidate for the study's table."""
+        self.study.rows.append(
+            {
+                "operation": product.operation,
+                "rank": rank,
+                "modelled": cost["cycles"],
+                "bound": cost["bound_cycles"],
+                "cycles": cycles,
+                "mapping": product.text(nest),
+                "note": note,
+            }
+        )
+
+    def add_operation(
+        self, product: Kernel, count: int, first: int, best: tuple[int, Nest], lower_bound: float
+    ) -> None:
+        """A distinct kernel for the study's summary."""
         self.study.operations.append(
             {
                 "operation": product.operation,
-                "count": len(names),
+                "kind": product.kind,
+                "count": count,
                 "sizes": "x".join(map(str, product.sizes)),
                 "heuristic_cycles": first,
                 "best_cycles": best[0],
                 "gain": first / max(1, best[0]),
-                "lower_bound": found["lower_bound"],
-                "gap": best[0] / found["lower_bound"] - 1 if found["lower_bound"] > 0 else 0.0,
+                "lower_bound": lower_bound,
+                "gap": best[0] / lower_bound - 1 if lower_bound > 0 else 0.0,
                 "mapping": product.text(best[1]),
             }
         )
 
-    def closer(self, product: Product, listed: list[tuple[Nest, dict[str, Any]]]) -> tuple[int, tuple[int, Nest]]:
+    def closer(self, product: Kernel, listed: list[tuple[Nest, dict[str, Any]]]) -> tuple[int, tuple[int, Nest]]:
         """The heuristic's cycles and the best nest at the closer fidelity: the best few are simulated again."""
         rows = self.study.rows[-len(listed) :]
         simulated = [i for i, row in enumerate(rows) if row["cycles"] is not None]
@@ -249,12 +193,12 @@ def _text(nest: Nest) -> str:
     return json.dumps(nest, sort_keys=True)
 
 
-def _distinct(chosen: list[Product], notes: list[str]) -> list[tuple[Product, list[str]]]:
-    """Products by what decides their mapping; a name that means different products is left alone."""
+def _distinct(chosen: Sequence[Kernel], notes: list[str]) -> list[tuple[Kernel, list[str]]]:
+    """Kernels by what decides their mapping; a name that means different kernels is left alone."""
     keys_of: dict[str, set[str]] = {}
     for product in chosen:
         keys_of.setdefault(product.operation, set()).add(product.key)
-    groups: dict[str, tuple[Product, list[str]]] = {}
+    groups: dict[str, tuple[Kernel, list[str]]] = {}
     for product in chosen:
         if len(keys_of[product.operation]) > 1:
             notes.append(f"{product.operation}: the name occurs in several functions and is not tuned")
@@ -299,37 +243,47 @@ def tune(
     memory: str | None = None,
     confirm: str | None = None,
     fuse: str = "all",
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Callable[[int, int, str], None] | bool | None = None,
+    sampler: str = "model",
+    seed: int = 0,
 ) -> Study:
-    """Finds the fastest mapping of every distinct product by simulating candidates.
+    """Finds the fastest mapping of every distinct product and vector kernel by simulating candidates.
 
-    The cost model ranks the nests of each product, the engine simulates the best ones (the product alone), and the
-    whole graph is simulated at the end. Candidates whose lower bound exceeds the best simulated time are passed over;
+    The cost model ranks the nests of each kernel, the engine simulates the best ones (the kernel alone), and the whole
+    graph is simulated at the end. Candidates whose lower bound exceeds the best simulated time are passed over;
     no wall time enters, so that the result is the same for any number of workers. It is never slower than the
     heuristic. Ctrl-C returns the best so far; with a store, the same call resumes.
 
     Args:
         graph: the workload, or "matmul:M,N,K[,dtype]".
         machine: preset name, file, dict or Machine.
-        budget: candidates per distinct product, the heuristic's included.
+        budget: candidates per distinct kernel, the heuristic's included.
         executor: any `concurrent.futures` executor; none: threads.
         store: of simulated cycles, or its path; none: nothing is kept.
         jobs: number of threads; none: one per processor.
         memory: fidelity of the memory; none: what the machine says.
-        confirm: a closer fidelity ("bank"): the best four of each product are simulated again with it, and it decides.
+        confirm: a closer fidelity ("bank"): the best four of each kernel are simulated again with it, and it decides.
         fuse: as for `compile`.
-        progress: called with products done, products in all, and the name of the next.
+        progress: true for a bar on standard error; or a function that gets candidates done, candidates in all (at
+            most), and the name of the kernel.
+        sampler: "model" takes candidates by rising modelled cycles; "random" draws them; "optuna" lets Optuna's TPE
+            propose them (`pip install 'tilesim[tune]'`). Vector kernels are always taken by the model.
+        seed: of "random" and "optuna".
 
     Returns:
         The study.
 
     Raises:
-        UserError: for a budget below 1, or as `compile`.
+        UserError: for a budget below 1, an unknown sampler, or as `compile`.
     """
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise user_error("a budget is a number of candidates", value=repr(budget), allowed="1 or more")
     if jobs is not None and jobs < 1:
         raise user_error("a number of jobs", value=str(jobs), allowed="1 or more")
+    if sampler not in SAMPLERS:
+        raise user_error(
+            "unknown sampler", value=f"'{sampler}'", allowed=", ".join(SAMPLERS), suggestion=nearest(sampler, SAMPLERS)
+        )
     target = Machine.load(machine)
     workload = graph_of(graph)
     for fidelity in (memory, confirm):
@@ -339,25 +293,36 @@ def tune(
             raise user_error("memory of fidelity bank needs a DRAM part", place="memory.part", value=target.name)
     study = Study(workload, target, memory or str(target.get("memory.kind")))
     kept = store if isinstance(store, Store) or store is None else Store(store)
-    groups = _distinct(products(workload, target, fuse), study.notes)
+    groups = _distinct(kernels(workload, target, fuse), study.notes)
+    shown = Bar() if progress is True else progress or None
     try:
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
             tuner = _Tuner(study, budget, fuse, confirm, kept, pool)
+            tuner.sampler, tuner.seed = sampler, seed
             if not shares_memory(pool):
                 tuner.machine = target.core.to_json()
                 tuner.graph = travelling(workload, folder)
-            try:
-                for done, (product, names) in enumerate(groups):
-                    if progress:
-                        progress(done, len(groups), product.operation)
-                    tuner.one(product, names)
-            except KeyboardInterrupt:
-                study.interrupted = True
+            _tune_all(tuner, groups, shown)
             tuner.machine = target.core
             tuner.finish()
-            if progress:
-                progress(len(groups), len(groups), "")
+            if shown:
+                shown(budget * len(groups), budget * len(groups), "")
     finally:
         if kept is not None and kept is not store:
             kept.close()
     return study
+
+
+def _tune_all(
+    tuner: _Tuner, groups: list[tuple[Kernel, list[str]]], shown: Callable[[int, int, str], None] | None
+) -> None:
+    """All groups, one after the other; an interruption leaves what is known."""
+    try:
+        for index, (product, names) in enumerate(groups):
+            if shown:
+                total, before = tuner.budget * len(groups), tuner.budget * index
+                shown(before, total, product.operation)
+                tuner.tell = lambda done, name, before=before, total=total: shown(before + done, total, name)  # type: ignore[misc]
+            tuner.one(product, names)
+    except KeyboardInterrupt:
+        tuner.study.interrupted = True

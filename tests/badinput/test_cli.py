@@ -28,6 +28,16 @@ def tilesim(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["run", "missing.json"], ["missing.json"]),
         (["run", "resnet18", "--machine", "gemmini-16"], ["f32", "i8"]),
         (["validate", "tpu-v3", "--cases", "missing.csv"], ["missing.csv"]),
+        (["run", "missing.onnx"], ["missing.onnx", "no such file"]),
+        (["run", "models/net.pb"], ["models/net.pb", ".onnx"]),
+        (["run", "matmul:1,2"], ["matmul:M,N,K"]),
+        (["run", "mlp", "--quiet", "--json", "/nowhere/r.json"], ["/nowhere/r.json", "cannot be written"]),
+        (["run", "mlp", "--quiet", "--timeline", "/nowhere/r.trace"], ["/nowhere/r.trace", "No such file"]),
+        (["run", "mlp", "--fallback", "cloud"], ["cloud", "error, host"]),
+        (["run", "mlp", "--place", "layers.0"], ["layers.0", "name=host"]),
+        (["run", "mlp", "--place", "layers.9=host"], ["layers.9", "does not exist"]),
+        (["coverage", "resnet19"], ["resnet18"]),
+        (["profile", "missing.json"], ["missing.json"]),
     ],
 )
 def test_mistakes_are_explained(arguments: list[str], words: list[str]) -> None:
@@ -61,12 +71,42 @@ def test_the_trace_is_what_perfetto_reads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["machine", "list"], ["machine", "show", "tpu-v3"], ["model", "list"], ["model", "show", "resnet18"], ["doctor"]],
+    [
+        ["machine", "list"],
+        ["machine", "show", "tpu-v3"],
+        ["model", "list"],
+        ["model", "show", "resnet18"],
+        ["doctor"],
+        ["--version"],
+        ["coverage", "mlp", "--batch", "4"],
+        ["profile", "mlp", "--runs", "1", "--all"],
+        ["run", "matmul:64,64,64,bf16", "--no-advice"],
+    ],
 )
 def test_lists(command: list[str]) -> None:
     done = tilesim(*command)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_fallback_and_place(tmp_path: Path) -> None:
+    b = ts.GraphBuilder("spectrum")
+    re, _ = b.op("fft", b.linear(b.input("x", (16, 16)), 16, name="first"), name="fft", results=2, dim=1)
+    b.output(re, "y")
+    path = str(tmp_path / "graph.json")
+    b.build().save(path)
+    done = tilesim("run", path)
+    assert done.returncode == 2 and "fft" in done.stderr and "--fallback host" in done.stderr
+    done = tilesim("run", path, "--fallback", "host", "--verify", "--json", str(tmp_path / "r.json"))
+    assert done.returncode == 0, done.stderr
+    assert "of the time on the host" in done.stdout and "to host: first" in done.stdout and "xeon-8480" in done.stdout
+    assert ts.Result.load(tmp_path / "r.json").host_share > 0
+    done = tilesim("run", path, "--fallback", "host", "--place", "first=host")
+    assert done.returncode == 0 and "to host: x" in done.stdout
+    done = tilesim("coverage", path, "--json", "-")
+    rows = json.loads(done.stdout)["operations"]
+    assert {row["operation"]: row["on"] for row in rows}["fft"] == "host"
+    assert "unsupported on tpu-v3" in tilesim("coverage", path).stdout
 
 
 @pytest.mark.parametrize("name", ts.Machine.names())

@@ -57,6 +57,8 @@ def without(after: str, before: str) -> Any:
         (lambda d: d.update(mapping="row bank:1 bank_group rank column offset"), ["covers too few bits of bank"]),
         (lambda d: d["features"].update(command_bus="tripple"), ["shared", "row_and_column"]),
         (lambda d: d["features"].update(all_bank_scope="stack"), ["all-bank"]),
+        (lambda d: d.update(energy={"activate": "1 nJ", "read": "1 pJ", "write": "1 pJ"}),
+         ["energies without a source"]),
         (lambda d: d.update(version=2), ["newer"]),
         (lambda d: d.update(schema="tilesim.machine"), ["not a DRAM part"]),
     ],

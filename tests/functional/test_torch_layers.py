@@ -129,8 +129,9 @@ def test_known_masks_become_attributes() -> None:
 
     graph = equal(Causal(), tuple(torch.randn(1, 2, 6, 4) for _ in range(3)))
     found = [op for op in graph.operations() if op["kind"] == "attention"]
-    assert [len(op["operands"]) for op in found] == [3, 3, 4]
-    assert [op["attributes"].get("causal", False) for op in found] == [True, False, False]
+    assert [len(op["operands"]) for op in found] == [3, 3, 3]
+    spans = [tuple(op["attributes"].get(name, 0) for name in ("causal", "causal_offset", "window")) for op in found]
+    assert spans == [(True, 0, 0), (0, 0, 0), (True, 1, 3)]  # the third one is a band: t - 1, t, t + 1
 
 
 def test_repeated_key_heads_are_not_materialised() -> None:

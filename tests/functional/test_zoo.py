@@ -11,6 +11,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 import tilesim as ts  # noqa: E402
 from support import torch_zoo  # noqa: E402
 from support.torch_equal import difference  # noqa: E402
+from support.torch_flops import products  # noqa: E402
 from support.torch_resnet import resnet as torch_resnet  # noqa: E402
 from tilesim.frontends.torch_weights import elements_of  # noqa: E402
 from tilesim.models import clip, deepseek, dit, dlrm, llama4, mamba, resnet, transformer, unet, vision, vit  # noqa: E402
@@ -55,14 +56,20 @@ def outputs(graph: ts.Graph, *inputs: Any) -> dict[str, Any]:
     return ts.reference(graph, [np.asarray(x) for x in inputs])
 
 
-def decodes(config: Any, model: Any, build: Any, context: int = 9, bound: float = 2e-5, prefix: str = "") -> None:
-    """Prefill of `context` tokens equals the class; so does decode of the last token from the cache of the others."""
+def decodes(
+    config: Any, model: Any, build: Any, context: int = 9, bound: float = 2e-5, prefix: str = "", needless: int = 0
+) -> None:
+    """Prefill of `context` tokens equals the class; so does decode of the last token from the cache of the others.
+
+    FLOPs are those that torch counts, less `needless` ones: what a class computes and throws away.
+    """
     ids = torch.randint(0, config.vocabulary, (2, context))
     with torch.no_grad():
         wanted = model(ids, use_cache=False).logits
     graph = copied(build(config, 2, context, "prefill", "f32"), model, prefix)
     found = outputs(graph, ids.int())
     assert difference(found["logits"], wanted) <= bound
+    assert graph.flops()["matrix"] == products(model, ids, use_cache=False) - needless
     before = outputs(copied(build(config, 2, context - 1, "prefill", "f32"), model, prefix), ids[:, :-1].int())
     step = copied(build(config, 2, context, "decode", "f32"), model, prefix)
     inputs = {"input_ids": ids[:, -1:].int().numpy()}
@@ -143,7 +150,22 @@ def test_llama_4() -> None:
         floor_scale=3, intermediate_size_mlp=16, interleave_moe_layer_step=1,
         rope_parameters={"rope_type": "default", "rope_theta": 5e5},
     )  # fmt: skip
-    decodes(config, randomise(transformers.Llama4ForCausalLM(hf)), llama4.llama4)
+    # The class runs every expert on every token (3 of 4 for nothing), and scores keys of other chunks: of 9 x 9 pairs
+    # in the three layers with chunks of 4, 4 + 4 + 1 tokens need 4 x 4 + 4 x 4 + 1.
+    needless = 4 * (2 * 9) * 3 * (3 * 2 * 32 * 16) + 3 * (2 * 4) * (81 - 33) * (2 * 2 * 8)
+    decodes(config, randomise(transformers.Llama4ForCausalLM(hf)), llama4.llama4, needless=needless)
+
+
+def test_deepseek_moe() -> None:
+    """Llama's attention; a dense layer, then mixtures with shared experts."""
+    experts = Experts(count=6, chosen=3, renormalised=False, hidden=16, shared=24)
+    config = dataclasses.replace(decoders.DEEPSEEK_MOE_16B, **{**SMALL, "key_heads": 4, "layers": 3}, experts=experts)
+    hf = transformers.LlamaConfig(**{**HF, "num_key_value_heads": 4, "num_hidden_layers": 3}, rms_norm_eps=1e-6,
+                                  rope_parameters={"rope_type": "default", "rope_theta": 1e4})  # fmt: skip
+    model = transformers.LlamaForCausalLM(hf)
+    for layer in model.model.layers[1:]:
+        layer.mlp = torch_zoo.DeepseekExperts(32, 6, 3, 16, 24)
+    decodes(config, randomise(model), decoders.decoder)
 
 
 def test_clip() -> None:
@@ -162,6 +184,7 @@ def test_clip() -> None:
     found = outputs(graph, pixels, ids.int())
     for name in ("image_embeds", "text_embeds", "logits_per_image"):
         assert difference(found[name], wanted[name]) <= 1e-5
+    assert graph.flops()["matrix"] == products(model, input_ids=ids, pixel_values=pixels)
 
 
 def test_mamba() -> None:
@@ -176,6 +199,10 @@ def test_mamba() -> None:
         difference(outputs(copied(mamba.mamba(config, 2, 7, "prefill", "f32"), model), ids.int())["logits"], wanted)
         <= 1e-5
     )
+    # the class pads the convolution on both sides and drops the last 3 of 10 columns: 4 taps of 32 channels each
+    needless = 2 * (2 * 3 * 4 * 32) * 2
+    flops = mamba.mamba(config, 2, 7, "prefill", "f32").flops()["matrix"]
+    assert flops == products(model, ids, use_cache=False) - needless
     before = outputs(copied(mamba.mamba(config, 2, 6, "prefill", "f32"), model), ids[:, :-1].int())
     step = copied(mamba.mamba(config, 2, 7, "decode", "f32"), model)
     inputs = {row["name"]: before[row["name"].replace("past", "cache")] for row in step.inputs[1:]}
@@ -192,6 +219,7 @@ def equals(graph: ts.Graph, model: Any, *args: Any, bound: float = 2e-5) -> None
         wanted = model(*args)
     inputs = [x.int() if x.dtype == torch.int64 else x for x in args]
     assert difference(next(iter(outputs(copied(graph, model), *inputs).values())), wanted) <= bound
+    assert graph.flops()["matrix"] == products(model, *args)
 
 
 def test_dlrm() -> None:
@@ -217,10 +245,14 @@ def test_mobilenet() -> None:
     equals(vision.mobilenet_v2(1, 32), torch_zoo.mobilenet_v2(settings), torch.randn(1, 3, 32, 32), bound=2e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("layers", [18, 50])
+def test_vgg() -> None:
+    stages = ((4, 6), (6, 8), (8, 8, 10), (10, 10, 12), (12, 12, 14))
+    equals(vision.vgg("vgg", stages, 20, 11, 2), torch_zoo.vgg(stages, 20, 11), torch.randn(2, 3, 224, 224))
+
+
+@pytest.mark.parametrize("layers", [18, *(pytest.param(n, marks=pytest.mark.slow) for n in (34, 50))])
 def test_resnets(layers: int) -> None:
-    build = {18: resnet.resnet18, 50: resnet.resnet50}[layers]
+    build = {18: resnet.resnet18, 34: resnet.resnet34, 50: resnet.resnet50}[layers]
     equals(build(1, 32), torch_resnet(layers), torch.randn(1, 3, 32, 32), bound=2e-4)
 
 
@@ -241,6 +273,7 @@ def test_bert() -> None:
     found = outputs(graph, ids.int(), types.int())
     assert difference(found["last_hidden_state"], wanted.last_hidden_state) <= 1e-5
     assert difference(found["pooler_output"], wanted.pooler_output) <= 1e-5
+    assert graph.flops()["matrix"] == products(model, ids, token_type_ids=types)
 
 
 def test_gpt2() -> None:

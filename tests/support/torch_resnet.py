@@ -33,9 +33,9 @@ class Block(nn.Module):
 
 
 def resnet(layers: int) -> nn.Module:
-    """18 or 50 layers, 1000 classes."""
+    """18, 34 or 50 layers, 1000 classes."""
     bottleneck = layers == 50
-    depths = (3, 4, 6, 3) if bottleneck else (2, 2, 2, 2)
+    depths = (2, 2, 2, 2) if layers == 18 else (3, 4, 6, 3)
     stages, inputs = [], 64
     for stage, depth in enumerate(depths):
         width, blocks = 64 << stage, []

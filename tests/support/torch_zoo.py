@@ -40,6 +40,52 @@ def mobilenet_v2(settings: Any, last: int = 1280) -> nn.Module:
     return net
 
 
+def vgg(stages: Any, hidden: int, classes: int) -> nn.Module:
+    """Stages of 3x3 convolutions and a maximum, then three linear layers."""
+    layers: list[nn.Module] = []
+    width = 3
+    for stage in stages:
+        for filters in stage:
+            layers += [nn.Conv2d(width, filters, 3, padding=1), nn.ReLU()]
+            width = filters
+        layers.append(nn.MaxPool2d(2))
+    head = [nn.Linear(49 * width, hidden), nn.ReLU(), nn.Dropout()]
+    head += [nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(), nn.Linear(hidden, classes)]
+    net = nn.Sequential()
+    net.add_module("features", nn.Sequential(*layers))
+    net.add_module("avgpool", nn.AdaptiveAvgPool2d(7))
+    net.add_module("flatten", nn.Flatten())
+    net.add_module("classifier", nn.Sequential(*head))
+    return net
+
+
+class DeepseekExperts(nn.Module):
+    """Mixture of DeepSeekMoE (Dai et al., 2024): softmax over all experts, the chosen ones' weights as they are, and
+    experts that every token takes."""
+
+    def __init__(self, width: int, count: int, chosen: int, hidden: int, shared: int) -> None:
+        super().__init__()
+        self.chosen = chosen
+        self.gate = nn.Linear(width, count, bias=False)
+        self.experts = nn.Module()
+        self.experts.gate_up_proj = nn.Parameter(torch.zeros(count, 2 * hidden, width))
+        self.experts.down_proj = nn.Parameter(torch.zeros(count, width, hidden))
+        names = {"gate_proj": (width, shared), "up_proj": (width, shared), "down_proj": (shared, width)}
+        self.shared_experts = nn.ModuleDict({name: nn.Linear(*size, bias=False) for name, size in names.items()})
+
+    def forward(self, x: Any) -> Any:
+        flat = x.reshape(-1, x.shape[-1])
+        weights, numbers = self.gate(flat).float().softmax(-1).topk(self.chosen, -1)
+        out = torch.zeros_like(flat)
+        for expert, (up, down) in enumerate(zip(self.experts.gate_up_proj, self.experts.down_proj, strict=True)):
+            token, place = torch.where(numbers == expert)
+            gate, inner = (flat[token] @ up.T).chunk(2, -1)
+            out.index_add_(0, token, (F.silu(gate) * inner) @ down.T * weights[token, place, None])
+        s = self.shared_experts
+        out = out + s["down_proj"](F.silu(s["gate_proj"](flat)) * s["up_proj"](flat))
+        return out.reshape(x.shape)
+
+
 class Dlrm(nn.Module):
     def __init__(self, c: Any) -> None:
         super().__init__()

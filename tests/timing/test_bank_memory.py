@@ -72,3 +72,18 @@ def test_mistakes() -> None:
         ts.simulate(program, program.machine.replace({"memory.part": "HBM2-TPUv33"}), memory="bank")
     with pytest.raises(ts.UserError, match="bank"):
         ts.simulate(program, memory="banks")
+
+
+def test_energy_counts_commands_of_the_part() -> None:
+    program = ts.compile(ts.workloads.matmul(512, 512, 512))
+    bank, simple = ts.simulate(program, memory="bank"), ts.simulate(program)
+    parts = {entry["part"]: entry for entry in bank.data["energy"]}
+    assert "memory bytes" not in parts
+    assert parts["DRAM activations"]["femtojoules"] == parts["DRAM activations"]["count"] * 909_000
+    for name in ("DRAM read bursts", "DRAM write bursts"):
+        assert parts[name]["femtojoules"] == parts[name]["count"] * 890_880
+    for name, moved in (("read", "memory_read_bytes"), ("write", "memory_written_bytes")):
+        bursts = parts[f"DRAM {name} bursts"]["count"]
+        assert bursts * 32 == bank.data[moved]
+    assert "memory bytes" in {entry["part"] for entry in simple.data["energy"]}
+    assert any("DRAM energy" in text for text in bank.approximations)

@@ -212,3 +212,24 @@ def test_generators_by_hand() -> None:
         state ^= state << 17 & mask
         expected.append(state % ((1 << 28) // 32) * 32)
     assert addresses("random_read") == expected
+
+
+def test_energy_is_counts_times_stated_figures() -> None:
+    result = run("HBM2-TPUv3", "mixed_rand", requests=3000, channels=2)
+    assert result.energy is not None
+    assert "O'Connor" in result.part.sources["energy"]
+    commands = result.commands
+    assert result.energy["activate"] == pytest.approx(909e-12 * commands["ACT"])
+    # 3.48 pJ/bit of every burst of 32 bytes.
+    moved = result.energy["read"] + result.energy["write"]
+    assert moved == pytest.approx(3.48e-12 * 256 * (commands["RD"] + commands["WR"]))
+    assert result.energy["total"] == pytest.approx(sum(v for k, v in result.energy.items() if k != "total"))
+    # Streams open a row per 32 bursts: 909 pJ / 8192 bit more, the paper's 3.92 pJ/bit holds for about 2 KB per row.
+    stream = run("HBM2-2000", "sequential_read", requests=20000)
+    assert stream.energy is not None
+    assert 3.48e-12 < stream.energy["total"] / (20000 * 256) < 3.92e-12
+
+
+def test_parts_without_figures_say_so() -> None:
+    for name in ("DDR4-3200", "HBM2E-3200", "HBM3-6400"):
+        assert run(name, requests=100).energy is None

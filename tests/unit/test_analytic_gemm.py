@@ -10,6 +10,7 @@ import pytest
 import tilesim as ts
 from tilesim import _core
 from tilesim.analytic import gemm
+from tilesim.analytic.constants import resolve
 from tilesim.analytic.schemes import scheme, scheme_names
 
 HARDWARE = {
@@ -129,6 +130,34 @@ def test_terms_combine_between_the_longest_and_the_sum() -> None:
         assert max(parts) <= total * (1 + 1e-9)
         assert total <= sum(parts) * (1 + 1e-9)
         assert total == pytest.approx(sum(x**p for x in parts) ** (1 / p), rel=1e-3)
+
+
+def test_a_tile_alone_on_a_unit_leaves_gaps() -> None:
+    full = terms(model(), 128, 128, 128)["compute"]
+    assert terms(model({"alone": 0.5}), 128, 128, 128)["compute"] == pytest.approx(2 * full)
+    # three tiles per unit hide each other's gaps
+    assert terms(model({"alone": 0.5}), 128, 128 * 30, 128)["compute"] == pytest.approx(3 * full)
+
+
+def test_narrow_weights_are_widened_at_a_finite_rate() -> None:
+    slow = {"convert": 1.0}
+    narrow = terms(model(slow, {"weight_bytes": 1.0}), 128, 128, 128)["load"]
+    assert narrow == pytest.approx(128 * 128 / 1e9)
+    assert terms(model(slow), 128, 128, 128)["load"] < narrow / 10
+
+
+def test_constants_carry_in_cycles_and_shares() -> None:
+    """The same entry on two devices: times in proportion to cycles, loads to rates, droop to rate over power."""
+    a100, l40s = ts.Device.load("a100"), ts.Device.load("l40s")
+    values = {"launch": 5000.0, "feed": 0.02, "energy": 2.0, "cache_fill": 1.0, "reload_share": 0.8, "epilogue": 2000.0}
+    first, second = (resolve(values, device, scheme("bf16")) for device in (a100, l40s))
+    assert first["launch"] == pytest.approx(5000 / 1.41e9) and second["launch"] == pytest.approx(5000 / 2.52e9)
+    assert first["unit_bytes_per_clock"] / second["unit_bytes_per_clock"] == pytest.approx(2048 / 1012, rel=0.01)
+    assert first["droop"] == pytest.approx(2 * 312 / 400 - 1)
+    assert first["cache_fill"] == 0.5 and second["cache_fill"] == 1.0
+    h100 = resolve(values, ts.Device.load("h100"), scheme("bf16"))
+    assert h100["reload_share"] == pytest.approx(1.6)
+    assert first["epilogue_steps"] == pytest.approx(2000 / (2 * 128 * 128 / 2048), rel=0.01)
 
 
 def test_matrix_vector_kernel() -> None:

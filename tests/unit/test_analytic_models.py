@@ -132,7 +132,7 @@ def test_crossover_is_strict_and_sure_only_far_from_even() -> None:
         assert (row["probability"] > 0.5) == row["helps"]
     assert answer.threshold() is not None
     small, large = answer.rows[0], answer.rows[-1]
-    assert not small["helps"] and small["bound"] == "cast"
+    assert not small["helps"] and small["bound"] in ("cast", "launch")
     assert large["helps"] and large["probability"] > 0.9
 
 
@@ -220,7 +220,7 @@ class TestDefectsOfAnEarlierSimulator:
         from tilesim.analytic import gemm
 
         found = gemm.estimator("t4", "fp32", source="mlsim")
-        assert found.seconds(32, 32, 32) == pytest.approx(found.entry.constants["launch"], rel=0.2)
+        assert found.seconds(32, 32, 32) == pytest.approx(found.entry.constants["launch"] / 1.59e9, rel=0.2)
 
     def test_stride_and_padding_count(self) -> None:
         one = ts.estimate(ts.workloads.conv2d(8, 64, 56, 56, 64, 3, padding=1), "t4").seconds

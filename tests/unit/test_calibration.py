@@ -13,6 +13,7 @@ import tilesim as ts
 from tilesim._paths import configs_dir
 from tilesim.analytic import gemm
 from tilesim.analytic.calibrate import calibrate
+from tilesim.analytic.constants import standard
 from tilesim.analytic.families import pack_keys, row_key, unpack_keys
 from tilesim.analytic.validation import decisions, validate
 
@@ -44,7 +45,7 @@ def synthetic(
 
 
 def test_known_constants_come_back(tmp_path: Path) -> None:
-    truth = {"launch": 6e-6, "efficiency": 0.55, "memory_share": 0.6}
+    truth = {"launch": 11000.0, "efficiency": 0.55, "memory_share": 0.6}
     profile = calibrate(synthetic(tmp_path / "rows.csv", truth), "h100", holdout="rows")
     entry = profile.entries[0]
     for name, value in truth.items():
@@ -61,7 +62,7 @@ def test_known_constants_come_back(tmp_path: Path) -> None:
 
 
 def test_profiles_are_never_used_unless_named(tmp_path: Path) -> None:
-    path = synthetic(tmp_path / "rows.csv", {"launch": 9e-6}, 40)
+    path = synthetic(tmp_path / "rows.csv", {"launch": 16000.0}, 40)
     plain = validate("gemm", path)
     profile = calibrate(path, holdout="none")
     assert validate("gemm", path)["mean_abs_error"] == plain["mean_abs_error"]
@@ -73,11 +74,11 @@ def test_what_the_rows_do_not_show_is_kept_and_said(tmp_path: Path) -> None:
     profile = calibrate(write(tmp_path / "small.csv", rows), holdout="none")
     entry = profile.entries[0]
     before = gemm.estimator("h100", "bf16", engine="vLLM").entry.constants
-    for name in ("efficiency", "memory_share", "droop"):  # launches only: nothing is bound by rates
+    for name in ("efficiency", "memory_share", "energy"):  # launches only: nothing is bound by rates
         assert entry.constants[name] == pytest.approx(before[name])
         assert not entry.provenance[name].startswith("fitted on 59")
     assert any("do not show" in text and "efficiency" in text for text in profile.refused)
-    assert entry.constants["launch"] == pytest.approx(5e-6, rel=0.1)
+    assert entry.constants["launch"] / 1.83e9 == pytest.approx(5e-6, rel=0.1)
 
 
 def test_few_rows_are_refused(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_few_rows_are_refused(tmp_path: Path) -> None:
 
 def test_one_dtype_cannot_be_held_out(tmp_path: Path) -> None:
     path = synthetic(tmp_path / "rows.csv", {}, 40)
-    for way in ("dtype", "family"):
+    for way in ("dtype", "device", "family"):
         with pytest.raises(ts.UserError, match="left out"):
             calibrate(path, holdout=way)
     with pytest.raises(ts.UserError, match="size"):
@@ -100,6 +101,26 @@ def test_dtypes_can_be_held_out(tmp_path: Path) -> None:
     profile = calibrate(path, holdout="dtype")
     assert {row["holdout"] for row in profile.held_out} == {"dtype"}
     assert all(row["mean"] < 0.2 for row in profile.held_out)
+
+
+def test_devices_can_be_held_out(tmp_path: Path) -> None:
+    """Rows of one truth on three devices: what two of them show predicts the third, and better than nothing fitted."""
+    truth = {"launch": 12000.0, "memory_share": 0.5, "efficiency": 0.5}
+    random = np.random.default_rng(3)
+    rows = []
+    for device in ("A100-SXM4-80GB", "H100-SXM-80GB", "L40S"):
+        found = gemm.estimator(device, "bf16", engine="TensorRT-LLM")
+        constants = {**standard(found.device, found.scheme), **truth}
+        for m, n, k in (2.0 ** random.uniform(4, 12, (60, 3))).round().tolist():
+            (seconds,) = np.asarray(found.core(constants).seconds(*np.array([[1.0], [m], [n], [k]])))
+            rows.append(f"{device},TensorRT-LLM,bfloat16,{m:.0f},{n:.0f},{k:.0f},{seconds * 1e3:.9g}")
+    path = write(tmp_path / "rows.csv", rows)
+    carried = calibrate(path, holdout="device").held_out
+    blind = calibrate(path, holdout="specification").held_out
+    assert [row["holdout"] for row in (*carried, *blind)] == ["device"] * 3 + ["specification"] * 3
+    for ours, nothing in zip(carried, blind, strict=True):
+        assert ours["mean"] < 0.08
+        assert ours["mean"] < nothing["mean"] / 2
 
 
 GOOD = "H100-SXM-80GB,vLLM,bfloat16,64,1024,1024,0.006"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tilesim as ts
+from tilesim.analytic.families import family
 
 
 @pytest.mark.parametrize("name", ts.Device.names())
@@ -60,6 +61,36 @@ def test_presets_of_a_published_simulator_are_kept() -> None:
     assert [level.bytes for level in npu.levels] == [256 << 10, 8 << 20, 16 << 30]
     assert phone.matrix["f32"].flops_per_second == pytest.approx(0.0768e12)
     assert ts.Device.load("t4").clock_hz == pytest.approx(1.59e9)
+    names = {
+        "cpu_avx512": "desktop-avx512",
+        "npu_systolic": "npu-systolic",
+        "mobile_neon": "phone-neon",
+        "gpu_t4": "t4",
+    }
+    assert {name: ts.Device.load(name).name for name in names} == names
+
+
+@pytest.mark.parametrize("name", sorted({ts.Device.load(name).family for name in ts.Device.names()}))
+def test_every_constant_of_a_family_says_where_it_is_from(name: str) -> None:
+    for entry in family(name).entries:
+        assert entry.constants, entry
+        for constant in entry.constants:
+            text = entry.provenance[constant]
+            assert text, (entry.scheme, entry.engine, constant)
+            if text.startswith("fitted on"):
+                assert entry.rows > 0 and ".csv: " in text
+
+
+@pytest.mark.parametrize("name", ts.Device.names())
+def test_a_shipped_device_holds_specifications_only(name: str) -> None:
+    """No constant of a model and no fit: those belong to families and to named profiles."""
+    from tilesim.analytic.constants import CONSTANTS
+
+    device = ts.Device.load(name)
+    assert not set(device.to_dict()) & set(CONSTANTS)
+    assert not any("fitted" in text or "calibrat" in text for text in device.sources.values())
+    for key in ("units", "clock_hz", "matrix", *(f"levels.{level.name}" for level in device.levels)):
+        assert device.sources.get(key), key
 
 
 @pytest.mark.parametrize(

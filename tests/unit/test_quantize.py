@@ -34,6 +34,22 @@ def test_table_of_schemes() -> None:
         product_error("tf32")
 
 
+def test_zero_points_help_activations_off_centre() -> None:
+    assert product_error("w8a8_zp", offset=3.0) < 0.95 * product_error(
+        "w8a8", offset=3.0
+    )  # half the step of activations; weights keep theirs
+    assert product_error("w8a8_zp") < 1.1 * product_error("w8a8")
+    assert product_error("int4_g128_zp") < 1.05 * product_error("int4_g128")
+
+
+def test_error_beside_time() -> None:
+    rows = {row["scheme"]: row for row in quantization_table(256, 4096, 4096, "h100").rows}
+    assert rows["int4_g128_zp"]["packing"] == "8 in 32 bits" and rows["fp8"]["packing"] == "4 in 32 bits"
+    assert rows["bf16"]["speedup"] == 1.0 and rows["fp8"]["ms"] > 0
+    assert rows["nvfp4"]["ms"] is None and "4-bit floats" in rows["nvfp4"]["reason"]
+    assert rows["int4_wo"]["error"] > rows["int8_wo"]["error"] > rows["bf16"]["error"]
+
+
 def test_public_formats_are_renamed(tmp_path: Path) -> None:
     path = tmp_path / "gemm.csv"
     path.write_text(

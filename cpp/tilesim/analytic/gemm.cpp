@@ -34,6 +34,7 @@ struct Shape {
   double seconds_per_byte;                          ///< of compulsory bytes
   double memory;                                    ///< seconds of compulsory bytes
   double per_unit, per_unit_byte, per_shared_byte;  ///< 1 / units; seconds per byte of a unit and of all of them
+  double per_alone;                                 ///< 1 / alone
   double per_split;                                 ///< seconds of a reduction per split
   bool fits;
 };
@@ -68,6 +69,7 @@ Shape describe(const GemmModel& model, double batch, double m, double n, double 
               0,
               0,
               0,
+              1 / model.constants.alone,
               0,
               true};
   const double before_cast = s.cast_bytes > 0 ? batch * m * k * (s.cast_bytes - s.activation_bytes) : 0;
@@ -114,10 +116,8 @@ double combine(double a, double b, double c, double largest, double p) {
   return largest * exp2_of(log2_of(part(a) + part(b) + part(c)) / p);
 }
 
-void keep(GemmTerms& best, double total, double launch, double compute, double load, double memory, double split,
-          double tile_m, double tile_n, double splits) {
-  if (!(total < best[0])) return;
-  best = {total, launch, compute, load, memory, split, 0, tile_m, tile_n, splits, best[10]};
+void keep(GemmTerms& best, const GemmTerms& terms) {
+  if (terms[0] < best[0]) best = terms;
 }
 
 void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, GemmTerms& best) {
@@ -128,7 +128,7 @@ void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKern
   const double lanes = 2 * shape.batch * shape.m * shape.n * shape.k / (hw.units * hw.clock * lane_flops_per_clock);
   const double largest = std::max({shape.memory, walk, lanes});
   const double total = c.vector_launch + combine(lanes, walk, shape.memory, largest, c.overlap);
-  keep(best, total, c.vector_launch, lanes, walk, shape.memory, 0, shape.m, kernel.tile_n, 1);
+  keep(best, {total, c.vector_launch, lanes, walk, shape.memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits});
 }
 
 /// One tile shape on one shape of product: what no split changes.
@@ -136,6 +136,7 @@ struct Tiling {
   double tiles;          ///< without a split
   double seconds_per_k;  ///< of one tile on one unit at full clock
   double bytes_per_k;    ///< of one tile
+  double widen_per_k;    ///< seconds to widen the weights of one tile
   double memory;         ///< seconds
   double whole_k;        ///< k-steps without a split
 };
@@ -149,6 +150,7 @@ Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& ker
   t.seconds_per_k = 2 * kernel.tile_m * kernel.tile_n * hw.units * (extent + c.half_tile) /
                     (hw.flops_per_second * c.efficiency * extent);
   t.bytes_per_k = kernel.tile_m * model.scheme.activation_bytes + kernel.tile_n * model.scheme.weight_bytes;
+  if (model.scheme.weight_bytes < model.scheme.activation_bytes) t.widen_per_k = kernel.tile_n / (c.convert * hw.clock);
   t.whole_k = up(shape.k / kernel.tile_k);
   t.memory = shape.memory;
   if (!shape.fits) {  // tiles of one wave form a block of the result; its operands are read once per block
@@ -175,14 +177,17 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   if (started + reduction + t.memory >= best[0]) return;
   const double steps = splits > 1 ? up(t.whole_k / splits) : t.whole_k, depth = steps * kernel.tile_k;
   const double rounds = (1 - c.wave_smoothing) * whole + c.wave_smoothing * std::max(waves, 1.0);
-  double compute = rounds * (depth + c.epilogue_steps) * t.seconds_per_k;
-  compute *= 1 + c.droop * compute / (compute + power_seconds);
+  const double busy = std::max(rounds, shape.per_alone);  // one tile alone leaves gaps that a second one fills
+  double compute = busy * (depth + c.epilogue_steps) * t.seconds_per_k;
+  compute *= 1 + c.droop * compute / (compute + power_seconds) * depth / (depth + c.epilogue_steps);
   compute = std::max(compute, whole * steps * c.step);
-  const double load = depth * t.bytes_per_k * std::max(rounds * shape.per_unit_byte, tiles * shape.per_shared_byte);
+  const double load =
+      depth * std::max(t.bytes_per_k * std::max(rounds * shape.per_unit_byte, tiles * shape.per_shared_byte),
+                       busy * t.widen_per_k);
   const double largest = std::max({compute, load, t.memory});
   if (started + reduction + largest >= best[0]) return;
   const double total = started + reduction + combine(compute, load, t.memory, largest, c.overlap);
-  keep(best, total, started, compute, load, t.memory, reduction, kernel.tile_m, kernel.tile_n, splits);
+  keep(best, {total, started, compute, load, t.memory, reduction, 0, kernel.tile_m, kernel.tile_n, splits, shape.hits});
 }
 
 double cast_seconds(const GemmModel& model, const Shape& shape) {
@@ -234,7 +239,6 @@ GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
   GemmTerms best{};
   best[0] = std::numeric_limits<double>::infinity();
   const Shape shape = describe(*this, batch, m, n, k);
-  best[10] = shape.hits;
   std::array<Tiling, most_kernels> tilings;
   const auto serves = [&](const GemmKernel& kernel) {
     if (kernel.tile_m == 0) return std::min(m, n) >= kernel.least_m && std::min(m, n) <= kernel.most_m;
@@ -257,6 +261,7 @@ GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
     for (double splits = 2; splits <= kernels[i].most_splits; splits *= 2)
       tile_candidate(*this, shape, kernels[i], tilings[i], splits, best);
   }
+  best[10] = shape.hits;
   best[6] = cast_seconds(*this, shape);
   best[0] += best[6];
   return best;

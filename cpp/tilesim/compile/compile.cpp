@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/control.hpp"
 #include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/grouping.hpp"
 #include "tilesim/compile/overlap.hpp"
@@ -38,7 +39,9 @@ class Compiler {
     for (std::size_t i = 0; i < graph.functions.size(); ++i)
       if (static_cast<std::int32_t>(i) != graph.main && is_called(static_cast<std::int32_t>(i)))
         add_function(graph.functions[i]);
+    add_loops(graph.entry());
     program_.body = lower_function(graph.entry(), "", boundary, true);
+    check_vectors();
     owners_first();
     return std::move(program_);
   }
@@ -103,6 +106,15 @@ class Compiler {
                          "'" + name + "'", join(products), nearest(name, products)});
   }
 
+  /// Tiles given from outside are for a vector kernel of the program.
+  void check_vectors() const {
+    const std::vector<std::string> known(vector_names_.begin(), vector_names_.end());
+    for (const auto& [name, tiles] : options_.vectors)
+      if (!vector_names_.count(name))
+        throw UserError({"tiles are given for an operation that is no kernel of the vector unit", prepared_.graph.name,
+                         "'" + name + "'", join(known), nearest(name, known)});
+  }
+
   void declare(const std::string& name, const TensorType& type, program::Role role, const std::string& alias = {}) {
     program::Tensor tensor;
     tensor.name = name;
@@ -138,6 +150,8 @@ class Compiler {
       const bool state = std::any_of(function.aliases.begin(), function.aliases.end(),
                                      [&](const Alias& alias) { return alias.input == static_cast<std::int32_t>(i); });
       declare(value.name, value.type, state ? program::Role::state : program::Role::input);
+      if (is_integer(value.type.dtype) || value.type.dtype == DType::boolean)
+        program_.tensors.back().typical = {{0}, "zeros"};
       boundary[function.inputs[i]] = value.name;
     }
     for (ValueId output : function.outputs) {
@@ -149,7 +163,46 @@ class Compiler {
     return boundary;
   }
 
+  /// Bodies of the loops of a function.
+  void add_loops(const GraphFunction& function) {
+    for (const Op& op : function.ops) {
+      if (op.kind != Kind::while_loop) continue;
+      if (machine_.core.count > 1)
+        throw Unsupported({"while: a loop runs on one core", op.name, std::to_string(machine_.core.count) + " cores", {},
+                           "compile for cores=1"});
+      const std::string& stem = prepared_.graph.functions[static_cast<std::size_t>(op.functions[1])].name;
+      std::string name = stem;
+      const auto taken = [&](const program::Function& other) { return other.name == name; };
+      for (int i = 1; std::any_of(program_.functions.begin(), program_.functions.end(), taken); ++i)
+        name = stem + "." + std::to_string(i);
+      const lower::LoopPlan& plan =
+          loops_[{function.name, op.name}] = lower::plan_loop(prepared_.graph, function, op, name);
+      add_loops(plan.body);
+      add_body(plan);
+    }
+  }
+
+  void add_body(const lower::LoopPlan& plan) {
+    program::Function callee;
+    callee.name = plan.body.name;
+    callee.parameters = {lower::counter_name};
+    std::map<ValueId, std::string> boundary;
+    for (std::size_t i = 0; i < plan.body.inputs.size(); ++i) {
+      if (plan.states[i] == lower::Carried::counter) continue;
+      callee.tensors.push_back(boundary[plan.body.inputs[i]] = lower::formal_input(plan, i));
+    }
+    for (std::size_t i = 0; i < plan.body.outputs.size(); ++i) {
+      const std::string name = lower::formal_output(plan, i);
+      if (std::find(callee.tensors.begin(), callee.tensors.end(), name) == callee.tensors.end())
+        callee.tensors.push_back(name);
+      boundary[plan.body.outputs[i]] = name;
+    }
+    callee.body = lower_function(plan.body, callee.name + ".", boundary, false, plan.counter_value);
+    program_.functions.push_back(std::move(callee));
+  }
+
   void add_function(const GraphFunction& function) {
+    add_loops(function);
     program::Function callee;
     callee.name = function.name;
     std::map<ValueId, std::string> boundary;
@@ -167,24 +220,31 @@ class Compiler {
   }
 
   program::Block lower_function(const GraphFunction& function, const std::string& prefix,
-                                const std::map<ValueId, std::string>& boundary, bool is_main) {
+                                const std::map<ValueId, std::string>& boundary, bool is_main,
+                                ValueId counter = no_value) {
     const auto recorded = static_cast<std::ptrdiff_t>(options_.record ? options_.record->size() : 0);
+    const auto vectors = static_cast<std::ptrdiff_t>(options_.record_vectors ? options_.record_vectors->size() : 0);
     const std::vector<program::Tensor> tensors = program_.tensors;
     std::vector<std::string> notes = program_.notes;
     std::set<std::string> kept_apart = prepared_.kept_apart;
     while (true) {
       Context context{
           prepared_.graph, function, machine_, options_, program_, {}, lower::known_scalars(prepared_.graph, function)};
-      for (ValueId output : function.outputs) context.scalars.erase(output);
       for (const Op& op : function.ops)
-        if (op.kind == Kind::call)
-          for (ValueId operand : op.operands) context.scalars.erase(operand);
+        if (op.kind == Kind::while_loop)
+          for (std::size_t i = 0; i < op.operands.size(); ++i)
+            if (!is_counter(function, op, i)) lower::give_bytes(function, op.operands[i], context.scalars);
+      if (counter != no_value) {
+        context.scalars[counter] = 0;
+        context.counters[counter] = Expr::symbol(lower::counter_name);
+      }
       const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main);
       lower::assign_layouts(function, machine_, program_);
       program::Block block;
       const Kernel* current = nullptr;
       try {
         for (const Kernel& kernel : kernels) {
+          if (kernel.family == lower::Family::vector) vector_names_.insert(kernel.name);
           if (options_.cancel) options_.cancel->poll();
           if (!options_.only.empty() && !is_only(function, kernel)) continue;
           current = &kernel;
@@ -201,11 +261,14 @@ class Compiler {
       program_.tensors = tensors;
       program_.notes = notes;
       if (options_.record) options_.record->erase(options_.record->begin() + recorded, options_.record->end());
+      if (options_.record_vectors)
+        options_.record_vectors->erase(options_.record_vectors->begin() + vectors, options_.record_vectors->end());
     }
   }
 
   /// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
   bool is_given(const GraphFunction& function, const Kernel& kernel) const {
+    if (kernel.family == lower::Family::vector) return options_.vectors.count(kernel.name) > 0;
     return kernel.anchor >= 0 && options_.mappings.count(function.ops[static_cast<std::size_t>(kernel.anchor)].name);
   }
 
@@ -229,6 +292,7 @@ class Compiler {
 
   bool is_only(const GraphFunction& function, const Kernel& kernel) const {
     if (kernel.family == lower::Family::call) return true;
+    if (kernel.family == lower::Family::vector) return kernel.name == options_.only;
     return kernel.family == lower::Family::product &&
            function.ops[static_cast<std::size_t>(kernel.anchor)].name == options_.only;
   }
@@ -240,6 +304,8 @@ class Compiler {
     lower::check_vector_dtypes(context, on_vector);
     switch (kernel.family) {
       case lower::Family::product:
+        if (context.function.ops[static_cast<std::size_t>(kernel.anchor)].kind == Kind::ragged_contract)
+          return divided(lower::lower_product(context, kernel));
         return lower::on("", lower::lower_product(context, kernel));
       case lower::Family::vector:
         return divided(lower::lower_vector(context, kernel));
@@ -248,12 +314,20 @@ class Compiler {
       case lower::Family::call:
         break;
     }
-    return lower::on("", call(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]));
+    const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
+    if (op.kind == Kind::while_loop)
+      return lower::on("", lower::lower_loop(context, op, loops_.at({context.function.name, op.name})));
+    return lower::on("", call(context, op));
   }
 
   program::Statement divided(program::Scope scope) {
     lower::divide_loops(scope, program_, machine_);
     return lower::on("", std::move(scope));
+  }
+
+  bool is_counter(const GraphFunction& function, const Op& op, std::size_t operand) const {
+    const auto plan = loops_.find({function.name, op.name});
+    return plan != loops_.end() && plan->second.states[operand] == lower::Carried::counter;
   }
 
   program::Call call(Context& context, const Op& op) {
@@ -279,7 +353,9 @@ class Compiler {
   lower::FusionRules rules_;
   lower::Prepared prepared_;
   const Graph& original_;
+  std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;  ///< by function and operation
   program::Program program_;
+  std::set<std::string> vector_names_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "tilesim/graph/graph.hpp"
 #include "tilesim/machine/machine.hpp"
 #include "tilesim/mapping/nest.hpp"
+#include "tilesim/mapping/vector.hpp"
 #include "tilesim/program/program.hpp"
 
 namespace tilesim {
@@ -21,13 +22,22 @@ struct ProductChoice {
   mapping::Nest nest;
 };
 
+/// A kernel of the vector unit that was lowered: its name is that of its last operation.
+struct VectorChoice {
+  std::string function, operation;
+  mapping::VectorProblem problem;
+  mapping::VectorTiles tiles;
+};
+
 struct CompileOptions {
-  std::string fuse = "all";                      ///< all | none
-  mapping::Table mappings;                       ///< tile sizes by operation name; others as `mapping` says
-  std::string mapping = "heuristic";             ///< one of mapping::strategies()
-  std::string only;                              ///< lower only the product of this name (and calls): to time it alone
+  std::string fuse = "all";                             ///< all | none
+  mapping::Table mappings;                              ///< tile sizes by operation name; others as `mapping` says
+  std::string mapping = "heuristic";                    ///< one of mapping::strategies()
+  std::map<std::string, mapping::VectorTiles> vectors;  ///< tiles of vector kernels, by name
+  std::string only;                              ///< lower only the kernel of this name (and calls): to time it alone
   std::vector<ProductChoice>* record = nullptr;  ///< gets every product
-  std::int64_t cores = 0;                        ///< that share the work; 0: all of the machine
+  std::vector<VectorChoice>* record_vectors = nullptr;  ///< gets every vector kernel
+  std::int64_t cores = 0;                               ///< that share the work; 0: all of the machine
   CancelToken* cancel = nullptr;
 };
 

@@ -28,6 +28,8 @@ void DagBuilder::bind_node(ValueId value, int node) { known_[value] = node; }
 int DagBuilder::node_of(ValueId value, const std::set<int>& ops) {
   if (const auto found = known_.find(value); found != known_.end()) return found->second;
   const TensorType& type = context_.value(value).type;
+  if (const auto counter = context_.counters.find(value); counter != context_.counters.end())
+    return known_[value] = append(nodes_, {.op = VectorNode::Op::scalar, .dtype = type.dtype}, counter->second);
   if (const auto scalar = context_.scalars.find(value); scalar != context_.scalars.end())
     return known_[value] =
                append(nodes_, {.op = VectorNode::Op::constant, .number = scalar->second, .dtype = type.dtype});

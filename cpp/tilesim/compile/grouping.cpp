@@ -71,14 +71,17 @@ class Grouping {
 
   std::vector<Kernel> run() {
     for (int i = 0; i < count(); ++i)
-      if (is_product(op(i).kind)) make_product(i);
+      if (is_product(op(i).kind))
+        make_product(i);
+      else if (op(i).kind == Kind::ragged_contract)
+        add_kernel(Family::product, i);
     for (int i = 0; i < count(); ++i) {
       if (context_.options.cancel) context_.options.cancel->poll();
       if (owner_[index(i)] < 0 && is_vector_kind(op(i).kind)) place_vector(i);
     }
     for (int i = 0; i < count(); ++i)
       if (owner_[index(i)] < 0 && needs_movement(i))
-        add_kernel(op(i).kind == Kind::call ? Family::call : Family::movement, i);
+        add_kernel(runs_functions(op(i).kind) ? Family::call : Family::movement, i);
     make_passes();
     for (Kernel& kernel : kernels_) finish(kernel);
     return ordered();

@@ -24,7 +24,9 @@ std::vector<MovementLowering::Start> MovementLowering::clamped_starts(std::size_
     const ValueId value = op_.operands[first + axis];
     const std::int64_t last = whole[axis] - part[axis];
     Start start;
-    if (const auto known = context_.scalars.find(value); known != context_.scalars.end()) {
+    if (const auto counter = context_.counters.find(value); counter != context_.counters.end()) {
+      start.at = max(Expr(0), min(Expr(last), counter->second));
+    } else if (const auto known = context_.scalars.find(value); known != context_.scalars.end()) {
       start.at = std::clamp<std::int64_t>(static_cast<std::int64_t>(known->second), 0, last);
     } else if (last > 0) {
       const Placement own = dense(value);
@@ -114,7 +116,7 @@ void MovementLowering::dynamic_update() {
   const ValueId x = op_.operands[0], update = op_.operands[1];
   const std::vector<AxisAccess> plain = plain_axes(shape_.size());
   const program::Tensor* result = context_.program.find_tensor(placement(y_).tensor);
-  const bool in_place = result && result->alias_of == placement(x).tensor;
+  const bool in_place = placement(y_).tensor == placement(x).tensor || (result && result->alias_of == placement(x).tensor);
   if (!in_place) copy(shape_, placement(x), plain, placement(y_), plain);
   const Shape& part = shape(update);
   if (element_count(part) == 0) return;

@@ -20,6 +20,7 @@ struct Piece {
 
 std::optional<double> MovementLowering::pad_value() const {
   if (op_.operands.size() < 2 || op_.operands[1] == no_value) return 0.0;
+  if (context_.counters.count(op_.operands[1])) unsupported("the padding is the counter of a loop");
   const auto known = context_.scalars.find(op_.operands[1]);
   if (known == context_.scalars.end()) return std::nullopt;
   return known->second;

@@ -123,8 +123,42 @@ class Overlap {
   std::int64_t kernels_in(const Block& block) const {
     std::int64_t count = 0;
     for (const Statement& statement : block) {
-      if (const auto* scope = std::get_if<program::Scope>(&statement.action)) count += several() ? steps_in(*scope) : 1;
+      if (const auto* loop = std::get_if<program::For>(&statement.action); loop && loop->extent.is_constant())
+        count += loop->extent.value() * kernels_in(loop->body);
+      if (const auto* scope = std::get_if<program::Scope>(&statement.action)) {
+        if (runs_functions(scope->body))
+          count += kernels_in(scope->body);
+        else
+          count += several() ? steps_in(*scope) : 1;
+      }
       if (const auto* call = std::get_if<program::Call>(&statement.action)) count += kernels_in(call->function);
+    }
+    return count;
+  }
+
+  /// A loop of the graph: its body is a function.
+  static bool runs_functions(const Block& block) {
+    return std::any_of(block.begin(), block.end(), [](const Statement& statement) {
+      if (const auto* loop = std::get_if<program::For>(&statement.action)) return runs_functions(loop->body);
+      return std::holds_alternative<program::Call>(statement.action);
+    });
+  }
+
+  /// Numbers the kernels of a loop, each of its own steps after all before it; returns how many there are.
+  std::int64_t number(Block& block, const Expr& before) {
+    std::int64_t count = 0;
+    for (Statement& statement : block) {
+      if (auto* loop = std::get_if<program::For>(&statement.action)) {
+        const std::int64_t each = kernels_in(loop->body);
+        number(loop->body, before + Expr(count) + Expr::symbol(loop->index) * Expr(each));
+        count += each * loop->extent.value();
+      } else if (auto* call = std::get_if<program::Call>(&statement.action)) {
+        call->parameters[before_name] = before + Expr(count);
+        count += kernels_in(call->function);
+      } else if (auto* step = std::get_if<program::Scope>(&statement.action)) {
+        step->barrier = true;
+        signal(step->body, ++count);
+      }
     }
     return count;
   }
@@ -179,6 +213,17 @@ class Overlap {
       }
       auto* scope = std::get_if<program::Scope>(&statement.action);
       if (!scope) {
+        result.push_back(std::move(statement));
+        continue;
+      }
+      if (runs_functions(scope->body)) {
+        scope->barrier = true;
+        count += number(scope->body, before + Expr(count));
+        for_each(scope->body, [&](Statement& inner) {
+          if (const program::Transfer* transfer = transfer_of(inner)) touched[root(transfer->tensor)] = {count, count};
+          if (const auto* inner_call = std::get_if<program::Call>(&inner.action))
+            for (const auto& [formal, actual] : inner_call->tensors) touched[root(actual)] = {count, count};
+        });
         result.push_back(std::move(statement));
         continue;
       }

@@ -46,7 +46,7 @@ namespace {
 bool needs_own_tensor(const GraphFunction& function, const Uses& uses, ValueId value) {
   for (int reader : uses.consumers[index(value)]) {
     const Op& op = function.ops[index(reader)];
-    if (op.kind == Kind::call) return true;  // a function takes whole tensors
+    if (runs_functions(op.kind)) return true;  // a function takes whole tensors
     if (op.operands.empty() || op.operands[0] != value) continue;
     const bool window = op.kind == Kind::convolution || op.kind == Kind::window_reduce;
     const auto pads = window ? op.attributes.integers("pads", {}) : std::vector<std::int64_t>{};
@@ -60,7 +60,7 @@ bool needs_own_tensor(const GraphFunction& function, const Uses& uses, ValueId v
 
 bool read_by_call(const GraphFunction& function, const Uses& uses, ValueId value) {
   return std::any_of(uses.consumers[index(value)].begin(), uses.consumers[index(value)].end(),
-                     [&](int reader) { return function.ops[index(reader)].kind == Kind::call; });
+                     [&](int reader) { return runs_functions(function.ops[index(reader)].kind); });
 }
 
 /// An output may be a view of what a kernel computes, but of neither an input nor another output: those have bytes of
@@ -72,7 +72,7 @@ struct Owners {
       const int producer = uses.producer[index(value)];
       if (producer < 0 || uses.is_output[index(value)]) return false;
       const Op& op = function.ops[index(producer)];
-      if (op.kind == Kind::constant || op.kind == Kind::call) return false;
+      if (op.kind == Kind::constant || runs_functions(op.kind)) return false;
       if (!views.view[index(producer)]) return claimed.insert(value).second;
       value = op.operands[0];
     }
@@ -94,7 +94,7 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
     const int producer = uses.producer[index(x)];
     const bool computed = producer >= 0 && !views.view[index(producer)] &&
                           function.ops[index(producer)].kind != Kind::constant &&
-                          function.ops[index(producer)].kind != Kind::call;
+                          !runs_functions(function.ops[index(producer)].kind);
     const Shape& from = function.value(x).type.shape;
     const Shape& to = function.value(y).type.shape;
     const bool renames =
@@ -270,7 +270,7 @@ class Placer {
     if (producer < 0) return false;
     const Kind kind = function_.ops[index(producer)].kind;
     return kind == Kind::gather || kind == Kind::embedding || kind == Kind::dynamic_slice ||
-           kind == Kind::dynamic_update || kind == Kind::bitcast || kind == Kind::call || kind == Kind::sort ||
+           kind == Kind::dynamic_update || kind == Kind::bitcast || runs_functions(kind) || kind == Kind::sort ||
            kind == Kind::top_k;
   }
 

@@ -36,6 +36,11 @@ struct Kernel {
   std::vector<ValueId> outputs;  ///< stored to off-chip memory
 };
 
+/// Operations that run functions of the graph: whole tensors are bound.
+inline bool runs_functions(Kind kind) {
+  return kind == Kind::call || kind == Kind::while_loop || kind == Kind::branch;
+}
+
 /// Shared by all lowerings of one function.
 struct Context {
   const Graph& graph;
@@ -44,7 +49,8 @@ struct Context {
   const CompileOptions& options;
   program::Program& program;          ///< notes, counters may be added
   std::vector<Placement> placements;  ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
-  std::map<ValueId, double> scalars;  ///< values known to be a constant of one element
+  std::map<ValueId, double> scalars;  ///< values known to be a constant of one element, or in `counters`
+  std::map<ValueId, Expr> counters = {};  ///< loop counters: no bytes, known when a statement is handed out
 
   const Value& value(ValueId id) const { return function.value(id); }
   bool placed(ValueId id) const { return !placements[static_cast<std::size_t>(id)].tensor.empty(); }

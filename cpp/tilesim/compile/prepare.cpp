@@ -152,15 +152,71 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
   return prepared;
 }
 
+namespace {
+
+/// Whether an operation's kernel reads this operand from a tensor, although its one element may be known.
+bool reads_tensor(const Op& op, std::size_t operand) {
+  switch (op.kind) {
+    case Kind::pad:
+    case Kind::dynamic_slice:
+      return operand == 0;
+    case Kind::dynamic_update:
+      return operand < 2;
+    case Kind::call:
+    case Kind::branch:
+    case Kind::contract:
+    case Kind::convolution:
+    case Kind::ragged_contract:
+    case Kind::concat:
+    case Kind::copy:
+    case Kind::reverse:
+    case Kind::gather:
+    case Kind::scatter:
+    case Kind::embedding:
+    case Kind::sort:
+    case Kind::top_k:
+    case Kind::cumulative:
+    case Kind::window_reduce:
+    case Kind::window_scatter:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_view(const Op& op) {
+  return op.kind == Kind::reshape || op.kind == Kind::transpose || op.kind == Kind::broadcast || op.kind == Kind::slice;
+}
+
+/// Values that must have bytes, those that are seen through views included.
+std::set<ValueId> needed_as_tensors(const GraphFunction& function) {
+  std::set<ValueId> needed(function.outputs.begin(), function.outputs.end());
+  for (auto op = function.ops.rbegin(); op != function.ops.rend(); ++op)
+    for (std::size_t i = 0; i < op->operands.size(); ++i)
+      if (reads_tensor(*op, i) || (is_view(*op) && needed.count(op->results.at(0)))) needed.insert(op->operands[i]);
+  return needed;
+}
+
+}  // namespace
+
 std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction& function) {
+  const std::set<ValueId> needed = needed_as_tensors(function);
   std::map<ValueId, double> scalars;
   for (const Op& op : function.ops) {
+    if (op.results.empty() || needed.count(op.results[0])) continue;
+    if (is_view(op) && scalars.count(op.operands[0])) scalars[op.results[0]] = scalars.at(op.operands[0]);
     if (op.kind != Kind::constant) continue;
     const Weight& weight = graph.weights.at(op.attributes.text("reference"));
     if (weight.source != Weight::Source::data || weight.data.size() != 1) continue;
     scalars[op.results[0]] = weight.data.at(0);
   }
   return scalars;
+}
+
+void give_bytes(const GraphFunction& function, ValueId value, std::map<ValueId, double>& scalars) {
+  if (!scalars.erase(value)) return;
+  for (const Op& op : function.ops)
+    if (is_view(op) && op.results.at(0) == value) give_bytes(function, op.operands[0], scalars);
 }
 
 namespace {

@@ -17,8 +17,11 @@ struct Prepared {
 /// inserted.
 Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions& options);
 
-/// Values of a function that are known constants of one element.
+/// Values of a function whose elements are all one known constant, and that no kernel reads as a tensor.
 std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction& function);
+
+/// Takes a value, and what it is a view of, out of the known ones: a loop carries it as a tensor.
+void give_bytes(const GraphFunction& function, ValueId value, std::map<ValueId, double>& scalars);
 
 /// Memory layouts for chips that pad the two minor dimensions: entry rule for inputs and weights, channel-minor around
 /// convolutions.

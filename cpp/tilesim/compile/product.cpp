@@ -12,13 +12,16 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
     : context_(context),
       kernel_(kernel),
       anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
-      problem_(product_problem(context, kernel)),
+      problem_(ragged() ? ragged_problem(context, kernel) : product_problem(context, kernel)),
       arrays_(context.machine.core.array.count) {
   for (int index : kernel.ops)
     if (index != kernel.anchor) fused_ops_.insert(index);
   for (const AxisAccess& axis : problem_.domain.results[0].axes)
     result_dim_.push_back(axis.terms.empty() ? -1 : axis.terms.back().dim);
-  divide_over_cores();
+  if (ragged())
+    prepare_ragged();
+  else
+    divide_over_cores();
   if (problem_.on_vector) arrays_ = 1;
 }
 
@@ -64,7 +67,7 @@ bool ProductLowering::counts_windows() const {
   return true;
 }
 
-bool ProductLowering::loops(int dim) const { return trips(dim) > 1; }
+bool ProductLowering::loops(int dim) const { return trips(dim) > 1 || (ragged() && dim == ragged_row); }
 
 std::int64_t ProductLowering::trips(int dim) const {
   const auto d = static_cast<std::size_t>(dim);
@@ -76,6 +79,8 @@ Expr ProductLowering::own_extent(int dim) const {
 }
 
 Expr ProductLowering::trips_here(int dim) const {
+  if (ragged() && dim == ragged_row)
+    return ceil_div(row_count(), std::min(nest_.tiles[ragged_row], domain_.extents[ragged_row]));
   const CoreSplit::Part* part = split_.find(dim);
   if (!part || same_trips(*part)) return trips(dim);
   return ceil_div(own_extent(dim), nest_.tiles[static_cast<std::size_t>(dim)]);
@@ -89,6 +94,8 @@ Expr ProductLowering::start(int dim) const {
 
 Expr ProductLowering::extent(int dim) const {
   const auto d = static_cast<std::size_t>(dim);
+  if (ragged() && dim == ragged_row)
+    return min(Expr(std::min(nest_.tiles[d], domain_.extents[d])), row_count() - start(dim));
   const CoreSplit::Part* part = split_.find(dim);
   const bool even = !part || part->even();
   const std::int64_t own = domain_.extents[d], tile = std::min(nest_.tiles[d], own);
@@ -102,6 +109,7 @@ Expr ProductLowering::axis_start(const AxisAccess& axis) const {
   Expr sum(axis.constant);
   for (const AxisAccess::Term& term : axis.terms) {
     sum = sum + start(term.dim) * Expr(term.coefficient);
+    if (ragged() && term.dim == ragged_row) sum = sum + first_row();
     if (term.coefficient < 0) sum = sum + (extent(term.dim) - Expr(1)) * Expr(term.coefficient);
   }
   return sum;
@@ -213,7 +221,7 @@ void ProductLowering::make_accumulator() {
   }
   accumulator_strides_ = row_major_strides(extents);
   const DType stored = context_.placements[static_cast<std::size_t>(kernel_.outputs[0])].dtype;
-  direct_ = kernel_.outputs.size() == 1 && kernel_.outputs[0] == anchor_.results[0] && anchor_.operands.size() < 3 &&
+  direct_ = kernel_.outputs.size() == 1 && kernel_.outputs[0] == anchor_.results[0] && !has_bias() &&
             stored == problem_.dtypes[2];
   add_slot("c", problem_.dtypes[2], element_count(extents), nest_.depths[2],
            context_.machine.core.scratchpad.accumulator_bytes > 0 && !problem_.on_vector,
@@ -223,7 +231,7 @@ void ProductLowering::make_accumulator() {
 void ProductLowering::make_epilogue() {
   if (direct_) return;
   const Access& result = domain_.results[0];
-  if (anchor_.operands.size() > 2 && anchor_.operands[2] != no_value) {
+  if (has_bias()) {
     std::vector<int> axis_of;
     if (anchor_.kind == Kind::convolution)
       axis_of.push_back(static_cast<int>(anchor_.attributes.text("y_labels").find('C')));
@@ -324,6 +332,11 @@ program::Block ProductLowering::level(std::size_t depth) {
   } else {
     const int dim = nest_.order[depth];
     program::Block inner = level(depth + 1);
+    if (ragged() && dim == ragged_group) {  // nothing is fetched for a group without rows
+      program::If some{less(Expr(0), row_count()), std::move(inner), {}};
+      inner.clear();
+      inner.push_back(on("", std::move(some)));
+    }
     if (loops(dim))
       block.push_back(loop("i_" + domain_.names[static_cast<std::size_t>(dim)], trips_here(dim), std::move(inner)));
     else
@@ -346,7 +359,7 @@ program::Scope ProductLowering::lower() {
   scope_.operation = operations;
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
-  if (context_.options.record) {
+  if (context_.options.record && !ragged()) {
     context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_});
     context_.options.record->back().nest.on_vector = problem_.on_vector;
   }
@@ -362,6 +375,7 @@ program::Scope ProductLowering::lower() {
     scope_.body.push_back(on("", std::move(has_part)));
   }
   assign_addresses(scope_, context_.machine);
+  if (ragged()) add_ragged_steps();
   return std::move(scope_);
 }
 

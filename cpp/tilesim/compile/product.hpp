@@ -22,6 +22,16 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping
 /// The profile's nest for this problem, or none when the profile has no rule for it (profile.cpp).
 std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution);
 
+constexpr int ragged_group = 0, ragged_row = 1, ragged_column = 2, ragged_depth = 3;  ///< dims of ragged_contract
+
+/// Throws Unsupported naming the operation where the machine has no array, or one that does not multiply this type.
+void require_array(const Context& context, const Op& op, DType dtype);
+
+/// ragged_contract as a product per group, with as many rows as typical: which rows a group has is data.
+mapping::Problem ragged_problem(const Context& context, const Kernel& kernel);
+/// Groups outside, the contraction inside: which rows belong together is only known group by group.
+mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem);
+
 /// One product kernel being lowered.
 class ProductLowering {
  public:
@@ -78,6 +88,17 @@ class ProductLowering {
   Expr axis_extent(const AxisAccess& axis) const;
   std::size_t operand_level(const Access& access) const;
 
+  bool has_bias() const { return !ragged() && anchor_.operands.size() > 2 && anchor_.operands[2] != no_value; }
+
+  // product_ragged.cpp
+  bool ragged() const { return anchor_.kind == Kind::ragged_contract; }
+  void prepare_ragged();
+  Expr first_row() const;
+  Expr row_count() const;
+  program::Scope ragged_offsets();
+  program::Scope ragged_rest();
+  void add_ragged_steps();
+
   // product_multicast.cpp
   bool memory_bound() const;
   bool may_multicast(int index) const;
@@ -128,6 +149,7 @@ class ProductLowering {
   int split_dim_ = -1;  ///< dim divided over the arrays
   std::int64_t split_chunk_ = 0;
   bool direct_ = false;  ///< stored straight from the accumulator
+  std::string counts_, offsets_;  ///< ragged: rows per group and before it, as tensors
 };
 
 }  // namespace tilesim::lower

@@ -164,13 +164,15 @@ bool multiplies(const Machine& machine, DType dtype) {
 
 }  // namespace
 
+void require_array(const Context& context, const Op& op, DType dtype) {
+  if (context.machine.core.array.count == 0)
+    throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
+  if (!multiplies(context.machine, dtype)) refuse_dtype(context, op, dtype);
+}
+
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem) {
   const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
-  const auto require_array = [&] {
-    if (context.machine.core.array.count == 0)
-      throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
-    if (!multiplies(context.machine, problem.dtypes[0])) refuse_dtype(context, op, problem.dtypes[0]);
-  };
+  const DType multiplied = problem.dtypes[0];
   if (const auto given = context.options.mappings.find(op.name); given != context.options.mappings.end()) {
     problem.on_vector = given->second.on_vector;
     const mapping::Legality verdict = mapping::legal(problem, given->second, context.machine);
@@ -179,12 +181,12 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping
     if (problem.on_vector)
       check_vector_dtypes(context, {kernel.anchor});
     else
-      require_array();
+      require_array(context, op, multiplied);
     return given->second;
   }
   const bool on_array = multiplies(context.machine, problem.dtypes[0]);
   const bool grouped = op.kind == Kind::convolution && !problem.batch_dims.empty();
-  if (!grouped) require_array();
+  if (!grouped) require_array(context, op, multiplied);
   if (!grouped) return array_nest(context, problem, op.kind == Kind::convolution);
   mapping::Problem other = problem;
   other.on_vector = true;

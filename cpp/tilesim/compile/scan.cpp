@@ -28,7 +28,8 @@ class ScanLowering {
     if (element_count(shape_) == 0) return scope;
     choose();
     const std::int64_t elements = element_count(t_.tiles);
-    scope.slots = {ring_slot("x", from_.dtype, elements, "vector"), ring_slot("y", to_.dtype, elements, "store0")};
+    scope.slots = {ring_slot("x", from_.dtype, elements, "vector", depth_),
+                   ring_slot("y", to_.dtype, elements, "store0", depth_)};
     if (carries())
       scope.slots.push_back(ring_slot("carry", sum_dtype(from_.dtype), elements / t_.tiles[dim_], "vector"));
     scope.body = body();
@@ -56,10 +57,28 @@ class ScanLowering {
       if (!choose_tiles(choice, context_.machine))
         throw UserError({"not even one element of a scan fits the scratchpad", op_.name, {}, {}, {}});
     }
-    t_ = tiled_space(shape_, choice.tiles, "i");
+    const mapping::VectorTiles chosen =
+        vector_tiles(context_, kernel_, problem(), {choice.tiles, static_cast<int>(shape_.size()) - 1, 2});
+    lane_ = chosen.lane;
+    depth_ = chosen.depth;
+    t_ = tiled_space(shape_, chosen.tiles, "i");
     if (!carries() || !op_.attributes.flag("reverse")) return;
     t_.start[dim_] = (Expr(t_.trips(dim_) - 1) - Expr::symbol("i" + std::to_string(dim_))) * Expr(t_.tiles[dim_]);
     t_.extent[dim_] = min(Expr(t_.tiles[dim_]), Expr(shape_[dim_]) - t_.start[dim_]);
+  }
+
+  mapping::VectorProblem problem() const {
+    mapping::VectorProblem problem = vector_problem(context_, kernel_, shape_);
+    problem.operands = {placed_operand(context_, from_, shape_.size(), mapping::VectorOperand::Use::load),
+                        placed_operand(context_, to_, shape_.size(), mapping::VectorOperand::Use::store)};
+    mapping::VectorOperand carry;
+    carry.use = mapping::VectorOperand::Use::scratch;
+    carry.dtype = sum_dtype(from_.dtype);
+    carry.step.assign(shape_.size(), 1);
+    carry.step[dim_] = 0;
+    problem.operands.push_back(std::move(carry));
+    problem.functions = {1, 0, 0, 0};
+    return problem;
   }
 
   View view(const std::string& slot, bool carried = false) const {
@@ -76,7 +95,7 @@ class ScanLowering {
   program::VectorOp compute(bool first) const {
     program::VectorOp op;
     op.extents = t_.extent;
-    op.lane_dim = static_cast<int>(shape_.size()) - 1;
+    op.lane_dim = lane_;
     op.inputs.push_back(view("x"));
     add_node(op.nodes, {.op = VectorNode::Op::input, .dtype = from_.dtype});
     int y = add_node(op.nodes, {.op = VectorNode::Op::scan,
@@ -159,6 +178,8 @@ class ScanLowering {
   std::size_t dim_;
   Combiner combiner_;
   TiledSpace t_;
+  int lane_ = -1;
+  std::int64_t depth_ = 2;
 };
 
 }  // namespace

@@ -127,12 +127,13 @@ program::Block wrap_loops(const TiledSpace& t, program::Block body, std::size_t 
   return body;
 }
 
-program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer) {
+program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer,
+                        std::int64_t depth) {
   program::Slot slot;
   slot.name = name;
   slot.dtype = dtype;
   slot.elements = std::max<std::int64_t>(1, elements);
-  slot.depth = 2;
+  slot.depth = depth;
   slot.consumers = {consumer};
   return slot;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tilesim/compile/plan.hpp"
+#include "tilesim/mapping/vector.hpp"
 
 namespace tilesim::lower {
 
@@ -33,6 +34,16 @@ void add_granules(TileChoice& choice, const Context& context, const Placement& p
 /// axes that may be cut do not fit.
 bool choose_tiles(TileChoice& choice, const Machine& machine);
 
+/// Tiles of a vector kernel: those given from outside (UserError where they are not legal), or with mapping "cost" the
+/// best by estimate, or `usual`. The choice is recorded.
+mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, mapping::VectorProblem problem,
+                                  const mapping::VectorTiles& usual);
+/// What is loaded from or stored to a placement, for tiles of a space that it is indexed by.
+mapping::VectorOperand placed_operand(const Context& context, const Placement& placement, std::size_t rank,
+                                      mapping::VectorOperand::Use use);
+/// The problem of a kernel without operands: name, kinds and types of its operations, functions per point.
+mapping::VectorProblem vector_problem(const Context& context, const Kernel& kernel, const Shape& space);
+
 /// An empty scope with the kernel's name, operations, launch cost and barrier.
 program::Scope named_scope(const Context& context, const Kernel& kernel);
 
@@ -46,8 +57,9 @@ struct TiledSpace {
 TiledSpace tiled_space(const Shape& space, const Shape& tiles, const std::string& stem);
 /// The loops of the axes that are cut, axis 0 outermost; `skip`: an axis that has its loop already.
 program::Block wrap_loops(const TiledSpace& t, program::Block body, std::size_t skip = SIZE_MAX);
-/// A ring of two buffers.
-program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer);
+/// A ring of buffers.
+program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer,
+                        std::int64_t depth = 2);
 
 program::Scope lower_cumulative(Context& context, const Kernel& kernel);
 program::Scope lower_order(Context& context, const Kernel& kernel);

@@ -42,6 +42,7 @@ program::Scope VectorLowering::lower() {
                      std::to_string(context_.machine.core.scratchpad.bytes) + " bytes of scratchpad",
                      {},
                      {}});
+  choose();
   scope_ = named_scope(context_, kernel_);
   make_slots();
   const bool arg = !reduces_.empty() && is_arg(reduces_[0]);
@@ -168,18 +169,16 @@ VectorLowering::Held VectorLowering::hold(ValueId value, const std::string& slot
 void VectorLowering::make_slots() {
   for (std::size_t i = 0; i < kernel_.inputs.size(); ++i) {
     const ValueId value = kernel_.inputs[i];
-    inputs_.push_back(
-        hold(value, "x" + std::to_string(i), context_.placements[static_cast<std::size_t>(value)].dtype, {"vector"}));
+    inputs_.push_back(hold(value, "x" + std::to_string(i), context_.placements[at(value)].dtype, {"vector"}, depth_));
   }
   for (int i : reduces_) {
     if (is_arg(i)) continue;
     sums_.push_back(hold(op(i).results[0], "r" + std::to_string(sums_.size()),
-                         sum_dtype(context_.value(op(i).operands[0]).type.dtype), {"vector"}));
+                         sum_dtype(context_.value(op(i).operands[0]).type.dtype), {"vector"}, 2));
   }
   for (std::size_t i = 0; i < kernel_.outputs.size(); ++i) {
     const ValueId value = kernel_.outputs[i];
-    outputs_.push_back(
-        hold(value, "y" + std::to_string(i), context_.placements[static_cast<std::size_t>(value)].dtype, {"store0"}));
+    outputs_.push_back(hold(value, "y" + std::to_string(i), context_.placements[at(value)].dtype, {"store0"}, depth_));
   }
 }
 

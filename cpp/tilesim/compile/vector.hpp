@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilesim/compile/plan.hpp"
+#include "tilesim/mapping/vector.hpp"
 
 namespace tilesim::lower {
 
@@ -42,12 +43,16 @@ class VectorLowering {
   std::vector<bool> spans(ValueId value) const;
   bool dropped(ValueId value) const;
   void make_tiles(bool rows_whole);
+  void choose();
+  mapping::VectorProblem problem() const;
+  mapping::VectorOperand operand(ValueId value, mapping::VectorOperand::Use use) const;
+  mapping::VectorOperand scratch(ValueId value, DType dtype) const;
   Expr start(std::size_t axis) const;
   Expr extent(std::size_t axis) const;
   bool cut(std::size_t axis) const { return tiles_[axis] < space_[axis]; }
   void wrap_loop(std::size_t axis, program::Block& body) const;
   Held hold(ValueId value, const std::string& slot, DType dtype, std::vector<std::string> consumers,
-            std::int64_t depth = 2);
+            std::int64_t depth);
   void make_slots();
   /// Reductions that must be finished before the value can be computed, one after the other.
   int level_of(ValueId value) const;
@@ -89,6 +94,8 @@ class VectorLowering {
   Shape space_, tiles_;
   std::vector<bool> reduced_;
   bool tiles_fit_ = false, streamed_ = false;
+  int lane_ = -1;               ///< axis over the lanes
+  std::int64_t depth_ = 2;      ///< buffers of inputs and outputs
   std::int64_t overfetch_ = 1;  ///< what memory moves at least, over what the tiles hold
   program::Scope scope_;
   std::vector<int> reduces_;

@@ -143,11 +143,11 @@ Block VectorLowering::arg_body() {
   const Op& reduce = op(reduces_[0]);
   const ValueId result = reduce.results[0];
   const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype);
-  sums_.push_back(hold(result, "best", held, {"vector"}));
+  sums_.push_back(hold(result, "best", held, {"vector"}, 2));
   if (streamed_) {
-    sums_.push_back(hold(result, "found", DType::i64, {"vector"}));
-    sums_.push_back(hold(result, "row_best", held, {"vector"}));
-    sums_.push_back(hold(result, "row_found", DType::i64, {"vector"}));
+    sums_.push_back(hold(result, "found", DType::i64, {"vector"}, 2));
+    sums_.push_back(hold(result, "row_best", held, {"vector"}, 2));
+    sums_.push_back(hold(result, "row_found", DType::i64, {"vector"}, 2));
   }
   std::vector<ValueId> wanted = inputs_of({reduce.operands[0]});
   Block body;

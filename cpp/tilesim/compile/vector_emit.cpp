@@ -60,7 +60,7 @@ VectorLowering::Compute VectorLowering::begin(bool points, const std::set<int>& 
     compute.dag.axis_dim.push_back(static_cast<int>(axis));
     compute.dag.axis_start.push_back(start(axis));
   }
-  compute.op.lane_dim = static_cast<int>(space_.size()) - 1;
+  compute.op.lane_dim = lane_;
   for (const Held& held : inputs_) {
     compute.dag.bind_input(held.value, static_cast<int>(compute.op.inputs.size()));
     compute.op.inputs.push_back(view(held, points));

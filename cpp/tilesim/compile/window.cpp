@@ -32,8 +32,8 @@ class WindowLowering {
     if (element_count(out_) == 0) return scope;
     choose();
     const std::int64_t results = element_count(y_.tiles);
-    scope.slots = {ring_slot("x", from_.dtype, element_count(region(y_.tiles, w_.tiles)), "vector"),
-                   ring_slot("y", to_.dtype, results, "store0")};
+    scope.slots = {ring_slot("x", from_.dtype, element_count(region(y_.tiles, w_.tiles)), "vector", depth_),
+                   ring_slot("y", to_.dtype, results, "store0", depth_)};
     if (parts() > 1) scope.slots.push_back(ring_slot("sum", wide_, results, "vector"));
     scope.body = body();
     assign_addresses(scope, context_.machine);
@@ -82,8 +82,30 @@ class WindowLowering {
     halve(tiles, [&] { return bytes(tiles) > budget; });
     if (bytes(tiles) > static_cast<double>(capacity))
       throw UserError({"not even one tap of a window fits the scratchpad", op_.name, {}, {}, {}});
-    y_ = tiled_space(out_, tiles, "i");
+    const mapping::VectorTiles chosen =
+        vector_tiles(context_, kernel_, problem(taps), {tiles, static_cast<int>(rank()) - 1, 2});
+    lane_ = chosen.lane;
+    depth_ = chosen.depth;
+    y_ = tiled_space(out_, chosen.tiles, "i");
     w_ = tiled_space(window_, taps, "w");
+  }
+
+  mapping::VectorProblem problem(const Shape& taps) const {
+    mapping::VectorProblem problem = vector_problem(context_, kernel_, out_);
+    problem.operands = {placed_operand(context_, from_, rank(), mapping::VectorOperand::Use::load),
+                        placed_operand(context_, to_, rank(), mapping::VectorOperand::Use::store)};
+    problem.operands[0].step = strides_;
+    problem.operands[0].reach = region(Shape(rank(), 1), taps);
+    if (taps != window_) {
+      mapping::VectorOperand sum;
+      sum.use = mapping::VectorOperand::Use::scratch;
+      sum.dtype = wide_;
+      sum.step.assign(rank(), 1);
+      problem.operands.push_back(std::move(sum));
+    }
+    problem.points = element_count(window_);
+    problem.functions = {combiner_ == Combiner::multiply ? 0 : 1, combiner_ == Combiner::multiply ? 1 : 0, 0, 0};
+    return problem;
   }
 
   /// What padding reads as: the combiner's neutral element, or the nearest that the type has (some have no infinity).
@@ -131,7 +153,7 @@ class WindowLowering {
       in.dims.push_back({w_.extent[axis], in_strides[axis] * dilation_[axis]});
       result.dims.push_back({w_.extent[axis], 0});
     }
-    op.lane_dim = static_cast<int>(rank()) - 1;
+    op.lane_dim = lane_;
     op.inputs.push_back(in);
     add_node(op.nodes, {.op = VectorNode::Op::input, .dtype = from_.dtype});
     output.view = result;
@@ -151,7 +173,7 @@ class WindowLowering {
       in.dims.push_back({y_.extent[axis], strides[axis]});
       result.dims.push_back({y_.extent[axis], strides[axis]});
     }
-    op.lane_dim = static_cast<int>(rank()) - 1;
+    op.lane_dim = lane_;
     op.inputs.push_back(in);
     add_node(op.nodes, {.op = VectorNode::Op::input, .dtype = wide_});
     op.outputs.push_back({0, result, {}, Combiner::add, 0});
@@ -204,6 +226,8 @@ class WindowLowering {
   Combiner combiner_;
   DType wide_;
   TiledSpace y_, w_;
+  int lane_ = -1;
+  std::int64_t depth_ = 2;
 };
 
 }  // namespace

@@ -3,8 +3,11 @@
 // Requests of a channel are accepted in order: a later one waits behind an earlier one that finds its queue full. So a
 // channel can be run to the acceptance of a request's last burst as soon as the request is known, whatever comes later.
 // A write is complete there. When a read's data returns depends on what the channel does with the entries of its
-// queues: that is taken from a copy that runs on alone, so later requests delay nothing that was answered before.
+// queues: for the last piece of a transfer that is taken from a copy that runs on alone, so later requests delay
+// nothing that was answered before.
 #include <algorithm>
+#include <array>
+#include <unordered_map>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -21,18 +24,21 @@ class BankMemory final : public MemorySystem {
   BankMemory(const Machine& machine, const dram::Part& part)
       : core_(machine.core.clock),
         network_(machine.network),
+        energy_(part.energy),
         clock_ps_(part.clock_ps),
         burst_(part.burst_bytes),
         burst_cycles_(part.burst_cycles),
         capacity_(static_cast<Int128>(part.capacity_bytes()) * machine.memory.channels),
         // What may wait in front of a channel, in ticks of its data bus.
         patience_(ceil_div(machine.memory.buffer_bytes, burst_) * burst_cycles_),
+        unit_(std::max(machine.memory.interleave_bytes, burst_)),
         map_(part),
-        spread_(machine.memory.channels, std::max(machine.memory.interleave_bytes, burst_), false),
+        spread_(machine.memory.channels, unit_, false),
         ports_(static_cast<std::size_t>(machine.core.count), 0),
         channels_(static_cast<std::size_t>(machine.memory.channels), dram::Channel(part)),
         trial_(part),
         touched_(channels_.size(), false) {
+    for (dram::Channel& channel : channels_) channel.report_to(&reported_);
     one_way_ = cycles_at_or_after({network_.latency_cycles, network_.clock.hertz}, core_);
   }
 
@@ -47,16 +53,39 @@ class BankMemory final : public MemorySystem {
     }
     const std::int64_t arrival = tick_of(now + one_way_);
     std::int64_t latest = 0;
-    for_bursts(request,
-               [&](std::size_t channel, std::uint64_t) { latest = std::max(latest, channels_[channel].now()); });
+    for_blocks(request, [&](const dram::ChannelMap::Target& target, std::uint64_t) {
+      latest = std::max(latest, channels_[static_cast<std::size_t>(target.channel)].now());
+    });
     if (latest - arrival > patience_) {
       retry = std::max(now + 1, cycle_of(latest - patience_) - one_way_);
       return std::nullopt;
     }
     port = std::max(port, here) + ceil_div(request.bytes, network_.port_bytes_per_cycle);
     const std::int64_t through = cycles_at_or_after({port, network_.clock.hertz}, core_);
-    const std::int64_t served = std::max(cycle_of(serve(request, arrival)), through);
-    return served + (request.write ? 0 : one_way_);
+    if (!request.write) return read(request, arrival, through);
+    offer(request, arrival, 0);
+    std::int64_t last = 0;
+    for_touched([&](std::size_t which) {
+      channels_[which].advance_until_accepted();
+      last = std::max(last, channels_[which].accepted_at() + 1);
+    });
+    return std::max(cycle_of(last), through);
+  }
+
+  std::int64_t completion(std::int64_t given) override {
+    if (given >= 0) return given;
+    const auto tag = static_cast<std::uint32_t>(-given - 1);
+    note();
+    Piece& piece = pieces_[tag];
+    if (piece.left > 0)
+      for (std::size_t which = 0; which < channels_.size(); ++which)
+        try_alone(which, [&](std::uint32_t other, std::int64_t tick) {
+          if (other == tag) piece.last = std::max(piece.last, tick);
+        });
+    const std::int64_t complete = std::max(cycle_of(piece.last), piece.through) + one_way_;
+    piece.open = false;
+    if (piece.left == 0) free_.push_back(tag);
+    return complete;
   }
 
   std::vector<Channel> channels() const override {
@@ -67,6 +96,25 @@ class BankMemory final : public MemorySystem {
       result.push_back({cycle_of(bursts * burst_cycles_), bursts * burst_});
     }
     return result;
+  }
+
+  std::vector<Energy> energy() const override {
+    if (!energy_.known()) return {};
+    std::array<std::int64_t, dram::command_count> sum{};
+    for (dram::Channel channel : channels_) {  // a copy: what still waits will be issued and costs as much
+      channel.report_to(nullptr);
+      channel.drain();
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += channel.counters().commands[i];
+    }
+    const auto count = [&](dram::Command command) { return sum[static_cast<std::size_t>(command)]; };
+    std::vector<Energy> parts{{"DRAM activations", count(dram::Command::activate), energy_.activate},
+                              {"DRAM read bursts", count(dram::Command::read), energy_.read},
+                              {"DRAM write bursts", count(dram::Command::write), energy_.write}};
+    if (energy_.refresh_all >= 0)
+      parts.push_back({"DRAM refreshes", count(dram::Command::refresh_all), energy_.refresh_all});
+    if (energy_.refresh_bank >= 0)
+      parts.push_back({"DRAM bank refreshes", count(dram::Command::refresh_bank), energy_.refresh_bank});
+    return parts;
   }
 
  private:
@@ -90,50 +138,130 @@ class BankMemory final : public MemorySystem {
                        {}});
   }
 
+  /// Blocks of the interleaving that a request touches, widened to whole bursts: where each begins, and its bytes.
   template <class Visit>
-  void for_bursts(const Request& request, Visit visit) const {
-    const auto burst = static_cast<std::uint64_t>(burst_);
+  void for_blocks(const Request& request, Visit visit) const {
+    const auto burst = static_cast<std::uint64_t>(burst_), unit = static_cast<std::uint64_t>(unit_);
     const auto end = static_cast<std::uint64_t>(request.address + request.bytes);
-    for (std::uint64_t at = static_cast<std::uint64_t>(request.address) / burst * burst; at < end; at += burst) {
-      const dram::ChannelMap::Target target = spread_.locate(at);
-      visit(static_cast<std::size_t>(target.channel), target.address);
+    for (std::uint64_t at = static_cast<std::uint64_t>(request.address) / burst * burst; at < end;) {
+      const std::uint64_t next = std::min(end, at / unit * unit + unit);
+      visit(spread_.locate(at), next - at);
+      at = next;
     }
   }
 
-  /// Tick at which the last burst is complete.
-  std::int64_t serve(const Request& request, std::int64_t arrival) {
-    for_bursts(request, [&](std::size_t which, std::uint64_t address) {
-      const dram::AddressMap::Location place = map_.locate(address);
-      channels_[which].offer({arrival, address, place.row, 0, static_cast<std::uint8_t>(place.bank), request.write});
+  /// The transfer that a queue is at.
+  struct Transfer {
+    std::int64_t serial = 0, last = 0, through = 0;  ///< data of what is complete, and through the port, so far
+    std::vector<bool> channels;                      ///< those it touches
+  };
+  struct Piece {
+    Transfer* transfer = nullptr;
+    std::int64_t serial = 0;  ///< of its transfer: the queue may be at a later one
+    std::int64_t left = 0, last = 0, through = 0;
+    bool open = false;  ///< may still be asked for
+  };
+
+  /// Offers the bursts of a request; returns how many. `touched_` has their channels.
+  std::int64_t offer(const Request& request, std::int64_t arrival, std::uint32_t tag) {
+    std::int64_t count = 0;
+    for_blocks(request, [&](const dram::ChannelMap::Target& target, std::uint64_t bytes) {
+      const auto which = static_cast<std::size_t>(target.channel);
       touched_[which] = true;
+      for (std::uint64_t at = 0; at < bytes; at += static_cast<std::uint64_t>(burst_), ++count) {
+        const std::uint64_t address = target.address + at;
+        const dram::AddressMap::Location place = map_.locate(address);
+        channels_[which].offer(
+            {arrival, address, place.row, tag, static_cast<std::uint8_t>(place.bank), request.write});
+      }
     });
-    std::int64_t last = 0;
+    return count;
+  }
+
+  template <class Visit>
+  void for_touched(Visit visit) {
     for (std::size_t which = 0; which < channels_.size(); ++which) {
       if (!touched_[which]) continue;
       touched_[which] = false;
-      dram::Channel& channel = channels_[which];
-      channel.advance_until_accepted();
-      if (request.write) {
-        last = std::max(last, channel.accepted_at() + 1);
-      } else {
-        trial_ = channel;
-        last = std::max(last, trial_.finish());
-      }
+      visit(which);
     }
-    return last;
+  }
+
+  /// Core cycle at which a transfer has all its data; where more of it follows, the piece's place below zero.
+  std::int64_t read(const Request& request, std::int64_t arrival, std::int64_t through) {
+    Transfer& transfer = transfers_[request.transfer];
+    if (transfer.channels.empty()) {
+      transfer.serial = ++serials_;
+      transfer.channels.assign(channels_.size(), false);
+    }
+    transfer.through = std::max(transfer.through, through);
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(pieces_.size()));
+      pieces_.emplace_back();
+    }
+    const std::uint32_t tag = free_.back();
+    free_.pop_back();
+    pieces_[tag] = {&transfer, transfer.serial, 0, 0, through, true};
+    pieces_[tag].left = offer(request, arrival, tag);
+    for_touched([&](std::size_t which) {
+      channels_[which].advance_until_accepted();
+      transfer.channels[which] = true;
+    });
+    note();
+    if (request.more) return -static_cast<std::int64_t>(tag) - 1;
+    for (std::size_t which = 0; which < channels_.size(); ++which)
+      if (transfer.channels[which])
+        try_alone(which, [&](std::uint32_t other, std::int64_t tick) {
+          if (pieces_[other].serial == transfer.serial) transfer.last = std::max(transfer.last, tick);
+        });
+    const std::int64_t complete = std::max(cycle_of(transfer.last), transfer.through) + one_way_;
+    pieces_[tag].open = false;
+    if (pieces_[tag].left == 0) free_.push_back(tag);
+    transfer = {};
+    return complete;
+  }
+
+  /// Takes in what the channels have reported.
+  void note() {
+    for (const dram::Completion& one : reported_) {
+      if (one.write) continue;
+      Piece& piece = pieces_[one.tag];
+      piece.last = std::max(piece.last, one.tick);
+      if (piece.transfer->serial == piece.serial) piece.transfer->last = std::max(piece.transfer->last, one.tick);
+      if (--piece.left == 0 && !piece.open) free_.push_back(one.tag);
+    }
+    reported_.clear();
+  }
+
+  /// When the waiting reads of a channel return if nothing else comes.
+  template <class Visit>
+  void try_alone(std::size_t which, Visit visit) {
+    if (channels_[which].reads_waiting() == 0) return;
+    trial_ = channels_[which];
+    tried_.clear();
+    trial_.report_to(&tried_);
+    trial_.finish_reads();
+    for (const dram::Completion& one : tried_)
+      if (!one.write) visit(one.tag, one.tick);
   }
 
   Clock core_;
   NetworkSpec network_;
+  dram::CommandEnergy energy_;
   std::int64_t clock_ps_, burst_, burst_cycles_;
   Int128 capacity_;
-  std::int64_t patience_, one_way_ = 0;
+  std::int64_t patience_, unit_, one_way_ = 0;
   dram::AddressMap map_;
   dram::ChannelMap spread_;
   std::vector<std::int64_t> ports_;  ///< network cycles
   std::vector<dram::Channel> channels_;
   dram::Channel trial_;
   std::vector<bool> touched_;
+  std::vector<dram::Completion> reported_, tried_;
+  std::unordered_map<std::int64_t, Transfer> transfers_;
+  std::vector<Piece> pieces_;  ///< by the tag of their bursts
+  std::vector<std::uint32_t> free_;
+  std::int64_t serials_ = 0;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "tilesim/machine/machine.hpp"
 #include "tilesim/program/cursor.hpp"
 #include "tilesim/report/result.hpp"
+#include "tilesim/tile/latency_book.hpp"
 
 namespace tilesim {
 
@@ -27,6 +28,7 @@ struct SimulateOptions {
   std::map<std::string, Array> tensors;
   /// Memory of several regions: where tensors lie, by name: "interleaved", "local" or a region's number.
   std::map<std::string, std::string> placement;
+  std::shared_ptr<LatencyBook> latencies;  ///< of tile computes, asked before the closed forms
   CancelToken* cancel = nullptr;
 };
 

@@ -23,6 +23,8 @@ struct Request {
   std::int64_t address = 0;
   std::int64_t bytes = 0;
   bool write = false;
+  std::int64_t transfer = 0;  ///< pieces with the same number belong together, one transfer after the other
+  bool more = false;          ///< another piece of the same transfer follows
 };
 
 /// Where the bytes of a tensor lie in a memory of several regions: the number of a region, or one of these.
@@ -37,9 +39,18 @@ class MemorySystem {
   /// ordering point), or nothing when queues are full: then `retry` is the first cycle at which another try can
   /// succeed.
   virtual std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) = 0;
+  /// What `submit` returned below zero stands for a read whose completion nobody needed yet, as more of its transfer
+  /// followed; the last piece's completion is not before it. This asks for it after all, once; others are given back.
+  virtual std::int64_t completion(std::int64_t given) { return given; }
   /// Busy cycles (core clock, rounded down) and bytes of each channel so far.
   struct Channel { std::int64_t busy = 0, bytes = 0; };
   virtual std::vector<Channel> channels() const = 0;
+  /// Events so far and femtojoules of each, where the memory knows more than the machine's energy per byte.
+  struct Energy {
+    const char* part;
+    std::int64_t count, each;
+  };
+  virtual std::vector<Energy> energy() const { return {}; }
   /// From one region to another, and within one (from == to). Nothing for a memory of one region.
   struct Link { std::int64_t from = 0, to = 0, bytes = 0, busy = 0; };
   virtual std::vector<Link> links() const { return {}; }

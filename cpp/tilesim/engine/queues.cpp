@@ -232,14 +232,15 @@ void Simulator::chunk(int id, int queue) {
   const Entry& entry = q.entries.front();
   while (true) {
     if (q.chunks >= window_) {
-      const std::int64_t oldest = q.in_flight[static_cast<std::size_t>((q.chunks - window_) & 63)];
+      std::int64_t& oldest = q.in_flight[static_cast<std::size_t>((q.chunks - window_) & 63)];
+      oldest = memory_->completion(oldest);
       if (oldest > now_) {
         push(EventKind::chunk, oldest, id, queue);
         return;
       }
     }
-    const Request request{stream.physical_core, q.next_address, std::min(q.left, chunk_bytes_),
-                          entry.opcode == Opcode::store};
+    const Request request{stream.physical_core,          q.next_address,   std::min(q.left, chunk_bytes_),
+                          entry.opcode == Opcode::store, id * 64L + queue, q.left > chunk_bytes_};
     std::int64_t retry = now_ + 1;
     const auto complete = memory_->submit(request, now_, retry);
     if (!complete) {

@@ -57,7 +57,7 @@ OperationUse operation(const KernelCounters& k, const program::Scope& scope, dou
   return use;
 }
 
-void add_energy(Result& result, const Machine& machine) {
+void add_energy(Result& result, const Machine& machine, const MemorySystem& memory) {
   const EnergySpec& table = machine.energy;
   std::int64_t scratchpad = 0;
   for (const UnitUse& unit : result.units)
@@ -69,7 +69,12 @@ void add_energy(Result& result, const Machine& machine) {
   add("multiply-adds", result.multiply_adds, table.mac);
   add("vector operations", result.vector_operations, table.vector_op);
   add("scratchpad bytes (DMA side)", static_cast<double>(scratchpad), table.scratchpad_byte);
-  add("memory bytes", static_cast<double>(result.memory_read_bytes + result.memory_written_bytes), table.memory_byte);
+  // A part's own energies count its commands; the machine's energy per byte would count them again.
+  const auto commands = memory.energy();
+  for (const MemorySystem::Energy& one : commands)
+    result.energy.push_back({one.part, one.count, one.count * one.each, true});
+  if (commands.empty())
+    add("memory bytes", static_cast<double>(result.memory_read_bytes + result.memory_written_bytes), table.memory_byte);
   add("network bytes", static_cast<double>(result.network_bytes), table.network_byte);
   const double picoseconds = result.seconds() * 1e12;
   result.energy.push_back({"static (ps)", static_cast<std::int64_t>(picoseconds),
@@ -154,10 +159,14 @@ Result Simulator::result() const {
                                {"launch", ratio(launch, finish_)}});
   result.bottleneck = bound.name;
   result.bottleneck_share = std::min(1.0, bound.value);
-  add_energy(result, machine_);
+  add_energy(result, machine_, *memory_);
   result.fidelity = {{"memory", machine_.memory.kind},
                      {"network", ideal ? "none" : "simple"},
                      {"tile latency", std::string(latencies_.name())}};
+  if (options_.latencies) {
+    options_.latencies->memory_hits = latencies_.hits();
+    options_.latencies->memory_misses = latencies_.misses();
+  }
   if (ideal) {
     result.approximations.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
   } else {
@@ -165,7 +174,9 @@ Result Simulator::result() const {
       result.approximations.emplace_back("memory: DRAM channels of " + options_.dram->name +
                                          " with banks, rows, queues and refresh; when a read returns is told when it "
                                          "is accepted, so later requests do not delay it");
-    else
+    if (machine_.memory.kind == "bank" && options_.dram->energy.known() && options_.dram->energy.refresh_all < 0)
+      result.approximations.emplace_back("DRAM energy: activations and bursts; the part states none for refresh");
+    if (machine_.memory.kind != "bank")
       result.approximations.emplace_back(
           "memory: latency plus bandwidth per channel, first come first served; banks, rows and refresh are an "
           "efficiency factor of " +
@@ -180,6 +191,9 @@ Result Simulator::result() const {
   result.approximations.emplace_back(
       "tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
   result.approximations.emplace_back("handing statements to queues takes no time");
+  if (const std::string assumed = assumed_values(); !assumed.empty())
+    result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + assumed +
+                                    ": pass tensors= to say otherwise");
   if (!jobs_.empty()) result.hashes["program"] = hash_text(jobs_[0]->job.program->program().to_json().dump());
   result.hashes["machine"] = machine_.hash();
   result.intervals = intervals_;

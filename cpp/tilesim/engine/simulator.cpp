@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/engine/values.hpp"
 #include "tilesim/program/execute.hpp"
 
 namespace tilesim::engine {
@@ -17,41 +18,6 @@ std::uint64_t order_of(EventKind kind, int stream, int port) {
   return (delivery ? 0ULL : 1ULL) << 62 | static_cast<std::uint64_t>(stream) << 32 |
          static_cast<std::uint64_t>(port) << 8 | static_cast<std::uint64_t>(kind);
 }
-
-/// Serves read() of expressions from arrays given with the job.
-class ArrayReader final : public CompiledExpr::TensorReader {
- public:
-  ArrayReader(const program::CompiledProgram& program, const std::map<std::string, Array>& tensors)
-      : program_(program), arrays_(program.tensors.size()) {
-    for (std::size_t i = 0; i < arrays_.size(); ++i)
-      if (const auto found = tensors.find(program.tensors[i].name); found != tensors.end())
-        arrays_[i] = found->second.to(DType::i64);
-  }
-  std::int64_t read(int tensor, const std::int64_t* index, int rank) const override {
-    used_ = true;
-    const auto id = static_cast<std::size_t>(tensor);
-    require(id < arrays_.size(), "an expression reads a formal tensor");
-    if (arrays_[id].empty())
-      throw UserError({"timing depends on the values of a tensor that were not given",
-                       program_.tensors[id].name,
-                       {},
-                       {},
-                       "pass it in `tensors`"});
-    std::int64_t offset = 0;
-    for (int i = 0; i < rank; ++i) offset += index[i] * program_.tensors[id].strides[static_cast<std::size_t>(i)];
-    if (offset < 0 || offset >= arrays_[id].size())
-      throw UserError(
-          {"an expression reads outside a tensor", program_.tensors[id].name, std::to_string(offset), {}, {}});
-    return arrays_[id].as<std::int64_t>()[offset];
-  }
-
-  bool used() const { return used_; }
-
- private:
-  const program::CompiledProgram& program_;
-  std::vector<Array> arrays_;
-  mutable bool used_ = false;
-};
 
 /// Contexts of a core divide its memories: a program that stays within the share of its own leaves the others to
 /// further jobs.
@@ -88,7 +54,8 @@ Simulator::Simulator(const Machine& machine, SimulateOptions options)
     : machine_(machine),
       options_(std::move(options)),
       closed_form_(machine_),
-      latencies_(closed_form_),
+      booked_(options_.latencies ? std::make_unique<BookedLatency>(*options_.latencies, closed_form_) : nullptr),
+      latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_),
       contexts_used_(static_cast<std::size_t>(machine.core.count), 0) {
   make_memory();
   chunk_bytes_ = std::max<std::int64_t>(chunk_bytes_, machine_.memory.interleave_bytes * machine_.memory.channels);

@@ -229,6 +229,7 @@ class Simulator {
   Result result() const;
 
  private:
+  std::string assumed_values() const;  ///< values.cpp: what was not given, in words
   // simulator.cpp: jobs, events
   void start_jobs();
   void start(JobState& job, int id);
@@ -284,6 +285,7 @@ class Simulator {
   SimulateOptions options_;
   std::unique_ptr<MemorySystem> memory_;
   ClosedForm closed_form_;
+  std::unique_ptr<BookedLatency> booked_;
   LatencyStore latencies_;
   EventQueue events_;
   std::int64_t now_ = 0;

@@ -146,6 +146,8 @@ std::vector<ValueId> expand_op(Builder& builder, const Op& op, const std::vector
       return {expansion::batch_norm(parts, operands)};
     case Kind::attention:
       return {expansion::attention(parts, operands)};
+    case Kind::rotary:
+      return {expansion::rotary(parts, operands)};
     default:
       throw InternalError("kind '" + std::string(info(op.kind).name) + "' has no expansion");
   }

@@ -61,8 +61,9 @@ enum class Kind : std::uint8_t {
   broadcast_devices,
   device_index,
   ragged_contract,
+  rotary,
 };
-inline constexpr int kind_count = static_cast<int>(Kind::ragged_contract) + 1;
+inline constexpr int kind_count = static_cast<int>(Kind::rotary) + 1;
 
 /// Index of a value within its function; -1 marks an absent optional operand.
 using ValueId = std::int32_t;

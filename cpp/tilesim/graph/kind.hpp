@@ -52,6 +52,9 @@
 //     H is a multiple of G. mask broadcasts to [B, H, S, T]; bool (true: keep) or float (added). scale (1 / sqrt(D)),
 //     causal, causal_offset (key t is visible to query s iff t <= s + offset; default T - S), window (0: none; else
 //     t > s + offset - window), soft_cap (0: none), masked_row "zero" | "nan".
+// rotary(x[.., D], cos, sin)
+//     x cos + turn(x) sin, cos and sin broadcast to x. style "halves": turn(x) = (-x[D/2:], x[:D/2]); "pairs": every
+//     (x0, x1) becomes (-x1, x0).
 // call(..), fused(..)
 //     functions[0] is the callee; operands are its inputs, results its outputs. fused: one kernel on the machine. role:
 //     free text.

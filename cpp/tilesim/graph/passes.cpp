@@ -123,6 +123,12 @@ ValueId passed_on(const Graph& graph, const GraphFunction& function, const std::
   }
   const std::string& name = op.attributes.text("function");
   if (name == "identity") return x;
+  if (name == "select") {
+    const std::optional<double> known = edit::known_number(graph, function, producer, x);
+    if (!known) return no_value;
+    const ValueId chosen = op.operands[*known != 0 ? 1 : 2];
+    return function.value(chosen).type == result ? chosen : no_value;
+  }
   const bool commutes = name == "add" || name == "multiply";
   if (!commutes && name != "subtract" && name != "divide") return no_value;
   const double neutral = name == "add" || name == "subtract" ? 0 : 1;

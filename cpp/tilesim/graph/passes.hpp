@@ -14,9 +14,11 @@ using Evaluator =
     std::function<std::vector<Array>(const Graph&, const GraphFunction&, const Op&, const std::vector<Array>&)>;
 
 int remove_dead_code(Graph& graph);
-int remove_no_ops(Graph& graph);  ///< identity reshape, transpose, convert, slice, pad, broadcast, copy, x+0, x*1
+int remove_no_ops(Graph& graph);  ///< identity reshape, transpose, convert, slice, pad, broadcast, copy, x+0, x*1,
+                                  ///< select of a known side
 int merge_common_subexpressions(Graph& graph);
-int fold_constants(Graph& graph, const Evaluator& evaluate, std::int64_t max_elements = 1 << 20);
+/// `trainable`: parameters too, which then stand no more under their own name.
+int fold_constants(Graph& graph, const Evaluator& evaluate, std::int64_t max_elements = 1 << 20, bool trainable = true);
 int fold_batch_norm(
     Graph& graph,
     const Evaluator& evaluate);  ///< into a preceding convolution or contract with weights; exact up to rounding
@@ -24,6 +26,20 @@ int fold_batch_norm(
 int expand(Graph& graph, const std::function<bool(const Op&)>& which = {});
 /// Inlines calls (fused nodes stay).
 int inline_calls(Graph& graph);
+
+/// What a pass put in the place of what.
+struct Change {
+  std::string pass, function, operation;
+  std::string before;  ///< operations that went: "multiply, erf, add"
+  std::string after;   ///< what stands there now: "gelu_erf"
+  std::string source;  ///< place in the user's model; may be empty
+};
+/// Names of the passes that recognise patterns, in the order in which they run.
+std::vector<std::string> recognition_passes();
+/// Recognises attention, normalizations, activations and the like in operations spelled out. A pattern is replaced only
+/// where its structure matches and both forms agree on random data (also with infinities and hidden rows). Throws
+/// UserError for an unknown name.
+std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std::vector<std::string>& passes);
 
 /// Operations of the entry function (by name) as a graph of their own, with the values `inputs` and `outputs` (by name)
 /// at its border; functions and weights that they need come along. An alias stays where nothing outside reads the

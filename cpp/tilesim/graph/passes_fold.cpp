@@ -33,8 +33,12 @@ std::int64_t elements(const GraphFunction& function, ValueId value) {
 /// Folds one function; `producer` follows the operations as they are replaced.
 class ConstantFolding {
  public:
-  ConstantFolding(Graph& graph, std::size_t function, const Evaluator& evaluate, std::int64_t limit)
-      : graph_(graph), function_(graph.functions[function]), evaluate_(evaluate), limit_(limit) {}
+  ConstantFolding(Graph& graph, std::size_t function, const Evaluator& evaluate, std::int64_t limit, bool trainable)
+      : graph_(graph),
+        function_(graph.functions[function]),
+        evaluate_(evaluate),
+        limit_(limit),
+        trainable_(trainable) {}
 
   int run() {
     std::vector<Op> ops = std::move(function_.ops);
@@ -62,6 +66,7 @@ class ConstantFolding {
       if (!known_.count(id)) return false;
       read += elements(function_, id);
       if (elements(function_, id) > limit_) return false;
+      if (!trainable_ && graph_.weights.at(known_.at(id)).trainable) return false;
     }
     for (const ValueId id : op.results) {
       written += elements(function_, id);
@@ -100,16 +105,17 @@ class ConstantFolding {
   GraphFunction& function_;
   const Evaluator& evaluate_;
   std::int64_t limit_;
+  bool trainable_;
   std::map<ValueId, std::string> known_;
   int folded_ = 0;
 };
 
 }  // namespace
 
-int fold_constants(Graph& graph, const Evaluator& evaluate, std::int64_t max_elements) {
+int fold_constants(Graph& graph, const Evaluator& evaluate, std::int64_t max_elements, bool trainable) {
   int folded = 0;
   for (std::size_t f = 0; f < graph.functions.size(); ++f)
-    folded += ConstantFolding(graph, f, evaluate, max_elements).run();
+    folded += ConstantFolding(graph, f, evaluate, max_elements, trainable).run();
   return folded;
 }
 

@@ -103,5 +103,6 @@ void add_orders(std::vector<KindInfo>& table);
 void add_control(std::vector<KindInfo>& table);
 void add_solvers(std::vector<KindInfo>& table);
 void add_collectives(std::vector<KindInfo>& table);
+void add_rotary(std::vector<KindInfo>& table);
 
 }  // namespace tilesim::rules

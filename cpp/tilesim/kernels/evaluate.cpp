@@ -82,6 +82,8 @@ Kernel kernel_of(Kind kind) {
       return window_scatter;
     case Kind::sort:
       return sort;
+    case Kind::rotary:
+      return rotary;
     case Kind::ragged_contract:
       return ragged_contract;
     case Kind::top_k:

@@ -67,6 +67,7 @@ AxisView axis_view(const Shape& shape, std::int64_t axis);
 
 Results contract(const Call& call);
 Results ragged_contract(const Call& call);
+Results rotary(const Call& call);
 Results convolution(const Call& call);
 Results elementwise(const Call& call);
 Results convert(const Call& call);

@@ -109,6 +109,22 @@ Json Machine::to_json() const {
   return json;
 }
 
+namespace {
+
+/// The settings of the section that a path names as far as it exists; of an unknown section, the sections.
+std::vector<std::string> settings_near(const std::string& path) {
+  const std::string section = path.substr(0, path.rfind('.') + 1);
+  std::vector<std::string> near, sections;
+  for (const Setting& setting : machine_settings()) {
+    const std::string own = setting.path.substr(0, setting.path.rfind('.') + 1);
+    if (own == section) near.push_back(setting.path);
+    if (sections.empty() || sections.back() != own + "*") sections.push_back(own + "*");
+  }
+  return near.empty() ? sections : near;
+}
+
+}  // namespace
+
 Machine Machine::replace(const std::map<std::string, Json>& changes) const {
   Machine result = *this;
   std::vector<std::string> known;
@@ -117,7 +133,8 @@ Machine Machine::replace(const std::map<std::string, Json>& changes) const {
     const Setting* found = nullptr;
     for (const Setting& setting : machine_settings())
       if (setting.path == path) found = &setting;
-    if (!found) throw UserError({"unknown setting", {}, "'" + path + "'", join(known), nearest(path, known)});
+    if (!found)
+      throw UserError({"unknown setting", {}, "'" + path + "'", join(settings_near(path)), nearest(path, known)});
     try {
       found->set(result, value);
     } catch (const UserError& error) {

@@ -138,6 +138,12 @@ Tensor tensor(const Json& json) {
       t.minor_to_major.push_back(static_cast<int>(axis.as_int(0, static_cast<std::int64_t>(t.shape.size()) - 1)));
   if (const Json* tile = reader.optional("tile"))
     for (const Json& extent : tile->items()) t.tile.push_back(extent.as_int(1, 1 << 20));
+  if (const Json* typical = reader.optional("typical")) {
+    ObjectReader values(*typical);
+    for (const Json& value : values.required("values").items()) t.typical.values.push_back(value.as_int());
+    t.typical.how = values.string("how");
+    values.finish();
+  }
   reader.finish();
   return t;
 }

@@ -296,6 +296,12 @@ Json tensor(const Tensor& t) {
     json.set("minor_to_major", list(t.minor_to_major, [](int axis) { return Json(axis); }));
   if (!t.tile.empty()) json.set("tile", list(t.tile, [](std::int64_t v) { return Json(v); }));
   if (!t.weight.empty()) json.set("weight", t.weight);
+  if (!t.typical.values.empty()) {
+    Json typical = Json::object();
+    typical.set("values", list(t.typical.values, [](std::int64_t v) { return Json(v); }));
+    typical.set("how", t.typical.how);
+    json.set("typical", std::move(typical));
+  }
   return json;
 }
 

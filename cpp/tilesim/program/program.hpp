@@ -47,6 +47,12 @@ namespace tilesim::program {
 
 enum class Role : std::uint8_t { input, output, weight, temporary, state };
 
+/// What timing takes the values of an integer tensor to be when they are not given.
+struct Typical {
+  std::vector<std::int64_t> values;  ///< row-major, or one for all elements; empty: unknown
+  std::string how;                   ///< in words, for the result: "zeros", "64 rows spread evenly over 8 groups"
+};
+
 /// A tensor in off-chip memory.
 struct Tensor {
   std::string name;
@@ -57,6 +63,7 @@ struct Tensor {
   std::vector<int> minor_to_major;  ///< order of axes in memory, minor first; empty: last axis minor
   Shape tile;                       ///< padding of the two minor axes {second minor, minor}; empty: dense
   std::string weight;  ///< role weight: key into the graph's weights (a recipe may follow); values come with execution
+  Typical typical;
 };
 
 struct Slot {

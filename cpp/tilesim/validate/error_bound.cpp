@@ -114,6 +114,7 @@ double gamma(std::int64_t n, double u) {
 
 /// Terms of the longest sum that makes one element.
 std::int64_t terms(const GraphFunction& function, const Op& op) {
+  if (op.kind == Kind::ragged_contract) return function.value(op.operands[0]).type.shape[1];
   const Domain space = domain(function, op);
   std::int64_t n = 1;
   for (std::size_t i = 0; i < space.extents.size(); ++i)
@@ -123,8 +124,10 @@ std::int64_t terms(const GraphFunction& function, const Op& op) {
 }
 
 /// |a| |b| terms. A product of magnitudes in f32: its own error is far below the slack.
-Array product_of(const Probe& probe, const Array& a, const Array& b, const std::vector<Bounded>& operands) {
+Array product_of(const Probe& probe, const Array& a, const Array& b, const std::vector<Bounded>& operands,
+                 bool ragged) {
   std::vector<Array> at{a, b};
+  if (ragged) return probe.run({a, b, operands[2].value})[0].to(DType::f64);
   for (std::size_t i = 2; i < operands.size(); ++i)
     at.push_back(operands[i].value.empty() ? Array() : zeros(operands[i].value.shape()));
   return probe.run(at)[0].to(DType::f64);
@@ -138,10 +141,11 @@ void add_scaled(Array& total, const Array& term, double factor) {
 std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
                                   const std::vector<Bounded>& operands, const Array& result, const Numerics& numerics) {
   constexpr double slack = 1.001;
+  const bool ragged = op.kind == Kind::ragged_contract;
   const Probe probe(graph, function, op, DType::f32);
   const Array a = magnitude(operands[0].value), b = magnitude(operands[1].value);
   Array bound = zeros(result.shape());
-  add_scaled(bound, product_of(probe, a, b, operands),
+  add_scaled(bound, product_of(probe, a, b, operands, ragged),
              slack * gamma(terms(function, op), unit_roundoff(numerics.accumulate)));
   // A deviating operand may also be rounded to another neighbour.
   const auto deviation = [&](const Bounded& operand, const Array& size) {
@@ -154,10 +158,10 @@ std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& funct
   if (!operands[0].error.empty()) {
     Array wide = b.clone();
     if (!operands[1].error.empty()) add_scaled(wide, deviation(operands[1], b), 1);
-    add_scaled(bound, product_of(probe, deviation(operands[0], a), wide, operands), slack);
+    add_scaled(bound, product_of(probe, deviation(operands[0], a), wide, operands, ragged), slack);
   }
-  if (!operands[1].error.empty()) add_scaled(bound, product_of(probe, a, deviation(operands[1], b), operands), slack);
-  if (operands.size() > 2) {
+  if (!operands[1].error.empty()) add_scaled(bound, product_of(probe, a, deviation(operands[1], b), operands, ragged), slack);
+  if (operands.size() > 2 && !ragged) {
     std::vector<Bounded> rest = operands;
     for (int i : {0, 1}) {
       const auto at = static_cast<std::size_t>(i);
@@ -218,7 +222,8 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
                                 const std::vector<Bounded>& operands, const std::vector<Array>& results,
                                 const Numerics& numerics) {
   std::vector<Array> bounds(results.size());
-  const bool product = op.kind == Kind::contract || op.kind == Kind::convolution;
+  const bool product =
+      op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
   if (product && is_float(results[0].dtype())) {
     bounds = product_bounds(graph, function, op, operands, results[0], numerics);
   } else if (any_error(operands)) {

@@ -72,6 +72,7 @@ class Frame {
       if (weight != shared_.weights.end()) return set(op.results[0], {weight->second, {}});
     }
     if (op.kind == Kind::call || op.kind == Kind::fused) return call(op, operands);
+    if (op.kind == Kind::while_loop) return loop(op, std::move(operands));
     std::vector<Array> plain;
     for (const Bounded& operand : operands) plain.push_back(operand.value);
     const std::vector<Array> results = evaluate_op(shared_.graph, function_, op, plain, shared_.of(op));
@@ -85,6 +86,24 @@ class Frame {
     Frame inner(shared_, callee, bounds_);
     for (std::size_t i = 0; i < operands.size(); ++i) inner.set(callee.inputs[i], operands[i]);
     for (std::size_t i = 0; i < op.results.size(); ++i) set(op.results[i], inner.value(callee.outputs[i]));
+  }
+
+  /// Deviations are carried from trip to trip.
+  void loop(const Op& op, std::vector<Bounded> state) {
+    const auto run = [&](std::size_t which) {
+      const GraphFunction& callee = shared_.graph.functions[static_cast<std::size_t>(op.functions[which])];
+      Frame inner(shared_, callee, bounds_ && which == 1);
+      for (std::size_t i = 0; i < state.size(); ++i) inner.set(callee.inputs[i], state[i]);
+      std::vector<Bounded> outputs;
+      for (const ValueId output : callee.outputs) outputs.push_back(inner.value(output));
+      return outputs;
+    };
+    while (run(0)[0].value.int_at(0) != 0) {
+      if (shared_.cancel) shared_.cancel->poll();
+      state = run(1);
+    }
+    for (std::size_t i = 0; i < op.results.size(); ++i)
+      if (op.results[i] != no_value) set(op.results[i], state[i]);
   }
 
   const Shared& shared_;

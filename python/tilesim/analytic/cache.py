@@ -166,3 +166,17 @@ def hit_share(sizes: Iterable[float], rounds: int, cache: Cache) -> float:
         for walk in walks:
             cache.touch(*walk)
     return cache.hits / max(1, cache.hits + cache.misses)
+
+
+def pressure(capacity: float, moved: float) -> str:
+    """Pressure on a level of the memory.
+
+    Args:
+        capacity: of the level in bytes.
+        moved: what a workload reads and writes at least, in bytes.
+
+    Returns:
+        "low", "medium" or "high": the level could hold 90 %, 70 % or less of those bytes.
+    """
+    share = capacity / moved if moved > 0 else 1.0
+    return "low" if share >= 0.9 else "medium" if share >= 0.7 else "high"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,15 +12,16 @@ import numpy as np
 
 from ..device import Device
 from ..graph import nearest, user_error
+from . import gemm
 from .families import Entry, family, row_key
 from .fit import Fit, fit, statistics
 from .predict import PREDICTORS, Batch
 from .profile import Profile
 from .tables import COLUMNS, Measured, cells_of, read
 
-__all__ = ["calibrate"]
+__all__ = ["calibrate", "left_out"]
 
-HOLDOUTS = ("rows", "size", "dtype", "family", "none")
+HOLDOUTS = ("rows", "size", "dtype", "device", "family", "specification", "none")
 FOLDS = 8  # most parts that a table is left out in
 SMALL = 10  # rows of one scheme below which schemes of one source are fitted together
 FEWEST = 4  # rows of one scheme below which nothing is fitted
@@ -88,8 +89,7 @@ def _start(table: str, rows: list[Measured], blind: bool) -> Entry:
     known = family(Device.load(rows[0].text("device")).family).fitted_rows
     if not blind or not any(row_key(cells_of(table, row)) in known for row in rows):
         return entry
-    standard = {name: float(info["default"]) for name, info in PREDICTORS[table].infos.items()}
-    return replace(entry, constants=standard, provenance={})
+    return replace(entry, constants=PREDICTORS[table].standard(Batch(rows)), provenance={})
 
 
 def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[Entry, Fit]:
@@ -189,6 +189,8 @@ def _fold_of(holdout: str, table: str) -> Callable[[Measured], Any]:
         return _size
     if holdout == "dtype":
         return lambda row: row.text("dtype") or row.text("attn_dtype")
+    if holdout in ("device", "specification"):
+        return lambda row: Device.load(row.text("device")).name
     if holdout == "family":
         return lambda row: Device.load(row.text("device")).family
     return lambda row: row_key(cells_of(table, row)) % 2
@@ -204,24 +206,56 @@ def _folds(rows: Sequence[Measured], part: Callable[[Measured], Any]) -> list[li
     return ordered
 
 
-def _borrowed(entries: Sequence[Entry], row: Measured, table: str, holdout: str) -> Profile:
-    """A profile for a scheme or family without rows: the constants of the nearest fitted one."""
-    own = PREDICTORS[table].entry(Batch([row]))
-    if holdout == "family":
-        near = [entry for entry in entries if entry.scheme == own.scheme] or list(entries)
-    else:
-        near = [entry for entry in entries if entry.device == own.device] or list(entries)
-    if not near:
-        return Profile("nothing")
-    taken = {**own.constants, **{k: v for k, v in near[0].constants.items() if not k.startswith("cast")}}
-    return Profile("borrowed", [replace(own, constants=taken)])
+def _carried(table: str, batch: list[Measured], rest: list[Measured], holdout: str) -> Profile:
+    """A profile for rows whose like was left out: fitted together on the nearest scheme's rows of everything else."""
+    predictor = PREDICTORS[table]
+    own = replace(predictor.entry(Batch(batch)), constants=predictor.standard(Batch(batch)))
+    groups = [] if holdout == "specification" else [g for g in _groups(table, rest) if len(g) >= FEWEST]
+    schemes = [predictor.entry(Batch(group)).scheme for group in groups]
+    for name in (own.scheme, *gemm.nearest_schemes(own.scheme), *schemes):
+        near = [group for group, of in zip(groups, schemes, strict=True) if of == name]
+        if near:
+            found = _shared(table, near, own.constants)
+            if own.engine not in {group[0].text("engine") for group in near}:  # casts are the engine's own
+                found.update({key: value for key, value in own.constants.items() if key.startswith("cast")})
+            return Profile("carried", [replace(own, constants=found)])
+    return Profile("specification", [own])
 
 
-def _left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+def _shared(table: str, groups: list[list[Measured]], start: Mapping[str, float]) -> dict[str, float]:
+    """One set of constants for several groups of rows."""
+    predictor = PREDICTORS[table]
+    models = [predictor.model(Batch(rows)) for rows in groups]
+    free = [set(predictor.free(Batch(rows))) for rows in groups]
+    names = [name for name in predictor.infos if name in set.intersection(*free)]
+    measured = np.array([row.seconds for rows in groups for row in rows])
+    if len(measured) < 2 * len(names):
+        names = [name for name in names if name in predictor.first]
+
+    def predict(values: dict[str, float]) -> np.ndarray:
+        return np.concatenate([model(values) for model in models])
+
+    return fit(predict, measured, start, names, predictor.infos, evaluations=30).constants
+
+
+def left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Predicts every row from constants that it was not used for.
+
+    Args:
+        table: kind of the rows.
+        rows: measured rows, all of status "ok".
+        holdout: as of `calibrate`.
+
+    Returns:
+        Per group the mean, median and largest error as ratios; and the predicted seconds, shape [rows].
+
+    Raises:
+        UserError: if nothing can be left out as asked.
+    """
     predictor = PREDICTORS[table]
     predicted = np.full(len(rows), np.nan)
     folds = _folds(rows, _fold_of(holdout, table))
-    if len(folds) < 2:
+    if len(folds) < 2 and holdout != "specification":
         raise user_error(
             f"nothing can be left out by {holdout}",
             value="all rows are alike",
@@ -231,16 +265,16 @@ def _left_out(table: str, rows: list[Measured], holdout: str) -> tuple[list[dict
     for fold in folds:
         away = set(fold)
         rest = [row for index, row in enumerate(rows) if index not in away]
-        groups = [group for group in _groups(table, rest) if len(group) >= FEWEST]
-        entries = [entry for entry, _ in _fit_all(table, groups, blind=True)]
+        entries = []
+        if holdout in ("rows", "size"):
+            groups = [group for group in _groups(table, rest) if len(group) >= FEWEST]
+            entries = [entry for entry, _ in _fit_all(table, groups, blind=True)]
         keys: dict[tuple[Any, ...], list[int]] = {}
         for index in fold:
             keys.setdefault(predictor.key(rows[index]), []).append(index)
         for members in keys.values():
             batch = [rows[i] for i in members]
-            profile = Profile("fold", entries)
-            if holdout in ("dtype", "family"):
-                profile = _borrowed(entries, batch[0], table, holdout)
+            profile = Profile("fold", entries) if entries else _carried(table, batch, rest, holdout)
             predicted[members] = predictor.model(Batch(batch, profile))(None)
     return _by_group(table, rows, predicted, holdout), predicted
 
@@ -274,7 +308,8 @@ def calibrate(
         measurements: CSV file, columns as in the reference tables.
         device: a device, or "auto" for the device column.
         table: "gemm", "attention", "conv" or "vector"; none: told from the columns.
-        holdout: which rows are left out for the stated error: "rows" (halves), "size", "dtype", "family" or "none".
+        holdout: which rows are left out for the stated error: "rows" (halves), "size", "dtype", "device" (constants
+            fitted on all other devices together), "family", "specification" (nothing is fitted) or "none".
         name: of the profile; none: the file's.
 
     Returns:
@@ -316,6 +351,6 @@ def calibrate(
             refused.append(f"{_label(kind, group)}: the rows do not show {', '.join(hidden)}; kept as they were")
     if not entries:
         raise user_error("too few rows to fit anything", place=path, value="; ".join(refused))
-    held_out = [] if holdout == "none" else _left_out(kind, rows, holdout)[0]
+    held_out = [] if holdout == "none" else left_out(kind, rows, holdout)[0]
     stem = os.path.splitext(os.path.basename(path))[0]
     return Profile(name or stem, entries, used, held_out, refused)

@@ -105,7 +105,9 @@ def calibrate(
     threshold: Annotated[
         float | None, typer.Option(help="Fail when the mean error of rows left out is above (0.15 is 15 %).")
     ] = None,
-    holdout: Annotated[str, typer.Option(help="What is left out: rows, size, dtype, family or none.")] = "rows",
+    holdout: Annotated[
+        str, typer.Option(help="What is left out: rows, size, dtype, device, family, specification or none.")
+    ] = "rows",
 ) -> None:
     """Fit the few constants of a device to measurements; state the error on rows left out."""
     from .calibrate import calibrate as fit_all
@@ -131,17 +133,14 @@ def calibrate(
         raise typer.Exit(1)
 
 
-_Model = Annotated[str, typer.Argument(help="A network's name, or a graph file (.json).")]
+_Model = Annotated[str, typer.Argument(help="A network's name, matmul:M,N,K, or a file (.json, .onnx, .mlir).")]
 _Html = Annotated[str | None, typer.Option(help="Write a page.")]
 
 
 def _graph(model: str, batch: int, context: int | None) -> Any:
-    from .. import models
-    from ..graph import Graph
+    from ..cli_load import load_graph
 
-    if Path(model).suffix == ".json":
-        return Graph.load(model)
-    return models.build(model, batch=batch, sequence=context)
+    return load_graph(model, batch, context)
 
 
 def roofline(
@@ -186,22 +185,34 @@ def crossover(
     device: Annotated[str, typer.Argument(help="A device, or a machine.")],
     dtype: Annotated[str | None, typer.Argument(help="A scheme; none: every one.")] = None,
     against: Annotated[str | None, typer.Option(help="The baseline; none: bf16, fp16 or fp32.")] = None,
-    shape: Annotated[list[str] | None, typer.Option(help="m,n,k (repeat); none: squares.")] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="m,n,k (repeat), each a number or a range (1:4096); none: squares.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="Whose kernels.")] = "",
     profile: _Profile = None,
+    json_: Annotated[str | None, typer.Option("--json", help="Write the rows; - for standard output.")] = None,
+    html: _Html = None,
 ) -> None:
     """Does another dtype help, from which intensity on, and how sure is that?"""
     from ..graph import user_error
-    from .crossover import Crossover
+    from .crossover import Crossover, sweep
     from .crossover import crossover as ask
 
-    shapes = None
-    if shape:
-        try:
-            shapes = [[float(x) for x in text.replace("x", ",").split(",")] for text in shape]
-        except ValueError:
-            raise user_error("a shape is m,n,k", value=", ".join(shape)) from None
+    shapes: list[tuple[float, float, float]] | None = None
+    for text in shape or []:
+        parts = text.replace("x", ",").split(",")
+        if len(parts) != 3:
+            raise user_error("a shape is m,n,k", value=text)
+        shapes = [*(shapes or []), *sweep(*parts)]
     answer = ask(device, dtype, against, shapes, engine=engine, profile=profile)
+    if html:
+        from .views import crossover_page
+
+        Path(html).write_text(crossover_page(answer), encoding="utf-8")
+    if json_:
+        write(answer.table().rows, json_)
+    if json_ == "-":
+        return
     if isinstance(answer, Crossover):
         for row in answer.rows:
             typer.echo(

@@ -198,6 +198,38 @@ def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
     return np.array(rows)
 
 
+def sweep(m: str, n: str, k: str) -> list[tuple[float, float, float]]:
+    """Shapes from extents, each a number or a range: "1:4096" is every power of two between.
+
+    Args:
+        m: rows.
+        n: columns.
+        k: contracted extent.
+
+    Returns:
+        Every combination, (m, n, k).
+
+    Raises:
+        UserError: for what is neither a number nor a range.
+    """
+    return [(a, b, c) for a in _extents(m) for b in _extents(n) for c in _extents(k)]
+
+
+def _extents(text: str) -> list[float]:
+    try:
+        ends = [float(part) for part in text.split(":")]
+    except ValueError:
+        ends = []
+    if not 1 <= len(ends) <= 2 or not all(0 < end < 2**40 for end in ends) or ends[0] > ends[-1]:
+        raise user_error("an extent is a number or a range", value=repr(text), allowed="m,n,k, each 4096 or 1:4096")
+    if len(ends) == 1:
+        return ends
+    values = [ends[0]]
+    while values[-1] * 2 <= ends[1]:
+        values.append(values[-1] * 2)
+    return values
+
+
 def _one(device: Device, name: str, against: str, shapes: np.ndarray, options: dict[str, Any]) -> Crossover:
     base = gemm.estimator(device, against, **options)
     how = scheme(name, device)
@@ -233,7 +265,15 @@ def _one(device: Device, name: str, against: str, shapes: np.ndarray, options: d
     return Crossover(device, how.name, base.scheme.name, rows, warning)
 
 
-def _baseline(device: Device) -> str:
+def baseline(device: Device) -> str:
+    """The dtype to compare with.
+
+    Args:
+        device: the device.
+
+    Returns:
+        The first of bf16, fp16 and fp32 that it runs natively.
+    """
     for name in ("bf16", "fp16", "fp32"):
         if device.rate(scheme(name).arithmetic).how == "native":
             return name
@@ -267,7 +307,7 @@ def crossover(
         Unsupported: for a baseline that the device lacks.
     """
     target = device_of(device)
-    base = scheme(against or _baseline(target), target).name
+    base = scheme(against or baseline(target), target).name
     points = _shapes(shapes)
     options = {"engine": engine, "profile": Profile.open(profile)}
     if dtype is not None:

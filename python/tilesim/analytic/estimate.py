@@ -12,6 +12,7 @@ from ..device import Device
 from ..graph import Graph, user_error
 from ..machine import Machine
 from ..result import Advice, Result, Table
+from .cache import pressure
 from .operations import Cost, Costs, cost_of, flat_operations
 from .profile import Profile
 
@@ -73,6 +74,28 @@ class Estimate(Result):
             if cost.seconds > 0
         ]
         return Table(sorted(rows, key=lambda row: -row["ms"]))
+
+    def caches(self) -> Table:
+        """What each operation asks of the memory levels.
+
+        Returns:
+            Rows with operation, bytes, the nearest level that could hold them, the pressure on the shared level (low,
+            medium, high) and the share of its bytes found there by repeated calls (none: not modelled).
+        """
+        device = Device.load(self.data["configuration"]["device"])
+        return Table(
+            [
+                {
+                    "operation": cost.name,
+                    "bytes": cost.bytes,
+                    "fits": next((level.name for level in device.levels if level.bytes >= cost.bytes), "nowhere"),
+                    "pressure": pressure(device.shared.bytes, cost.bytes),
+                    "hits": cost.hits,
+                }
+                for cost in self.costs
+                if cost.bytes > 0
+            ]
+        )
 
     def shares(self) -> dict[str, float]:
         """How much of the time each term bounds.

@@ -33,6 +33,7 @@ class Protocol:
     statistic: str = "mean"
     source: str = ""
     single: tuple[str, ...] = ()  # schemes measured on one set of weights
+    casts: int = 1  # kernels that a cast takes: one with a known scale, three where the scale is found first
 
     def sets_of(self, scheme: str) -> float:
         """Distinct weights that repeated calls of a scheme walk over."""
@@ -40,7 +41,9 @@ class Protocol:
 
 
 _PROTOCOLS = [
-    Protocol("TensorRT-LLM", -5, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, trtllm"),
+    Protocol(
+        "TensorRT-LLM", -5, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, trtllm", casts=3
+    ),
     Protocol("vLLM", 6, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, vllm", ("nvfp4",)),
     Protocol("DeepBench", 1, "warm", "stream", "boost", "mean", "DeepBench, CUDA 10.1"),
     Protocol("NeuSight-linear", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),

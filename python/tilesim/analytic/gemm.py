@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _core
 from ..device import Device
 from ..errors import Unsupported
-from ..graph import user_error
-from .families import Entry, family, protocol
+from ..graph import nearest, user_error
+from .constants import CONSTANTS, resolve, standard
+from .families import Entry, Protocol, family, protocol
 from .profile import Profile
 from .schemes import Scheme, scheme
 
 __all__ = ["CONSTANTS", "GemmEstimator", "estimator", "gemm_seconds", "kernels"]
 
-CONSTANTS: dict[str, dict[str, Any]] = {row["name"]: row for row in _core.gemm_constants()}
 TERMS: list[str] = list(_core.gemm_term_names())
 
 _LARGE = 1e18
@@ -132,8 +132,10 @@ class GemmEstimator:
             "cast_bytes": how.cast_bytes,
             "weight_sets": self.weight_sets,
         }
-        values = {name: value for name, value in self.entry.constants.items() if name in CONSTANTS}
-        return _core.GemmModel(hardware, bytes_, {**values, **(constants or {})}, kernels(self.entry.kernels))
+        given = {**self.entry.constants, **(constants or {})}
+        _check(constants or {})
+        values = resolve({name: value for name, value in given.items() if name in CONSTANTS}, device, how)
+        return _core.GemmModel(hardware, bytes_, values, kernels(self.entry.kernels))
 
     def seconds(self, m: ArrayLike, n: ArrayLike, k: ArrayLike, batch: ArrayLike = 1) -> NDArray[np.float64]:
         """Time of `batch` products of [m, k] by [k, n].
@@ -167,6 +169,25 @@ class GemmEstimator:
         return {name: table[:, i].reshape(shape) for i, name in enumerate(TERMS)}
 
 
+def _check(constants: dict[str, float]) -> None:
+    for name, value in constants.items():
+        info = CONSTANTS.get(name)
+        if info is None:
+            raise user_error(
+                "unknown constant",
+                value=f"'{name}'",
+                allowed=", ".join(CONSTANTS),
+                suggestion=nearest(name, CONSTANTS),
+            )
+        if not info["low"] <= value <= info["high"]:
+            raise user_error(
+                "constant out of range",
+                place=name,
+                value=f"{value:g} {info['unit']}",
+                allowed=f"{info['low']:g} to {info['high']:g}",
+            )
+
+
 def _columns(*values: ArrayLike) -> tuple[tuple[int, ...], list[NDArray[np.float64]]]:
     arrays = np.broadcast_arrays(*[np.asarray(value, dtype=np.float64) for value in values])
     for array in arrays:
@@ -182,16 +203,18 @@ def _like(device: Device) -> Sequence[str]:
     return chain
 
 
-def _standard(device: Device, how: Scheme) -> Entry:
+def _standard(device: Device, how: Scheme, called: Protocol) -> Entry:
     menus = {"cpu": "cpu", "tpu": "array-128", "npu": "array-256"}
     menu = menus.get(device.kind, "simt" if how.arithmetic in ("f32", "f64") else "library")
-    constants = {name: float(row["default"]) for name, row in CONSTANTS.items()}
+    constants = standard(device, how, called.casts)
     if device.kind in ("tpu", "npu"):  # arrays are fed from their scratchpad at their own rate
-        constants["unit_bytes_per_clock"] = CONSTANTS["unit_bytes_per_clock"]["high"]
+        constants["feed"] = CONSTANTS["feed"]["high"]
         constants["half_tile"] = 0.0
-        constants["epilogue_steps"] = 2 * (256.0 if menu == "array-256" else 128.0)  # fill and drain
-    if device.launch_seconds or device.kind in ("tpu", "npu"):
-        constants["launch"] = constants["vector_launch"] = device.launch_seconds
+        edge = 256.0 if menu == "array-256" else 128.0
+        per_clock = device.rate(how.arithmetic).flops_per_second / device.units / device.clock_hz
+        constants["epilogue"] = 2 * edge * 2 * 128 * 128 / per_clock  # fill and drain
+    if called.launch != "graph" or device.kind != "gpu":  # a replayed graph pays the kernel's own ramp only
+        constants["launch"] = constants["vector_launch"] = device.launch_seconds * device.clock_hz
     provenance = dict.fromkeys(constants, "default: no rows of this family and scheme")
     return Entry("gemm", how.name, constants=constants, provenance=provenance, kernels=menu)
 
@@ -219,9 +242,22 @@ def find_entry(
 _NEAREST = {
     "fp16": ["bf16"], "bf16": ["fp16"], "tf32": ["bf16"], "fp8_e5m2": ["fp8"], "fp8_nocast": ["fp8"],
     "mxfp8": ["fp8"], "nvfp4": ["fp8"], "mxfp4": ["nvfp4", "fp8"], "w8a8": ["fp8", "sq"], "sq": ["int8", "fp8"],
-    "int8": ["sq", "fp8"], "int4_g128": ["int4_wo"], "fp8_wo": ["int8_wo", "bf16"], "int8_wo": ["bf16"],
+    "int8": ["sq", "fp8"], "int4_g128": ["int4_wo"],
+    "int4_g128_zp": ["int4_wo"], "w8a8_zp": ["w8a8", "fp8", "sq"], "fp8_wo": ["int8_wo", "bf16"], "int8_wo": ["bf16"],
     "int4_wo": ["int8_wo", "bf16"],
 }  # fmt: skip
+
+
+def nearest_schemes(name: str) -> list[str]:
+    """Schemes that run the same kind of kernel, the nearest first.
+
+    Args:
+        name: of a scheme.
+
+    Returns:
+        Their names.
+    """
+    return list(_NEAREST.get(name, []))
 
 
 def estimator(
@@ -258,9 +294,8 @@ def estimator(
         names = [how.name, "fp32"]
     entry, origin = find_entry("gemm", target, names, engine, source, Profile.open(profile))
     if entry is None:
-        entry = _standard(target, how)
-    standard = {name: float(row["default"]) for name, row in CONSTANTS.items()}
-    entry = replace(entry, constants={**standard, **entry.constants})
+        entry = _standard(target, how, protocol(engine or source))
+    entry = replace(entry, constants={**standard(target, how), **entry.constants})
     return GemmEstimator(target, how, entry, protocol(engine or source).sets_of(how.name), origin)
 
 

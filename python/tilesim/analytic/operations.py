@@ -35,6 +35,7 @@ class Cost:
     flops: float = 0.0
     scheme: str = ""
     model: str = ""
+    hits: float | None = None  # share of its bytes that the shared level holds; none: not modelled
 
     @property
     def bound(self) -> str:
@@ -107,7 +108,8 @@ def _gemm_cost(op: Mapping[str, Any], costs: Costs, how: Scheme, batch: float, m
     table = found.terms([m], [n], [k], [batch])
     terms = {name: float(table[name][0]) for name in ("compute", "load", "memory", "launch", "split", "cast")}
     note = f"{int(table['tile_m'][0])}x{int(table['tile_n'][0])} tiles, k split {int(table['splits'][0])}"
-    return Cost(op["name"], op["kind"], float(table["total"][0]), terms, op["bytes"], _flops(op), how.name, note)
+    seconds, hits = float(table["total"][0]), float(table["hits"][0])
+    return Cost(op["name"], op["kind"], seconds, terms, op["bytes"], _flops(op), how.name, note, hits)
 
 
 def _convolution(op: Mapping[str, Any], costs: Costs) -> Cost:

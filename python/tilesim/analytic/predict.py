@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ..device import Device
 from ..graph import nearest, user_error
 from . import attention, conv, gemm, vector
-from .families import Entry
+from .constants import standard
+from .families import Entry, protocol
 from .profile import Profile
 from .schemes import scheme
 from .tables import Measured
@@ -55,8 +56,15 @@ class Predictor(Protocol):
     def entry(self, batch: Batch) -> Entry:
         """The constants that `seconds` starts from."""
 
+    def standard(self, batch: Batch) -> dict[str, float]:
+        """Constants of the rows' device and scheme that no row was used for."""
+
     def free(self, batch: Batch) -> list[str]:
         """Names of constants that could be fitted."""
+
+
+def _defaults(infos: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    return {name: float(info["default"]) for name, info in infos.items()}
 
 
 class GemmPredictor:
@@ -64,7 +72,7 @@ class GemmPredictor:
 
     infos: Mapping[str, Mapping[str, Any]] = gemm.CONSTANTS
     # what few rows could tell apart, and what schemes of one source share
-    first = ("launch", "efficiency", "droop")
+    first = ("launch", "efficiency", "energy", "epilogue")
     common = ("launch",)
 
     def key(self, row: Measured) -> tuple[Any, ...]:
@@ -100,6 +108,12 @@ class GemmPredictor:
             found.entry.kernels,
         )
 
+    def standard(self, batch: Batch) -> dict[str, float]:
+        """Constants of the rows' device and scheme that no row was used for."""
+        device = Device.load(batch.text("device"))
+        how = protocol(batch.text("engine") or batch.text("source"))
+        return standard(device, scheme(batch.text("dtype"), device), how.casts)
+
     def free(self, batch: Batch) -> list[str]:
         """Names of constants that could be fitted."""
         device = Device.load(batch.text("device"))
@@ -108,6 +122,8 @@ class GemmPredictor:
         names = list(self.infos)
         if how.cast_bytes <= 0:
             names = [name for name in names if not name.startswith("cast")]
+        if how.weight_bytes >= how.activation_bytes:
+            names.remove("convert")
         if not any(row[0] == 0 for row in menu):
             names = [name for name in names if not name.startswith("vector")]
         if all(row[3] < 2 for row in menu):
@@ -160,6 +176,10 @@ class AttentionPredictor:
             device, cases, *names, {**entry.constants, **(constants or {})}
         )["total"]
 
+    def standard(self, batch: Batch) -> dict[str, float]:
+        """Constants of the rows' device and scheme that no row was used for."""
+        return _defaults(self.infos)
+
     def free(self, batch: Batch) -> list[str]:
         """Names of constants that could be fitted."""
         return list(self.infos)
@@ -201,6 +221,11 @@ class ConvPredictor:
         cases = conv.ConvCases(*(batch.column(name, 0.0) for name in names))
         return lambda constants: conv.conv_terms(found, cases, constants)["total"]
 
+    def standard(self, batch: Batch) -> dict[str, float]:
+        """Constants of the rows' device and scheme that no row was used for."""
+        device = Device.load(batch.text("device"))
+        return {**_defaults(self.infos), **standard(device, scheme(batch.text("dtype"), device))}
+
     def free(self, batch: Batch) -> list[str]:
         """Names of constants that could be fitted."""
         return [name for name in self.infos if not name.startswith(("cast", "vector"))]
@@ -241,6 +266,10 @@ class VectorPredictor:
             return out
 
         return seconds
+
+    def standard(self, batch: Batch) -> dict[str, float]:
+        """Constants of the rows' device and scheme that no row was used for."""
+        return _defaults(self.infos)
 
     def free(self, batch: Batch) -> list[str]:
         """Names of constants that could be fitted."""

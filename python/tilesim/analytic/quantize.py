@@ -9,8 +9,13 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from ..device import Device
+from ..errors import Unsupported
 from ..graph import user_error
 from ..result import Table
+from . import gemm
+from .crossover import baseline
+from .estimate import DeviceLike, device_of
 from .schemes import Scheme, scheme
 
 __all__ = ["product_error", "quantization_table"]
@@ -37,6 +42,19 @@ def _scaled(values: Array, dtype: Any, largest: float, axis: int | None, block: 
     return _cast(values / scale, dtype) * scale
 
 
+def _affine(values: Array, levels: int, axis: int = 1, block: int = 0) -> Array:
+    """Values rounded to whole levels between their least and largest: a scale and a zero point per slice or block."""
+    if block:
+        width = values.shape[1]
+        padded = np.pad(values, ((0, 0), (0, -width % block)), mode="edge")
+        return _affine(padded.reshape(-1, block), levels).reshape(padded.shape)[:, :width]
+    low = np.minimum(values.min(axis=axis, keepdims=True), 0)
+    high = np.maximum(values.max(axis=axis, keepdims=True), 0)
+    scale = np.where(high > low, (high - low) / (levels - 1), 1.0).astype(np.float32)
+    zero = np.rint(-low / scale)
+    return np.asarray((np.clip(np.rint(values / scale) + zero, 0, levels - 1) - zero) * scale, np.float32)
+
+
 _E4M3, _E5M2, _E2M1 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float4_e2m1fn
 _ROUND: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "fp64": (lambda a: a, lambda b: b),
@@ -52,14 +70,18 @@ _ROUND: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "int8": (lambda a: _scaled(a, np.int8, 127.0, None), lambda b: _scaled(b, np.int8, 127.0, None)),
     "sq": (lambda a: _scaled(a, np.int8, 127.0, 1), lambda b: _scaled(b, np.int8, 127.0, 0)),
     "w8a8": (lambda a: _scaled(a, np.int8, 127.0, 1), lambda b: _scaled(b, np.int8, 127.0, 0)),
+    "w8a8_zp": (lambda a: _affine(a, 256), lambda b: _scaled(b, np.int8, 127.0, 0)),
     "int8_wo": (lambda a: _cast(a, ml_dtypes.bfloat16), lambda b: _scaled(b, np.int8, 127.0, 0)),
     "int4_wo": (lambda a: _cast(a, ml_dtypes.bfloat16), lambda b: _scaled(b, "int4", 7.0, 0)),
     "int4_g128": (lambda a: _cast(a, ml_dtypes.bfloat16), lambda b: _scaled(b.T, "int4", 7.0, None, 128).T),
+    "int4_g128_zp": (lambda a: _cast(a, ml_dtypes.bfloat16), lambda b: _affine(b.T, 16, 1, 128).T),
     "fp8_wo": (lambda a: _cast(a, ml_dtypes.bfloat16), lambda b: _scaled(b, _E4M3, 448.0, None)),
 }
 
 
-def product_error(name: str | Scheme, m: int = 64, n: int = 64, k: int = 1024, seed: int = 0) -> float:
+def product_error(
+    name: str | Scheme, m: int = 64, n: int = 64, k: int = 1024, seed: int = 0, offset: float = 0.0
+) -> float:
     """Error that rounding the operands leaves in a product of normal random numbers, sums exact.
 
     Args:
@@ -68,6 +90,7 @@ def product_error(name: str | Scheme, m: int = 64, n: int = 64, k: int = 1024, s
         n: columns.
         k: contracted extent in elements.
         seed: of the random numbers.
+        offset: mean of the activations in standard deviations; a zero point keeps its levels where they are.
 
     Returns:
         Root mean square of the error over that of the result, a ratio.
@@ -79,7 +102,7 @@ def product_error(name: str | Scheme, m: int = 64, n: int = 64, k: int = 1024, s
     if how.name not in _ROUND:
         raise user_error("the rounding of this scheme is not modelled", value=how.name, allowed=", ".join(_ROUND))
     random = np.random.default_rng(seed)
-    a = random.normal(size=(m, k)).astype(np.float32)
+    a = (random.normal(size=(m, k)) + offset).astype(np.float32)
     b = random.normal(size=(k, n)).astype(np.float32)
     of_a, of_b = _ROUND[how.name]
     exact = a.astype(np.float64) @ b.astype(np.float64)
@@ -87,29 +110,57 @@ def product_error(name: str | Scheme, m: int = 64, n: int = 64, k: int = 1024, s
     return float(np.sqrt(np.mean((rounded - exact) ** 2) / np.mean(exact**2)))
 
 
-def quantization_table(m: int = 64, n: int = 64, k: int = 1024) -> Table:
-    """Every scheme: bytes of weights against bf16, scales, cast, and the error of a product.
+def _packing(how: Scheme) -> str:
+    """How weights lie in memory."""
+    payload = {"int4": 8, "nvfp4": 8, "mxfp4": 8, "int8": 4, "fp8": 4, "mxfp8": 4, "w8a8": 4, "sq": 4}
+    per_word = next((count for start, count in payload.items() if how.name.startswith(start)), 0)
+    return f"{per_word} in 32 bits" if per_word else "plain"
+
+
+def quantization_table(
+    m: int = 64, n: int = 64, k: int = 1024, device: DeviceLike | None = None, offset: float = 0.0
+) -> Table:
+    """Every scheme: bytes of weights against bf16, packing, scales, cast, error of a product, and its time.
 
     Args:
         m: rows.
         n: columns.
         k: contracted extent in elements.
+        device: whose times to add; none: no times.
+        offset: mean of the activations in standard deviations.
 
     Returns:
-        Rows with scheme, weight bytes per element, memory saved over bf16 (ratio), scales, cast bytes per activation
-        and the error of a product (ratio).
+        Rows with scheme, weight bytes per element with scales, memory saved over bf16 (ratio), packing, scales, cast
+        bytes per activation and the error of a product (ratio; over at most 64 rows and columns); with a device also
+        milliseconds, speed-up over the first of bf16, fp16, fp32 that is native, and why it cannot.
+
+    Raises:
+        UserError: for an unknown device.
     """
     rows = []
+    target = None if device is None else device_of(device)
     for name in _ROUND:
-        how = scheme(name)
-        rows.append(
-            {
-                "scheme": name,
-                "weight_bytes": how.weight_bytes,
-                "saved": 2 / how.weight_bytes,
-                "scales": how.scales,
-                "cast_bytes": how.cast_bytes,
-                "error": product_error(name, m, n, k),
-            }
-        )
+        how = scheme(name, target)
+        row: dict[str, Any] = {
+            "scheme": name,
+            "weight_bytes": how.weight_bytes,
+            "saved": 2 / how.weight_bytes,
+            "packing": _packing(how),
+            "scales": how.scales,
+            "cast_bytes": how.cast_bytes,
+            "error": product_error(name, min(m, 64), min(n, 64), k, offset=offset),
+        }
+        rows.append({**row, **_times(target, name, m, n, k)} if target else row)
     return Table(rows)
+
+
+def _times(device: Device, name: str, m: int, n: int, k: int) -> dict[str, Any]:
+    """Milliseconds, speed-up and reason; none where the device cannot."""
+    base = gemm.estimator(device, baseline(device)).seconds(m, n, k)
+    try:
+        seconds = gemm.estimator(device, name).seconds(m, n, k)
+    except Unsupported as error:
+        return {"ms": None, "speedup": None, "reason": str(error)}
+    how = device.rate(scheme(name, device).arithmetic)
+    reason = f"emulated: {how.reason}" if how.how == "emulated" else ""
+    return {"ms": float(seconds) * 1e3, "speedup": float(base / seconds), "reason": reason}

@@ -44,9 +44,11 @@ _TABLE = [
     Scheme("int8", "i8", 1, 1, 4, accumulate="i32", description="int8 both, int32 out, nothing to cast"),
     Scheme("sq", "i8", 1, 1, 2, accumulate="i32", scales="row and column", description="smooth-quant int8, bf16 out"),
     Scheme("w8a8", "i8", 1, 1, 2, 3, "i32", "row and column", "int8 both, bf16 out, cast of activations included"),
+    Scheme("w8a8_zp", "i8", 1, 1, 2, 3, "i32", "row with zero point, column", "w8a8 with activations off centre"),
     Scheme("int8_wo", "bf16", 2, 1, 2, scales="channel", description="int8 weights widened in the kernel"),
     Scheme("int4_wo", "bf16", 2, 0.5, 2, scales="channel", description="int4 weights widened in the kernel"),
     Scheme("int4_g128", "bf16", 2, 0.515625, 2, scales="group of 128", description="int4 weights with group scales"),
+    Scheme("int4_g128_zp", "bf16", 2, 0.51953125, 2, scales="group of 128 with zero point", description="as AWQ, GPTQ"),
     Scheme("fp8_wo", "bf16", 2, 1, 2, scales="tensor", description="fp8 weights widened in the kernel"),
 ]
 _SCHEMES = {row.name: row for row in _TABLE}

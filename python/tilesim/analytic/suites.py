@@ -9,6 +9,7 @@ from .. import workloads
 from ..errors import Unsupported
 from ..graph import Graph, nearest, user_error
 from ..result import Table
+from .cache import pressure
 from .estimate import DeviceLike, device_of, estimate
 
 __all__ = ["compare_suite", "suite", "suite_names"]
@@ -124,11 +125,6 @@ def compare_suite(
                 row.update(ms=result.milliseconds, speedup=first / result.milliseconds)
                 row["bound"] = max(result.costs, key=lambda cost: cost.seconds).bound
             working = graph.core.compulsory_bytes()
-            row["pressure"] = _pressure(min(1.0, target.shared.bytes / max(1, working)))
+            row["pressure"] = pressure(target.shared.bytes, working)
             rows.append(row)
     return Table(rows)
-
-
-def _pressure(share: float) -> str:
-    """How much of the compulsory bytes the shared level could hold: low, medium or high pressure on memory."""
-    return "low" if share >= 0.9 else "medium" if share >= 0.7 else "high"

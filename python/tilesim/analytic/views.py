@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .estimate import Estimate, Roofline
 
 __all__ = [
+    "crossover_page",
     "html_report",
     "plot_crossover",
     "plot_crossover_map",
@@ -247,6 +248,70 @@ def plot_suite(table: Table, axes: Any = None) -> Any:
     return axes
 
 
+def _html_table(rows: list[dict[str, Any]]) -> str:
+    from html import escape
+
+    if not rows:
+        return "<p>none</p>"
+    head = "".join(f"<th>{escape(str(key))}</th>" for key in rows[0])
+    cells = (
+        "<tr>"
+        + "".join(f"<td>{escape(f'{v:.4g}' if isinstance(v, float) else str(v))}</td>" for v in row.values())
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><tr>{head}</tr>{''.join(cells)}</table>"
+
+
+def crossover_page(answer: Crossover | CrossoverSummary) -> str:
+    """Crossover as a page to hover over: speed-up curves of one or every scheme, and the table.
+
+    Args:
+        answer: of `crossover`.
+
+    Returns:
+        HTML; the library is loaded from its public address.
+
+    Raises:
+        UserError: without plotly, naming what to install.
+    """
+    from html import escape
+
+    try:
+        import plotly.graph_objects as plot
+    except ImportError:
+        raise user_error("plotly is needed for a page", suggestion="pip install 'tilesim[notebook]'") from None
+    from .crossover import Crossover
+
+    parts = [answer] if isinstance(answer, Crossover) else answer.parts
+    figure = plot.Figure()
+    for part in parts:
+        curves: dict[tuple[float, float], list[dict[str, Any]]] = {}
+        rows = sorted(part.rows, key=lambda row: row["m"])
+        square = all(row["m"] == row["n"] == row["k"] for row in rows)
+        for row in rows:
+            curves.setdefault((0.0, 0.0) if square else (row["n"], row["k"]), []).append(row)
+        for (n, k), curve in curves.items():
+            figure.add_scatter(
+                x=[row["m"] for row in curve],
+                y=[row["speedup"] for row in curve],
+                mode="lines+markers",
+                name=part.scheme if square else f"{part.scheme}, n {n:g}, k {k:g}",
+                text=[
+                    f"{row['m']:g} x {row['n']:g} x {row['k']:g}: {row['ms']:.4g} ms against {row['baseline_ms']:.4g} "
+                    f"ms, {row['verdict']}, {row['probability']:.0%} that it helps, bound by {row['bound']}"
+                    for row in curve
+                ],
+            )
+    figure.add_hline(y=1.0, line_width=1)
+    figure.update_xaxes(type="log", title="rows m (edge, of squares)")
+    figure.update_yaxes(type="log", title=f"speed-up over {answer.against}")
+    figure.update_layout(title=f"Crossover on {answer.device.name}")
+    lines = "".join(f"<li>{escape(part.summary())}</li>" for part in parts)
+    page = str(figure.to_html(include_plotlyjs="cdn"))
+    return page.replace("</body>", f"<ul>{lines}</ul>{_html_table(answer.table().rows)}</body>")
+
+
 def html_report(result: Estimate, bound: Roofline) -> str:
     """One page: headline, terms, ceilings, what would help.
 
@@ -259,24 +324,13 @@ def html_report(result: Estimate, bound: Roofline) -> str:
     """
     from html import escape
 
-    def table(rows: list[dict[str, Any]]) -> str:
-        if not rows:
-            return "<p>none</p>"
-        head = "".join(f"<th>{escape(str(key))}</th>" for key in rows[0])
-        cells = (
-            "<tr>"
-            + "".join(f"<td>{escape(f'{v:.4g}' if isinstance(v, float) else str(v))}</td>" for v in row.values())
-            + "</tr>"
-            for row in rows
-        )
-        return f"<table><tr>{head}</tr>{''.join(cells)}</table>"
-
     notes = "".join(f"<li>{escape(text)}</li>" for text in result.approximations)
     advice = "".join(f"<li>{escape(repr(item))}</li>" for item in result.explain())
     return (
         f"<!doctype html><meta charset='utf-8'><title>{escape(result.summary())}</title>"
         f"<h1>{escape(result.summary())}</h1>"
-        f"<p>{escape(repr(bound)[1:-1])}</p><h2>Operations</h2>{table(result.terms().rows[:40])}"
-        f"<h2>What would help</h2><ul>{advice}</ul><h2>Ceilings</h2>{table(bound.ceilings().rows)}"
+        f"<p>{escape(repr(bound)[1:-1])}</p><h2>Operations</h2>{_html_table(result.terms().rows[:40])}"
+        f"<h2>Memory</h2>{_html_table(result.caches().rows[:40])}"
+        f"<h2>What would help</h2><ul>{advice}</ul><h2>Ceilings</h2>{_html_table(bound.ceilings().rows)}"
         f"<h2>Modelled</h2><ul>{notes}</ul>"
     )

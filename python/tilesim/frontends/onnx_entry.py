@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._core import Unsupported
@@ -74,6 +74,7 @@ def from_onnx(
     sizes: Mapping[str, int] | None = None,
     fixed: Mapping[str, Any] | None = None,
     name: str = "",
+    passes: str | Sequence[str] | None = None,
 ) -> Graph:
     """Reads an ONNX model.
 
@@ -82,6 +83,7 @@ def from_onnx(
         sizes: extents of symbolic dimensions by name, as {"batch": 1}.
         fixed: arrays by input name: these inputs become constants. Needed for inputs that shapes depend on.
         name: of the graph; the model's own, or the file's, by default.
+        passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
 
     Returns:
         A graph with the model's inputs and outputs; external data stay in their files.
@@ -94,6 +96,8 @@ def from_onnx(
     model, directory, stem = opened(source)
     name = name or stem or model.graph.name or "model"
     try:
-        return ModelReader(model, directory, name, sizes or {}, fixed or {}).read()
+        graph = ModelReader(model, directory, name, sizes or {}, fixed or {}).read()
     except RecursionError:
         raise Unsupported("the model is nested too deep") from None
+    graph.optimize(passes)
+    return graph

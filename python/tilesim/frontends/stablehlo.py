@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import Unsupported
@@ -97,12 +97,15 @@ def parsed(source: str | bytes, place: str) -> Any:
         ) from None
 
 
-def from_stablehlo(source: str | os.PathLike[str] | bytes, *, name: str = "") -> Graph:
+def from_stablehlo(
+    source: str | os.PathLike[str] | bytes, *, name: str = "", passes: str | Sequence[str] | None = None
+) -> Graph:
     """Reads a StableHLO module.
 
     Args:
         source: text or bytecode of a module, or the path of a file with it (.mlir, .mlirbc).
         name: of the graph; the module's own, or the file's, by default.
+        passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
 
     Returns:
         A graph with the entry function's inputs (named by their locations, else arg0, arg1, ..) and outputs.
@@ -131,26 +134,35 @@ def from_stablehlo(source: str | os.PathLike[str] | bytes, *, name: str = "") ->
         except UnicodeDecodeError:
             raise user_error("this is neither text nor bytecode of MLIR", place=place) from None
     module = parsed(contents, place)
-    return graph_of(module, name)
+    return graph_of(module, name, passes)
 
 
-def graph_of(module: Any, name: str) -> Graph:
+def graph_of(module: Any, name: str, passes: str | Sequence[str] | None = None) -> Graph:
     """The graph of a parsed module."""
     if not name and "sym_name" in module.operation.attributes:
         name = str(module.operation.attributes["sym_name"].value)
     try:
-        return ModuleReader(module, name or "module").entry()
+        graph = ModuleReader(module, name or "module").entry()
     except RecursionError:
         raise Unsupported("the module is nested too deep") from None
+    graph.optimize(passes)
+    return graph
 
 
-def from_jax(function: Callable[..., Any], *args: Any, name: str = "", **kwargs: Any) -> Graph:
+def from_jax(
+    function: Callable[..., Any],
+    *args: Any,
+    name: str = "",
+    passes: str | Sequence[str] | None = None,
+    **kwargs: Any,
+) -> Graph:
     """Traces a JAX function.
 
     Args:
         function: any function that `jax.jit` takes, or one that it made.
         args: arrays, or `jax.ShapeDtypeStruct`, or trees of them: their values do not matter.
         name: of the graph; the function's own by default.
+        passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
         kwargs: as args.
 
     Returns:
@@ -164,4 +176,4 @@ def from_jax(function: Callable[..., Any], *args: Any, name: str = "", **kwargs:
     jitted = jax.jit(function, keep_unused=True)
     lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("cpu",))
     module = lowered.compiler_ir("stablehlo")
-    return graph_of(module, name or getattr(function, "__name__", "function").strip("<>"))
+    return graph_of(module, name or getattr(function, "__name__", "function").strip("<>"), passes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..graph import Graph
@@ -24,6 +24,7 @@ def from_torch(
     name: str = "",
     strict: bool = False,
     functions: bool = True,
+    passes: str | Sequence[str] | None = None,
 ) -> Graph:
     """A graph of a PyTorch module, by torch.export.
 
@@ -39,6 +40,7 @@ def from_torch(
         name: of the graph; the module's class by default.
         strict: let torch.export trace the Python bytecode; some static caches need it.
         functions: whether layers that repeat become one function of the graph, called once per layer.
+        passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
 
     Returns:
         The graph, with one input per tensor argument.
@@ -50,4 +52,4 @@ def from_torch(
     need("torch", "torch")
     from .torch_frontend import from_torch as build
 
-    return build(module, args, kwargs, name=name, strict=strict, functions=functions)
+    return build(module, args, kwargs, name=name, strict=strict, functions=functions, passes=passes)

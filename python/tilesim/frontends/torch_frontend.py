@@ -161,20 +161,24 @@ def from_torch(
     name: str = "",
     strict: bool = False,
     functions: bool = True,
+    passes: str | Sequence[str] | None = None,
 ) -> Graph:
     """See `tilesim.from_torch`."""
     if isinstance(module, torch.export.ExportedProgram):
-        return from_exported(module, name or "exported", functions)
-    return from_exported(export(module, args, kwargs, strict), name or type(module).__name__, functions)
+        return from_exported(module, name or "exported", functions, passes)
+    return from_exported(export(module, args, kwargs, strict), name or type(module).__name__, functions, passes)
 
 
-def from_exported(program: Any, name: str = "torch", functions: bool = True) -> Graph:
+def from_exported(
+    program: Any, name: str = "torch", functions: bool = True, passes: str | Sequence[str] | None = None
+) -> Graph:
     """A graph of an exported program.
 
     Args:
         program: what torch.export.export returns.
         name: of the graph.
         functions: whether layers that repeat become one function.
+        passes: recognition passes, as `tilesim.optimize`.
 
     Returns:
         The graph; parameters are weights by reference, mutated buffers inputs whose new values are outputs.
@@ -182,13 +186,16 @@ def from_exported(program: Any, name: str = "torch", functions: bool = True) -> 
     Raises:
         Unsupported: naming the overload and its place in the user's code.
     """
-    return read(program, name, functions)[0]
+    return read(program, name, functions, passes)[0]
 
 
-def read(program: Any, name: str, functions: bool = True) -> tuple[Graph, Importer]:
+def read(
+    program: Any, name: str, functions: bool = True, passes: str | Sequence[str] | None = None
+) -> tuple[Graph, Importer]:
     """The graph, and what became of the program's inputs and outputs."""
     importer = Importer(decomposed(program), name, functions)
     graph = importer.run()
     graph.remove_dead_code()
+    graph.optimize(passes, without=["layers"])  # the importer finds those by the modules' names
     graph.defaults.update(importer.state)
     return graph, importer

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from .._errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 
-__all__ = ["mobilenet_v2", "vgg16"]
+__all__ = ["mobilenet_v2", "vgg", "vgg16"]
 
 _VGG16 = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 #: expansion, channels, blocks, stride of the first block (table 2 of the paper)
@@ -36,26 +37,55 @@ def vgg16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     Raises:
         UserError: for an image that is no multiple of 224, or an unknown dtype.
     """
+    return vgg("vgg16", _VGG16, 4096, 1000, batch, image, dtype)
+
+
+def vgg(
+    name: str,
+    stages: Sequence[Sequence[int]],
+    hidden: int,
+    classes: int,
+    batch: int = 1,
+    image: int = 224,
+    dtype: str = "f32",
+) -> Graph:
+    """Stages of 3×3 convolutions, each with a maximum over 2×2 behind it, then three linear layers.
+
+    Args:
+        name: of the graph.
+        stages: filters of each convolution, by stage; five stages.
+        hidden: width of the two inner linear layers.
+        classes: number of logits.
+        batch: number of images.
+        image: height and width in elements, a multiple of 224.
+        dtype: of weights and activations.
+
+    Returns:
+        Graph with input x [batch, 3, image, image] and output logits [batch, classes].
+
+    Raises:
+        UserError: for an image that is no multiple of 224, or an unknown dtype.
+    """
     if image < 224 or image % 224:
         raise user_error(
-            "the last maps are averaged to 7×7", place="model 'vgg16'", value=str(image), allowed="multiples of 224"
+            "the last maps are averaged to 7×7", place=f"model '{name}'", value=str(image), allowed="multiples of 224"
         )
-    b = GraphBuilder("vgg16", dtype=dtype)
+    b = GraphBuilder(name, dtype=dtype)
     x = b.input("x", (batch, 3, image, image))
     index = 0
-    for stage in _VGG16:
+    for stage in stages:
         for filters in stage:
-            name = f"features.{index}"
-            w = b.weight(f"{name}.weight", (filters, x.shape[1], 3, 3), scale=math.sqrt(6 / (9 * x.shape[1])))
-            x = b.conv2d(x, w, b.weight(f"{name}.bias", (filters,)), padding=1, name=name)
+            part = f"features.{index}"
+            w = b.weight(f"{part}.weight", (filters, x.shape[1], 3, 3), scale=math.sqrt(6 / (9 * x.shape[1])))
+            x = b.conv2d(x, w, b.weight(f"{part}.bias", (filters,)), padding=1, name=part)
             x = b.apply("relu", x, name=f"features.{index + 1}")
             index += 2
         x = b.pool2d(x, 2, name=f"features.{index}")
         index += 1
     if image > 224:
         x = b.pool2d(x, image // 224, combiner="add", name="avgpool") * (224 / image) ** 2
-    x = x.reshape(batch, 512 * 49)
-    for layer, features in ((0, 4096), (3, 4096), (6, 1000)):
+    x = x.reshape(batch, x.shape[1] * 49)
+    for layer, features in ((0, hidden), (3, hidden), (6, classes)):
         x = b.linear(x, features, name=f"classifier.{layer}")
         x = b.apply("relu", x, name=f"classifier.{layer + 1}") if layer < 6 else x
     b.output(x, "logits")

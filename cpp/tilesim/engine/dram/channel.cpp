@@ -33,14 +33,9 @@ Channel::Channel(const Part& part)
   has_sync_ = f.clock_sync;
   activate_window_ = static_cast<Tick>(f.activate_window);
   sync_ = {static_cast<Tick>(f.sync_read), static_cast<Tick>(f.sync_write)};
-  for (const Command column : {Command::read, Command::write})
-    can_stream_[static_cast<std::size_t>(column)] = !readiness_.in_window(column);
-  for (const auto& [after, touched] : {std::pair{0, &columns_touch_rows_},
-                                       {1, &columns_touch_rows_},
-                                       {2, &rows_touch_columns_},
-                                       {3, &rows_touch_columns_}})
-    for (const Timing::Effect& effect : readiness_.timing().effects[static_cast<std::size_t>(after)])
-      if ((after < 2) != (effect.before < 2)) *touched = true;
+  columns_touch_rows_ = readiness_.timing().columns_touch_rows;
+  for (const std::size_t row : {2, 3})
+    for (const Timing::Effect& effect : readiness_.timing().effects[row]) rows_touch_columns_ |= effect.before < 2;
   const auto entries = static_cast<double>(capacity_[1]);
   drain_high_ = static_cast<std::int64_t>(std::floor(part.controller.write_high_watermark * entries)) + 1;
   drain_low_ = static_cast<std::int64_t>(std::ceil(part.controller.write_low_watermark * entries)) - 1;
@@ -67,12 +62,17 @@ Channel::Channel(const Part& part)
       finish_read(entry, base_ + c + 1);
     }
   } else {
-    if (queues_.count[queue] == capacity_[queue]) return false;
+    if (queues_.count[queue] == capacity_[queue]) {
+      refused_ = queue;
+      refused_at_ = capacity_[queue];
+      return false;
+    }
     newcomer_leads_ = queues_.push(queue, request.bank, request.row, request.address, request.tag, base_ + c);
     reads_waiting_ += request.write ? 0 : 1;
   }
   ++(request.write ? counters_.writes : counters_.reads);
   last_accept_ = base_ + c;
+  refused_at_ = -1;
   return true;
 }
 
@@ -117,23 +117,21 @@ void Channel::run(Tick until, Until mode) {
       rebase();
       if (until != never) until -= before - now_;
     }
+    settle();
     const bool planned = bus != Bus::two_step && maintenance_.empty() && !closes_idle_;
     Tick next = until == never ? never : until + 1;
     if (planned) {
       const Tick first = soon();
       if (plan_tick(columns_plan_) < first) columns_plan_ = plan_columns<bus>(first);
       if (plan_tick(rows_plan_) < first) rows_plan_ = plan_rows<bus>(first);
-      if (streams() && stream<bus>(std::min({next, next_refresh_, plan_tick(rows_plan_), rebase_at}))) {
-        columns_plan_ = plan_columns<bus>(soon());
-        rows_plan_ = plan_rows<bus>(soon());
-      }
+      if (streams()) stream<bus>(std::min({next, next_refresh_, rebase_at}));
       next = std::min({next, next_refresh_, plan_tick(std::min(columns_plan_, rows_plan_))});
       if (drain_flips()) next = std::min(next, soon());
     } else {
       columns_plan_ = rows_plan_ = 0;
       next = std::min(next, next_tick<bus>());
     }
-    next = accept_due<bus>(next, planned);
+    if (may_accept()) next = accept_due<bus>(next, planned);
     if (next == now_) continue;  // only to rebase
     if (mode == Until::accepted && offers_.empty()) return;
     if (mode == Until::drained && offers_.empty() && reads_waiting_ == 0) return;

@@ -35,11 +35,11 @@ class Ring {
  public:
   bool empty() const { return head_ == tail_; }
   std::size_t size() const { return tail_ - head_; }
-  const T& front() const { return items_[head_ & (items_.size() - 1)]; }
+  const T& front() const { return items_[head_ & mask_]; }
   void pop_front() { ++head_; }
   void push_back(const T& item) {
-    if (size() == items_.size()) grow();
-    items_[tail_++ & (items_.size() - 1)] = item;
+    if (size() > mask_) grow();
+    items_[tail_++ & mask_] = item;
   }
 
  private:
@@ -47,9 +47,10 @@ class Ring {
     std::vector<T> larger(items_.size() * 2);
     for (std::size_t i = head_; i != tail_; ++i) larger[i & (larger.size() - 1)] = items_[i & (items_.size() - 1)];
     items_.swap(larger);
+    mask_ = items_.size() - 1;
   }
   std::vector<T> items_ = std::vector<T>(16);
-  std::size_t head_ = 0, tail_ = 0;
+  std::size_t head_ = 0, tail_ = 0, mask_ = 15;
 };
 
 struct Completion {
@@ -94,10 +95,22 @@ class Channel {
   /// Until every read has returned and every request is accepted. Writes may still wait. Returns that tick.
   std::int64_t finish();
 
+  /// Until nothing waits.
+  void drain() {
+    finish();
+    while (outstanding() > 0) advance(now() + 64);
+  }
+  /// Until every read has returned: the tick of the last. What else remains is left undone.
+  std::int64_t finish_reads() {
+    run_bus(never, Until::drained);
+    return last_return_;
+  }
+
   std::int64_t now() const { return base_ + now_; }  ///< last tick visited
   /// Cycle of the last acceptance; -1 before the first.
   std::int64_t accepted_at() const { return last_accept_; }
   const Counters& counters() const { return counters_; }
+  std::int64_t reads_waiting() const { return reads_waiting_; }
   /// Reads and writes accepted and not complete.
   std::int64_t outstanding() const { return reads_waiting_ + queues_.count[1] + std::popcount(queues_.opened[1]); }
   /// Where completions go; none: nowhere. The vector outlives the channel.
@@ -117,6 +130,8 @@ class Channel {
   template <Bus bus>
   Tick accept_due(Tick next, bool planned);
   bool accept(const Request& request, Tick c);
+  /// A request refused for want of room stays refused until its queue has some.
+  bool may_accept() const { return !offers_.empty() && queues_.count[refused_] != refused_at_; }
   void finish_read(const Entry& entry, std::int64_t tick);
   void issue(Command command, int bank, Tick t);
   void issue_all(Command command, int scope, Tick t);
@@ -127,6 +142,11 @@ class Channel {
   void issue_second_activate();
   void pair(Tick edge, int bank);
   void rebase();
+  /// Effects of column commands that were put off are due where the other direction is looked at.
+  void settle() {
+    if (readiness_.unsettled(0) && (drain_ || queues_.opened[1] != 0)) readiness_.settle(0);
+    if (readiness_.unsettled(1) && (!drain_ || queues_.opened[0] != 0)) readiness_.settle(1);
+  }
   // channel_tick.hpp: what is chosen
   template <Bus bus>
   Tick bank_ready(std::size_t queue, int bank, Tick c) const;
@@ -153,10 +173,12 @@ class Channel {
   void issue_planned_row(Tick t);
   // channel_stream.hpp: many column commands at once
   bool streams() const;
-  bool accept_in_stream(std::size_t queue, Tick next, Tick& limit);
   template <Bus bus>
-  bool stream(Tick limit);
+  bool accept_in_stream(std::size_t queue, Tick limit);
+  template <Bus bus>
+  void stream(Tick limit);
   void issue_planned_column(Tick t);
+  void replan_rows(int bank, bool opener, Tick t);
   /// First tick that what is known now can reach.
   Tick soon() const { return static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1; }
   struct Pick {
@@ -198,13 +220,13 @@ class Channel {
   Ring<Request> offers_;
   std::uint64_t columns_plan_ = 0, rows_plan_ = 0;  ///< 0: to be found
   bool newcomer_leads_ = false;                     ///< the request accepted last is its bank's candidate
-  static constexpr int stream_banks = 4;
-  std::array<bool, 2> can_stream_{};
   bool ends_when_accepted_ = false;
   bool columns_touch_rows_ = false, rows_touch_columns_ = false;
   std::int64_t next_offer_ = 0;  ///< absolute: one acceptance per cycle
   std::int64_t reads_waiting_ = 0, last_return_ = 0, last_accept_ = -1;
   std::array<std::int64_t, 2> capacity_{};
+  std::size_t refused_ = 0;
+  std::int64_t refused_at_ = -1;  ///< length of its queue; -1: the front request was not refused
   std::int64_t drain_high_ = 0, drain_low_ = 0;
   Tick read_latency_ = 0, refresh_interval_ = 0;
   // Both edges: the last row command of a rising edge, and the falling edge that it restricts.

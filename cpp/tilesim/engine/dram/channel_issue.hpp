@@ -59,7 +59,7 @@ inline void Channel::issue_column(std::size_t queue, int bank, bool opener, Tick
   take_column(queue, bank, opener, t);
   if (closes_idle_) idle_at_.at[static_cast<std::size_t>(bank)] = t + page_timeout_;
   if (has_sync_) sync_until_ = std::max(sync_until_, t + sync_[queue]);
-  readiness_.issue(queue == Queues::reads ? Command::read : Command::write, bank, t);
+  readiness_.issue_column(queue, bank, t);
 }
 
 inline void Channel::issue_activate(std::size_t queue, int bank, Tick t) {

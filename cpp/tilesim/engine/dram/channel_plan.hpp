@@ -18,63 +18,91 @@ inline Tick plan_tick(std::uint64_t plan) { return static_cast<Tick>(plan >> 32)
 inline int plan_bank(std::uint64_t plan) { return static_cast<int>(plan % bank_limit); }
 inline bool plan_is_opener(std::uint64_t plan) { return (plan >> 30 & 1) == 0; }
 
-template <bool rise>
-std::uint64_t best_plan(std::uint64_t mask, const PerBank& ready, const PerBank& key, Tick soon, bool waits,
-                        int blocks) {
-  constexpr std::uint64_t nothing = static_cast<std::uint64_t>(never) << 32;
+/// The best of the banks in `mask`: by `ready` those also in `first`, by `other` the rest. `rise`: the first ones go on
+/// odd ticks only.
+template <bool rise, int blocks>
+[[gnu::always_inline]] inline std::uint64_t best_in_lanes(std::uint64_t mask, std::uint64_t first, const PerBank& ready,
+                                                          const PerBank& other, const PerBank& key, Tick soon) {
 #if defined(__AVX512F__) && defined(__AVX512VL__)
-  if (std::popcount(mask) > 3) {
-    const __m512i first = _mm512_set1_epi32(soon);
-    __m512i at[4], best = _mm512_set1_epi32(never);
-    for (int i = 0; i < blocks; ++i) {
-      at[i] = _mm512_max_epi32(first, _mm512_load_si512(ready.at.data() + i * block_lanes));
-      if (rise) at[i] = _mm512_or_si512(at[i], _mm512_set1_epi32(1));
-      const auto lanes = static_cast<__mmask16>(mask >> (i * block_lanes));
-      at[i] = _mm512_mask_mov_epi32(_mm512_set1_epi32(never), lanes, at[i]);
-      best = _mm512_min_epi32(best, at[i]);
-    }
-    const Tick tick = _mm512_reduce_min_epi32(best);
-    const __m512i same = _mm512_set1_epi32(tick);
-    __m512i oldest = _mm512_set1_epi32(never);
-    for (int i = 0; i < blocks; ++i)
-      oldest = _mm512_mask_min_epi32(oldest, _mm512_cmpeq_epi32_mask(at[i], same), oldest,
-                                     _mm512_load_si512(key.at.data() + i * block_lanes));
-    return plan_of(tick, waits, _mm512_reduce_min_epi32(oldest));
+  const __m512i begin = _mm512_set1_epi32(soon), none = _mm512_set1_epi32(never);
+  __m512i at[blocks], best = none, oldest = none;
+  for (int i = 0; i < blocks; ++i) {
+    const auto lanes = static_cast<__mmask16>(mask >> (i * block_lanes));
+    const auto ours = static_cast<__mmask16>(first >> (i * block_lanes));
+    at[i] = _mm512_mask_load_epi32(_mm512_load_si512(other.at.data() + i * block_lanes), ours,
+                                   ready.at.data() + i * block_lanes);
+    at[i] = _mm512_max_epi32(begin, at[i]);
+    if (rise) at[i] = _mm512_mask_or_epi32(at[i], ours, at[i], _mm512_set1_epi32(1));
+    at[i] = _mm512_mask_mov_epi32(none, lanes, at[i]);
+    best = _mm512_min_epi32(best, at[i]);
   }
-#else
-  (void)blocks;
+  const Tick tick = _mm512_reduce_min_epi32(best);
+  const __m512i same = _mm512_set1_epi32(tick);
+  for (int i = 0; i < blocks; ++i)
+    oldest = _mm512_mask_min_epi32(oldest, _mm512_cmpeq_epi32_mask(at[i], same), oldest,
+                                   _mm512_load_si512(key.at.data() + i * block_lanes));
+  return plan_of(tick, true, _mm512_reduce_min_epi32(oldest));
+#elif defined(__AVX2__)
+  const __m256i begin = _mm256_set1_epi32(soon), none = _mm256_set1_epi32(never);
+  __m256i at[2 * blocks], best = none, oldest = none;
+  for (int i = 0; i < 2 * blocks; ++i) {
+    const __m256i ours = lanes_of(first, i);
+    at[i] = _mm256_max_epi32(begin, _mm256_blendv_epi8(eight_of(other, i), eight_of(ready, i), ours));
+    if (rise) at[i] = _mm256_or_si256(at[i], _mm256_srli_epi32(ours, 31));
+    at[i] = _mm256_blendv_epi8(none, at[i], lanes_of(mask, i));
+    best = _mm256_min_epi32(best, at[i]);
+  }
+  const Tick tick = lowest(best);
+  const __m256i same = _mm256_set1_epi32(tick);
+  for (int i = 0; i < 2 * blocks; ++i)
+    oldest = _mm256_min_epi32(oldest, _mm256_blendv_epi8(none, eight_of(key, i), _mm256_cmpeq_epi32(at[i], same)));
+  return plan_of(tick, true, lowest(oldest));
 #endif
-  std::uint64_t best = nothing;
+}
+
+template <bool rise>
+[[gnu::always_inline]] inline std::uint64_t best_plan(std::uint64_t mask, std::uint64_t first, const PerBank& ready,
+                                                      const PerBank& other, const PerBank& key, Tick soon, bool waits,
+                                                      [[maybe_unused]] int blocks) {
+#if defined(__AVX2__)
+  if (waits && std::popcount(mask) > 3) {
+    if (blocks == 1) return best_in_lanes<rise, 1>(mask, first, ready, other, key, soon);
+    if (blocks == 2) return best_in_lanes<rise, 2>(mask, first, ready, other, key, soon);
+    return best_in_lanes<rise, bank_limit / block_lanes>(mask, first, ready, other, key, soon);
+  }
+#endif
+  std::uint64_t best = static_cast<std::uint64_t>(never) << 32;
   for (; mask != 0; mask &= mask - 1) {
     const auto bank = static_cast<std::size_t>(std::countr_zero(mask));
-    const Tick tick = std::max(soon, ready.at[bank]) | static_cast<Tick>(rise);
+    const auto ours = static_cast<Tick>(first >> bank & 1);
+    const Tick tick = std::max(soon, (ours != 0 ? ready : other).at[bank]) | (static_cast<Tick>(rise) & ours);
     best = std::min(best, plan_of(tick, waits, key.at[bank]));
   }
   return best;
 }
 
 template <Channel::Bus bus>
-std::uint64_t Channel::plan_columns(Tick soon) const {
+[[gnu::always_inline]] inline std::uint64_t Channel::plan_columns(Tick soon) const {
   constexpr bool rise = bus == Bus::both_edges;
   const auto queue = static_cast<std::size_t>(drain_);
-  std::uint64_t plan = best_plan<rise>(queues_.hit[queue], readiness_.ready[queue], queues_.hit_key[queue], soon, true,
-                                       readiness_.timing().blocks);
+  const int blocks = readiness_.timing().blocks;
+  const PerBank& ready = readiness_.ready[queue];
+  std::uint64_t plan =
+      best_plan<rise>(queues_.hit[queue], ~0ULL, ready, ready, queues_.hit_key[queue], soon, true, blocks);
+  if ((queues_.opened[0] | queues_.opened[1]) == 0) return plan;
   for (std::size_t q : {Queues::reads, Queues::writes})
-    if (queues_.opened[q] != 0)
-      plan = std::min(plan, best_plan<rise>(queues_.opened[q], readiness_.ready[q], queues_.opened_key, soon, false,
-                                            readiness_.timing().blocks));
+    plan = std::min(plan, best_plan<rise>(queues_.opened[q], ~0ULL, readiness_.ready[q], readiness_.ready[q],
+                                          queues_.opened_key, soon, false, blocks));
   return plan;
 }
 
+/// ACT to closed banks, PREpb to open ones.
 template <Channel::Bus bus>
-std::uint64_t Channel::plan_rows(Tick soon) const {
+[[gnu::always_inline]] inline std::uint64_t Channel::plan_rows(Tick soon) const {
   const auto queue = static_cast<std::size_t>(drain_);
-  const std::uint64_t miss = queues_.miss[queue], openers = queues_.opened[0] | queues_.opened[1];
-  const PerBank& keys = queues_.miss_key[queue];
-  return std::min(best_plan<bus == Bus::both_edges>(miss & ~queues_.open, readiness_.ready[2], keys, soon, true,
-                                                    readiness_.timing().blocks),
-                  best_plan<false>(miss & queues_.open & ~openers, readiness_.ready[3], keys, soon, true,
-                                   readiness_.timing().blocks));
+  const std::uint64_t banks = queues_.miss[queue] & ~(queues_.opened[0] | queues_.opened[1]);
+  return best_plan<bus == Bus::both_edges>(banks, ~queues_.open, readiness_.ready[2], readiness_.ready[3],
+                                           queues_.miss_key[queue], soon, true, readiness_.timing().blocks);
 }
 
 /// A request was accepted at cycle c as its bank's candidate.
@@ -96,13 +124,27 @@ void Channel::plan_newcomer(std::size_t queue, int bank, Tick c) {
     rows_plan_ = std::min(rows_plan_, plan_of(at(3, 0), true, key));
 }
 
+/// After a column command: a row command of its bank comes later, or, after the one that the row was opened for, at
+/// all. No other changes.
+[[gnu::always_inline]] inline void Channel::replan_rows(int bank, bool opener, Tick t) {
+  const auto queue = static_cast<std::size_t>(drain_);
+  const bool misses = (queues_.miss[queue] >> bank & 1) != 0;
+  if (!misses && !columns_touch_rows_) return;
+  const auto b = static_cast<std::size_t>(bank);
+  if (columns_touch_rows_ || plan_bank(rows_plan_) == bank)
+    rows_plan_ = 0;
+  else if (opener)
+    rows_plan_ =
+        std::min(rows_plan_, plan_of(std::max(t + 1, readiness_.ready[3].at[b]), true, queues_.miss_key[queue].at[b]));
+}
+
 [[gnu::always_inline]] inline void Channel::issue_planned_column(Tick t) {
   const int bank = plan_bank(columns_plan_);
   const bool opener = plan_is_opener(columns_plan_);
   const std::size_t queue = opener ? queues_.opened[1] >> bank & 1 : static_cast<std::size_t>(drain_);
   issue_column(queue, bank, opener, t);
   columns_plan_ = 0;
-  if (columns_touch_rows_ || (queues_.miss[static_cast<std::size_t>(drain_)] >> bank & 1) != 0) rows_plan_ = 0;
+  replan_rows(bank, opener, t);
 }
 
 template <Channel::Bus bus>

@@ -239,6 +239,8 @@ inline void Channel::tick_two_step(Tick t) {
 
 template <Channel::Bus bus>
 void Channel::tick(Tick t) {
+  for (const std::size_t column : {0, 1})
+    if (readiness_.unsettled(column)) readiness_.settle(column);
   refresh_due(t);
   if constexpr (bus == Bus::shared)
     tick_shared(t);

@@ -8,7 +8,7 @@
 
 #include "tilesim/engine/dram/timing.hpp"
 
-#if defined(__AVX512F__) && defined(__AVX512VL__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -49,6 +49,53 @@ static inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const 
     best = _mm512_mask_min_epi32(best, can, best, _mm512_load_si512(key.at.data() + i * block_lanes));
   }
   return _mm512_reduce_min_epi32(best);
+}
+
+#elif defined(__AVX2__)
+
+static inline Tick lowest(__m256i ticks) {
+  __m128i low = _mm_min_epi32(_mm256_castsi256_si128(ticks), _mm256_extracti128_si256(ticks, 1));
+  low = _mm_min_epi32(low, _mm_shuffle_epi32(low, 0x4e));
+  return _mm_cvtsi128_si32(_mm_min_epi32(low, _mm_shuffle_epi32(low, 0xb1)));
+}
+
+/// All ones in the lanes of eight banks that the mask names.
+static inline __m256i lanes_of(std::uint64_t mask, int eight) {
+  const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i all = _mm256_set1_epi32(static_cast<int>(mask >> (eight * 8)));
+  return _mm256_cmpeq_epi32(_mm256_and_si256(all, bits), bits);
+}
+
+static inline __m256i eight_of(const PerBank& ticks, int eight) {
+  return _mm256_load_si256(reinterpret_cast<const __m256i*>(ticks.at.data() + eight * 8));
+}
+
+static inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks) {
+  const __m256i now = _mm256_set1_epi32(t);
+  auto* at = reinterpret_cast<__m256i*>(ready.at.data());
+  const auto* row = reinterpret_cast<const __m256i*>(delays);
+  for (int i = 0; i < 2 * blocks; ++i)
+    _mm256_store_si256(at + i,
+                       _mm256_max_epi32(_mm256_load_si256(at + i), _mm256_add_epi32(now, _mm256_load_si256(row + i))));
+}
+
+static inline Tick earliest(std::uint64_t mask, const PerBank& ready, int blocks) {
+  if (mask == 0) return never;
+  __m256i best = _mm256_set1_epi32(never);
+  for (int i = 0; i < 2 * blocks; ++i)
+    best = _mm256_min_epi32(best, _mm256_blendv_epi8(_mm256_set1_epi32(never), eight_of(ready, i), lanes_of(mask, i)));
+  return lowest(best);
+}
+
+static inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const PerBank& key, Tick t, int blocks) {
+  if (mask == 0) return never;
+  const __m256i none = _mm256_set1_epi32(never), now = _mm256_set1_epi32(t);
+  __m256i best = none;
+  for (int i = 0; i < 2 * blocks; ++i) {
+    const __m256i can = _mm256_andnot_si256(_mm256_cmpgt_epi32(eight_of(ready, i), now), lanes_of(mask, i));
+    best = _mm256_min_epi32(best, _mm256_blendv_epi8(none, eight_of(key, i), can));
+  }
+  return lowest(best);
 }
 
 #else

@@ -159,6 +159,8 @@ ChannelMap::ChannelMap(std::int64_t channels, std::int64_t interleave_bytes, boo
     throw UserError({"wrong number of channels", "channels", std::to_string(channels), "1 to 4096", {}});
   if (interleave_bytes < 1 || (interleave_bytes & (interleave_bytes - 1)) != 0)
     throw UserError({"wrong interleaving", "interleave_bytes", std::to_string(interleave_bytes), "a power of two", {}});
+  unit_shift_ = std::countr_zero(unit_);
+  if (std::has_single_bit(count_)) count_shift_ = std::countr_zero(count_);
 }
 
 }  // namespace tilesim::engine::dram

@@ -76,15 +76,17 @@ class ChannelMap {
     std::uint64_t address = 0;  ///< within the channel
   };
   Target locate(std::uint64_t address) const {
-    const std::uint64_t block = address / unit_, row = block / count_;
-    std::uint64_t channel = block % count_;
+    const std::uint64_t block = address >> unit_shift_;
+    const std::uint64_t row = count_shift_ >= 0 ? block >> count_shift_ : block / count_;
+    std::uint64_t channel = block - row * count_;
     // Skewed: the same place of consecutive rounds falls on consecutive channels; one to one for any count.
     if (hashed_) channel = (channel + row + row / count_) % count_;
-    return {static_cast<std::int64_t>(channel), row * unit_ + address % unit_};
+    return {static_cast<std::int64_t>(channel), (row << unit_shift_) + (address & (unit_ - 1))};
   }
 
  private:
   std::uint64_t count_, unit_;
+  int unit_shift_ = 0, count_shift_ = -1;  ///< count: -1 where it is no power of two
   bool hashed_;
 };
 

@@ -117,8 +117,9 @@ void read_energy(Part& part, const Json& json) {
   part.energy.activate = energy("activate");
   part.energy.read = energy("read");
   part.energy.write = energy("write");
-  part.energy.refresh_all = energy("refresh_all");
-  part.energy.background_microwatts = reader.integer("background_microwatts", 0, 1LL << 40);
+  if (reader.optional("refresh_all")) part.energy.refresh_all = energy("refresh_all");
+  if (reader.optional("refresh_bank")) part.energy.refresh_bank = energy("refresh_bank");
+  part.energy.background_microwatts = reader.integer_or("background_microwatts", -1, 0, 1LL << 40);
   reader.finish();
 }
 
@@ -193,9 +194,11 @@ Part Part::from_json(const Json& json) {
   part.mapping = reader.string("mapping");
   (void)AddressMap(part);  // checks that the order covers the part
   if (const Json* controller = reader.optional("controller")) read_controller(part.controller, *controller);
-  if (const Json* energy = reader.optional("energy")) read_energy(part, *energy);
+  if (const Json* energy = reader.optional("energy"); energy && !energy->is_null()) read_energy(part, *energy);
   if (const Json* sources = reader.optional("sources"))
     for (const auto& [key, value] : sources->members()) part.sources[key] = value.as_string();
+  if (part.energy.known() && part.sources.count("energy") == 0)
+    json.fail("energies without a source", "sources.energy");
   reader.finish();
   check_part(part, json);
   return part;
@@ -274,8 +277,9 @@ Json Part::to_json() const {
     e.set("activate", text(energy.activate));
     e.set("read", text(energy.read));
     e.set("write", text(energy.write));
-    e.set("refresh_all", text(energy.refresh_all));
-    e.set("background_microwatts", energy.background_microwatts);
+    if (energy.refresh_all >= 0) e.set("refresh_all", text(energy.refresh_all));
+    if (energy.refresh_bank >= 0) e.set("refresh_bank", text(energy.refresh_bank));
+    if (energy.background_microwatts >= 0) e.set("background_microwatts", energy.background_microwatts);
     json.set("energy", std::move(e));
   }
   Json origins = Json::object();

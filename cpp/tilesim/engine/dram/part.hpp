@@ -61,8 +61,9 @@ struct Features {
 
 /// Femtojoules; a negative number: not known.
 struct CommandEnergy {
-  std::int64_t activate = -1;  ///< one ACT with its precharge
-  std::int64_t read = -1, write = -1, refresh_all = -1;
+  std::int64_t activate = -1;          ///< one ACT with its precharge
+  std::int64_t read = -1, write = -1;  ///< one burst, from the row buffer to the other end of the data bus
+  std::int64_t refresh_all = -1, refresh_bank = -1;
   std::int64_t background_microwatts = -1;
   bool known() const { return activate >= 0; }
 };

@@ -14,23 +14,6 @@ Readiness::Readiness(const Part& part) : timing_(std::make_shared<const Timing>(
   }
 }
 
-void Readiness::issue_window(Command command, int bank, Tick t) {
-  const Timing& timing = *timing_;
-  for (std::size_t i = 0; i < timing.windows.size(); ++i) {
-    const Timing::Window& w = timing.windows[i];
-    if ((w.after >> static_cast<unsigned>(command) & 1) == 0) continue;
-    const auto node = static_cast<std::size_t>(w.node_of[static_cast<std::size_t>(bank)]);
-    WindowRing& ring = rings_[i][node];
-    ring.ticks[ring.next] = t;
-    ring.next = ring.next + 1 == static_cast<std::uint32_t>(w.length) ? 0 : ring.next + 1;
-    const Tick oldest = ring.ticks[ring.next];
-    if (oldest == long_ago) continue;
-    const std::int32_t row = w.row + static_cast<std::int32_t>(node) * timing.blocks;
-    raise(ready[static_cast<std::size_t>(w.before)], &timing.delays[static_cast<std::size_t>(row)], oldest,
-          timing.blocks);
-  }
-}
-
 void Readiness::issue_all(Command command, int scope, Tick t) {
   const Timing& timing = *timing_;
   const auto c = static_cast<std::size_t>(command);
@@ -53,6 +36,7 @@ Tick Readiness::all_bank(Command command, int scope) const {
 }
 
 void Readiness::rebase(Tick by) {
+  for (const std::size_t column : {0, 1}) settle(column);
   for (PerBank& per_bank : ready)
     for (Tick& tick : per_bank.at) tick = moved(tick, by);
   for (auto& per_scope : last_)

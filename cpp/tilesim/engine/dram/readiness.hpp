@@ -1,7 +1,9 @@
 // When each command may next go to each bank, kept by maximum at every issue.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -28,9 +30,40 @@ class Readiness {
       Tick& at = ready[static_cast<std::size_t>(effect.before)].at[b];
       at = std::max(at, t + effect.value);
     }
-    Tick& last = last_[c][timing.scope_of[b]];
-    last = std::max(last, t);
+    last_[c][timing.scope_of[b]] = t;
     if (window_commands_ >> c & 1) issue_window(command, bank, t);
+  }
+  /// RD or WR. What it does to the other direction is put off until `settle`, where it has no effect on rows.
+  [[gnu::always_inline]] void issue_column(std::size_t column, int bank, Tick t) {
+    const Timing& timing = *timing_;
+    if (timing.columns_touch_rows || in_window(static_cast<Command>(column)))
+      return issue(static_cast<Command>(column), bank, t);
+    const auto b = static_cast<std::size_t>(bank);
+    const std::size_t group = timing.group_of[b];
+    const Block* delays = timing.delays.data() + group * static_cast<std::size_t>(timing.blocks);
+    if (timing.own_direction[column] >= 0)
+      raise(ready[column], delays + timing.own_direction[column], t, timing.blocks);
+    for (const Timing::Effect& effect : timing.own_bank[column]) {
+      Tick& at = ready[static_cast<std::size_t>(effect.before)].at[b];
+      at = std::max(at, t + effect.value);
+    }
+    last_[column][timing.scope_of[b]] = t;
+    late_[column][group] = t;
+    unsettled_[column] |= 1ULL << group;
+  }
+  /// Whether commands of a column kind have effects that were put off.
+  bool unsettled(std::size_t column) const { return unsettled_[column] != 0; }
+  void settle(std::size_t column) {
+    const Timing& timing = *timing_;
+    for (std::uint64_t rest = unsettled_[column]; rest != 0; rest &= rest - 1) {
+      const auto group = static_cast<std::size_t>(std::countr_zero(rest));
+      const Block* delays = timing.delays.data() + group * static_cast<std::size_t>(timing.blocks);
+      for (const Timing::Effect& effect : timing.effects[column])
+        if (effect.before != static_cast<std::int32_t>(column))
+          raise(ready[static_cast<std::size_t>(effect.before)], delays + effect.value, late_[column][group],
+                timing.blocks);
+    }
+    unsettled_[column] = 0;
   }
   /// Whether a command counts in a window of several, as ACT does.
   bool in_window(Command command) const { return window_commands_ >> static_cast<unsigned>(command) & 1; }
@@ -49,6 +82,9 @@ class Readiness {
   std::shared_ptr<const Timing> timing_;
   /// Last tick of each command per scope, for PREab and REFab.
   std::array<std::array<Tick, bank_limit>, command_count> last_{};
+  /// RD and WR per group: when last issued, and which wait for `settle`.
+  std::array<std::array<Tick, bank_limit>, 2> late_{};
+  std::array<std::uint64_t, 2> unsettled_{};
   struct WindowRing {
     std::array<Tick, 16> ticks{};
     std::uint32_t next = 0;
@@ -56,6 +92,23 @@ class Readiness {
   std::vector<std::vector<WindowRing>> rings_;  ///< per window and node
   std::uint32_t window_commands_ = 0;
 };
+
+inline void Readiness::issue_window(Command command, int bank, Tick t) {
+  const Timing& timing = *timing_;
+  for (std::size_t i = 0; i < timing.windows.size(); ++i) {
+    const Timing::Window& w = timing.windows[i];
+    if ((w.after >> static_cast<unsigned>(command) & 1) == 0) continue;
+    const auto node = static_cast<std::size_t>(w.node_of[static_cast<std::size_t>(bank)]);
+    WindowRing& ring = rings_[i][node];
+    ring.ticks[ring.next] = t;
+    ring.next = ring.next + 1 == static_cast<std::uint32_t>(w.length) ? 0 : ring.next + 1;
+    const Tick oldest = ring.ticks[ring.next];
+    if (oldest == long_ago) continue;
+    const std::int32_t row = w.row + static_cast<std::int32_t>(node) * timing.blocks;
+    raise(ready[static_cast<std::size_t>(w.before)], &timing.delays[static_cast<std::size_t>(row)], oldest,
+          timing.blocks);
+  }
+}
 
 /// A tick after the base has moved; those long past stay long past.
 inline Tick moved(Tick tick, Tick by) { return tick < long_ago / 2 + by ? long_ago : tick - by; }

@@ -40,20 +40,12 @@ class Builder {
     for (int before = 0; before < timing_.befores; ++before) add_rows(after, before, banks);
   }
 
-  void column_gaps(std::size_t column) {
-    for (auto& row : timing_.column_gap[column]) row.fill(long_ago);
-    const auto banks = static_cast<std::size_t>(timing_.banks);
-    for (std::size_t from = 0; from < banks; ++from) {
-      auto& gap = timing_.column_gap[column][from];
-      for (const Timing::Effect& effect : timing_.effects[column])
-        if (effect.before == static_cast<int>(column))
-          for (std::size_t to = 0; to < banks; ++to) {
-            const auto block = static_cast<std::size_t>(effect.value + timing_.group_of[from] * timing_.blocks);
-            gap[to] = timing_.delays[block + to / block_lanes].lane[to % block_lanes];
-          }
-      for (const Timing::Effect& effect : timing_.own_bank[column])
-        if (effect.before == static_cast<int>(column)) gap[from] = std::max(gap[from], effect.value);
-    }
+  void columns() {
+    for (const std::size_t column : {0, 1})
+      for (const Timing::Effect& effect : timing_.effects[column]) {
+        if (effect.before == static_cast<int>(column)) timing_.own_direction[column] = effect.value;
+        timing_.columns_touch_rows |= effect.before >= 2;
+      }
   }
 
   void windows() {
@@ -162,7 +154,7 @@ Timing::Timing(const Part& part) : banks(part.banks()), blocks((part.banks() + b
       builder.scope_rows(after);
     builder.to_all_bank(after);
   }
-  for (const std::size_t column : {0, 1}) builder.column_gaps(column);
+  builder.columns();
   builder.windows();
 }
 

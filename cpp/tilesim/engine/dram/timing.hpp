@@ -48,8 +48,9 @@ struct Timing {
   /// On the same bank: Bank-level entries of bank commands, delays in ticks.
   std::array<Effects, bank_command_count> own_bank;
 
-  /// From RD (0) or WR (1) of one bank to the same command of another.
-  std::array<std::array<std::array<Tick, bank_limit>, bank_limit>, 2> column_gap{};
+  bool columns_touch_rows = false;  ///< RD or WR limit ACT or PREpb beyond their own bank
+  /// First block from RD (0) to RD and WR (1) to WR of other banks; -1: none.
+  std::array<std::int32_t, 2> own_direction{-1, -1};
 
   struct Window {
     int length = 0;  ///< commands

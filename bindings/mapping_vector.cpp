@@ -1,0 +1,131 @@
+// Mapping problems of vector kernels: legality, estimates and search.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <set>
+
+#include "cancel.hpp"
+#include "mapping.hpp"
+#include "tilesim/base/error.hpp"
+
+namespace py = pybind11;
+
+namespace tilesim::bindings {
+
+mapping::VectorTiles tiles_from_python(const py::dict& tiles, const std::string& operation) {
+  static const std::set<std::string> known{"tiles", "lane", "depth"};
+  for (const auto& [key, value] : tiles)
+    if (const auto text = py::str(key).cast<std::string>(); !known.count(text))
+      throw UserError({"unknown key of vector tiles", operation, "'" + text + "'", "tiles, lane, depth", {}});
+  if (!tiles.contains("tiles")) throw UserError({"vector tiles need 'tiles'", operation, {}, {}, {}});
+  mapping::VectorTiles result;
+  try {
+    result.tiles = tiles["tiles"].cast<std::vector<std::int64_t>>();
+    result.lane = tiles.contains("lane") ? tiles["lane"].cast<int>() : static_cast<int>(result.tiles.size()) - 1;
+    if (tiles.contains("depth")) result.depth = tiles["depth"].cast<std::int64_t>();
+  } catch (const py::cast_error&) {
+    throw UserError({"tiles are a list of integers, lane and depth are integers",
+                     operation,
+                     py::repr(tiles).cast<std::string>(),
+                     {},
+                     {}});
+  }
+  return result;
+}
+
+py::dict tiles_to_python(const mapping::VectorTiles& tiles) {
+  py::dict result;
+  result["tiles"] = tiles.tiles;
+  result["lane"] = tiles.lane;
+  result["depth"] = tiles.depth;
+  return result;
+}
+
+namespace {
+
+py::dict cost_to_python(const mapping::VectorCost& cost) {
+  py::dict result;
+  result["read_bytes"] = cost.read_bytes;
+  result["written_bytes"] = cost.written_bytes;
+  result["transfers"] = cost.transfers;
+  result["compute_cycles"] = cost.compute;
+  result["memory_cycles"] = cost.memory;
+  result["cycles"] = cost.cycles;
+  result["bound_cycles"] = cost.bound;
+  result["limit"] = cost.limit;
+  return result;
+}
+
+py::dict describe(const VectorProblem& own) {
+  const mapping::VectorProblem& problem = own.problem;
+  py::dict result;
+  result["operation"] = problem.operation;
+  result["kernel"] = problem.kernel;
+  result["space"] = problem.space;
+  result["reduced"] = problem.reduced;
+  result["lanes"] = problem.lanes;
+  result["passes"] = problem.passes;
+  result["functions"] = problem.functions;
+  py::list operands;
+  for (const mapping::VectorOperand& operand : problem.operands) {
+    static const char* const uses[] = {"load", "store", "scratch"};
+    py::dict row;
+    row["use"] = uses[static_cast<std::size_t>(operand.use)];
+    row["dtype"] = std::string(name(operand.dtype));
+    row["step"] = operand.step;
+    row["reach"] = operand.reach;
+    row["axes"] = operand.axes;
+    row["extents"] = operand.extents;
+    row["layout"] = operand.layout;
+    operands.append(row);
+  }
+  result["operands"] = operands;
+  return result;
+}
+
+mapping::VectorTiles checked(const VectorProblem& own, const py::dict& tiles) {
+  mapping::VectorTiles result = tiles_from_python(tiles, own.problem.operation);
+  if (const auto verdict = mapping::legal(own.problem, result, own.machine); !verdict.legal)
+    throw UserError({"this mapping is not legal: " + verdict.reason, own.problem.operation, {}, {}, {}});
+  return result;
+}
+
+}  // namespace
+
+void init_mapping_vector(py::module_& module) {
+  py::class_<VectorProblem>(module, "VectorProblem", "What one vector kernel asks of its tiles, on one machine.")
+      .def_property_readonly("info", &describe, "Space, reduced axes, lanes, operands and functions per point.")
+      .def(
+          "legal",
+          [](const VectorProblem& own, const py::dict& tiles) {
+            const auto verdict =
+                mapping::legal(own.problem, tiles_from_python(tiles, own.problem.operation), own.machine);
+            return py::make_tuple(verdict.legal, verdict.reason);
+          },
+          py::arg("tiles"), "(whether it is legal, which rule is broken and by how much)")
+      .def(
+          "cost",
+          [](const VectorProblem& own, const py::dict& tiles) {
+            return cost_to_python(mapping::price(own.problem, checked(own, tiles), own.machine));
+          },
+          py::arg("tiles"), "Estimate: bytes, transfers and cycles.")
+      .def(
+          "scratchpad_bytes",
+          [](const VectorProblem& own, const py::dict& tiles) {
+            return mapping::vector_scratchpad_bytes(own.problem, checked(own, tiles));
+          },
+          py::arg("tiles"), "Bytes of scratchpad that the tiles take.")
+      .def(
+          "search",
+          [](const VectorProblem& own, std::size_t keep) {
+            const auto found = cancellable(
+                [&](CancelToken& token) { return mapping::search(own.problem, own.machine, keep, &token); });
+            py::list rows;
+            for (const auto& ranked : found)
+              rows.append(py::make_tuple(tiles_to_python(ranked.tiles), cost_to_python(ranked.cost)));
+            return rows;
+          },
+          py::arg("keep") = 1, "The tiles with the least estimates, best first, with their cost.");
+}
+
+}  // namespace tilesim::bindings

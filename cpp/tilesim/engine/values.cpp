@@ -1,0 +1,57 @@
+#include "tilesim/engine/values.hpp"
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/engine/simulator.hpp"
+
+namespace tilesim::engine {
+
+ArrayReader::ArrayReader(const program::CompiledProgram& program, const std::map<std::string, Array>& tensors)
+    : program_(program), arrays_(program.tensors.size()), assumed_(program.tensors.size(), false) {
+  for (std::size_t i = 0; i < arrays_.size(); ++i)
+    if (const auto found = tensors.find(program.tensors[i].name); found != tensors.end()) {
+      if (found->second.shape() != program.tensors[i].shape)
+        throw UserError({"values given for timing have another shape than their tensor", program.tensors[i].name,
+                         to_string(found->second.shape()), to_string(program.tensors[i].shape), {}});
+      arrays_[i] = found->second.to(DType::i64);
+    }
+}
+
+std::int64_t ArrayReader::read(int tensor, const std::int64_t* index, int rank) const {
+  used_ = true;
+  const auto id = static_cast<std::size_t>(tensor);
+  require(id < arrays_.size(), "an expression reads a formal tensor");
+  const program::CompiledTensor& t = program_.tensors[id];
+  std::int64_t offset = 0;
+  for (int i = 0; i < rank; ++i) offset += index[i] * t.strides[static_cast<std::size_t>(i)];
+  if (offset < 0 || offset >= element_count(t.shape))
+    throw UserError({"an expression reads outside a tensor", t.name, std::to_string(offset), {}, {}});
+  if (!arrays_[id].empty()) return arrays_[id].as<std::int64_t>()[offset];
+  const std::vector<std::int64_t>& typical = t.tensor->typical.values;
+  if (typical.size() != 1 && offset >= static_cast<std::int64_t>(typical.size()))
+    throw UserError({"timing depends on the values of a tensor that were not given",
+                     t.name,
+                     {},
+                     {},
+                     "pass it in `tensors`"});
+  assumed_[id] = true;
+  return typical[typical.size() == 1 ? 0 : static_cast<std::size_t>(offset)];
+}
+
+std::string ArrayReader::assumed() const {
+  std::map<std::string, std::vector<std::string>> by_how;
+  for (std::size_t i = 0; i < assumed_.size(); ++i)
+    if (assumed_[i]) by_how[program_.tensors[i].tensor->typical.how].push_back(program_.tensors[i].name);
+  std::string text;
+  for (const auto& [how, names] : by_how) text += (text.empty() ? "" : "; ") + how + " (" + join(names) + ")";
+  return text;
+}
+
+std::string Simulator::assumed_values() const {
+  std::string text;
+  for (const auto& job : jobs_)
+    if (const auto* reader = dynamic_cast<const ArrayReader*>(job->reader.get()))
+      if (const std::string assumed = reader->assumed(); !assumed.empty()) text += (text.empty() ? "" : "; ") + assumed;
+  return text;
+}
+
+}  // namespace tilesim::engine

@@ -1,0 +1,109 @@
+// Recognition of patterns: what a pass finds, how it is checked on data, how it is put in place. Internal to this room.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tilesim/graph/builder.hpp"
+#include "tilesim/graph/passes.hpp"
+
+namespace tilesim::recognition {
+
+using Integers = std::vector<std::int64_t>;
+using Values = std::vector<ValueId>;
+
+inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+/// A function as patterns read it. Valid until the function changes.
+class Reader {
+ public:
+  Reader(const Graph& graph, const GraphFunction& function);
+
+  const Graph& graph() const { return graph_; }
+  const GraphFunction& function() const { return function_; }
+  const TensorType& type(ValueId value) const { return function_.value(value).type; }
+  const Shape& shape(ValueId value) const { return type(value).shape; }
+  std::int64_t rank(ValueId value) const { return static_cast<std::int64_t>(shape(value).size()); }
+  int uses(ValueId value) const { return uses_[at(value)]; }
+
+  const Op* op(ValueId value) const;             ///< that computes it; null for inputs
+  const Op* op(ValueId value, Kind kind) const;  ///< null where it is another kind
+  const Op* elementwise(ValueId value, Function function) const;
+  std::optional<Function> function_of(ValueId value) const;  ///< of an elementwise operation
+  const Weight* weight(ValueId value) const;                 ///< null unless it is one
+  /// The number that all elements are, seen through broadcast, reshape and convert.
+  std::optional<double> number(ValueId value) const;
+  /// What a value repeats: seen through conversions of floats, broadcasts, and reshapes that add or drop axes of 1.
+  ValueId peeled(ValueId value) const;
+  ValueId unconverted(ValueId value) const;  ///< through conversions of floats alone
+
+ private:
+  const Graph& graph_;
+  const GraphFunction& function_;
+  std::vector<int> producers_, uses_;
+};
+
+/// A value that can be computed otherwise.
+struct Candidate {
+  ValueId root = no_value;
+  Values leaves;  ///< what the replacement reads
+  /// The replacement in a builder, from values that stand for the leaves (of other extents when it is checked).
+  std::function<ValueId(Builder&, const Values&)> build;
+  std::string after;           ///< what it becomes, for the diff
+  ValueId mask = no_value;     ///< leaf that is an attention mask: checked with hidden rows
+  bool shared_inside = false;  ///< values within may be read elsewhere too
+  bool whole = false;          ///< extents mean something: checked at full size only
+};
+
+/// Alternatives for the operation, the preferred one first.
+using Matcher = std::vector<Candidate> (*)(const Reader& reader, const Op& op);
+
+// Matchers, one per pass.
+std::vector<Candidate> match_activation(const Reader& reader, const Op& op);
+std::vector<Candidate> match_gate(const Reader& reader, const Op& op);
+std::vector<Candidate> match_softmax(const Reader& reader, const Op& op);
+std::vector<Candidate> match_normalize(const Reader& reader, const Op& op);
+std::vector<Candidate> match_attention(const Reader& reader, const Op& op);
+std::vector<Candidate> match_grouped_heads(const Reader& reader, const Op& op);
+std::vector<Candidate> match_rotary(const Reader& reader, const Op& op);
+std::vector<Candidate> match_transposed_product(const Reader& reader, const Op& op);
+std::vector<Candidate> match_quantized_pair(const Reader& reader, const Op& op);
+
+/// Operations between the leaves and the root in order; nothing where something else is needed, a random or stateful
+/// one is among them, or a value within is read elsewhere.
+std::optional<std::vector<const Op*>> cone(const Reader& reader, const Candidate& candidate);
+
+/// The part between leaves and root as a graph of its own, with small extents where they mean nothing. `wide`: floats
+/// are f64. Nothing where it cannot be made.
+std::optional<Graph> extracted(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops,
+                               bool wide);
+/// The replacement as a graph with inputs of these types.
+Graph replacement(const Candidate& candidate, const std::vector<TensorType>& leaves);
+/// Outputs of a graph of one function.
+std::vector<Array> run(const Graph& graph, const std::vector<Array>& inputs, const Evaluator& evaluate);
+
+/// Whether part and replacement agree on random data: ordinary, large, with infinities, with hidden rows of masks.
+class Checker {
+ public:
+  explicit Checker(const Evaluator& evaluate) : evaluate_(evaluate) {}
+  /// Empty where they do; else why not.
+  std::string refusal(const Reader& reader, const Candidate& candidate);
+
+ private:
+  std::string compare(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops, bool wide);
+  const Evaluator& evaluate_;
+  std::map<std::string, std::string> known_;  ///< verdicts by both graphs' text
+};
+
+/// Puts the replacement in the place of the root; `op` is the root's operation.
+void replace(Graph& graph, GraphFunction& function, const Candidate& candidate);
+
+/// Masks of attention that depend on no input become attributes; what changed is appended to `changes`.
+void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& changes);
+/// Runs of operations of the entry function that repeat become calls of one function.
+void repeated_layers(Graph& graph, std::vector<Change>& changes);
+
+}  // namespace tilesim::recognition

@@ -1,0 +1,74 @@
+// Tiles of kernels on the vector unit: what may be chosen, is it legal, how long does it take, which are the best.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/cancel.hpp"
+#include "tilesim/mapping/nest.hpp"
+
+namespace tilesim::mapping {
+
+/// One tile size per axis of the kernel's iteration space, the axis that lies over the lanes, buffers per operand.
+struct VectorTiles {
+  std::vector<std::int64_t> tiles;
+  int lane = 0;
+  std::int64_t depth = 2;
+  friend bool operator==(const VectorTiles&, const VectorTiles&) = default;
+};
+
+/// What is held on chip for one tile.
+struct VectorOperand {
+  enum class Use : std::uint8_t { load, store, scratch };
+  Use use = Use::load;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> step;   ///< per axis: elements from one point to the next; 0: it does not span the axis
+  std::vector<std::int64_t> reach;  ///< per axis: elements that one point reads (windows); empty: 1
+  /// Axes of the tensor in memory, minor first: axis of the space (-1: none), and extent.
+  std::vector<int> axes;
+  Shape extents;
+  Shape layout;            ///< the two minor axes are padded to these, {second minor, minor}; empty: dense
+  std::int64_t depth = 2;  ///< of scratch; loads and stores have the tiles' depth
+};
+
+struct VectorProblem {
+  std::string operation;
+  std::string kernel;  ///< kinds, functions and types of the fused operations: two problems may differ only here
+  Shape space;
+  std::vector<bool> reduced;  ///< axes that are combined; where one is cut, the tiles of a row stream by, in `passes`
+  std::vector<bool> carried;  ///< axes along which a tile continues the one before (scans)
+  std::vector<int> lanes;     ///< axes that may lie over the lanes; the first is the usual one
+  std::int64_t passes = 1;
+  std::vector<VectorOperand> operands;
+  std::array<std::int32_t, 4> functions{};  ///< per point: simple, multiply, divide, transcendental
+  std::int64_t points = 1;                  ///< computed per point of the space (taps of a window)
+  std::int64_t reductions = 0;
+  DType dtype = DType::f32;
+};
+
+std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorTiles& tiles);
+/// Which rule is broken and by how many bytes.
+Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
+
+struct VectorCost {
+  std::int64_t read_bytes = 0, written_bytes = 0;  ///< off chip, whole bursts or layout tiles
+  std::int64_t transfers = 0;
+  double compute = 0, memory = 0;
+  double cycles = 0;  ///< an estimate, to rank with
+  double bound = 0;   ///< no tiles take less: every operand once at the peak bandwidth
+  const char* limit = "";
+};
+VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
+
+struct RankedTiles {
+  VectorTiles tiles;
+  VectorCost cost;
+};
+/// The legal choices with the least estimates, best first. Every number of pieces of an axis where there are few
+/// choices, powers of two where there are many; every lane axis; one, two and three buffers.
+std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
+                                CancelToken* cancel = nullptr);
+
+}  // namespace tilesim::mapping

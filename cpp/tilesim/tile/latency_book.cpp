@@ -1,0 +1,137 @@
+#include "tilesim/tile/latency_book.hpp"
+
+#include <charconv>
+#include <sstream>
+
+#include "tilesim/base/error.hpp"
+
+namespace tilesim {
+
+namespace {
+
+constexpr ComputeKind kinds[] = {ComputeKind::mma,     ComputeKind::vector, ComputeKind::permute,
+                                 ComputeKind::indexed, ComputeKind::sort,   ComputeKind::opaque};
+
+[[noreturn]] void refuse(const std::string& text, const std::string& why) {
+  throw UserError({"cannot read a tile compute: " + why,
+                   {},
+                   "'" + text + "'",
+                   "as 'mma bf16 bf16 b1 m128 n128 k256 ko1 pipelined'",
+                   {}});
+}
+
+std::int64_t number(const std::string& text, const std::string& word, std::size_t from) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data() + from, word.data() + word.size(), value);
+  if (error != std::errc{} || end != word.data() + word.size() || value < 0) refuse(text, "'" + word + "'");
+  return value;
+}
+
+}  // namespace
+
+std::string compute_text(const Descriptor& d, const History& history) {
+  std::string text = std::string(name(d.kind)) + " " + std::string(name(d.dtype));
+  const auto add = [&](const char* label, std::int64_t value) { text += " " + (label + std::to_string(value)); };
+  switch (d.kind) {
+    case ComputeKind::mma:
+      text += " " + std::string(name(d.second));
+      add("b", d.batch), add("m", d.m), add("n", d.n), add("k", d.k), add("ko", d.k_outer);
+      if (d.stationary_a) text += " stationary_a";
+      break;
+    case ComputeKind::opaque:
+      add("d", d.duration);
+      break;
+    default:
+      add("e", d.elements), add("l", d.lane_extent);
+      text += " f";
+      for (std::size_t i = 0; i < d.functions.size(); ++i) text += (i ? "," : "") + std::to_string(d.functions[i]);
+      add("r", d.lane_reductions);
+  }
+  if (history.weights_resident) text += " resident";
+  if (history.pipelined) text += " pipelined";
+  return text;
+}
+
+std::pair<Descriptor, History> parse_compute(const std::string& text) {
+  std::istringstream words(text);
+  std::string word;
+  Descriptor d;
+  History history;
+  words >> word;
+  bool known = false;
+  for (const ComputeKind kind : kinds)
+    if (name(kind) == word) d.kind = kind, known = true;
+  if (!known) refuse(text, "unknown kind '" + word + "'");
+  words >> word;
+  d.dtype = parse_dtype(word);
+  if (d.kind == ComputeKind::mma) words >> word, d.second = parse_dtype(word);
+  while (words >> word) {
+    if (word == "resident")
+      history.weights_resident = true;
+    else if (word == "pipelined")
+      history.pipelined = true;
+    else if (word == "stationary_a")
+      d.stationary_a = true;
+    else if (word.rfind("ko", 0) == 0)
+      d.k_outer = number(text, word, 2);
+    else if (word[0] == 'b')
+      d.batch = number(text, word, 1);
+    else if (word[0] == 'm')
+      d.m = number(text, word, 1);
+    else if (word[0] == 'n')
+      d.n = number(text, word, 1);
+    else if (word[0] == 'k')
+      d.k = number(text, word, 1);
+    else if (word[0] == 'd')
+      d.duration = number(text, word, 1);
+    else if (word[0] == 'e')
+      d.elements = number(text, word, 1);
+    else if (word[0] == 'l')
+      d.lane_extent = number(text, word, 1);
+    else if (word[0] == 'r')
+      d.lane_reductions = number(text, word, 1);
+    else if (word[0] == 'f') {
+      std::istringstream parts(word.substr(1));
+      std::string part;
+      std::size_t i = 0;
+      for (; std::getline(parts, part, ','); ++i) {
+        if (i == d.functions.size()) refuse(text, "'" + word + "'");
+        d.functions[i] = static_cast<std::int32_t>(number(text, part, 0));
+      }
+      if (i != d.functions.size()) refuse(text, "'" + word + "'");
+    } else
+      refuse(text, "'" + word + "'");
+  }
+  return {d, history};
+}
+
+void LatencyBook::put(const std::string& compute, TileLatency latency, const std::string& limit) {
+  for (const std::int64_t cycles :
+       {latency.busy, latency.weights_consumed, latency.consumed, latency.first, latency.done})
+    if (cycles < 0)
+      throw UserError({"a tile latency is a number of cycles", compute, std::to_string(cycles), "0 or more", {}});
+  if (latency.busy > latency.done)
+    throw UserError({"a unit is busy until its last result at most",
+                     compute,
+                     std::to_string(latency.busy) + " cycles",
+                     "at most " + std::to_string(latency.done),
+                     {}});
+  latency.limit = limits_.insert(limit).first->c_str();
+  entries_[compute] = latency;
+}
+
+const TileLatency* LatencyBook::find(const std::string& compute) {
+  const auto entry = entries_.find(compute);
+  ++(entry == entries_.end() ? misses : hits);
+  return entry == entries_.end() ? nullptr : &entry->second;
+}
+
+TileLatency BookedLatency::latency(const Descriptor& descriptor, const History& history) {
+  const std::string compute = compute_text(descriptor, history);
+  if (const TileLatency* found = book_.find(compute)) return *found;
+  const TileLatency latency = model_.latency(descriptor, history);
+  if (book_.source() == model_.name()) book_.put(compute, latency, latency.limit);
+  return latency;
+}
+
+}  // namespace tilesim

@@ -1,0 +1,143 @@
+"""Entries of mapping tables: their form, and the nest that one gives for a product or a vector kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ._errors import nearest, user_error
+
+if TYPE_CHECKING:
+    from .mapping import Product
+    from .mapping_vector import VectorKernel
+
+Nest = dict[str, Any]
+NEST_KEYS = ("tiles", "order", "depths", "unit", "lane", "depth")
+PRODUCT_KEYS = ("order", "depths", "unit")
+VECTOR_KEYS = ("lane", "depth")
+SIZE_KEYS = ("TILE_M", "TILE_N", "TILE_K")
+
+
+def _is_size(key: str) -> bool:
+    parts = key.split("_")
+    return len(parts) == 3 and all(part.isdecimal() for part in parts)
+
+
+def _size(value: Any, place: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise user_error("a tile size is an integer of at least 1", place=place, value=repr(value))
+    return value
+
+
+def checked_entry(key: str, entry: Any, place: str) -> dict[str, Any]:
+    """An entry whose form is right; whether it is legal depends on the product."""
+    looks_like_size = key.replace("_", "").replace("-", "").replace(".", "").isdecimal()
+    if looks_like_size and (not _is_size(key) or any(int(part) < 1 for part in key.split("_"))):
+        raise user_error(
+            "a key of sizes is three positive integers", place=place, value=f"'{key}'", allowed="M_K_N, as 512_2048_512"
+        )
+    if not isinstance(entry, Mapping):
+        raise user_error("an entry is an object", place=place, value=type(entry).__name__)
+    sized = any(name in entry for name in SIZE_KEYS)
+    # Sizes of parts of a tile (SUB_*) say how a tile is loaded in pieces, which the lowering decides itself.
+    known = (*SIZE_KEYS, "SUB_M", "SUB_N", "SUB_K") if sized or looks_like_size else NEST_KEYS
+    for name in entry:
+        if name not in known:
+            shown = ", ".join(known[:3] if sized or looks_like_size else known)
+            raise user_error(
+                "unknown field", place=place, value=f"'{name}'", allowed=shown, suggestion=nearest(name, known)
+            )
+    required = SIZE_KEYS if sized or looks_like_size else ("tiles",)
+    for name in required:
+        if name not in entry:
+            raise user_error(f"'{name}' is missing", place=place)
+    if required is SIZE_KEYS:
+        return {name: _size(value, f"{place}: {name}") for name, value in entry.items()}
+    tiles = entry["tiles"]
+    sizes = tiles.items() if isinstance(tiles, Mapping) else enumerate(tiles if isinstance(tiles, list) else [tiles])
+    for name, value in sizes:
+        _size(value, f"{place}: tiles: {name}")
+    for name in VECTOR_KEYS:
+        if name in entry and (isinstance(entry[name], bool) or not isinstance(entry[name], int) or entry[name] < 0):
+            raise user_error(f"'{name}' is a number", place=place, value=repr(entry[name]))
+    return dict(entry)
+
+
+def _spread(sizes: list[int], dims: list[int], extents: list[int], total: int) -> None:
+    """Gives a group of loops (outer to inner) a tile of `total` elements: inner loops whole first."""
+    left = total
+    for dim in reversed(dims):
+        sizes[dim] = max(1, min(extents[dim], left))
+        left = -(-left // extents[dim])
+
+
+def _by_sizes(product: Product, entry: Mapping[str, Any], place: str) -> Nest:
+    info, extents = product.info, list(product.info["extents"])
+    sizes = [1] * len(extents)
+    for group, total, name in zip("mnk", product.sizes, ("TILE_M", "TILE_N", "TILE_K"), strict=True):
+        if entry[name] > total:
+            raise user_error(
+                "the tile is larger than the product",
+                place=place,
+                value=f"{name} {entry[name]}",
+                allowed=f"1 to {total}",
+            )
+        _spread(sizes, info[f"{group}_dims"], extents, entry[name])
+    order = [*info["batch_dims"], *info["m_dims"], *info["n_dims"], *info["k_dims"]]
+    nest = {"tiles": sizes, "order": order, "depths": [2, 2, 2], "unit": info["unit"]}
+    if not product.legal(nest)[0]:
+        nest["depths"] = [1, 1, 1]
+    return nest
+
+
+def _tile_list(tiles: Any, names: list[str], extents: list[int], place: str) -> list[int]:
+    """One size per loop; loops left out of a mapping stay whole."""
+    if isinstance(tiles, Mapping):
+        for name in tiles:
+            if str(name) not in names:
+                raise user_error("no such loop", place=place, value=f"'{name}'", allowed=", ".join(names))
+        given = {str(name): size for name, size in tiles.items()}
+        sizes = [given.get(name, extent) for name, extent in zip(names, extents, strict=True)]
+    else:
+        sizes = list(tiles)
+    if len(sizes) != len(extents):
+        raise user_error("one tile size per loop is needed", place=place, value=str(sizes), allowed=", ".join(names))
+    for name, size, extent in zip(names, sizes, extents, strict=True):
+        if size > extent:
+            raise user_error(
+                "the tile is larger than the loop", place=place, value=f"{name} {size}", allowed=f"1 to {extent}"
+            )
+    return sizes
+
+
+def nest_of_product(product: Product, entry: Mapping[str, Any], place: str) -> Nest:
+    """The nest that an entry gives for a product; a `UserError` where it is none for this one."""
+    if "TILE_M" in entry:
+        return _by_sizes(product, entry, place)
+    for name in VECTOR_KEYS:
+        if name in entry:
+            raise user_error(
+                "a field of vector kernels", place=place, value=f"'{name}'", allowed=", ".join(("tiles", *PRODUCT_KEYS))
+            )
+    info, names = product.info, product.names
+    sizes = _tile_list(entry["tiles"], names, list(info["extents"]), place)
+    order = [names.index(loop) if loop in names else loop for loop in entry.get("order", product.nest["order"])]
+    if sorted(map(str, order)) != sorted(map(str, range(len(names)))):
+        raise user_error("the order names each loop once", place=place, value=str(order), allowed=", ".join(names))
+    return {
+        "tiles": sizes,
+        "order": order,
+        "depths": list(entry.get("depths", [2, 2, 2])),
+        "unit": entry.get("unit", info["unit"]),
+    }
+
+
+def tiles_of_vector(kernel: VectorKernel, entry: Mapping[str, Any], place: str) -> Nest:
+    """The tiles that an entry gives for a vector kernel; a `UserError` where it is none for this one."""
+    for name in (*SIZE_KEYS, *PRODUCT_KEYS):
+        if name in entry:
+            raise user_error(
+                "a field of products", place=place, value=f"'{name}'", allowed=", ".join(("tiles", *VECTOR_KEYS))
+            )
+    tiles = _tile_list(entry["tiles"], kernel.names, list(kernel.info["space"]), place)
+    return {"tiles": tiles, "lane": entry.get("lane", kernel.nest["lane"]), "depth": entry.get("depth", 2)}

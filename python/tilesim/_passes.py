@@ -1,0 +1,83 @@
+"""What recognition passes put in the place of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from . import _core
+from ._errors import nearest, user_error
+
+#: in the order in which they run
+NAMES: tuple[str, ...] = tuple(_core.recognition_passes())
+
+
+class Changes(Sequence[dict[str, str]]):
+    """Replacements in order: pass, function, operation, before, after, source (place in the user's model) of each."""
+
+    def __init__(self, rows: Iterable[dict[str, str]] = ()) -> None:
+        """Keeps the rows.
+
+        Args:
+            rows: one dictionary per replacement.
+        """
+        self.rows = list(rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        return iter(self.rows)
+
+    def counts(self) -> dict[str, int]:
+        """Replacements by pass.
+
+        Returns:
+            Number of replacements of each pass that made any.
+        """
+        found: dict[str, int] = {}
+        for row in self.rows:
+            found[row["pass"]] = found.get(row["pass"], 0) + 1
+        return found
+
+    def __str__(self) -> str:
+        """A diff: one paragraph per replacement."""
+        lines = []
+        for row in self.rows:
+            place = f"  ({row['source']})" if row["source"] else ""
+            lines += [f"@ {row['function']}: {row['operation']} [{row['pass']}]{place}"]
+            lines += [f"- {row['before']}", f"+ {row['after']}"]
+        return "\n".join(lines) or "no changes"
+
+    def __repr__(self) -> str:
+        return f"<Changes: {', '.join(f'{count} {name}' for name, count in self.counts().items()) or 'none'}>"
+
+
+def chosen(passes: str | Sequence[str] | None, without: Sequence[str] = ()) -> list[str]:
+    """Names of passes in the order in which they run.
+
+    Args:
+        passes: "all" (or none given), "none", one name, or names.
+        without: names to leave out.
+
+    Returns:
+        The names.
+
+    Raises:
+        UserError: for an unknown name.
+    """
+    if passes is None or passes == "all":
+        wanted = list(NAMES)
+    elif passes == "none":
+        wanted = []
+    else:
+        wanted = [passes] if isinstance(passes, str) else list(passes)
+    for name in [*wanted, *without]:
+        if name not in NAMES:
+            raise user_error(
+                "unknown pass", value=f"'{name}'", allowed=", ".join(NAMES), suggestion=nearest(name, NAMES)
+            )
+    return [name for name in NAMES if name in wanted and name not in without]

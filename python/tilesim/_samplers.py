@@ -1,0 +1,144 @@
+"""Where tuning takes its candidates from. All of them start with the compiler's own choice."""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from ._errors import user_error
+from ._mapping_entries import Nest
+from .mapping import Product, VectorKernel
+
+SAMPLERS = ("model", "random", "optuna")
+TRIES = 64  # draws per candidate: most of a space does not fit the scratchpad
+
+Candidate = tuple[Nest, dict[str, Any]]
+
+
+class ModelSampler:
+    """By rising cycles of the cost model."""
+
+    def __init__(self, kernel: Product | VectorKernel, budget: int) -> None:
+        found, self.lower_bound = kernel.candidates(max(1, budget - 1))
+        listed = [(kernel.nest, kernel.cost()), *((nest, cost) for nest, cost in found if nest != kernel.nest)]
+        self._left = listed[:budget]
+
+    def ask(self, count: int) -> list[Candidate]:
+        """The next candidates."""
+        batch, self._left = self._left[:count], self._left[count:]
+        return batch
+
+    def tell(self, cycles: list[int | None]) -> None:
+        """Simulated cycles of the last batch."""
+
+
+class DrawnSampler:
+    """Nests of the space, each once: legal draws of a generator with a seed."""
+
+    def __init__(self, kernel: Product, seed: int) -> None:
+        self.kernel = kernel
+        self.space = kernel.problem.space()
+        self.lower_bound = float(kernel.problem.search()["lower_bound"])
+        self._seen: set[str] = set()
+        self._draws = self._drawn(random.Random(seed))
+        self._first = True
+
+    def _drawn(self, rng: random.Random) -> Iterator[Nest]:
+        while True:
+            yield self.space.sample(rng.getrandbits(60))
+
+    def fresh(self, nest: Nest) -> bool:
+        """Whether the nest is legal and was not taken before."""
+        text = json.dumps(nest, sort_keys=True)
+        if text in self._seen or not self.kernel.legal(nest)[0]:
+            return False
+        self._seen.add(text)
+        return True
+
+    def ask(self, count: int) -> list[Candidate]:
+        """The next candidates; fewer where the space has no more."""
+        batch: list[Candidate] = []
+        if self._first:
+            self._first = False
+            self.fresh(self.kernel.nest)
+            batch.append((self.kernel.nest, self.kernel.cost()))
+        for _ in range(TRIES * count):
+            if len(batch) == count:
+                break
+            nest = next(self._draws)
+            if self.fresh(nest):
+                batch.append((nest, self.kernel.cost(nest)))
+        return batch
+
+    def tell(self, cycles: list[int | None]) -> None:
+        """Simulated cycles of the last batch."""
+
+
+class OptunaSampler(DrawnSampler):
+    """Nests that Optuna proposes, a fixed number at a time, so that the result does not depend on the workers."""
+
+    def __init__(self, kernel: Product, seed: int) -> None:
+        try:
+            import optuna
+        except ImportError:
+            raise user_error(
+                "optuna is not installed", place="sampler", suggestion="Install it: pip install 'tilesim[tune]'"
+            ) from None
+        super().__init__(kernel, seed)
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the liar, which keeps a batch apart, is called experimental
+            self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True))
+        self._failed = optuna.trial.TrialState.FAIL
+        self._trials: list[Any] = []
+
+    def _proposed(self, trial: Any) -> Nest:
+        space = self.space
+        tiles = [
+            sizes[trial.suggest_int(f"tile_{name}", 0, len(sizes) - 1)]
+            for name, sizes in zip(self.kernel.names, space.tiles, strict=True)
+        ]
+        order = space.orders[trial.suggest_categorical("order", list(range(len(space.orders))))]
+        depths = space.depths[trial.suggest_categorical("depths", list(range(len(space.depths))))]
+        return {"tiles": tiles, "order": list(order), "depths": list(depths), "unit": self.kernel.nest["unit"]}
+
+    def ask(self, count: int) -> list[Candidate]:
+        """The next candidates; what is not legal is told at once."""
+        self._trials = []
+        batch: list[Candidate] = []
+        if self._first:
+            self._first = False
+            self.fresh(self.kernel.nest)
+            batch.append((self.kernel.nest, self.kernel.cost()))
+            self._trials.append(None)
+        for _ in range(TRIES * count):
+            if len(batch) == count:
+                break
+            trial = self._study.ask()
+            nest = self._proposed(trial)
+            if not self.fresh(nest):
+                self._study.tell(trial, state=self._failed)
+                continue
+            batch.append((nest, self.kernel.cost(nest)))
+            self._trials.append(trial)
+        return batch
+
+    def tell(self, cycles: list[int | None]) -> None:
+        """Simulated cycles of the last batch; those that a bound ruled out failed."""
+        for trial, count in zip(self._trials, cycles, strict=True):
+            if trial is None:
+                continue
+            if count is None:
+                self._study.tell(trial, state=self._failed)
+            else:
+                self._study.tell(trial, float(count))
+
+
+def sampler_of(name: str, kernel: Product | VectorKernel, budget: int, seed: int) -> ModelSampler | DrawnSampler:
+    """The named sampler; vector kernels are always taken by the model."""
+    if name == "model" or isinstance(kernel, VectorKernel):
+        return ModelSampler(kernel, budget)
+    return OptunaSampler(kernel, seed) if name == "optuna" else DrawnSampler(kernel, seed)

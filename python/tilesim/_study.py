@@ -1,0 +1,129 @@
+"""What tuning found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._errors import user_error
+from .graph import Graph
+from .machine import Machine
+from .mapping import MappingTable
+from .result import Result, Table
+
+
+class Study:
+    """What tuning found: `best` (a table that `compile` takes), `result`, and every candidate in `rows`."""
+
+    def __init__(self, graph: Graph, machine: Machine, fidelity: str) -> None:
+        """An empty study; use `tune`.
+
+        Args:
+            graph: the workload.
+            machine: the target.
+            fidelity: of the engine's memory.
+        """
+        self.graph, self.machine, self.fidelity = graph, machine, fidelity
+        self.best: MappingTable = MappingTable(source="study")
+        self.result: Result | None = None
+        self.baseline: Result | None = None
+        self.rows: list[dict[str, Any]] = []
+        self.operations: list[dict[str, Any]] = []
+        self.interrupted = False
+        self.notes: list[str] = []
+
+    @property
+    def gain(self) -> float:
+        """Ratio of the heuristic's cycles to the best ones; 1.0 until both are known."""
+        if self.result is None or self.baseline is None:
+            return 1.0
+        return self.baseline.cycles / max(1, self.result.cycles)
+
+    def table(self) -> Table:
+        """One row per candidate: operation, rank by the cost model, modelled and simulated cycles, mapping.
+
+        Returns:
+            The rows; `cycles` is none for a candidate that a bound ruled out.
+        """
+        return Table(self.rows)
+
+    def summary(self) -> Table:
+        """One row per distinct operation: how often it occurs, cycles of the heuristic and of the best mapping.
+
+        Returns:
+            The rows; `gap` is the distance of the best mapping from the model's lower bound, as a ratio.
+        """
+        return Table(self.operations)
+
+    def history(self) -> Table:
+        """How the best mapping of every operation improved, candidate by candidate.
+
+        Returns:
+            One row per simulated candidate in the order of simulation: operation, number of the candidate, its cycles,
+            the least cycles so far.
+        """
+        rows: list[dict[str, Any]] = []
+        best: dict[str, int] = {}
+        for row in self.rows:
+            if row["cycles"] is None:
+                continue
+            name = row["operation"]
+            best[name] = min(best.get(name, row["cycles"]), row["cycles"])
+            rows.append({"operation": name, "candidate": row["rank"], "cycles": row["cycles"], "best": best[name]})
+        return Table(rows)
+
+    def plot(self, what: str = "model") -> Any:
+        """The candidates as a picture.
+
+        Args:
+            what: "model" (modelled against simulated cycles) or "history" (least cycles so far, over candidates, as a
+                ratio to the heuristic's).
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            UserError: for another picture, or without matplotlib (`pip install 'tilesim[notebook]'`).
+        """
+        if what not in ("model", "history"):
+            raise user_error("unknown picture of a study", value=f"'{what}'", allowed="model, history")
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise user_error(
+                "matplotlib is not installed", suggestion="Install it: pip install 'tilesim[notebook]'"
+            ) from None
+        if what == "history":
+            return self._plot_history(plt)
+        figure, axes = plt.subplots(figsize=(5, 4))
+        for operation in dict.fromkeys(row["operation"] for row in self.rows):
+            rows = [row for row in self.rows if row["operation"] == operation and row["cycles"] is not None]
+            axes.loglog([row["cycles"] for row in rows], [row["modelled"] for row in rows], "o", label=operation, ms=4)
+        axes.set_xlabel("simulated cycles")
+        axes.set_ylabel("modelled cycles")
+        if len(self.operations) <= 8:
+            axes.legend(fontsize=7)
+        figure.tight_layout()
+        return figure
+
+    def _plot_history(self, plt: Any) -> Any:
+        figure, axes = plt.subplots(figsize=(5, 4))
+        rows = self.history().rows
+        for name in dict.fromkeys(row["operation"] for row in rows):
+            own = [row for row in rows if row["operation"] == name]
+            first = max(1, own[0]["cycles"])
+            axes.step([row["candidate"] for row in own], [row["best"] / first for row in own], where="post", label=name)
+        axes.set_xlabel("candidate")
+        axes.set_ylabel("least cycles so far / heuristic")
+        if len(self.operations) <= 8:
+            axes.legend(fontsize=7)
+        figure.tight_layout()
+        return figure
+
+    def __repr__(self) -> str:
+        """Gain and counts."""
+        simulated = sum(row["cycles"] is not None for row in self.rows)
+        state = ", interrupted" if self.interrupted else ""
+        return (
+            f"<Study {self.graph.core.name} on {self.machine.name}: {self.gain:.3f} times as fast as the heuristic, "
+            f"{simulated} of {len(self.rows)} candidates simulated ({self.fidelity} memory){state}>"
+        )

@@ -1,0 +1,245 @@
+"""How each operation of a graph is modelled, and which share of work and time that is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _core
+from .api import compile, simulate
+from .graph import Graph
+from .machine import MachineLike
+from .mixed import MixedProgram
+from .placer import prefixes
+from .program import Program
+from .result import Result, Table
+
+__all__ = ["Attribution", "Coverage", "Key", "coverage", "runs_of"]
+
+Key = tuple[str, str]  # function, operation
+
+#: kinds that compute nothing: their time is that of moving bytes
+MOVES = frozenset(row["name"] for row in _core.kinds() if row["movement"])
+ORDER = ("array", "vector unit", "copy", "host", "link", "view", "weight")
+
+
+def runs_of(graph: Graph) -> dict[str, int]:
+    """How often each function runs.
+
+    Args:
+        graph: the workload.
+
+    Returns:
+        Number of runs by function; loops and branches count their bodies once.
+    """
+    runs = {name: 0 for name in graph.functions}
+
+    def visit(name: str, times: int) -> None:
+        runs[name] += times
+        for op in graph.operations(name):
+            for callee in op["functions"]:
+                visit(callee, times)
+
+    visit(graph.core.main, 1)
+    return runs
+
+
+@dataclass
+class Attribution:
+    """Kernels of a result and the operations of the graph that they serve."""
+
+    #: per operation the cycles of the kernels that are named after it
+    cycles: dict[Key, int] = field(default_factory=dict)
+    #: per operation the names of the kernels that it is part of
+    kernels: dict[Key, list[str]] = field(default_factory=dict)
+    #: operations that are part of a kernel with products on an array
+    on_array: set[Key] = field(default_factory=set)
+    #: rows that serve no operation of the graph: transfers over the link
+    others: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, graph: Graph, program: Program, result: Result) -> Attribution:
+        """Resolves the names that lowering gave.
+
+        Args:
+            graph: the workload.
+            program: compiled from it.
+            result: of that program.
+
+        Returns:
+            The attribution; every cycle is in it once.
+        """
+        names = {name: {op["name"] for op in graph.operations(name)} for name in graph.functions}
+        main, found = graph.core.main, cls()
+        places = list(_scopes(program, main))
+        for row in result.data["operations"]:
+            scope = next((s for s in places if s[1:] == (row["name"], row["operation"])), None)
+            if scope:
+                places.remove(scope)
+            function = scope[0] if scope else main
+            pieces = [resolved(piece, names[function]) for piece in row["operation"].split("+")]
+            owner = resolved(row["name"], names[function]) or next((p for p in reversed(pieces) if p), "")
+            if row["bound"] == "link" or not owner:
+                found.others.append(row)
+                continue
+            key = function, owner
+            found.cycles[key] = found.cycles.get(key, 0) + row["exclusive"]
+            for piece in dict.fromkeys([*pieces, owner]):
+                if piece:
+                    found.kernels.setdefault((function, piece), []).append(row["name"])
+                    if row["multiply_adds"] > 0:
+                        found.on_array.add((function, piece))
+        return found
+
+
+def resolved(name: str, known: set[str]) -> str:
+    """The operation that a name of lowering comes from; empty where none is known."""
+    return next((prefix for prefix in prefixes(name) if prefix in known), "")
+
+
+def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, str]]:
+    """Function, kernel and operations of every kernel of a program."""
+    cores = (
+        [t.program.core for t in program.turns if t.program] if isinstance(program, MixedProgram) else [program.core]
+    )
+    for core in cores:
+        document = json.loads(core.to_json())
+        bodies = [(main, document["do"]), *((f["name"], f["do"]) for f in document.get("functions", []))]
+        for function, body in bodies:
+            for statement in body:
+                if "scope" in statement:
+                    yield function, statement["scope"], statement.get("operation", "")
+
+
+class Coverage:
+    """Per operation: what models it, and its share of FLOPs, bytes and time."""
+
+    def __init__(self, rows: list[dict[str, Any]], result: Result) -> None:
+        """Holds the rows; made by `coverage`.
+
+        Args:
+            rows: one per operation of the graph, and one per transfer to or from the host.
+            result: of the simulation.
+        """
+        self.rows, self.result = rows, result
+
+    @property
+    def unsupported(self) -> list[str]:
+        """Operations that the machine cannot run, each with the reason; they are timed on the host."""
+        rows = [row for row in self.rows if row["on"] == "host" and row["lacking"]]
+        return [f"{row['operation']} ({row['kind']}): {row['reason']}" for row in rows]
+
+    def table(self) -> Table:
+        """Per operation, longest first.
+
+        Returns:
+            Rows with operation, function, kind, runs, on (array, vector unit, copy, host, link, view, weight), kernel
+            (where its time is counted), reason, lacking (whether the machine cannot run it), flops, bytes
+            (compulsory), cycles, and the shares of each as fractions.
+        """
+        return Table(sorted(self.rows, key=lambda row: (-row["cycles"], -row["flops"])))
+
+    def summary(self) -> Table:
+        """Per way of modelling.
+
+        Returns:
+            Rows with on, operations (a number), and fractions of FLOPs, bytes and time.
+        """
+        rows = []
+        for on in ORDER:
+            own = [row for row in self.rows if row["on"] == on]
+            if own:
+                shares = {key: sum(row[key] for row in own) for key in ("flops_share", "bytes_share", "time_share")}
+                rows.append({"on": on, "operations": len(own), **shares})
+        return Table(rows)
+
+    def __repr__(self) -> str:
+        """Summary, and what is unsupported."""
+        lines = [self.result.summary(), str(self.summary())]
+        return "\n".join(lines + [f"not on this machine: {line}" for line in self.unsupported])
+
+
+def _row(key: Key, op: Mapping[str, Any], runs: int, found: Attribution, reason: Mapping[str, str]) -> dict[str, Any]:
+    flops = sum(op["flops"].values()) * runs
+    kernels = found.kernels.get(key, [])
+    if op["name"] in reason:
+        on = "host"
+    elif op["kind"] == "constant":
+        on = "weight"
+    elif not kernels:
+        on = "view"
+    elif op["flops"]["matrix"] > 0 and key in found.on_array:
+        on = "array"
+    elif op["kind"] in MOVES:
+        on = "copy"
+    else:
+        on = "vector unit"
+    return {
+        "operation": op["name"],
+        "function": key[0],
+        "kind": op["kind"],
+        "runs": runs,
+        "on": on,
+        "kernel": ", ".join(dict.fromkeys(kernels)),
+        "reason": reason.get(op["name"], ""),
+        "flops": flops,
+        "bytes": 0 if on in ("view", "weight") else op["bytes"] * runs,
+        "cycles": found.cycles.get(key, 0),
+    }
+
+
+def coverage(graph: Graph, machine: MachineLike = "tpu-v3") -> Coverage:
+    """How each operation is modelled on a machine: nothing is left out, and what the machine lacks is named.
+
+    Args:
+        graph: the workload.
+        machine: preset name, file, dict or Machine.
+
+    Returns:
+        The coverage; operations that the machine cannot run are placed on its host.
+
+    Raises:
+        UserError: when no tile of an operation fits the scratchpad.
+    """
+    program = compile(graph, machine, fallback="host")
+    result = simulate(program)
+    reason: dict[str, str] = {}
+    lacking: set[str] = set()
+    if isinstance(program, MixedProgram) and program.graph is not None:
+        graph = program.graph
+        there = [row for row in program.placement.rows if row["where"] == "host"]
+        reason = {row["operation"]: row["reason"] for row in there}
+        lacking = {row["operation"] for row in there if row["machine_picoseconds"] is None}
+    found = Attribution.of(graph, program, result)
+    runs = runs_of(graph)
+    rows = []
+    for function in graph.functions:
+        for op in graph.operations(function):
+            if runs[function] and op["kind"] != "call":
+                reasons = reason if function == graph.core.main else {}
+                rows.append(_row((function, op["name"]), op, runs[function], found, reasons))
+                rows[-1]["lacking"] = function == graph.core.main and op["name"] in lacking
+    rows += [_transfer(row) for row in found.others]
+    for key, share in (("flops", "flops_share"), ("bytes", "bytes_share"), ("cycles", "time_share")):
+        total = sum(row[key] for row in rows if key != "bytes" or row["on"] != "link")
+        for row in rows:
+            row[share] = row[key] / total if total and (key != "bytes" or row["on"] != "link") else 0.0
+    return Coverage(rows, result)
+
+
+def _transfer(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "operation": row["name"],
+        "function": "",
+        "kind": "transfer",
+        "runs": row["count"],
+        "on": "link",
+        "kernel": row["name"],
+        "reason": "",
+        "lacking": False,
+        "flops": 0.0,
+        "bytes": row["load_bytes"] + row["store_bytes"],
+        "cycles": row["exclusive"],
+    }

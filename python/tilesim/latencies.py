@@ -1,0 +1,254 @@
+"""Tile latencies kept in memory or on disk, from one source or another, and compared."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import _core
+from ._errors import nearest, user_error
+from .machine import Machine, MachineLike
+from .result import Table
+from .store import Store
+
+__all__ = ["TileLatencies", "scale_sim_latency"]
+
+CLOSED_FORM = "closed form"
+FORMAT = 1  # of the text of computes: latencies from elsewhere are kept across versions of Tilesim
+UNITS = ("array", "vector", "cross_lane")
+CYCLES = ("busy", "weights_consumed", "consumed", "first", "done")
+
+
+class TileLatencies:
+    """How long tile computes take on a core's units: by what is computed, for one source.
+
+    `tilesim.simulate(program, latencies=...)` asks it before the closed forms. Of the source "closed form" it learns
+    what it lacks; a store of any other source ("rtl", "measured", ...) holds only what it was given, and a result says
+    for how many computes the closed forms had to do. Latencies are kept by everything that they depend on: units of the
+    core, source, and version (of Tilesim for closed forms, of the format for others). On disk they lie in a `Store`,
+    which several processes may share.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, source: str = CLOSED_FORM) -> None:
+        """Opens a store.
+
+        Args:
+            path: SQLite file, created if missing; none: in memory.
+            source: where its latencies come from.
+
+        Raises:
+            UserError: as `Store`.
+        """
+        self.source = source
+        self._store = Store(path) if path is not None else None
+        self._books: dict[str, dict[str, dict[str, Any]]] = {}
+        self.hits = self.misses = self.memory_hits = self.memory_misses = 0
+
+    def _prefix(self, machine: Machine) -> str:
+        core = json.loads(machine.core.to_json())["core"]
+        units = {unit: core.get(unit) for unit in UNITS}
+        version = _core.__version__ if self.source == CLOSED_FORM else f"format {FORMAT}"
+        return "latency:" + Store.key_of({"units": units, "source": self.source, "version": version}) + ":"
+
+    def _book(self, machine: Machine) -> dict[str, dict[str, Any]]:
+        prefix = self._prefix(machine)
+        if prefix not in self._books:
+            found = self._store.scan(prefix) if self._store is not None else {}
+            self._books[prefix] = {key[len(prefix) :]: value for key, value in found.items()}
+        return self._books[prefix]
+
+    def add(self, machine: MachineLike, compute: str, cycles: int, **parts: int) -> None:
+        """Gives the latency of one compute.
+
+        Args:
+            machine: whose units compute it.
+            compute: text as in `table`, "mma bf16 bf16 b1 m128 n128 k256 ko1 pipelined".
+            cycles: that the unit is reserved, in cycles of the core's clock.
+            parts: weights_consumed, consumed, first, done, in cycles; `cycles` where left out.
+
+        Raises:
+            UserError: for a compute that cannot be read, negative cycles, or an unknown part.
+        """
+        for name in parts:
+            if name not in CYCLES[1:]:
+                raise user_error(
+                    "unknown part of a latency",
+                    value=f"'{name}'",
+                    allowed=", ".join(CYCLES[1:]),
+                    suggestion=nearest(name, CYCLES),
+                )
+        row = {"busy": cycles, **{name: parts.get(name, cycles) for name in CYCLES[1:]}, "limit": self.source}
+        self.update(machine, {compute: row})
+
+    def update(self, machine: MachineLike, rows: Mapping[str, Mapping[str, Any]]) -> None:
+        """Gives many latencies at once; all are written, or none.
+
+        Args:
+            machine: whose units compute them.
+            rows: compute to busy, weights_consumed, consumed, first, done (cycles) and limit.
+
+        Raises:
+            UserError: as `add`.
+        """
+        target = Machine.load(machine)
+        book = _core.LatencyBook(self.source)
+        for compute, row in rows.items():
+            book.put(compute, dict(row))
+        checked = dict(book.entries())
+        self._book(target).update(checked)
+        if self._store is not None:
+            prefix = self._prefix(target)
+            self._store.put({prefix + compute: row for compute, row in checked.items()})
+
+    def opened(self, machine: MachineLike) -> _core.LatencyBook:
+        """The latencies for a machine as the engine takes them.
+
+        Args:
+            machine: whose units compute.
+
+        Returns:
+            A book; give it to `closed` after the run.
+        """
+        book = _core.LatencyBook(self.source)
+        for compute, row in self._book(Machine.load(machine)).items():
+            book.put(compute, row)
+        return book
+
+    def closed(self, machine: MachineLike, book: _core.LatencyBook) -> dict[str, Any]:
+        """Takes in what a run has added, and its hit counts.
+
+        Args:
+            machine: as for `opened`.
+            book: from `opened`.
+
+        Returns:
+            Hits and misses (numbers of lookups) here and in the engine's own table.
+        """
+        known = self._book(Machine.load(machine))
+        fresh = {compute: row for compute, row in book.entries().items() if compute not in known}
+        if fresh:
+            self.update(machine, fresh)
+        counts = {name: getattr(book, name) for name in ("hits", "misses", "memory_hits", "memory_misses")}
+        for name, count in counts.items():
+            setattr(self, name, getattr(self, name) + count)
+        return {"source": self.source, **counts, "added": len(fresh)}
+
+    def table(self, machine: MachineLike) -> Table:
+        """Everything that is known for a machine.
+
+        Args:
+            machine: whose units compute.
+
+        Returns:
+            One row per compute: its text, latencies in cycles, what limits it.
+        """
+        book = self._book(Machine.load(machine))
+        return Table([{"compute": compute, **book[compute]} for compute in sorted(book)])
+
+    def compare(self, other: TileLatencies, machine: MachineLike) -> Table:
+        """Two sources side by side.
+
+        Args:
+            other: store of another source.
+            machine: whose units compute.
+
+        Returns:
+            One row per compute that both know, farthest apart first: cycles of each, and the ratio other / this.
+
+        Raises:
+            UserError: where they share no compute.
+        """
+        target = Machine.load(machine)
+        own, theirs = self._book(target), other._book(target)
+        names = (self.source, other.source if other.source != self.source else f"{other.source} (other)")
+        rows = [
+            {
+                "compute": compute,
+                names[0]: own[compute]["busy"],
+                names[1]: theirs[compute]["busy"],
+                "ratio": theirs[compute]["busy"] / max(1, own[compute]["busy"]),
+            }
+            for compute in sorted(set(own) & set(theirs))
+        ]
+        if not rows:
+            raise user_error(
+                "the two stores share no compute", value=f"{len(own)} and {len(theirs)} latencies", place=target.name
+            )
+        return Table(sorted(rows, key=lambda row: -abs(math.log(max(row["ratio"], 1e-9)))))
+
+    def fill(self, machine: MachineLike, computes: Iterable[str]) -> int:
+        """Adds latencies by this store's source, where it is one that Tilesim can compute.
+
+        Args:
+            machine: whose units compute.
+            computes: texts, as from another store's `table`.
+
+        Returns:
+            Number of computes that the source covers.
+
+        Raises:
+            UserError: for a source that cannot be computed.
+        """
+        target = Machine.load(machine)
+        if self.source == CLOSED_FORM:
+            rows = {compute: dict(_core.closed_form_latency(target.core, compute)) for compute in computes}
+        elif self.source == "scale-sim":
+            found = {compute: scale_sim_latency(target, compute) for compute in computes}
+            rows = {
+                compute: dict.fromkeys(CYCLES, cycles) | {"limit": "folds"}
+                for compute, cycles in found.items()
+                if cycles is not None
+            }
+        else:
+            raise user_error(
+                "this source cannot be computed", value=f"'{self.source}'", allowed=f"{CLOSED_FORM}, scale-sim"
+            )
+        self.update(target, rows)
+        return len(rows)
+
+    def __len__(self) -> int:
+        """Latencies that were read so far, of all machines."""
+        return sum(map(len, self._books.values()))
+
+    def __repr__(self) -> str:
+        """Source and counts."""
+        return f"<TileLatencies of {self.source}: {len(self)} computes, {self.hits} hits, {self.misses} misses>"
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._store is not None:
+            self._store.close()
+
+
+def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
+    """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array, none overlap.
+
+    Weight and input stationary: T + 2 R + C - 2 per fold; output stationary: T + R + C - 2 (Samajdar et al., ISPASS
+    2020, and the tool's versions 2 and 3), with T the extent that streams past R x C cells.
+
+    Args:
+        machine: whose array computes it.
+        compute: text of a tile compute.
+
+    Returns:
+        Cycles; none for what is no product.
+
+    Raises:
+        UserError: for a compute that cannot be read.
+    """
+    parts = _core.describe_compute(compute)
+    if parts["kind"] != "mma":
+        return None
+    core = json.loads(Machine.load(machine).core.to_json())["core"]
+    rows, columns, dataflow = core["array"]["rows"], core["array"]["columns"], core["array"]["dataflow"]
+    m, n, k = parts["m"], parts["n"], parts["k"] * parts["k_outer"]
+    if dataflow == "output_stationary":
+        folds, cycles = math.ceil(m / rows) * math.ceil(n / columns), k + rows + columns - 2
+    elif dataflow == "input_stationary" or parts["stationary_a"]:
+        folds, cycles = math.ceil(k / rows) * math.ceil(m / columns), n + 2 * rows + columns - 2
+    else:
+        folds, cycles = math.ceil(k / rows) * math.ceil(n / columns), m + 2 * rows + columns - 2
+    return int(parts["batch"]) * folds * cycles

@@ -1,0 +1,100 @@
+"""Kernels of the vector unit as something to map: tile sizes, the axis over the lanes, buffers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from . import _core
+
+__all__ = ["VectorKernel"]
+
+
+class VectorKernel:
+    """One kernel of the vector unit (elementwise, reduction, normalization, window, scan) and the tiles that it got."""
+
+    kind = "vector"
+
+    def __init__(self, function: str, operation: str, nest: dict[str, Any], problem: _core.VectorProblem) -> None:
+        """Wraps a choice of the compiler; use `tilesim.mapping.kernels`.
+
+        Args:
+            function: of the graph.
+            operation: name of its last operation, which is the kernel's name.
+            nest: tiles per axis in elements, lane (axis over the lanes), depth (buffers of each operand).
+            problem: the core's description.
+        """
+        self.function, self.operation, self.nest, self.problem = function, operation, nest, problem
+        self.info: dict[str, Any] = dict(problem.info)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Extent of every axis, in elements."""
+        return tuple(self.info["space"])
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the axes: "0", "1", ..."""
+        return [str(axis) for axis in range(len(self.info["space"]))]
+
+    @property
+    def key(self) -> str:
+        """What decides the best tiles, without names: equal keys may share them."""
+        parts = {key: value for key, value in self.info.items() if key != "operation"}
+        return json.dumps(parts, sort_keys=True)
+
+    def legal(self, nest: dict[str, Any]) -> tuple[bool, str]:
+        """Whether the machine can run these tiles.
+
+        Args:
+            nest: tiles, lane, depth.
+
+        Returns:
+            The verdict, and the rule that is broken.
+        """
+        legal, reason = self.problem.legal(nest)
+        return bool(legal), str(reason)
+
+    def cost(self, nest: dict[str, Any] | None = None) -> dict[str, Any]:
+        """What tiles move and how long they take, by an estimate.
+
+        Args:
+            nest: none: the ones that were chosen.
+
+        Returns:
+            `read_bytes`, `written_bytes`, `transfers`, `compute_cycles`, `memory_cycles`, `cycles` (an estimate to rank
+            with), `limit`, and `bound_cycles` (every operand once at the peak bandwidth).
+        """
+        return dict(self.problem.cost(nest or self.nest))
+
+    def candidates(self, count: int) -> tuple[list[tuple[dict[str, Any], dict[str, Any]]], float]:
+        """The most promising tiles.
+
+        Args:
+            count: how many at most.
+
+        Returns:
+            Tiles with their cost, by rising estimate; and cycles that no tiles go below.
+        """
+        return self.problem.search(max(1, count)), float(self.cost()["bound_cycles"])
+
+    def text(self, nest: dict[str, Any] | None = None) -> str:
+        """Tiles as loops.
+
+        Args:
+            nest: none: the ones that were chosen.
+
+        Returns:
+            One line: loops with trips and tile, axis over the lanes, buffers.
+        """
+        nest = nest or self.nest
+        space = self.info["space"]
+        pairs = list(enumerate(zip(space, nest["tiles"], strict=True)))
+        loops = [f"{axis}:{-(-extent // tile)}x{tile}" for axis, (extent, tile) in pairs if tile < extent]
+        whole = [f"{axis}={extent}" for axis, (extent, tile) in pairs if tile >= extent]
+        lane = f"lanes over {nest['lane']}" if space else "one element"
+        return f"for {' '.join(loops) or '-'} | tile {', '.join(whole)} | {lane} | buffers {nest['depth']}"
+
+    def __repr__(self) -> str:
+        """Name and sizes."""
+        return f"<VectorKernel {self.operation} {'x'.join(map(str, self.sizes))}>"

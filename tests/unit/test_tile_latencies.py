@@ -1,0 +1,151 @@
+"""Stores of tile latencies: the same cycles with and without, hits, files, versions, other sources."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilesim as ts
+from tilesim import _core
+from tilesim.latencies import scale_sim_latency
+
+SQUARE = "mma i8 i8 b1 m64 n64 k64 ko1"
+
+
+@pytest.fixture(scope="module")
+def program() -> Any:
+    b = ts.GraphBuilder("net", dtype="f32")
+    x = b.linear(b.input("x", (100, 70)), 90, name="fc")
+    b.output(b.op("softmax", x, dim=1), "y")
+    return ts.compile(b.build(), "edge-8")
+
+
+def test_same_cycles_and_hits(program: Any) -> None:
+    plain = ts.simulate(program)
+    store = ts.TileLatencies()
+    first, second = (ts.simulate(program, latencies=store) for _ in range(2))
+    assert plain.cycles == first.cycles == second.cycles
+    one, two = first.data["tile_latencies"], second.data["tile_latencies"]
+    assert one["hits"] == 0 and one["misses"] == one["added"] == len(store) > 0
+    assert two["misses"] == two["added"] == 0 and two["hits"] == one["misses"]
+    assert one["memory_misses"] == one["misses"] and one["memory_hits"] == two["memory_hits"] > 0
+    assert (store.hits, store.misses) == (two["hits"], one["misses"])
+    assert not any("tile latencies" in text for text in second.approximations)
+
+
+def test_what_is_stored_is_what_the_closed_form_says(program: Any) -> None:
+    machine, store = ts.Machine.load("edge-8"), ts.TileLatencies()
+    ts.simulate(program, latencies=store)
+    rows = store.table(machine).rows
+    assert {row["compute"].split()[0] for row in rows} == {"mma", "vector"}
+    for row in rows:
+        assert dict(_core.closed_form_latency(machine.core, row["compute"])) == {
+            key: value for key, value in row.items() if key != "compute"
+        }
+
+
+def test_on_disk(program: Any, tmp_path: Path) -> None:
+    path = tmp_path / "latencies.sqlite"
+    store = ts.TileLatencies(path)
+    ts.simulate(program, latencies=store)
+    other = ts.TileLatencies(path)  # while the first is still open
+    again = ts.simulate(program, latencies=other).data["tile_latencies"]
+    assert again["misses"] == 0 and again["hits"] == len(store) == len(other)
+    store.close()
+    other.close()
+    (tmp_path / "text").write_bytes(b"no database at all, but long enough to look like one " * 30)
+    with pytest.raises(ts.UserError, match="damaged or no store"):
+        ts.TileLatencies(tmp_path / "text")
+
+
+def test_units_and_versions_are_apart(program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, machine = tmp_path / "latencies.sqlite", ts.Machine.load("edge-8")
+    ts.simulate(program, latencies=ts.TileLatencies(path))
+    assert len(ts.TileLatencies(path).table(machine.replace({"memory.latency": "99 ns"}))) > 0, (
+        "memory has no part in it"
+    )
+    assert len(ts.TileLatencies(path).table(machine.replace({"core.vector.divide": 9.0}))) == 0
+    rtl = ts.TileLatencies(path, "rtl")
+    rtl.add(machine, SQUARE, 4000)
+    monkeypatch.setattr(_core, "__version__", "another")
+    assert len(ts.TileLatencies(path).table(machine)) == 0, "closed forms may change between versions"
+    assert len(ts.TileLatencies(path, "rtl").table(machine)) == 1, "measurements do not"
+
+
+def test_another_source_decides(program: Any) -> None:
+    """Latencies twice as long for everything: a compute-bound program takes about twice the time."""
+    machine = ts.Machine.load("edge-8")
+    closed, slow = ts.TileLatencies(), ts.TileLatencies(source="slow silicon")
+    plain = ts.simulate(program, latencies=closed)
+    rows = closed.table(machine).rows
+    slow.update(
+        machine,
+        {row["compute"]: {k: v if k == "limit" else 2 * v for k, v in row.items() if k != "compute"} for row in rows},
+    )
+    result = ts.simulate(program, latencies=slow)
+    assert plain.bottleneck in ("compute", "vector") and 1.5 < result.cycles / plain.cycles <= 2
+    assert result.data["fidelity"]["tile latency"] == "slow silicon"
+    table = closed.compare(slow, machine)
+    assert len(table) == len(rows) and all(row["ratio"] == 2 for row in table.rows if row["closed form"])
+
+
+def test_holes_are_told(program: Any) -> None:
+    """A source is not filled up with closed forms; the result counts them."""
+    store = ts.TileLatencies(source="rtl")
+    store.add("edge-8", SQUARE, 10)
+    result = ts.simulate(program, latencies=store)
+    assert result.cycles == ts.simulate(program).cycles and len(store) == 1
+    (note,) = [text for text in result.approximations if "tile latencies" in text]
+    assert str(result.data["tile_latencies"]["misses"]) in note and "'rtl'" in note
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (8, 8, 8), (64, 20, 30), (100, 9, 17)])
+def test_scale_sim(m: int, n: int, k: int) -> None:
+    """Edge-8 is weight stationary, 8 x 8: ceil(k / 8) ceil(n / 8) folds of m + 2 * 8 + 8 - 2 cycles."""
+    want = math.ceil(k / 8) * math.ceil(n / 8) * (m + 22)
+    assert scale_sim_latency("edge-8", f"mma bf16 bf16 b1 m{m} n{n} k{k} ko1") == want
+    assert scale_sim_latency("edge-8", f"mma bf16 bf16 b3 m{m} n{n} k{k} ko1") == 3 * want
+    assert scale_sim_latency("edge-8", "vector f32 e64 l8 f1,0,0,0 r0") is None
+
+
+def test_two_sources_compared(program: Any) -> None:
+    """SCALE-Sim overlaps no folds: never faster than ours for a product of one row after the other."""
+    machine, closed = ts.Machine.load("edge-8").replace({"core.array.rates": {"f32": 1.0}}), ts.TileLatencies()
+    program = ts.compile(program.graph, machine)
+    ts.simulate(program, latencies=closed)
+    scale_sim = ts.TileLatencies(source="scale-sim")
+    covered = scale_sim.fill(machine, [row["compute"] for row in closed.table(machine).rows])
+    table = closed.compare(scale_sim, machine)
+    assert 0 < covered == len(table) < len(closed), "products only"
+    assert all(row["ratio"] >= 1 and row["compute"].startswith("mma") for row in table.rows)
+    assert [abs(math.log(row["ratio"])) for row in table.rows] == sorted(
+        (abs(math.log(row["ratio"])) for row in table.rows), reverse=True
+    )
+    assert ts.simulate(program, latencies=scale_sim).cycles > ts.simulate(program).cycles
+    with pytest.raises(ts.UserError, match="share no compute"):
+        closed.compare(ts.TileLatencies(source="rtl"), machine)
+    with pytest.raises(ts.UserError, match="closed form, scale-sim"):
+        ts.TileLatencies(source="rtl").fill(machine, [SQUARE])
+
+
+@pytest.mark.parametrize(
+    "compute",
+    ["", "mma", "mms bf16 bf16 m1", "mma bf16 bf16 m-1", "mma bf16 bf16 q7", "vector f32 f1,2", "vector f32 eight"],
+)
+def test_wrong_computes(compute: str) -> None:
+    with pytest.raises(ts.UserError):
+        ts.TileLatencies(source="rtl").add("edge-8", compute, 5)
+
+
+def test_wrong_latencies() -> None:
+    store = ts.TileLatencies(source="rtl")
+    with pytest.raises(ts.UserError, match="0 or more"):
+        store.add("edge-8", SQUARE, -1)
+    with pytest.raises(ts.UserError, match="until its last result"):
+        store.add("edge-8", SQUARE, 10, done=9)
+    with pytest.raises(ts.UserError, match="unknown part"):
+        store.add("edge-8", SQUARE, 10, don=9)
+    assert len(store) == 0
