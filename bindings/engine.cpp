@@ -23,8 +23,8 @@ std::map<std::string, Array> arrays_of(const py::dict& tensors) {
 Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::string>& memory, bool timeline, const py::dict& tensors,
                         std::uint64_t shuffle_seed, bool extra_statistic, const std::optional<engine::dram::Part>& dram,
-                         const std::map<std::string, std::string>& placement,
-                         const std::optional<std::shared_ptr<LatencyBook>>& latencies) {
+                        const std::map<std::string, std::string>& placement,
+                        const std::optional<std::shared_ptr<LatencyBook>>& latencies) {
   SimulateOptions options;
   options.latencies = latencies.value_or(nullptr);
   if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);

@@ -7,7 +7,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-
 from . import _core
 from ._core import Unsupported
 from ._errors import unsupported
@@ -218,9 +217,7 @@ def simulate(
     book = latencies.opened(target) if latencies is not None else None
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        result = _core.simulate(
-            core, target.core, memory, timeline, given, dram=dram, placement=places, latencies=book
-        )
+        result = _core.simulate(core, target.core, memory, timeline, given, dram=dram, placement=places, latencies=book)
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
@@ -254,7 +251,7 @@ def _simulate_mixed(
     def part_result(part: Turn) -> dict[str, Any]:
         assert part.program is not None
         own = {name: tensors[name] for name in part.inputs if name in tensors}
-        return simulate(part.program, target, memory, network, timeline, own, replay, latencies).data
+        return simulate(part.program, target, memory, network, timeline, own, replay, latencies=latencies).data
 
     def again(change: dict[str, Any]) -> Result:
         assert program.graph is not None

@@ -148,7 +148,7 @@ class ProductLowering {
   std::int64_t arrays_ = 1;
   int split_dim_ = -1;  ///< dim divided over the arrays
   std::int64_t split_chunk_ = 0;
-  bool direct_ = false;  ///< stored straight from the accumulator
+  bool direct_ = false;           ///< stored straight from the accumulator
   std::string counts_, offsets_;  ///< ragged: rows per group and before it, as tensors
 };
 
