@@ -50,9 +50,13 @@ GemmModel model_from(const Values& hardware, const Values& scheme, const Values&
                     take(hardware, "cache_bytes", h.cache_bytes),
                     take(hardware, "cache_bytes_per_clock", h.cache_bytes_per_clock)};
   const GemmScheme s;
-  model.scheme = {take(scheme, "activation_bytes", s.activation_bytes), take(scheme, "weight_bytes", s.weight_bytes),
-                  take(scheme, "output_bytes", s.output_bytes),         take(scheme, "cast_bytes", s.cast_bytes),
-                  take(scheme, "weight_sets", s.weight_sets),           take(scheme, "warm", 1) != 0};
+  model.scheme = {take(scheme, "activation_bytes", s.activation_bytes),
+                  take(scheme, "weight_bytes", s.weight_bytes),
+                  take(scheme, "output_bytes", s.output_bytes),
+                  take(scheme, "cast_bytes", s.cast_bytes),
+                  take(scheme, "weight_sets", s.weight_sets),
+                  take(scheme, "widens", 0) != 0,
+                  take(scheme, "warm", 1) != 0};
   model.constants = constants_from(constants);
   for (const auto& k : kernels) model.kernels.push_back({k[0], k[1], k[2], k[3], k[4], k[5], k[6], k[7]});
   model.check();

@@ -257,7 +257,7 @@ def _simulate_mixed(
         assert program.graph is not None
         changed = target.replace(change)
         other = compile(program.graph, changed, **program.options)
-        return simulate(other, changed, memory, network, replay=replay)
+        return simulate(other, changed, memory, network, replay=replay, latencies=latencies)
 
     data = simulate_parts(program, target, part_result, timeline)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}

@@ -97,12 +97,17 @@ def test_roofline_writes_files(tmp_path: Path) -> None:
 
 
 def test_measure_writes_what_calibrate_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilesim import Device
     from tilesim.analytic import measure
     from tilesim.analytic.tables import read
 
     monkeypatch.setattr(measure, "SHAPES", [(8, 8, 8), (16, 8, 8)])
     monkeypatch.setattr(measure, "_torch_calls", lambda: iter(()))
     path = tmp_path / "cpu.csv"
-    assert tilesim("measure", "cpu", "--save", str(path), "--seconds", "1")[0] == 0
+    device = str(tmp_path / "cpu.device.json")
+    assert measure._run(str(path), device, 1.0, 1, "auto") == 2
     measured = read("gemm", path)
     assert [row.status for row in measured] == ["ok", "ok"]
+    assert Device.load(device).kind == "cpu" and Device.load(device).units == 1
+    code, text = tilesim("measure", "cpu", "--save", str(path), "--threads", "4096")
+    assert code == 2 and "threads" in text

@@ -141,7 +141,7 @@ def test_a_tile_alone_on_a_unit_leaves_gaps() -> None:
 
 def test_narrow_weights_are_widened_at_a_finite_rate() -> None:
     slow = {"convert": 1.0}
-    narrow = terms(model(slow, {"weight_bytes": 1.0}), 128, 128, 128)["load"]
+    narrow = terms(model(slow, {"weight_bytes": 1.0, "widens": 1.0}), 128, 128, 128)["load"]
     assert narrow == pytest.approx(128 * 128 / 1e9)
     assert terms(model(slow), 128, 128, 128)["load"] < narrow / 10
 

@@ -150,7 +150,7 @@ Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& ker
   t.seconds_per_k = 2 * kernel.tile_m * kernel.tile_n * hw.units * (extent + c.half_tile) /
                     (hw.flops_per_second * c.efficiency * extent);
   t.bytes_per_k = kernel.tile_m * model.scheme.activation_bytes + kernel.tile_n * model.scheme.weight_bytes;
-  if (model.scheme.weight_bytes < model.scheme.activation_bytes) t.widen_per_k = kernel.tile_n / (c.convert * hw.clock);
+  if (model.scheme.widens) t.widen_per_k = kernel.tile_n / (c.convert * hw.clock);
   t.whole_k = up(shape.k / kernel.tile_k);
   t.memory = shape.memory;
   if (!shape.fits) {  // tiles of one wave form a block of the result; its operands are read once per block

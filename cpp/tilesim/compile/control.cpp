@@ -139,8 +139,7 @@ void separate_outputs(GraphFunction& function) {
 LoopPlan plan_loop(const Graph& graph, const GraphFunction& function, const Op& op, const std::string& body_name) {
   const std::optional<Counted> counted = TripCount(graph, function, op).find();
   if (!counted)
-    throw Unsupported({"while: the number of trips is not known before it runs",
-                       op.name,
+    throw Unsupported({"while: the number of trips is not known before it runs", op.name,
                        "condition \"" + graph.functions[at(op.functions[0])].name + "\"",
                        "a counter from a constant, by a constant, less than a constant",
                        "give the loop a fixed number of trips"});
@@ -232,9 +231,7 @@ class LoopLowering {
 
  private:
   /// Where a state is at first, and the one or two tensors that trips write.
-  struct State {
-    std::string first, last, other;
-  };
+  struct State { std::string first, last, other; };
 
   const Placement& operand(std::size_t i) const { return context_.placements[at(op_.operands[i])]; }
 
@@ -263,9 +260,8 @@ class LoopLowering {
     state.first = operand(i).tensor;
     const bool writes = carried != Carried::unchanged && plan_.trips > 0;
     if (has_result || writes) {
-      const Placement last =
-          has_result ? context_.placements[at(op_.results[i])]
-                     : declared(prefix() + op_.name + ".state" + std::to_string(i), i);
+      const Placement last = has_result ? context_.placements[at(op_.results[i])]
+                                        : declared(prefix() + op_.name + ".state" + std::to_string(i), i);
       state.last = last.tensor;
       if (carried == Carried::in_place || !writes)
         scope_.body.push_back(on("", copy_step(context_, op_.name, operand(i), last)));

@@ -116,7 +116,8 @@ void MovementLowering::dynamic_update() {
   const ValueId x = op_.operands[0], update = op_.operands[1];
   const std::vector<AxisAccess> plain = plain_axes(shape_.size());
   const program::Tensor* result = context_.program.find_tensor(placement(y_).tensor);
-  const bool in_place = placement(y_).tensor == placement(x).tensor || (result && result->alias_of == placement(x).tensor);
+  const bool in_place =
+      placement(y_).tensor == placement(x).tensor || (result && result->alias_of == placement(x).tensor);
   if (!in_place) copy(shape_, placement(x), plain, placement(y_), plain);
   const Shape& part = shape(update);
   if (element_count(part) == 0) return;

@@ -125,8 +125,8 @@ void ProductLowering::prepare_ragged() {
     tensor.name = stem + suffix;
     tensor.dtype = DType::i32;
     tensor.shape = {Expr(e.groups)};
-    tensor.typical = {std::move(values), std::to_string(e.rows) + " rows spread evenly over " +
-                                             std::to_string(e.groups) + " groups"};
+    tensor.typical = {std::move(values),
+                      std::to_string(e.rows) + " rows spread evenly over " + std::to_string(e.groups) + " groups"};
     context_.program.tensors.push_back(tensor);
     return tensor.name;
   };

@@ -98,7 +98,7 @@ def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[E
     entry = _start(table, rows, blind)
     measured = np.array([row.seconds for row in rows])
     free = predictor.free(batch)
-    if len(rows) < 2 * len(free):  # few rows: only what they could tell apart
+    if 3 * len(rows) < 4 * len(free):  # few rows: only what they could tell apart
         free = [name for name in free if name in predictor.first][: max(1, len(rows) // 2)]
     result = fit(
         predictor.model(batch),
@@ -106,8 +106,8 @@ def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[E
         entry.constants,
         free,
         predictor.infos,
-        tries=2 if blind or len(rows) < 100 else 1,
-        evaluations=30,
+        tries=5 if len(rows) < 200 else 2 if blind else 1,
+        evaluations=80 if len(rows) < 200 else 30,
     )
     provenance = {
         name: f"fitted on {len(rows)} rows" if result.shown.get(name) else entry.provenance.get(name, "default")

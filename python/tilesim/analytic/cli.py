@@ -248,13 +248,21 @@ measure_app = typer.Typer(no_args_is_help=True, help="Measure this machine for c
 @measure_app.command("cpu")
 def measure_cpu(
     save: Annotated[str, typer.Option(help="CSV to write.")],
-    device: Annotated[str, typer.Option(help="The device file that describes this machine.")] = "desktop-avx512",
+    device: Annotated[
+        str, typer.Option(help="The device file that describes this machine; auto: written beside the CSV.")
+    ] = "auto",
     seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
+    threads: Annotated[int | None, typer.Option(min=1, help="Of the libraries; none: every core.")] = None,
 ) -> None:
     """Matrix products through numpy and torch, plain and packed: about a minute."""
+    import os
+
     from .measure import measure_cpu as run
 
-    typer.echo(f"{run(save, device, seconds)} rows in {save}")
+    cores = os.cpu_count() or 1
+    if hasattr(os, "getloadavg") and os.getloadavg()[0] > cores / 2 and threads != 1:
+        typer.echo(f"this machine is busy (load {os.getloadavg()[0]:.1f} on {cores} cores): --threads 1 repeats better")
+    typer.echo(f"{run(save, device, seconds, threads)} rows in {save}")
 
 
 @measure_app.command("cuda")

@@ -34,6 +34,7 @@ class Protocol:
     source: str = ""
     single: tuple[str, ...] = ()  # schemes measured on one set of weights
     casts: int = 1  # kernels that a cast takes: one with a known scale, three where the scale is found first
+    packs: bool = False  # weights are rearranged on every call
 
     def sets_of(self, scheme: str) -> float:
         """Distinct weights that repeated calls of a scheme walk over."""
@@ -50,6 +51,9 @@ _PROTOCOLS = [
     Protocol("NeuSight-bmm", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),
     Protocol("NeuSight", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),
     Protocol("mlsim", 1, "warm", "stream", "capped", "mean of 100 after 20", "mlsim results table"),
+    Protocol("numpy", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu", packs=True),
+    Protocol("torch-plain", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu", packs=True),
+    Protocol("torch-packed", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu"),
     Protocol("library", 6, "warm", "graph", "sustained", "mean", "a model's layers: every call has other weights"),
 ]
 

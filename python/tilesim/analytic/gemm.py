@@ -69,7 +69,7 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     # implicit products of convolutions: 128 outputs, no split
     "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (128, 64, 32)],
     # register tiles of a CPU library, blocks of k that stay in the first cache
-    "cpu": [(m, n, 256, 8, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS],
+    "cpu": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(1)],
     # systolic arrays: the array's edge in columns, rows streamed through
     "array-128": [(m, 128, 128, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
     "array-256": [(m, 256, 256, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
@@ -102,6 +102,12 @@ class GemmEstimator:
     entry: Entry
     weight_sets: float
     origin: str
+    packs: bool = False
+
+    @property
+    def widens(self) -> bool:
+        """Whether the product's own loop widens or packs the weights."""
+        return self.packs or self.scheme.weight_bytes < self.scheme.activation_bytes
 
     def core(self, constants: dict[str, float] | None = None) -> _core.GemmModel:
         """The compiled model, with some constants replaced.
@@ -131,6 +137,7 @@ class GemmEstimator:
             "output_bytes": how.output_bytes,
             "cast_bytes": how.cast_bytes,
             "weight_sets": self.weight_sets,
+            "widens": float(self.widens),
         }
         given = {**self.entry.constants, **(constants or {})}
         _check(constants or {})
@@ -296,7 +303,8 @@ def estimator(
     if entry is None:
         entry = _standard(target, how, protocol(engine or source))
     entry = replace(entry, constants={**standard(target, how), **entry.constants})
-    return GemmEstimator(target, how, entry, protocol(engine or source).sets_of(how.name), origin)
+    called = protocol(engine or source)
+    return GemmEstimator(target, how, entry, called.sets_of(how.name), origin, called.packs)
 
 
 def gemm_seconds(

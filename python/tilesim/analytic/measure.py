@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import csv
+import json
+import math
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..graph import user_error
+from .this_cpu import describe
 
 __all__ = ["measure_cpu", "measure_cuda"]
 
 COLUMNS = ["source", "engine", "device", "dtype", "batch", "m", "n", "k", "latency_ms", "spread"]
+
+
+_AXES = ((0, 0.8192), (4, 0.6710), (4, 0.5497))  # lowest power of two, step
+
+
+def _spread(count: int) -> list[tuple[int, int, int]]:
+    """Shapes over three logarithmic axes, of 2^16 to 2^31 multiply-adds; steps by the plastic number leave no gaps."""
+    shapes: list[tuple[int, int, int]] = []
+    index = 0
+    while len(shapes) < count:
+        index += 1
+        m, n, k = (
+            round(2.0 ** (low + 12 * (index * step % 1))) for low, step in ((0, 0.8192), (4, 0.6710), (4, 0.5497))
+        )
+        if 16 <= math.log2(m * n * k) <= 31:
+            shapes.append((m, n, k))
+    return shapes
+
+
 SHAPES = [
     *((size, size, size) for size in (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)),
     *((m, 1024, 1024) for m in (1, 2, 4, 8, 16, 32, 64)),
@@ -23,25 +48,27 @@ SHAPES = [
     *((m, 1024, 4096) for m in (1, 4, 16, 64, 256)),
     *((512, n, 256) for n in (64, 128, 1024, 4096)),
     *((256, 256, k) for k in (16, 64, 1024, 4096, 16384)),
+    *_spread(44),
 ]
 
 
-def _time(call: Callable[[], Any], budget: float) -> tuple[float, float]:
-    """Lower quartile of the seconds of batches of calls (others disturb upwards only), and their relative spread."""
+def _time(call: Callable[[], Any], budget: float, clock: Callable[[], float]) -> tuple[float, float]:
+    """Lower quartile of the seconds of batches of calls (others disturb upwards only), and the quartiles' spread."""
     call()
-    begin = time.perf_counter()
+    begin = clock()
     call()
-    once = max(1e-7, time.perf_counter() - begin)
+    once = max(1e-7, clock() - begin)
     inner = max(1, int(1e-3 / once))
     samples: list[float] = []
     end = time.perf_counter() + budget
-    while len(samples) < 3 or (time.perf_counter() < end and len(samples) < 30):
-        begin = time.perf_counter()
+    while len(samples) < 3 or (time.perf_counter() < end and len(samples) < 60):
+        begin = clock()
         for _ in range(inner):
             call()
-        samples.append((time.perf_counter() - begin) / inner)
-    quartile = sorted(samples)[len(samples) // 4]
-    return quartile, (max(samples) - min(samples)) / quartile
+        samples.append(max(1e-9, clock() - begin) / inner)
+    samples.sort()
+    quartile = samples[len(samples) // 4]
+    return quartile, (samples[(3 * len(samples)) // 4] - quartile) / quartile
 
 
 def _numpy_calls() -> Iterator[tuple[str, str, Callable[[int, int, int], Callable[[], Any]]]]:
@@ -82,32 +109,58 @@ def _torch_calls() -> Iterator[tuple[str, str, Callable[[int, int, int], Callabl
         yield "torch-packed", "fp32", packed(torch.float32)
 
 
-def measure_cpu(path: str | os.PathLike[str], device: str = "desktop-avx512", seconds: float = 60.0) -> int:
+def measure_cpu(
+    path: str | os.PathLike[str], device: str = "auto", seconds: float = 60.0, threads: int | None = None
+) -> int:
     """Measures matrix products on this machine's CPU with numpy, and with torch where it is installed.
 
-    Plain operands lie as a program holds them; packed weights were rearranged once, before the clock starts.
+    Plain operands lie as a program holds them; packed weights were rearranged once, before the clock starts. One thread
+    is timed by the processor's own time, which other programs do not lengthen; several by the wall clock.
 
     Args:
-        path: CSV file to write: source, engine, device, dtype, batch, m, n, k, latency_ms, and the relative spread.
-        device: name of the device file that describes this machine.
+        path: CSV file to write: source, engine, device, dtype, batch, m, n, k, latency_ms, and the relative spread of
+            the quartiles.
+        device: name of the device file that describes this machine; "auto": one is written beside the CSV file, as the
+            operating system describes it.
         seconds: for all measurements together, about.
+        threads: of the libraries; none: every core that this process may use.
 
     Returns:
         The number of rows.
 
     Raises:
-        UserError: for an unknown device.
+        UserError: for an unknown device, a number of threads that is none, or a system that does not describe itself.
     """
     from ..device import Device
 
-    name = Device.load(device).name
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    used = allowed if threads is None else threads
+    if not 1 <= used <= allowed:
+        raise user_error("a number of threads is needed", value=str(threads), allowed=f"1 to {allowed}")
+    beside = os.fspath(Path(path).with_suffix(".device.json"))
+    name = beside if device == "auto" else Device.load(device).name
+    variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(variables, str(used))}
+    arguments = [sys.executable, "-m", __name__, os.fspath(path), name, str(seconds), str(used), device]
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise user_error("the measurement failed", place=os.fspath(path), value=done.stderr.strip()[-400:])
+    return int(done.stdout.split()[-1])
+
+
+def _run(path: str, name: str, seconds: float, threads: int, device: str) -> int:
+    """What `measure_cpu` does in a process of its own, whose libraries were told their threads before they loaded."""
+    clock = time.process_time if threads == 1 else time.perf_counter
+    if device == "auto":
+        Path(name).write_text(json.dumps(describe(threads, clock), indent=1) + "\n", encoding="utf-8")
     kinds = [*_numpy_calls(), *_torch_calls()]
     budget = seconds / (len(kinds) * len(SHAPES))
     rows = []
     for engine, dtype, make in kinds:
         for m, n, k in SHAPES:
             try:
-                middle, spread = _time(make(m, n, k), budget)
+                middle, spread = _time(make(m, n, k), budget, clock)
             except RuntimeError:  # this build of the library has no such kernel
                 break
             rows.append(["measured", engine, name, dtype, 1, m, n, k, f"{middle * 1e3:.6g}", f"{spread:.3f}"])
@@ -176,3 +229,7 @@ def _replay(torch: Any, a: Any, weights: list[Any], budget: float) -> tuple[floa
 def _write(path: str | os.PathLike[str], rows: list[list[Any]]) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
+
+
+if __name__ == "__main__":
+    print(_run(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), sys.argv[5]))

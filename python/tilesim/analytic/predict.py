@@ -122,7 +122,7 @@ class GemmPredictor:
         names = list(self.infos)
         if how.cast_bytes <= 0:
             names = [name for name in names if not name.startswith("cast")]
-        if how.weight_bytes >= how.activation_bytes:
+        if not self._estimator(batch).widens:
             names.remove("convert")
         if not any(row[0] == 0 for row in menu):
             names = [name for name in names if not name.startswith("vector")]
