@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.lowering_cases import CASES
 from support.random_graphs import choose_mapping, random_case, random_machine
 from tilesim import _core, execution
 
@@ -46,6 +47,45 @@ def check_random_graphs(cores: int, first: int, rounds: int) -> None:
 @pytest.mark.parametrize("cores", [2, 3, 4, 16])
 def test_random_graphs_equal_the_reference(cores: int) -> None:
     check_random_graphs(cores, 100 * cores, 12)
+
+
+@pytest.mark.parametrize("base", ["edge-8", "tpu-v3"])
+def test_every_lowering_equals_the_reference_on_four_cores(base: str) -> None:
+    scratchpad = "64 KiB" if base == "edge-8" else "256 KiB"
+    machine = ts.Machine.load(base).replace({"core.count": 4, "core.scratchpad.bytes": scratchpad})
+    divided = 0
+    for name, build in CASES.items():
+        try:
+            program = ts.compile(build(), machine)
+        except ts.UserError as error:
+            assert "fit" in str(error), (name, error)
+            continue
+        assert ts.verify(program).ok, name
+        try:
+            _core.execute(program.core, execution._arrays(program, None, 0), find_races=True)
+        except ts.UserError as error:
+            raise AssertionError(name) from error
+        assert ts.simulate(program).cycles > 0, name
+        divided += not any("the first core runs it alone" in note for note in program.notes)
+    assert divided > len(CASES) / 2
+
+
+def test_no_synchronization_between_cores_can_be_left_out() -> None:
+    b = ts.GraphBuilder("chain")
+    x = b.input("x", [20, 48])
+    hidden = b.apply("relu", b.linear(x, 40, name="up"))
+    b.output(b.linear(hidden.softmax(-1), 24, name="down") + b.linear(x, 24, name="skip"), "y")
+    machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "16 KiB", "core.count": 2})
+    program = ts.compile(b.build(), machine)
+    arrays = execution._arrays(program, None, 0)
+    unnoticed, mutants = [], _core.mutants(program.core)
+    for mutant, deleted in mutants:
+        try:
+            _core.execute(mutant, arrays, find_races=True)
+            unnoticed.append(deleted)
+        except ts.UserError:
+            pass
+    assert len(mutants) > 20 and unnoticed == []
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ def test_remote_stream_has_the_links_bandwidth(store: bool) -> None:
     result = run(2, machine(), {"x0": 1, "x1": 0}, store)
     assert (result.local_bytes, result.remote_bytes) == (0, 2 * BYTES)
     assert BYTES / 16 <= result.cycles <= BYTES / 16 + 600 + 100 * store
-    links = {row["unit"]: row["bytes"] for row in result.data["units"] if row["kind"] == "link"}
+    links = {row["unit"]: row["bytes"] for row in result.data["units"] if row["kind"] == "region_link"}
     assert links == {"link.region0to1": BYTES, "link.region1to0": BYTES}
 
 

@@ -73,10 +73,42 @@ std::vector<Choice> choices(const Context& context, const mapping::Problem& prob
   return result;
 }
 
-/// The machine as each of `used` cores sees it; the given one is for all at work.
-Machine shared_by(const Machine& machine, std::int64_t used) {
+double part_bytes(const mapping::Problem& part, std::size_t operand) {
+  const mapping::Nest whole{part.domain.extents, {}, {}};
+  return static_cast<double>(mapping::tile_elements(part, whole, operand)) * bits(part.memory_dtypes[operand]) / 8;
+}
+
+/// By how much fewer bytes leave the memory where operands that several cores need are sent on.
+double saved_by_multicast(const mapping::Problem& part, const CoreSplit& split, const Machine& machine) {
+  if (!machine.network.multicast) return 1;
+  double each = part_bytes(part, 2), once = each;
+  for (std::size_t i = 0; i < 2; ++i) {
+    double sharing = 1;
+    for (const CoreSplit::Part& cut : split.parts) {
+      bool own = false;
+      for (const AxisAccess& axis : part.domain.operands[i].axes)
+        for (const AxisAccess::Term& term : axis.terms) own |= term.dim == cut.dim;
+      if (!own) sharing *= static_cast<double>(cut.parts);
+    }
+    each += part_bytes(part, i);
+    once += part_bytes(part, i) / sharing;
+  }
+  return each / once;
+}
+
+/// The machine as each core of the split sees it; the given one is for all at work. No core takes more than its port
+/// does.
+Machine seen_by(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
   Machine share = machine;
-  share.memory.bytes_per_second = share.memory.bytes_per_second * machine.core.count / used;
+  const auto port =
+      static_cast<double>(machine.network.port_bytes_per_cycle) * static_cast<double>(machine.network.clock.hertz);
+  const auto dma =
+      static_cast<double>(machine.core.dma.bytes_per_cycle) * static_cast<double>(machine.core.clock.hertz);
+  const auto most = static_cast<std::int64_t>(std::min({port, dma, 1e18}) / machine.memory.efficiency);
+  std::int64_t& rate = share.memory.bytes_per_second;
+  const double wide = static_cast<double>(rate) * static_cast<double>(machine.core.count) /
+                      static_cast<double>(split.used()) * saved_by_multicast(part, split, machine);
+  rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(wide, static_cast<double>(most))));
   return share;
 }
 
@@ -91,10 +123,7 @@ double bound(const mapping::Problem& problem, const Machine& machine) {
     work *= static_cast<double>(column ? round_up(extent, std::max<std::int64_t>(1, array.columns)) : extent);
   }
   const double cells = static_cast<double>(std::max<std::int64_t>(1, array.count * array.rows * array.columns));
-  double bytes = 0;
-  const mapping::Nest whole{problem.domain.extents, {}, {}};
-  for (std::size_t i = 0; i < 3; ++i)
-    bytes += static_cast<double>(mapping::tile_elements(problem, whole, i)) * bits(problem.memory_dtypes[i]) / 8;
+  const double bytes = part_bytes(problem, 0) + part_bytes(problem, 1) + part_bytes(problem, 2);
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
   return std::max(work / cells, bytes / rate) + 1e-3 * (work / cells + bytes / rate);
@@ -118,11 +147,13 @@ std::vector<CoreSplit> candidates(const std::vector<Choice>& dims, std::int64_t 
     };
     if (std::none_of(result.begin(), result.end(), same)) result.push_back(std::move(split));
   };
+  const auto fewer = [](std::int64_t count) { return count % 2 == 0 ? count / 2 : count - 1; };
   for (std::size_t i = 0; i < dims.size(); ++i)
-    for (std::int64_t first = cores; first > 1; first = first % 2 == 0 ? first / 2 : first - 1) {
-      add({{part_of(dims[i], first)}});
+    for (std::int64_t all = cores; all > 1; all = fewer(all)) {
+      add({{part_of(dims[i], all)}});
       for (std::size_t j = i + 1; j < dims.size(); ++j)
-        if (cores / first > 1) add({{part_of(dims[i], first), part_of(dims[j], cores / first)}});
+        for (std::int64_t first = all; first > 1; first = fewer(first))
+          if (all / first > 1) add({{part_of(dims[i], first), part_of(dims[j], all / first)}});
     }
   return result;
 }
@@ -141,8 +172,8 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   for (CoreSplit& split : candidates(choices(context, problem, kept), cores)) {
     const auto uneven = [](const CoreSplit::Part& part) { return !part.even(); };
     if (even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
-    const Machine share = shared_by(context.machine, split.used());
-    ranked.push_back({bound(part_problem(problem, split), share), std::move(split)});
+    const mapping::Problem part = part_problem(problem, split);
+    ranked.push_back({bound(part, seen_by(context.machine, part, split)), std::move(split)});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
   constexpr std::size_t most_mapped = 4;
@@ -151,7 +182,7 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   for (std::size_t i = 0; i < std::min(most_mapped, ranked.size()); ++i) {
     mapping::Problem part = part_problem(problem, ranked[i].split);
     const mapping::Nest nest = product_nest(context, kernel, part);
-    const Machine share = shared_by(context.machine, ranked[i].split.used());
+    const Machine share = seen_by(context.machine, part, ranked[i].split);
     const double cycles = mapping::estimated_cycles(part, nest, share);
     if (cycles >= least) continue;
     least = cycles;

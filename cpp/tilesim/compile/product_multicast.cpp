@@ -26,10 +26,9 @@ bool ProductLowering::memory_bound() const {
   const Machine& machine = context_.machine;
   const double clock = static_cast<double>(machine.core.clock.hertz);
   const double share = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / clock;
-  const double port =
-      std::min(static_cast<double>(machine.core.dma.bytes_per_cycle),
-               static_cast<double>(machine.network.port_bytes_per_cycle) *
-                   static_cast<double>(machine.network.clock.hertz) / clock);
+  const double port = std::min(static_cast<double>(machine.core.dma.bytes_per_cycle),
+                               static_cast<double>(machine.network.port_bytes_per_cycle) *
+                                   static_cast<double>(machine.network.clock.hertz) / clock);
   if (port <= share) return false;
   const mapping::Cost cost = mapping::CostModel(problem_, machine).price(nest_);
   return cost.memory > cost.compute;

@@ -136,7 +136,7 @@ Result Simulator::result() const {
     if (link.from == link.to) continue;
     UnitUse use;
     use.unit = "link.region" + std::to_string(link.from) + "to" + std::to_string(link.to);
-    use.kind = "link";
+    use.kind = "region_link";
     use.cycles[static_cast<std::size_t>(UnitState::busy)] = std::min(link.busy, finish_);
     use.cycles[static_cast<std::size_t>(UnitState::idle)] = finish_ - use.cycles[0];
     use.bytes = link.bytes;

@@ -18,7 +18,7 @@ std::string_view name(UnitState state);
 /// A unit over the whole run, in cycles of the core clock.
 struct UnitUse {
   std::string unit;  ///< "core0.array0", "core0.vector", "core0.load0", "memory.channel3"
-  std::string kind;  ///< array | vector | cross_lane | load | store | send | channel | link | other
+  std::string kind;  ///< array | vector | cross_lane | load | store | send | channel | region_link | other
   std::int64_t core = 0;
   std::int64_t cycles[unit_state_count] = {};  ///< per UnitState
   std::int64_t operations = 0;
