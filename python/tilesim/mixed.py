@@ -97,7 +97,9 @@ class MixedProgram(Program):
         rows = []
         for item in self._plan.items:
             there = item.name in self._plan.there
-            why = self._plan.reasons.get(item.name, "its time there is less than the transfers it saves" if there else "")
+            why = self._plan.reasons.get(
+                item.name, "its time there is less than the transfers it saves" if there else ""
+            )
             rows.append(
                 {
                     "operation": item.name,
