@@ -65,8 +65,14 @@ def test_the_trace_is_what_perfetto_reads(tmp_path: Path) -> None:
     result.timeline(path)
     trace = trace_pb2.Trace()
     trace.ParseFromString(path.read_bytes())
-    slices = [packet for packet in trace.packet if packet.HasField("track_event")]
-    assert len(slices) == 2 * len(result.data["intervals"])
+    events = [packet.track_event for packet in trace.packet if packet.HasField("track_event")]
+    counters = [event for event in events if event.type == event.TYPE_COUNTER]
+    assert len(events) - len(counters) == 2 * len(result.data["intervals"])
+    memory = result.data["memory"]
+    assert len(counters) == sum(len(row) + 1 for row in memory["channel_bytes"])
+    step = memory["step_cycles"] / memory["hertz"]
+    moved = sum(event.counter_value for event in counters) * 1e6 * step
+    assert moved == pytest.approx(result.memory_bytes, rel=0.01)
 
 
 @pytest.mark.parametrize(

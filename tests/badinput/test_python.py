@@ -87,9 +87,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "unknown setting read": (lambda: edge().get("core.arrays"), ["core.arrays"]),
     "unknown memory": (lambda: ts.simulate(program(), memory="simpel"), ["simpel", "Did you mean 'simple'"]),
-    "unknown network": (lambda: ts.simulate(program(), network="mesh"), ["mesh", "simple"]),
+    "unknown network": (lambda: ts.simulate(program(), network="meshes"), ["meshes", "simple"]),
     "unknown fusion": (lambda: ts.compile(graph(), "edge-8", fuse="some"), ["some", "all, none"]),
-    "unknown fallback": (lambda: ts.compile(graph(), "edge-8", fallback="host"), ["host"]),
+    "unknown fallback": (lambda: ts.compile(graph(), "edge-8", fallback="hosts"), ["hosts", "error, host"]),
     "unknown weight": (lambda: program().weight("w"), ["'w'"]),
     # values of settings
     "text for a number": (lambda: edge(core__array__rows="5"), ["core.array.rows", "an integer"]),

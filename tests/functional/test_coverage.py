@@ -46,7 +46,7 @@ def test_everything_is_covered(name: str) -> None:
 
 def test_what_the_machine_lacks_is_named() -> None:
     found = ts.coverage(spectrum())
-    assert found.unsupported == ["fft (fft): fft: no lowering yet"]
+    assert found.unsupported == ["fft (fft): fft: has no lowering to a machine of this sort"]
     where = {row["operation"]: row["on"] for row in found.table().rows}
     assert where["fft"] == "host" and {"link", "array", "weight"} <= set(where.values())
     assert "not on this machine: fft" in repr(found)

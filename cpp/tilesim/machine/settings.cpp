@@ -331,7 +331,7 @@ void host_settings(std::vector<Setting>& all) {
 
 std::vector<Setting> make_settings() {
   std::vector<Setting> all;
-  all.push_back(whole("core.count", U::count, 1, 4096, "cores", AT(core.count)));
+  all.push_back(whole("core.count", U::count, 1, 1024, "cores", AT(core.count)));
   all.push_back(whole("core.clock", U::frequency, 1000, 1e12, "clock of the cores", AT(core.clock.hertz)));
   all.push_back(whole("core.contexts", U::count, 1, 16, "instruction streams per core", AT(core.contexts)));
   all.push_back(whole("core.kernel_launch_cycles", U::count, 0, 1e9, "fixed cost of starting a kernel",

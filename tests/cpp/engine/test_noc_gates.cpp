@@ -103,7 +103,8 @@ BOOST_AUTO_TEST_CASE(a_full_node_pushes_back) {
     for (int k = 0; k < 100; ++k) network->inject({0, 1, 1, 0, 0}, 0);
     network->advance(1000);
     BOOST_TEST(network->deliveries().size() == 1U);
-    BOOST_TEST(network->line(0, 0) > (simple ? 98 : 99 - 4 * 8 * 2));
+    // At most two buffers of every virtual channel lie on the way; the others wait at the source.
+    BOOST_TEST(network->line(0, 0) >= (simple ? 99 : 99 - 4 * 8 * 2));
     network->deliveries().clear();
     network->give_back(1, 0);
     network->advance(2000);
