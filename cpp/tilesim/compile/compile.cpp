@@ -276,14 +276,19 @@ class Compiler {
     return kernel.anchor >= 0 && options_.mappings.count(function.ops[static_cast<std::size_t>(kernel.anchor)].name);
   }
 
-  /// Takes the kernel's fused operations apart: first what feeds a product, then everything. False when nothing is left
-  /// to take apart.
+  /// Takes the kernel's fused operations apart: first a reduction behind a product, then what feeds the product, then
+  /// everything. False when nothing is left to take apart.
   static bool split(const GraphFunction& function, const Kernel& kernel, std::set<std::string>& kept_apart) {
     std::set<ValueId> made;
     for (int op : kernel.ops)
       for (ValueId result : function.ops[static_cast<std::size_t>(op)].results) made.insert(result);
     bool changed = false;
     const auto keep = [&](ValueId value) { changed |= kept_apart.insert(function.value(value).name).second; };
+    for (int op : kernel.ops)
+      if (kernel.anchor >= 0 && function.ops[static_cast<std::size_t>(op)].kind == Kind::reduce)
+        for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)
+          if (made.count(operand)) keep(operand);
+    if (changed) return true;
     if (kernel.anchor >= 0)
       for (ValueId operand : function.ops[static_cast<std::size_t>(kernel.anchor)].operands)
         if (made.count(operand)) keep(operand);

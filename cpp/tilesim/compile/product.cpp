@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/cost.hpp"
 
 namespace tilesim::lower {
 
@@ -272,8 +273,11 @@ void ProductLowering::make_outputs() {
   }
 }
 
-/// A reduction in the epilogue combines whole rows: its columns must lie in one tile.
+/// A reduction in the epilogue combines whole rows: its columns must lie in one tile. Where that leaves so few rows
+/// that another pass over the stored result costs less, the kernel is refused, and its parts are lowered one by one.
 void ProductLowering::keep_reduced_columns_whole() {
+  if (reduced_result_dims().empty()) return;
+  const mapping::Nest apart = nest_;
   for (int dim : reduced_result_dims())
     nest_.tiles[static_cast<std::size_t>(dim)] = domain_.extents[static_cast<std::size_t>(dim)];
   for (int step = 0; step < 64 && !mapping::legal(problem_, nest_, context_.machine).legal; ++step)
@@ -281,6 +285,16 @@ void ProductLowering::keep_reduced_columns_whole() {
       std::int64_t& tile = nest_.tiles[static_cast<std::size_t>(dim)];
       tile = std::max<std::int64_t>(1, ceil_div(std::min(tile, domain_.extents[static_cast<std::size_t>(dim)]), 2));
     }
+  const bool fewer_rows = std::any_of(problem_.m_dims.begin(), problem_.m_dims.end(), [&](int dim) {
+    return nest_.tiles[static_cast<std::size_t>(dim)] < apart.tiles[static_cast<std::size_t>(dim)];
+  });
+  if (!fewer_rows || context_.options.mappings.count(anchor_.name)) return;
+  mapping::CostModel model(problem_, context_.machine);
+  const mapping::Cost stored = model.price(apart), whole = model.price(nest_);
+  const double pass =
+      stored.memory * static_cast<double>(stored.bytes[2]) / std::max(1.0, static_cast<double>(stored.total_bytes()));
+  if (whole.soft > stored.soft + pass)
+    throw UserError({"the tiles of whole rows are too narrow", kernel_.name, {}, {}, {}});
 }
 
 /// Arrays share the columns when there are enough of them, otherwise the rows.
