@@ -38,7 +38,7 @@ def test_readme_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             exec(snippet, names)
 
 
-@pytest.mark.parametrize("page", ["bring_your_model", "memory"])
+@pytest.mark.parametrize("page", ["bring_your_model", "chips", "memory"])
 def test_page_snippets(page: str) -> None:
     """Each page is one session from top to bottom."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
