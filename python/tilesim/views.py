@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from ._drawing import axes_or_new, plotly
 from .graph import user_error
 
 if TYPE_CHECKING:
@@ -17,16 +18,6 @@ __all__ = ["bandwidth_page", "bandwidth_rows", "plot_bandwidth", "plot_banks", "
 _Links = list[tuple[int, int, float]]
 _Points = list[tuple[str, int, float]]
 _REPLAYED = "simulate with memory 'simple' or 'bank' and replay=False"
-
-
-def _axes(axes: Any) -> Any:
-    if axes is not None:
-        return axes
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise user_error("matplotlib is needed to draw", suggestion="pip install 'tilesim[notebook]'") from None
-    return pyplot.subplots(figsize=(7.5, 4.2))[1]
 
 
 def _memory(result: Result) -> dict[str, Any]:
@@ -69,7 +60,7 @@ def plot_bandwidth(result: Result, axes: Any = None) -> Any:
     """
     rows = bandwidth_rows(result)
     memory = _memory(result)
-    axes = _axes(axes)
+    axes = axes_or_new(axes, 4.2)
     step = memory["step_cycles"] / memory["hertz"] * 1e6
     times = [step * i for i in range(len(rows[0]))]
     axes.stackplot(times, [[value / 1e9 for value in row] for row in rows], step="post")
@@ -97,7 +88,7 @@ def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
     banks = (result.data.get("memory") or {}).get("banks")
     if not banks:
         raise user_error("the result holds no banks", suggestion="simulate with memory='bank' and replay=False")
-    axes = _axes(axes)
+    axes = axes_or_new(axes, 4.2)
 
     def value(activates: int, columns: int) -> float:
         if what == "hits":
@@ -151,7 +142,7 @@ def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
         UserError: for a result without routers.
     """
     topology, links, points, routers = _loads(source)
-    axes = _axes(axes)
+    axes = axes_or_new(axes, 4.2)
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
@@ -197,10 +188,7 @@ def bandwidth_page(result: Result) -> str:
     Raises:
         UserError: without plotly, and as `bandwidth_rows`.
     """
-    try:
-        from plotly import graph_objects
-    except ImportError:
-        raise user_error("plotly is needed for pages", suggestion="pip install 'tilesim[notebook]'") from None
+    graph_objects = plotly()
     memory = _memory(result)
     step = memory["step_cycles"] / memory["hertz"] * 1e6
     figure = graph_objects.Figure()

@@ -1,9 +1,15 @@
 // Boxes that a gather reads and a scatter writes.
 #pragma once
 
+#include <algorithm>
+
 #include "tilesim/compile/movement.hpp"
 
 namespace tilesim::lower {
+
+inline bool contains(const std::vector<std::int64_t>& list, std::int64_t value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
 
 /// For every batch position a start, for every start one box of `source`.
 struct MovementLowering::Gather {

@@ -15,10 +15,6 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-bool contains(const std::vector<std::int64_t>& list, std::int64_t value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 /// A vector compute's nodes, appended one by one; of integers.
 class Nodes {
  public:

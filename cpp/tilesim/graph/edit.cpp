@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tilesim/graph/kind.hpp"
+
 namespace tilesim::edit {
 
 namespace {
@@ -17,6 +19,26 @@ void for_each_use(GraphFunction& function, Visit&& visit) {
 }
 
 }  // namespace
+
+int sweep_dead(GraphFunction& function) {
+  std::vector<bool> live(function.values.size(), false);
+  for (const ValueId id : function.outputs) live[at(id)] = true;
+  std::vector<bool> keep(function.ops.size(), false);
+  for (std::size_t i = function.ops.size(); i-- > 0;) {
+    const Op& op = function.ops[i];
+    keep[i] = info(op.kind).effect != Effect::pure ||
+              std::ranges::any_of(op.results, [&](ValueId id) { return live[at(id)]; });
+    if (!keep[i]) continue;
+    for (const ValueId id : op.operands)
+      if (id != no_value) live[at(id)] = true;
+  }
+  std::vector<Op> ops;
+  for (std::size_t i = 0; i < keep.size(); ++i)
+    if (keep[i]) ops.push_back(std::move(function.ops[i]));
+  const auto removed = static_cast<int>(function.ops.size() - ops.size());
+  function.ops = std::move(ops);
+  return removed;
+}
 
 void drop_unused_values(GraphFunction& function) {
   std::vector<ValueId> renumbered(function.values.size(), no_value);

@@ -11,6 +11,8 @@ namespace tilesim::edit {
 
 /// Removes values that no input, output or operation names; the others keep their order.
 void drop_unused_values(GraphFunction& function);
+/// Removes operations whose results nothing reads, unless they have an effect; how many.
+int sweep_dead(GraphFunction& function);
 /// Index of the operation that computes each value; -1: an input or unused.
 std::vector<int> producers(const GraphFunction& function);
 std::vector<int> use_counts(const GraphFunction& function);  ///< operands and outputs

@@ -53,22 +53,7 @@ int remove_dead_code(Graph& graph) {
   int removed = 0;
   drop_unreached_functions(graph);
   for (GraphFunction& function : graph.functions) {
-    std::vector<bool> live(function.values.size(), false);
-    for (const ValueId id : function.outputs) live[at(id)] = true;
-    std::vector<bool> keep(function.ops.size(), false);
-    for (std::size_t i = function.ops.size(); i-- > 0;) {
-      const Op& op = function.ops[i];
-      keep[i] = info(op.kind).effect != Effect::pure ||
-                std::ranges::any_of(op.results, [&](ValueId id) { return live[at(id)]; });
-      if (!keep[i]) continue;
-      for (const ValueId id : op.operands)
-        if (id != no_value) live[at(id)] = true;
-    }
-    std::vector<Op> ops;
-    for (std::size_t i = 0; i < keep.size(); ++i)
-      if (keep[i]) ops.push_back(std::move(function.ops[i]));
-    removed += static_cast<int>(function.ops.size() - ops.size());
-    function.ops = std::move(ops);
+    removed += edit::sweep_dead(function);
     edit::drop_unused_values(function);
   }
   drop_unreached_functions(graph);

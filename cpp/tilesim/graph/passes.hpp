@@ -13,6 +13,9 @@ namespace tilesim {
 using Evaluator =
     std::function<std::vector<Array>(const Graph&, const GraphFunction&, const Op&, const std::vector<Array>&)>;
 
+/// Outputs of the entry function, operation by operation; every array stays in memory until the end.
+std::vector<Array> evaluate_entry(const Graph& graph, const std::vector<Array>& inputs, const Evaluator& evaluate);
+
 int remove_dead_code(Graph& graph);
 int remove_no_ops(Graph& graph);  ///< identity reshape, transpose, convert, slice, pad, broadcast, copy, x+0, x*1,
                                   ///< select of a known side

@@ -119,10 +119,7 @@ int fold_constants(Graph& graph, const Evaluator& evaluate, std::int64_t max_ele
   return folded;
 }
 
-namespace {
-
-/// Runs the one function of a small graph operation by operation.
-std::vector<Array> evaluate_function(const Graph& graph, const std::vector<Array>& inputs, const Evaluator& evaluate) {
+std::vector<Array> evaluate_entry(const Graph& graph, const std::vector<Array>& inputs, const Evaluator& evaluate) {
   const GraphFunction& function = graph.functions[0];
   std::vector<Array> values(function.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) values[at(function.inputs[i])] = inputs[i];
@@ -136,6 +133,8 @@ std::vector<Array> evaluate_function(const Graph& graph, const std::vector<Array
   for (const ValueId id : function.outputs) outputs.push_back(values[at(id)]);
   return outputs;
 }
+
+namespace {
 
 /// A product followed by a batch_norm that alone reads it.
 struct Match {
@@ -226,7 +225,7 @@ void fold_match(Graph& graph, GraphFunction& function, const Match& match, const
   if (product.operands.size() > 2 && product.operands[2] != no_value) values.push_back(product.operands[2]);
   const std::vector<Array> inputs = loaded(graph, function, values);
   const Graph folding = folding_graph(inputs, match.feature_axis, norm.attributes.number("epsilon"));
-  const std::vector<Array> folded = evaluate_function(folding, inputs, evaluate);
+  const std::vector<Array> folded = evaluate_entry(folding, inputs, evaluate);
   const std::vector<int> producer = edit::producers(function);
   product.operands.resize(3, no_value);
   std::vector<Op> constants;

@@ -33,25 +33,6 @@ std::string described(const std::vector<const Op*>& ops) {
   return join(names) + (more > 0 ? ", .." : "");
 }
 
-/// Removes what nothing reads, in one function.
-void sweep_dead(GraphFunction& function) {
-  std::vector<bool> live(function.values.size(), false);
-  for (const ValueId id : function.outputs) live[at(id)] = true;
-  std::vector<bool> keep(function.ops.size(), false);
-  for (std::size_t i = function.ops.size(); i-- > 0;) {
-    const Op& op = function.ops[i];
-    keep[i] = info(op.kind).effect != Effect::pure ||
-              std::ranges::any_of(op.results, [&](ValueId id) { return live[at(id)]; });
-    if (!keep[i]) continue;
-    for (const ValueId id : op.operands)
-      if (id != no_value) live[at(id)] = true;
-  }
-  std::vector<Op> ops;
-  for (std::size_t i = 0; i < keep.size(); ++i)
-    if (keep[i]) ops.push_back(std::move(function.ops[i]));
-  function.ops = std::move(ops);
-}
-
 struct Pass {
   std::string_view name;
   Matcher matcher;
@@ -99,7 +80,7 @@ Candidate distinct(Candidate candidate) {
 /// From the last operation to the first, so that the largest pattern around a value is found first.
 void apply(Graph& graph, std::size_t number, const Pass& pass, Checker& checker, std::vector<Change>& changes) {
   GraphFunction& function = graph.functions[number];
-  sweep_dead(function);
+  edit::sweep_dead(function);
   auto reader = std::make_unique<Reader>(graph, function);
   for (std::size_t i = function.ops.size(); i-- > 0;) {
     for (const Candidate& found : pass.matcher(*reader, function.ops[i])) {
@@ -109,7 +90,7 @@ void apply(Graph& graph, std::size_t number, const Pass& pass, Checker& checker,
       const auto ops = cone(*reader, candidate);
       changes.push_back({std::string(pass.name), function.name, op.name, described(*ops), candidate.after, op.source});
       replace(graph, function, candidate);
-      sweep_dead(function);
+      edit::sweep_dead(function);
       i = std::min(place_of(function, candidate.root), function.ops.size() - 1);
       reader = std::make_unique<Reader>(graph, function);
       break;

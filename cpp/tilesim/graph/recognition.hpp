@@ -82,8 +82,6 @@ std::optional<Graph> extracted(const Reader& reader, const Candidate& candidate,
                                bool wide);
 /// The replacement as a graph with inputs of these types.
 Graph replacement(const Candidate& candidate, const std::vector<TensorType>& leaves);
-/// Outputs of a graph of one function.
-std::vector<Array> run(const Graph& graph, const std::vector<Array>& inputs, const Evaluator& evaluate);
 
 /// Whether part and replacement agree on random data: ordinary, large, with infinities, with hidden rows of masks.
 class Checker {

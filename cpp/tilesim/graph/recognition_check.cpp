@@ -100,21 +100,6 @@ std::vector<TensorType> input_types(const Graph& graph) {
 
 }  // namespace
 
-std::vector<Array> run(const Graph& graph, const std::vector<Array>& inputs, const Evaluator& evaluate) {
-  const GraphFunction& function = graph.functions[0];
-  std::vector<Array> values(function.values.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) values[at(function.inputs[i])] = inputs[i];
-  for (const Op& op : function.ops) {
-    std::vector<Array> operands;
-    for (const ValueId id : op.operands) operands.push_back(id == no_value ? Array() : values[at(id)]);
-    std::vector<Array> results = evaluate(graph, function, op, operands);
-    for (std::size_t i = 0; i < results.size(); ++i) values[at(op.results[i])] = results[i];
-  }
-  std::vector<Array> outputs;
-  for (const ValueId id : function.outputs) outputs.push_back(values[at(id)]);
-  return outputs;
-}
-
 std::string Checker::compare(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops,
                              bool wide) {
   const std::optional<Graph> part = extracted(reader, candidate, ops, wide);
@@ -146,7 +131,8 @@ std::string Checker::compare(const Reader& reader, const Candidate& candidate, c
       inputs.push_back(candidate.leaves[i] == candidate.mask
                            ? source.mask(types[i], data != Data::ordinary)
                            : source.numbers(types[i], masked ? Data::ordinary : data));
-    const std::string found = difference(run(*part, inputs, evaluate_)[0], run(other, inputs, evaluate_)[0], tolerance);
+    const std::string found =
+        difference(evaluate_entry(*part, inputs, evaluate_)[0], evaluate_entry(other, inputs, evaluate_)[0], tolerance);
     if (!found.empty()) return entry->second = "values differ: " + found;
   }
   return {};

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..graph import user_error
+from .._drawing import axes_or_new, plotly
 
 if TYPE_CHECKING:
     from ..result import Table
@@ -25,16 +25,6 @@ __all__ = [
 ]
 
 
-def _axes(axes: Any) -> Any:
-    if axes is not None:
-        return axes
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise user_error("matplotlib is needed to draw", suggestion="pip install 'tilesim[notebook]'") from None
-    return pyplot.subplots(figsize=(7.5, 4.8))[1]
-
-
 def plot_roofline(bound: Roofline, axes: Any = None) -> Any:
     """Ceilings per dtype, a slope per memory level, operations as points; log-log.
 
@@ -45,7 +35,7 @@ def plot_roofline(bound: Roofline, axes: Any = None) -> Any:
     Returns:
         The axes.
     """
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     device = bound.device
     span = [2.0**i for i in range(-4, 17)]
     rates = {name: rate for name, rate in device.matrix.items() if rate.how != "absent"}
@@ -82,10 +72,7 @@ def roofline_page(bound: Roofline, estimate: Estimate | None = None) -> str:
     Raises:
         UserError: without plotly, naming what to install.
     """
-    try:
-        import plotly.graph_objects as plot
-    except ImportError:
-        raise user_error("plotly is needed for a page", suggestion="pip install 'tilesim[notebook]'") from None
+    plot = plotly()
     device = bound.device
     span = [2.0**i for i in range(-4, 17)]
     figure = plot.Figure()
@@ -122,7 +109,7 @@ def plot_crossover(question: Crossover, axes: Any = None) -> Any:
     Returns:
         The axes.
     """
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     rows = sorted(question.rows, key=lambda row: row["intensity"])
     x, y = [row["intensity"] for row in rows], [row["speedup"] for row in rows]
     axes.plot(x, y, marker="o")
@@ -149,7 +136,7 @@ def plot_crossover_map(summary: CrossoverSummary, axes: Any = None) -> Any:
     Returns:
         The axes.
     """
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     parts = [part for part in summary.parts if part.possible]
     shapes = [(row["m"], row["n"], row["k"]) for row in parts[0].rows] if parts else []
     image = [[math.log2(row["speedup"]) for row in part.rows] for part in parts]
@@ -174,7 +161,7 @@ def plot_terms(result: Estimate, axes: Any = None, most: int = 15) -> Any:
     Returns:
         The axes.
     """
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     rows = result.terms().rows[:most][::-1]
     skip = {"operation", "kind", "scheme", "model", "ms", "bound"}
     names = [name for name in (rows[0] if rows else {}) if name not in skip]
@@ -207,7 +194,7 @@ def plot_validation(report: dict[str, Any], axes: Any = None, band: float = 0.15
     """
     from .tables import group_key
 
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in report["rows"]:
         if row["status"] == "ok":
@@ -234,7 +221,7 @@ def plot_suite(table: Table, axes: Any = None) -> Any:
     Returns:
         The axes.
     """
-    axes = _axes(axes)
+    axes = axes_or_new(axes)
     labels = list(dict.fromkeys(row["workload"] for row in table.rows))
     devices = list(dict.fromkeys(row["device"] for row in table.rows))
     width = 0.8 / max(1, len(devices))
@@ -277,10 +264,7 @@ def crossover_page(answer: Crossover | CrossoverSummary) -> str:
     """
     from html import escape
 
-    try:
-        import plotly.graph_objects as plot
-    except ImportError:
-        raise user_error("plotly is needed for a page", suggestion="pip install 'tilesim[notebook]'") from None
+    plot = plotly()
     from .crossover import Crossover
 
     parts = [answer] if isinstance(answer, Crossover) else answer.parts

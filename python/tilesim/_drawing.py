@@ -1,0 +1,49 @@
+"""The drawing libraries, imported when something is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .graph import user_error
+
+__all__ = ["axes_or_new", "plotly"]
+
+_REMEDY = "pip install 'tilesim[notebook]'"
+
+
+def axes_or_new(axes: Any, height: float = 4.8) -> Any:
+    """Axes to draw on.
+
+    Args:
+        axes: of matplotlib; none: new ones.
+        height: of a new figure, inches.
+
+    Returns:
+        The axes.
+
+    Raises:
+        UserError: without matplotlib, naming what to install.
+    """
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise user_error("matplotlib is needed to draw", suggestion=_REMEDY) from None
+    return pyplot.subplots(figsize=(7.5, height))[1]
+
+
+def plotly() -> Any:
+    """The module plotly.graph_objects.
+
+    Returns:
+        It.
+
+    Raises:
+        UserError: without plotly, naming what to install.
+    """
+    try:
+        import plotly.graph_objects as plot
+    except ImportError:
+        raise user_error("plotly is needed for a page", suggestion=_REMEDY) from None
+    return plot
