@@ -140,7 +140,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     # arrays
     "missing input": (lambda: ts.execute(program(), [ONES]), ["wrong number of inputs", "a, b"]),
     "missing named input": (lambda: ts.execute(program(), {"a": ONES}), ["wrong inputs", "a, b"]),
-    "unknown input": (lambda: ts.execute(program(), {"a": ONES, "b": ONES, "c": ONES}), ["wrong inputs", "unknown: c", "a, b"]),
+    "unknown input": (
+        lambda: ts.execute(program(), {"a": ONES, "b": ONES, "c": ONES}),
+        ["wrong inputs", "unknown: c", "a, b"],
+    ),
     "input of another dtype": (lambda: ts.execute(program(), [ONES, ONES.astype(np.float64)]), ["b", "f64", "f32"]),
     "input of another shape": (lambda: ts.execute(program(), [ONES, ONES[:7]]), ["b", "[7, 8]", "[8, 8]"]),
     "input that is text": (lambda: ts.execute(program(), [ONES, "x"]), ["b", "dtype"]),
