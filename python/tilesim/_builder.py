@@ -124,7 +124,7 @@ class GraphBuilder:
         Returns:
             The constant.
         """
-        return Tensor(self, self.core.scalar(float(value), self._dtype(dtype)))
+        return Tensor(self, self.core.scalar(_number(value), self._dtype(dtype)))
 
     def output(self, tensor: Tensor, name: str = "") -> None:
         """Makes a tensor the next output.
@@ -493,3 +493,10 @@ def _unknown_kind(kind: str) -> Exception:
         remedy = f"It is a method of tensors: x.{kind}(...)"
     names = ", ".join(_kinds())
     return user_error("unknown kind of operation", value=repr(kind), allowed=names, suggestion=remedy or similar)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise user_error("an operand is neither a tensor nor a number", value=repr(value)) from None

@@ -29,6 +29,7 @@ from .result import Result
 
 __all__ = ["compile", "run", "simulate"]
 
+FIDELITIES = ("ideal", "simple", "bank")
 STRATEGIES = ("heuristic", "greedy", "cost", "gemmini", "pytorchsim")
 
 
@@ -220,6 +221,12 @@ def simulate(
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
+    if memory not in (None, *FIDELITIES):
+        named = nearest(memory, FIDELITIES) if isinstance(memory, str) else ""
+        allowed = ", ".join(FIDELITIES)
+        raise user_error(
+            "unknown memory fidelity", place="memory", value=repr(memory), allowed=allowed, suggestion=named
+        )
     given = dict(tensors or {})
     places = {name: str(place) for name, place in (placement or {}).items()}
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None

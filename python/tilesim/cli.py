@@ -66,7 +66,7 @@ def run(
     machine: Annotated[
         str | None, typer.Option(help="Preset or file; a compiled program's own if none is given, otherwise tpu-v3.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: path=value.")] = None,
@@ -74,6 +74,7 @@ def run(
     network: Annotated[
         str | None, typer.Option(help="simple, crossbar, mesh, mesh_4x8, ..., a .json file; the machine's if none.")
     ] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
     cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
@@ -89,7 +90,7 @@ def run(
 ) -> None:
     """Compile, simulate and explain a workload."""
     with step(f"reading {model}"):
-        loaded = load(model, batch, context, phase)
+        loaded = load(model, batch, context, phase, dtype)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
     with step(f"compiling for {target.name}"):
@@ -158,7 +159,7 @@ def model_list() -> None:
 @model_app.command("show")
 def model_show(
     model: Annotated[str, typer.Argument(help=WHAT)],
-    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
 ) -> None:

@@ -205,6 +205,10 @@ class Device:
             return cls.from_machine(source)
         if isinstance(source, Mapping):
             return cls(**{key: value for key, value in source.items() if key not in ("schema", "version")})
+        if not isinstance(source, (str, os.PathLike)):
+            raise user_error(
+                "this is no device", value=repr(source), allowed="a name, a file, a dict, a Machine, a Device"
+            )
         text = os.fspath(source)
         path = Path(text)
         if text.endswith(".json") or path.is_file():

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from ._arguments import whole
 from ._dram_reference import is_reference_form, part_from_reference
 from ._errors import user_error
 from ._paths import configs_dir
@@ -200,7 +201,8 @@ class Trace:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise user_error("the trace cannot be read", place=os.fspath(path), value=str(error)) from None
+            why = str(getattr(error, "strerror", None) or "no text")
+            raise user_error("the trace cannot be read", place=os.fspath(path), value=why) from None
         addresses, writes, cycles = _core.dram_parse_trace(text, os.fspath(path))
         return cls(addresses, writes, cycles if cycles.size else None)
 
@@ -444,6 +446,9 @@ def run(
         UserError: for an unknown part or trace, a request outside the memory, a mapping that does not cover the part.
     """
     target = Part.load(part)
+    requests, span = whole("requests", requests, 0), whole("span", span)
+    inject_every = whole("inject_every", inject_every, most=1 << 20)
+    channels, interleave_bytes = whole("channels", channels, most=4096), whole("interleave_bytes", interleave_bytes)
     if controller is not None:
         target = target.replace(controller)
     unknown = sorted(set(resident) - set(tensors or {}))

@@ -6,10 +6,11 @@ import json
 import math
 import os
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 from . import _core
-from ._errors import read_text, user_error
+from ._errors import read_text, user_error, writing
 from ._paths import configs_dir
 
 __all__ = ["Advice", "Result", "Table", "compare"]
@@ -55,6 +56,13 @@ class Table:
         return "\n".join(line.rstrip() for line in lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return "<p>(empty)</p>"
+        head = "".join(f"<th>{escape(str(key))}</th>" for key in self.rows[0])
+        lines = ("".join(f"<td>{escape(_text(value))}</td>" for value in row.values()) for row in self.rows)
+        return f"<table><tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
 def _text(value: Any) -> str:
@@ -289,8 +297,11 @@ class Result:
 
         Args:
             path: file to write.
+
+        Raises:
+            UserError: when the file cannot be written.
         """
-        with open(path, "w", encoding="utf-8") as file:
+        with writing(path) as file:
             json.dump(self.data, file, indent=1)
 
     @classmethod
@@ -361,7 +372,7 @@ class Result:
         from .picture import page
 
         advice = self.explain() if self._again else []
-        with open(path, "w", encoding="utf-8") as file:
+        with writing(path) as file:
             file.write(page(self, advice))
 
 
@@ -400,5 +411,11 @@ def compare(a: Result, b: Result) -> Comparison:
 
     Returns:
         Their comparison; `.table()` shows it.
+
+    Raises:
+        UserError: for anything but two results.
     """
+    for value in (a, b):
+        if not isinstance(value, Result):
+            raise user_error("this is no result", value=type(value).__name__, allowed="what ts.simulate returns")
     return Comparison(a, b)
