@@ -782,7 +782,7 @@ def dram_parse_trace(text: str, source: str) -> tuple[numpy.typing.NDArray[numpy
     """
     Addresses, write flags and cycles (empty: none given) of a trace file.
     """
-def dram_run(part: DramPart, addresses: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], writes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], cycles: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], inject_every: typing.SupportsInt | typing.SupportsIndex, channels: typing.SupportsInt | typing.SupportsIndex, interleave_bytes: typing.SupportsInt | typing.SupportsIndex, channel_hash: bool, mapping: str, hashes: str, wrap: bool, cache: str = '', tensors: str = '[]') -> dict:
+def dram_run(part: DramPart, addresses: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], writes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], cycles: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], inject_every: typing.SupportsInt | typing.SupportsIndex, channels: typing.SupportsInt | typing.SupportsIndex, interleave_bytes: typing.SupportsInt | typing.SupportsIndex, channel_hash: str, mapping: str, hashes: str, wrap: bool, cache: str = '', tensors: str = '[]') -> dict:
     """
     Runs a trace on channels of a part.
     """
