@@ -463,9 +463,7 @@ def run(
         inject_every,
         channels,
         interleave_bytes,
-        {False: "none", True: "skew"}.get(channel_hash, channel_hash)
-        if isinstance(channel_hash, bool)
-        else channel_hash,
+        ("skew" if channel_hash else "none") if isinstance(channel_hash, bool) else channel_hash,
         mapping,
         json.dumps([dict(hash) for hash in hashes]),
         generated if wrap is None else wrap,
