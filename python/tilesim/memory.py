@@ -130,6 +130,10 @@ class Part:
         result: dict[str, Any] = json.loads(self.core.to_json())
         return result
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies by the JSON form."""
+        return Part.load, (self.to_dict(),)
+
     def __repr__(self) -> str:
         """Name and description."""
         return f"<Part {self.name}: {self.description}>"
