@@ -30,13 +30,13 @@ from .result import Result
 __all__ = ["compile", "run", "simulate"]
 
 FIDELITIES = ("ideal", "simple", "bank")
-STRATEGIES = ("heuristic", "greedy", "cost", "gemmini", "pytorchsim")
+STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
 def compile(
     graph: GraphLike,
     machine: MachineLike = "tpu-v3",
-    mapping: Any = "heuristic",
+    mapping: Any = "profile",
     fuse: str = "all",
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
@@ -45,16 +45,16 @@ def compile(
 ) -> Program:
     """Lowers a graph to a tile program.
 
-    "greedy" shortens the estimated time move by move; "heuristic" takes the machine's lowering profile where it has one
-    (what that chip's own compiler does), else "greedy"; "cost" searches with the cost model; "gemmini" and
-    "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct product (`ts.tune` does so with
-    more say).
+    "heuristic" shortens the estimated time move by move; "profile" imitates the chip's own compiler where the machine's
+    file says what that does (its lowering profile), so that times measured on the chip are predicted, and is the same
+    as "heuristic" elsewhere; "cost" searches with the cost model; "gemmini" and "pytorchsim" choose as those tools do;
+    "tuned" simulates 16 candidates per distinct kernel (`ts.tune` does so with more say).
 
     Args:
         graph: the workload: a graph, a network's name, "matmul:M,N,K[,dtype]", or a file that `tilesim run` takes.
         machine: preset name, file, dict or Machine.
-        mapping: "heuristic", "greedy", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
-            entry are mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order",
+        mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
+            entry are mapped as by "profile", see its `report`); or a dict: operation name to {"tiles", "order",
             "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
         fuse: "all" or "none".
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
@@ -136,9 +136,9 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
 
         mapping = tune(graph, target, 16, fuse=fuse).best
     if isinstance(mapping, MappingTable):
-        return mapping.nests(kernels(graph, target, fuse)), "heuristic"
+        return mapping.nests(kernels(graph, target, fuse)), "profile"
     if isinstance(mapping, Mapping):
-        return _nests(mapping), "heuristic"
+        return _nests(mapping), "profile"
     if mapping in STRATEGIES:
         return {}, mapping
     allowed = (*STRATEGIES, "tuned")

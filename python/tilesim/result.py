@@ -77,6 +77,7 @@ DOUBLED: dict[str, float] = {
     "core.array.count": 16,  # a program names at most 32 queues
     "core.vector.issue": 64,
     "core.dma.bytes_per_cycle": 1 << 20,
+    "network.port_bytes_per_cycle": 1 << 20,
     "core.scratchpad.bytes": math.inf,
 }
 REMOVED: dict[str, Any] = {
@@ -85,7 +86,8 @@ REMOVED: dict[str, Any] = {
     "core.dma.latency_cycles": 0,
     "memory.latency": "0 ns",
 }
-# The same for results with a host.
+# The same for networks of routers, and for results with a host.
+ROUTED_DOUBLED: dict[str, float] = {"network.flit_bytes": 1 << 16}
 HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
 HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
 
@@ -100,7 +102,11 @@ def _changes(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]
         return value
 
     changes: list[dict[str, Any]] = []
-    for path, most in (DOUBLED | HOST_DOUBLED if hosted else DOUBLED).items():
+    doubled = DOUBLED | HOST_DOUBLED if hosted else dict(DOUBLED)
+    if now("network.kind") != "simple":
+        doubled |= ROUTED_DOUBLED
+        del doubled["network.port_bytes_per_cycle"]
+    for path, most in doubled.items():
         value = now(path)
         if isinstance(value, str):
             number, unit = value.split(" ")
@@ -169,7 +175,10 @@ class Result:
 
     @property
     def bottleneck(self) -> str:
-        """The part busy longest: compute, vector, memory, launch, host, link; latency if none is for half the time."""
+        """The part busy longest: compute, vector, memory, network (a core's port, or a link), launch, host, link.
+
+        "latency" if none is for half the time.
+        """
         return str(self.data["bottleneck"])
 
     @property

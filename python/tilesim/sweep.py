@@ -62,7 +62,7 @@ def sweep(
         graph: the workload, as `compile` takes it.
         machine: the machine to start from, or several.
         changes: setting path to the values to try.
-        mappings: strategies or tables as `compile` takes them (a mapping gives them names); none: "heuristic".
+        mappings: strategies or tables as `compile` takes them (a mapping gives them names); none: "profile".
         executor: any `concurrent.futures` executor; none: threads.
         store: of results, or its path: an interrupted sweep resumes from it.
         jobs: number of threads; none: one per processor.
@@ -75,7 +75,7 @@ def sweep(
         UserError: for an unknown setting or value, or as `compile`.
     """
     graph, (machines, several) = as_graph(graph), _machines(machine)
-    named = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["heuristic"]]
+    named = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["profile"]]
     settings = dict(changes or {})
     for path, values in settings.items():
         if isinstance(values, str) or not isinstance(values, Sequence):

@@ -144,7 +144,7 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
 namespace {
 
 mapping::Nest array_nest(const Context& context, const mapping::Problem& problem, bool convolution) {
-  if (context.options.mapping == "heuristic")
+  if (context.options.mapping == "profile")
     if (auto nest = profile_nest(context.machine, problem, convolution)) return *nest;
   return mapping::by_strategy(context.options.mapping, problem, context.machine);
 }
