@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.mistakes import assert_refused
 
 ONES = np.ones((8, 8), np.float32)
 
@@ -107,13 +108,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake(name: str) -> None:
-    make, words = MISTAKES[name]
-    with pytest.raises(ts.UserError) as caught:
-        make()
-    message = str(caught.value)
-    for word in words:
-        assert word in message, message
-    assert "\n" not in message
+    assert_refused(*MISTAKES[name])
 
 
 def test_a_name_is_enough() -> None:
