@@ -53,9 +53,9 @@ def compile(
     Args:
         graph: the workload: a graph, a network's name, "matmul:M,N,K[,dtype]", or a file that `tilesim run` takes.
         machine: preset name, file, dict or Machine.
-        mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
-            entry are mapped as by "profile", see its `report`); or a dict: operation name to {"tiles", "order",
-            "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
+        mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
+            (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
+            {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
         fuse: "all" or "none".
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
@@ -135,6 +135,8 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
         from .tune import tune
 
         mapping = tune(graph, target, 16, fuse=fuse).best
+    if isinstance(mapping, os.PathLike) or (isinstance(mapping, str) and mapping.endswith(".json")):
+        mapping = MappingTable.load(mapping)
     if isinstance(mapping, MappingTable):
         return mapping.nests(kernels(graph, target, fuse)), "profile"
     if isinstance(mapping, Mapping):
@@ -145,7 +147,7 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
     raise user_error(
         "unknown mapping",
         value=repr(mapping),
-        allowed=", ".join(allowed) + ", a MappingTable, or a dict of nests",
+        allowed=", ".join(allowed) + ", a MappingTable or its .json file, a dict of nests",
         suggestion=nearest(mapping, allowed) if isinstance(mapping, str) else "",
     )
 

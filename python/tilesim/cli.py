@@ -187,7 +187,8 @@ def validate_tpu_v3(
     ] = None,
 ) -> None:
     """Compare with measured cycles of one TPU v3 core."""
-    report = validation.tpu_v3(cases, machine)
+    with step("simulating and comparing"):
+        report = validation.tpu_v3(cases, machine)
     if json_:
         write(report, json_)
     if json_ == "-":
@@ -214,7 +215,8 @@ def validate_noc_(
     ] = None,
 ) -> None:
     """Compare with measured latencies and accepted loads of on-chip networks."""
-    report = validate_noc.noc(cases, seeds)
+    with step(f"simulating every row {seeds} times"):
+        report = validate_noc.noc(cases, seeds)
     if json_:
         write(report, json_)
     if json_ != "-":
@@ -230,7 +232,8 @@ def validate_dram(
     ] = None,
 ) -> None:
     """Compare with cycles of DRAM channels."""
-    report = validation.dram(cases, parts)
+    with step("simulating and comparing"):
+        report = validation.dram(cases, parts)
     if json_:
         write(report, json_)
     if json_ == "-":
@@ -288,7 +291,7 @@ def options(
 def main() -> None:
     """Entry point: one clear message for the user's mistakes, no traceback; exit code 2."""
     try:
-        app()
+        app(args=cli_mapping.with_store(sys.argv[1:]))
     except Error as error:
         typer.echo(f"tilesim: {error}", err=True)
         sys.exit(2)

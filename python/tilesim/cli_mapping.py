@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,27 @@ from .mapping import MappingTable, Product, VectorKernel, kernels, products
 from .mapping_import import from_timeloop, from_zigzag
 from .tune import tune
 
-__all__ = ["register"]
+__all__ = ["register", "with_store"]
+
+
+STORE = "tilesim-tune.sqlite"
+
+
+def with_store(arguments: Sequence[str]) -> list[str]:
+    """The command line with a name behind a bare --resume, which typer does not know.
+
+    Args:
+        arguments: of `tilesim`.
+
+    Returns:
+        The same, or one more.
+    """
+    words = list(arguments)
+    if words[:1] == ["tune"] and "--resume" in words:
+        after = words.index("--resume") + 1
+        if after == len(words) or words[after].startswith("-"):
+            words.insert(after, STORE)
+    return words
 
 
 def _tiles(graph: Graph, machine: Machine, text: str) -> MappingTable:
@@ -225,7 +246,7 @@ def tune_(
     budget: Annotated[int, typer.Option(min=1, help="Candidates per distinct product or vector kernel.")] = 64,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; default: one per processor.")] = None,
     confirm: Annotated[str | None, typer.Option(help="Simulate the best four again: bank.")] = None,
-    resume: Annotated[str | None, typer.Option(help="A store of simulated cycles, created if missing.")] = None,
+    resume: Annotated[str | None, typer.Option(help=f"A store of simulated cycles; without a name {STORE}.")] = None,
     save: Annotated[str | None, typer.Option(help="Write the best mapping as a table.")] = None,
     sampler: Annotated[str, typer.Option(help="Where candidates come from: model, random or optuna.")] = "model",
     seed: Annotated[int, typer.Option(help="Of random and optuna.")] = 0,

@@ -102,6 +102,14 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     # closed form
     "an unknown engine": (lambda: ts.estimate(graph(), "h100", engine="vLMM"), ["unknown engine", "'vLLM'"]),
     "an engine for a crossover": (lambda: ts.crossover("h100", "fp8", engine="x"), ["unknown engine", "TensorRT-LLM"]),
+    "a number for shapes": (lambda: ts.crossover("h100", "fp8", shapes=5), ["three or four", "5"]),  # type: ignore[arg-type]
+    "a number for a scheme": (lambda: ts.crossover("h100", 8), ["this is no dtype", "8"]),  # type: ignore[arg-type]
+    "a number for an executor": (
+        lambda: ts.tune("matmul:8,8,8", budget=2, executor=3),
+        ["this is no executor", "jobs"],
+    ),
+    "a number for a store": (lambda: ts.tune("matmul:8,8,8", budget=2, store=3), ["this is no path"]),  # type: ignore[arg-type]
+    "a number for MLIR": (lambda: ts.from_stablehlo(3), ["this is no path", "3"]),  # type: ignore[arg-type]
     "a number for a device": (lambda: ts.estimate(graph(), 3), ["3"]),  # type: ignore[arg-type]
 }
 
@@ -137,6 +145,37 @@ def test_dtypes_of_other_libraries() -> None:
         assert ts.workloads.matmul(4, 4, 4, dtype=dtype).inputs[0]["dtype"] == "f32"  # type: ignore[arg-type]
     assert ts.workloads.matmul(np.int64(4), np.uint8(4), 4).inputs[0]["shape"] == (4, 4)
     assert machine(core__array__rows=np.int64(64)).get("core.array.rows") == 64
+
+
+def test_a_table_of_mappings_by_its_file(tmp_path: Path) -> None:
+    study = ts.tune("matmul:64,64,64", "edge-8", budget=4)
+    path = tmp_path / "best.json"
+    study.best.save(path)
+    cycles = [
+        ts.simulate(ts.compile(study.graph, "edge-8", mapping=table)).cycles for table in (study.best, path, str(path))
+    ]
+    assert len(set(cycles)) == 1
+
+
+def test_sweep_over_an_array() -> None:
+    table = ts.sweep("matmul:64,64,64", "tpu-v3", {"core.arrays": np.array([1, 2])})
+    assert [row["core.arrays"] for row in table.rows] == [1, 2]
+
+
+def test_arrays_for_a_module() -> None:
+    torch = pytest.importorskip("torch")
+    module, x = torch.nn.Linear(4, 4), np.zeros((2, 4), np.float32)
+    assert ts.run(module, (x,)).cycles == ts.run(module, (torch.zeros(2, 4),)).cycles == ts.run(module, x).cycles
+    with pytest.raises(ts.UserError, match=r"needs example inputs.*Linear.forward"):
+        ts.run(module)
+
+
+def test_functions_of_jax() -> None:
+    pytest.importorskip("jax")
+    with pytest.raises(ts.UserError, match="arguments do not fit"):
+        ts.from_jax(lambda x: x)
+    with pytest.raises(ts.UserError, match="no function"):
+        ts.from_jax(3)  # type: ignore[arg-type]
 
 
 def test_numerics() -> None:

@@ -8,6 +8,7 @@ import typer
 
 from .._errors import writing
 from ..cli_load import WHAT, load_graph, write
+from ..cli_show import step
 from ..device import Device
 
 device_app = typer.Typer(no_args_is_help=True, help="Devices: CPUs, GPUs and NPUs in closed form.")
@@ -40,7 +41,8 @@ def device_show(name: str) -> None:
 def _validate(table: str, cases: str, device: str, profile: str | None, json_: str | None) -> None:
     from .validation import decisions, validate
 
-    report = validate(table, cases, device, profile)
+    with step("predicting and comparing"):
+        report = validate(table, cases, device, profile)
     if json_:
         write(report, json_)
     if json_ == "-":
@@ -102,7 +104,8 @@ def calibrate(
     """Fit the few constants of a device to measurements; state the error on rows left out."""
     from .calibrate import calibrate as fit_all
 
-    profile = fit_all(measurements, device, holdout=holdout)
+    with step("fitting, and once more without each part left out" if holdout != "none" else "fitting"):
+        profile = fit_all(measurements, device, holdout=holdout)
     if save:
         profile.save(save)
     worst = 0.0

@@ -186,11 +186,14 @@ class CrossoverSummary:
 
 def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
     rows = []
-    for shape in SQUARES if shapes is None else shapes:
-        values = tuple(float(x) for x in shape)
+    for shape in SQUARES if shapes is None else shapes if isinstance(shapes, Iterable) else (shapes,):
+        try:
+            values = tuple(float(x) for x in shape)
+        except (TypeError, ValueError):
+            values = ()
         if len(values) not in (3, 4) or not all(x > 0 for x in values):
             raise user_error(
-                "a shape has three or four positive extents", value=repr(tuple(shape)), allowed="m, n, k[, batch]"
+                "a shape has three or four positive extents", value=repr(shape), allowed="m, n, k[, batch]"
             )
         rows.append(values if len(values) == 4 else (*values, 1.0))
     if not rows:
