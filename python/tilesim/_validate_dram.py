@@ -38,8 +38,9 @@ def _parts_beside(cases: str | os.PathLike[str], parts: str | os.PathLike[str] |
 
 
 def _number(row: dict[str, Any], column: str) -> float:
-    """A cell that may be zero; measured figures of rows without reads are, for one."""
-    return 0.0 if str(row[column]).strip() in ("0", "0.0") else positive(row, column)
+    """A cell that may be zero; latencies of rows without reads are, for one."""
+    text = str(row[column]).strip()
+    return 0.0 if text and not text.strip("0.") else positive(row, column)
 
 
 def _load(name: str, others: dict[str, Any]) -> memory.Part:
@@ -75,7 +76,8 @@ def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = N
         try:
             row["measured_cycles"] = positive(given, "cycles")
             for column, figure in figures.items():
-                row[f"measured_{figure}"] = _number(given, column)
+                if (given[column] or "").strip():
+                    row[f"measured_{figure}"] = _number(given, column)
             name = given["part"]
             if name not in loaded:
                 loaded[name] = _load(name, others)
