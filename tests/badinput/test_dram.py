@@ -159,7 +159,7 @@ def test_an_empty_trace_is_no_mistake() -> None:
 
 
 def test_rows_of_a_table(tmp_path: Path) -> None:
-    """Latencies of rows without reads are zero; figures that were not measured are empty; what is no number is named."""
+    """Latencies of rows without reads are zero; what was not measured is empty; what is no number is named."""
     path = tmp_path / "cases.csv"
     path.write_text(
         "part,pattern,inject_every_cycles,requests,cycles,avg_read_latency_cycles,row_hits\n"
