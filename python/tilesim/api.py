@@ -258,6 +258,7 @@ def simulate(
     if found := over_capacity(program.footprint, target):
         text = f"memory.capacity is not enforced: {found[0]} on {found[1]}; compile with capacity='error' to refuse it"
         data["approximations"].append(text)
+    data["approximations"] += program.graph.assumptions if program.graph is not None else []
     if latencies is not None and book is not None:
         data["tile_latencies"] = counts = latencies.closed(target, book)
         if counts["misses"] and latencies.source != "closed form":
@@ -289,6 +290,7 @@ def _simulate_mixed(
         return simulate(other, changed, memory, network, replay=replay, latencies=latencies)
 
     data = simulate_parts(program, target, part_result, timeline)
+    data["approximations"] += program.graph.assumptions if program.graph is not None else []
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data, again)
 

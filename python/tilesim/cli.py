@@ -87,10 +87,13 @@ def run(
         str, typer.Option(help="What the machine cannot run: 'error', or on the 'host', at its cost.")
     ] = "error",
     place: Annotated[list[str] | None, typer.Option(help="Run an operation there: name=host or name=machine.")] = None,
+    passes: Annotated[
+        str | None, typer.Option(help="What is recognised in a model: all, none, or passes' names with commas between.")
+    ] = None,
 ) -> None:
     """Compile, simulate and explain a workload."""
     with step(f"reading {model}"):
-        loaded = load(model, batch, context, phase, dtype)
+        loaded = load(model, batch, context, phase, dtype, passes)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
     with step(f"compiling for {target.name}"):
