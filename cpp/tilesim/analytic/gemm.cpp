@@ -13,8 +13,8 @@ namespace tilesim::analytic {
 
 namespace {
 
-/// Time constant of the power limiter against one kernel, s: kernels far shorter run at full clock.
-constexpr double power_seconds = 1.5e-3;
+/// Seconds of work after which the power limiter holds the clock down; shorter measurements run at full clock.
+constexpr double power_seconds = 13.5e-3;
 /// Threads of a unit that matrix-vector blocks share, and multiply-adds it retires per cycle on ordinary lanes.
 constexpr double blocks_per_unit = 16, lane_flops_per_clock = 256;
 
@@ -36,6 +36,7 @@ struct Shape {
   double per_unit, per_unit_byte, per_shared_byte;  ///< 1 / units; seconds per byte of a unit and of all of them
   double per_alone;                                 ///< 1 / alone
   double per_split;                                 ///< seconds of a reduction per split
+  double powered;                                   ///< seconds of the arithmetic at the power limit
   bool fits;
 };
 
@@ -71,6 +72,7 @@ Shape describe(const GemmModel& model, double batch, double m, double n, double 
               0,
               1 / model.constants.alone,
               0,
+              2 * batch * m * n * k / model.hardware.flops_per_second * (1 + model.constants.droop),
               true};
   const double before_cast = s.cast_bytes > 0 ? batch * m * k * (s.cast_bytes - s.activation_bytes) : 0;
   const double working_set =
@@ -175,9 +177,9 @@ bool hopeless(const GemmModel& model, double per_unit, const Tiling& t, const Ge
   return model.constants.launch + std::max(busy, t.memory) >= best;
 }
 
-/// Share of a long kernel's droop that one of this length sees.
-double limited(double seconds) {
-  const double x = seconds / power_seconds;
+/// How far the power limit has come into force when kernels of this length follow each other.
+double limited(double seconds, double calls) {
+  const double x = seconds * calls / power_seconds;
   return x * x / (1 + x * x);
 }
 
@@ -192,7 +194,7 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   const double rounds = rounds_of(c, waves, whole);
   const double busy = std::max(rounds, shape.per_alone);  // one tile alone leaves gaps that a second one fills
   double compute = busy * (depth + c.epilogue_steps) * t.seconds_per_k;
-  compute *= 1 + c.droop * limited(compute) * depth / (depth + c.epilogue_steps);
+  compute += limited(compute, model.scheme.calls) * std::max(0.0, shape.powered - compute);
   compute = std::max(compute, whole * steps * c.step);
   if (splits > 1 && model.scheme.rules && t.tiles > model.hardware.units)  // no sooner done than the whole kernel at k = deep
     compute = std::max(compute, t.rounds * std::min(shape.k, c.deep) * t.seconds_per_k);

@@ -37,6 +37,7 @@ struct GemmScheme {
                            ///< fill the cache
   bool widens = false;     ///< weights are widened or packed by the product's own loop
   bool warm = true;        ///< false: nothing of the operands is in the cache
+  double calls = 1000;     ///< of one product after another, after which its time is taken
   bool rules = false;      ///< the library chooses by rules of thumb, not by timing every kernel (see GemmKernel)
 };
 

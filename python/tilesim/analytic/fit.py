@@ -53,8 +53,9 @@ def statistics(predicted: Array, measured: Array) -> dict[str, float]:
     }
 
 
-ALIKE = 120  # rows of like time that show their scatter
-MOST = 4.0  # how much more than the median row one may count
+ALIKE = 40  # rows of like time that show their scatter
+ENOUGH = 600  # rows from which their scatter is looked at
+MOST = 10.0  # how much more than the median row one may count
 
 
 def evenness(predicted: Array, measured: Array) -> Array:
@@ -65,7 +66,7 @@ def evenness(predicted: Array, measured: Array) -> Array:
         measured: seconds, shape [rows].
 
     Returns:
-        Median scatter over that of the rows of like time, between 1/2 and 4, shape [rows].
+        Median scatter over that of the rows of like time, between 1/2 and MOST, shape [rows].
     """
     residual = np.log(predicted / measured)
     scatter = np.empty(len(measured))
@@ -140,7 +141,7 @@ def fit(
         found = descend(np.clip(moved, low + 1e-9, high - 1e-9))
         if found.cost < best.cost:
             best = found
-    if len(measured) >= 5 * ALIKE:
+    if len(measured) >= ENOUGH:
         weights = evenness(predict(constants(best.x)), measured)
         best = descend(np.clip(best.x, low + 1e-9, high - 1e-9))
     x, shown = best.x.copy(), dict.fromkeys(names, True)

@@ -60,8 +60,9 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
         _vector(1),
     ],
-    # one large tile and no split of k (int8 through torch's integer product on T4)
-    "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
+    # one large tile and no split of k (int8 through torch's integer product on T4: N = 512 takes half as long as 1024,
+    # as eight and 32 tiles on 40 units do)
+    "simt-whole": [(256, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
     # the same with a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1)
     "simt-thin": [
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
@@ -108,6 +109,7 @@ class GemmEstimator:
     weight_sets: float
     origin: str
     packs: bool = False
+    calls: float = 1000.0
 
     @property
     def widens(self) -> bool:
@@ -143,6 +145,7 @@ class GemmEstimator:
             "cast_bytes": how.cast_bytes,
             "weight_sets": self.weight_sets,
             "widens": float(self.widens),
+            "calls": self.calls,
             "rules": float(self.entry.kernels in _BY_RULES),
         }
         given = {**self.entry.constants, **(constants or {})}
@@ -310,7 +313,7 @@ def estimator(
         entry = _standard(target, how, protocol(engine or source))
     entry = replace(entry, constants={**standard(target, how), **entry.constants})
     called = protocol(engine or source)
-    return GemmEstimator(target, how, entry, called.sets_of(how.name), origin, called.packs)
+    return GemmEstimator(target, how, entry, called.sets_of(how.name), origin, called.packs, called.calls)
 
 
 def gemm_seconds(
