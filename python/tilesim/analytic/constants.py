@@ -55,17 +55,13 @@ def _rates(device: Device, how: Scheme) -> tuple[float, float]:
     return rate / device.units / device.clock_hz, rate / device.power_watts if device.power_watts else 0.0
 
 
-LANES_INT8 = 4  # int8 that a lane multiplies and adds in the time of one f32 (dp4a)
-
-
-def standard(device: Device, how: Scheme, casts: int = 1, lanes: bool = False) -> dict[str, float]:
+def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
     """Constants of a device and scheme without rows.
 
     Args:
         device: for its rate and power.
         how: the scheme.
         casts: kernels that a cast takes.
-        lanes: int8 runs on ordinary lanes although the device has matrix units.
 
     Returns:
         The defaults; the energy is the one at which the board holds all but a tenth of its peak.
@@ -77,12 +73,6 @@ def standard(device: Device, how: Scheme, casts: int = 1, lanes: bool = False) -
         values["energy"] = (1 + DROOP) / per_joule * 1e12
     if how.weight_bytes < how.activation_bytes:
         values["alone"] = 0.4  # the loop widens weights before it multiplies them (int8 and int4 on the A100 agree)
-    if lanes and how.arithmetic == "i8":
-        share = min(1.0, LANES_INT8 * device.vector_rate("f32") / device.rate("i8").flops_per_second)
-        values["efficiency"] *= share
-        values["energy"] /= share
-        values["epilogue"] = 100.0 * 2 * 128 * 128 / (per_clock * share)
-        values["feed"] = 50.0 / per_clock
     if how.arithmetic in ("f32", "f64"):  # ordinary lanes: operands come through the same ports as everything else
         values["feed"] = 50.0 / per_clock
         values["epilogue"] = 100.0 * 2 * 128 * 128 / per_clock

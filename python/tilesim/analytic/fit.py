@@ -135,6 +135,12 @@ def fit(
         )
 
     best = descend(origin)
+    # a power limit that binds nowhere has no slope: another start lies where it binds
+    bound = np.array([0.75 if name.endswith("energy") else 0.0 for name in names])
+    if bound.any():
+        found = descend(np.clip(origin + bound, low + 1e-9, high - 1e-9))
+        if found.cost < best.cost:
+            best = found
     random = np.random.default_rng(0)
     for _ in range(tries - 1):
         moved = best.x + random.normal(scale=0.2, size=len(best.x))

@@ -37,6 +37,9 @@ def _vector(most_m: float, columns: float = 1, most_n: float = _LARGE) -> tuple[
 _MENUS: dict[str, list[tuple[float, ...]]] = {
     # cuBLAS and its like: tiles of NVIDIA's CUTLASS profiler, split-K up to 16, a matrix-vector kernel for one row
     "library": [*_LIBRARY, _vector(1)],
+    # the same, chosen by rules of thumb: cuBLAS on Ampere and Ada (on Hopper, kernels that stay resident even out the
+    # last round, and nothing of it is seen)
+    "library-rules": [*_LIBRARY, _vector(1)],
     # libraries with matrix-vector kernels of their own up to four rows (TensorRT-LLM: smooth-quant, weight-only, fp8)
     "library-vector4": [*_LIBRARY, _vector(4)],
     # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, up to seven splits, and matrix-vector
@@ -60,10 +63,9 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
         _vector(1),
     ],
-    # one large tile and no split of k (int8 through torch's integer product on T4: N = 512 takes half as long as 1024,
-    # as eight and 32 tiles on 40 units do)
-    "simt-whole": [(256, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
-    # the same with a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1)
+    # one large tile and no split of k (int8 through torch's integer product on T4)
+    "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
+    # "simt" with a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1)
     "simt-thin": [
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
         _vector(4, 4),
@@ -79,7 +81,7 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
 
 
 # Libraries that choose by rules of thumb; others time every kernel beforehand or have one.
-_BY_RULES = {"library"}
+_BY_RULES = {"library-rules", "simt"}
 
 
 def kernels(name: str) -> list[tuple[float, ...]]:

@@ -112,8 +112,7 @@ class GemmPredictor:
         """Constants of the rows' device and scheme that no row was used for."""
         device = Device.load(batch.text("device"))
         how = protocol(batch.text("engine") or batch.text("source"))
-        lanes = self._estimator(batch).entry.kernels.startswith("simt")
-        return standard(device, scheme(batch.text("dtype"), device), how.casts, lanes)
+        return standard(device, scheme(batch.text("dtype"), device), how.casts)
 
     def free(self, batch: Batch) -> list[str]:
         """Names of constants that could be fitted."""
