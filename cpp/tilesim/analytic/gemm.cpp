@@ -183,6 +183,13 @@ double limited(double seconds, double calls) {
   return x * x / (1 + x * x);
 }
 
+/// The longer of a kernel's time at full clock and of its arithmetic at the power limit, gradually: the clock falls
+/// before the limit is reached.
+double powered(double compute, double at_limit) {
+  const double ratio = at_limit / compute, square = ratio * ratio;
+  return compute * std::sqrt(std::sqrt(1 + square * square));
+}
+
 void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, const Tiling& t,
                     double splits, GemmTerms& best) {
   const auto& c = model.constants;
@@ -194,7 +201,7 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   const double rounds = rounds_of(c, waves, whole);
   const double busy = std::max(rounds, shape.per_alone);  // one tile alone leaves gaps that a second one fills
   double compute = busy * (depth + c.epilogue_steps) * t.seconds_per_k;
-  compute += limited(compute, model.scheme.calls) * std::max(0.0, shape.powered - compute);
+  compute = powered(compute, limited(compute, model.scheme.calls) * shape.powered);
   compute = std::max(compute, whole * steps * c.step);
   if (splits > 1 && model.scheme.rules && t.tiles > model.hardware.units)  // no sooner done than the whole kernel at k = deep
     compute = std::max(compute, t.rounds * std::min(shape.k, c.deep) * t.seconds_per_k);

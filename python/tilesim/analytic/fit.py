@@ -98,7 +98,7 @@ def fit(
         start: constants to start from; a constant that the rows do not show keeps its value.
         free: names to fit.
         infos: default, low and high per name.
-        tries: starts; the second one is moved at random with a fixed seed.
+        tries: starts; the second one at the power limit, others moved at random with a fixed seed.
         evaluations: most evaluations of the model's slopes per start.
 
     Returns:
@@ -135,15 +135,11 @@ def fit(
         )
 
     best = descend(origin)
-    # a power limit that binds nowhere has no slope: another start lies where it binds
+    # a power limit that binds nowhere has little slope: the second start lies where it binds
     bound = np.array([0.75 if name.endswith("energy") else 0.0 for name in names])
-    if bound.any():
-        found = descend(np.clip(origin + bound, low + 1e-9, high - 1e-9))
-        if found.cost < best.cost:
-            best = found
     random = np.random.default_rng(0)
-    for _ in range(tries - 1):
-        moved = best.x + random.normal(scale=0.2, size=len(best.x))
+    for index in range(tries - 1):
+        moved = origin + bound if index == 0 and bound.any() else best.x + random.normal(scale=0.2, size=len(best.x))
         found = descend(np.clip(moved, low + 1e-9, high - 1e-9))
         if found.cost < best.cost:
             best = found
