@@ -27,6 +27,8 @@ const std::vector<Setting>& machine_settings();
 std::string setting_text(SettingUnit unit, double value);
 /// Settings of chips of several cores: memory regions, multicast.
 std::vector<Setting> region_settings();
+/// Settings of how addresses fall on channels and banks.
+std::vector<Setting> address_settings();
 /// Unit as users read it: "Hz", "bytes", ...
 std::string unit_name(SettingUnit unit);
 /// JSON schema of a machine file.
