@@ -14,6 +14,7 @@ from ._footprint import check_capacity, over_capacity
 from .execution import verify as verify_program
 from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, nearest, user_error
+from .jobs import Job, cores_of, simulate_jobs
 from .latencies import TileLatencies
 from .machine import Machine, MachineLike
 from .memory import Part
@@ -39,6 +40,7 @@ def compile(
     place: Mapping[str, str] | None = None,
     cores: int | None = None,
     capacity: str = "report",
+    sort: str | None = None,
 ) -> Program:
     """Lowers a graph to a tile program.
 
@@ -61,14 +63,16 @@ def compile(
             none: all of them.
         capacity: tensors that exceed the machine's `memory.capacity` are named in the result's approximations
             ("report"), or an "error". Every tensor has bytes of its own: temporaries share none.
+        sort: machines with cores of several sorts: the one that runs the program; none: all of them share it, each
+            kernel in proportion to their speeds or on the first sort alone, whichever the estimate finds faster.
 
     Returns:
         The program; a `MixedProgram` where operations run on the host.
 
     Raises:
         Unsupported: for an operation or dtype that the machine cannot run; that cannot run on the host either.
-        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores; with
-            capacity="error" when the tensors exceed the machine's memory.
+        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores or no such
+            sort; with capacity="error" when the tensors exceed the machine's memory.
     """
     if capacity not in ("report", "error"):
         raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
@@ -78,20 +82,25 @@ def compile(
         raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
     if fallback not in ("error", "host"):
         raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
-    target = Machine.load(machine)
+    whole = Machine.load(machine)
+    target = whole.only(sort) if sort is not None else whole
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
+    if sort is not None:
+        options["sort"] = sort
     try:
         if not place:
             mappings, rest = _mappings(graph, target, mapping, fuse)
             core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores or 0)
-            program = Program(core, graph, target)
-            program.options = options
+            program = Program(core, graph, whole)
+            program.options, program.sort = options, sort or ""
             if capacity == "error":
                 check_capacity(program.footprint, target)
             return program
     except Unsupported as error:
         if fallback == "error":
             raise _with_remedy(error, graph) from None
+    if sort is not None:
+        raise user_error("a program with a part on the host runs on all cores", place="sort", value=f"'{sort}'")
     return _mixed(graph, target, options)
 
 
@@ -176,7 +185,7 @@ def _dram_part(machine: Machine) -> _core.DramPart:
 
 
 def simulate(
-    program: Program | Graph,
+    program: Program | Graph | Sequence[Job],
     machine: MachineLike | None = None,
     memory: str | None = None,
     network: str | None = None,
@@ -189,7 +198,8 @@ def simulate(
     """Runs a program in simulated time.
 
     Args:
-        program: a compiled program (a graph is compiled first).
+        program: a compiled program (a graph is compiled first), or several jobs that run on one chip: those on
+            different cores share network and memory, those on the same core take turns.
         machine: none: the one that the program was compiled for.
         memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
         network: "simple" (latency, port bandwidth, finite buffers), or every flit in every router of "crossbar",
@@ -211,6 +221,8 @@ def simulate(
     Raises:
         UserError: for an unknown fidelity or a program without a machine.
     """
+    if not isinstance(program, (Graph, Program)):
+        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if isinstance(program, Graph):
         program = compile(program, machine or "tpu-v3")
     target = program.machine if machine is None else Machine.load(machine)
@@ -227,9 +239,10 @@ def simulate(
     topology = topology_of(target, fabric)
     source = program
     book = latencies.opened(target) if latencies is not None else None
+    cores = cores_of(program, target)
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology}
+        parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
         result = _core.simulate(core, target.core, memory, timeline, given, placement=places, latencies=book, **parts)
         return dict(json.loads(result.to_json()))
 
@@ -252,6 +265,32 @@ def simulate(
             data["approximations"].append(f"tile latencies: {lacking}: closed forms instead")
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data, again)
+
+
+def _simulate_jobs(
+    jobs: Sequence[Job],
+    machine: MachineLike | None,
+    memory: str | None,
+    network: str | None,
+    timeline: bool,
+    tensors: Mapping[str, Any] | None,
+    placement: Mapping[str, str | int] | None,
+    latencies: TileLatencies | None,
+) -> Result:
+    if not isinstance(jobs, Sequence) or not jobs or not all(isinstance(job, Job) for job in jobs):
+        raise user_error("nothing to simulate", value=repr(jobs), allowed="a Graph, a Program, a list of ts.Job")
+    if tensors or latencies is not None:
+        raise user_error("of jobs each has its own", place="tensors, latencies", suggestion="Job(program, tensors=...)")
+    if any(isinstance(job.program, MixedProgram) for job in jobs):
+        raise user_error("a program with a part on the host cannot be one of several jobs")
+    target = jobs[0].program.machine if machine is None else Machine.load(machine)
+    if target is None:
+        raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
+    fabric = str(network or target.get("network.kind"))
+    parts = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
+    parts["dram"] = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
+    places = {name: str(place) for name, place in (placement or {}).items()}
+    return simulate_jobs(jobs, target, parts, timeline, places)
 
 
 def _simulate_mixed(

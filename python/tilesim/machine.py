@@ -70,6 +70,25 @@ class Machine:
         return self.core.hertz
 
     @property
+    def sorts(self) -> dict[str, list[int]]:
+        """Sorts of cores with the numbers of their cores; empty where all cores are alike."""
+        return dict(self.core.sorts)
+
+    def only(self, sort: str) -> Machine:
+        """The machine as cores of one sort see it when they are alone.
+
+        Args:
+            sort: a name of `sorts`.
+
+        Returns:
+            A machine whose cores are those of the sort.
+
+        Raises:
+            UserError: for an unknown sort.
+        """
+        return Machine(self.core.only(sort))
+
+    @property
     def sources(self) -> dict[str, str]:
         """Setting path to where its number comes from."""
         return dict(self.core.sources)
@@ -78,7 +97,8 @@ class Machine:
         """A copy with settings changed.
 
         Args:
-            changes: setting path ("core.array.count") to value as in a file ("1 GHz", 2).
+            changes: setting path ("core.array.count") to value as in a file ("1 GHz", 2). "cores" takes a list of sorts,
+                "cores.little.count" and "cores.little.core.array.rows" change one of them.
 
         Returns:
             The changed machine.

@@ -21,14 +21,24 @@ bool depends_on(const Access& access, int dim) {
 
 }  // namespace
 
+double port_rate(const Machine& machine) {
+  const NetworkSpec& network = machine.network;
+  const double width = static_cast<double>(network.kind == "simple" ? network.port_bytes_per_cycle
+                                                                    : network.flit_bytes * network.ports_per_core);
+  return width * static_cast<double>(network.clock.hertz);
+}
+
+bool sends_pay(const Machine& machine, double sharing, double rate) {
+  if (!machine.network.multicast) return false;
+  return machine.network.kind == "simple" || sharing * rate <= port_rate(machine);
+}
+
 /// Whether fetching is what takes the time, and one core alone fetches faster than all of them at once.
 bool ProductLowering::memory_bound() const {
   const Machine& machine = context_.machine;
   const double clock = static_cast<double>(machine.core.clock.hertz);
   const double share = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / clock;
-  const double port = std::min(static_cast<double>(machine.core.dma.bytes_per_cycle),
-                               static_cast<double>(machine.network.port_bytes_per_cycle) *
-                                   static_cast<double>(machine.network.clock.hertz) / clock);
+  const double port = std::min(static_cast<double>(machine.core.dma.bytes_per_cycle), port_rate(machine) / clock);
   if (port <= share) return false;
   const mapping::Cost cost = mapping::CostModel(problem_, machine).price(nest_);
   return cost.memory > cost.compute;
@@ -40,13 +50,15 @@ bool ProductLowering::may_multicast(int index) const {
   if (!context_.machine.network.multicast || operands_[index].prologue || context_.machine.core.count > most_cores)
     return false;
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
-  bool shared = false;
+  std::int64_t sharing = 1;
   for (const CoreSplit::Part& part : split_.parts) {
     if (depends_on(access, part.dim)) continue;
     if (!same_trips(part)) return false;
-    shared = true;
+    sharing *= part.parts;
   }
-  if (!shared || !memory_bound()) return false;
+  const MemorySpec& memory = context_.machine.memory;
+  const double rate = static_cast<double>(memory.bytes_per_second) * memory.efficiency;
+  if (sharing == 1 || !sends_pay(context_.machine, static_cast<double>(sharing), rate) || !memory_bound()) return false;
   std::int64_t bytes = mapping::scratchpad_bytes(problem_, nest_, context_.machine);
   for (int i = 0; i <= index; ++i)
     if (i == index || operands_[i].multicast)
