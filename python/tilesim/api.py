@@ -176,6 +176,12 @@ def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return nests
 
 
+def _with_network(machine: MachineLike, network: str | None) -> Machine:
+    """The machine with the network that it will be simulated with: what cores send each other depends on it."""
+    target = Machine.load(machine)
+    return target if network is None else target.replace({"network.kind": network})
+
+
 def _dram_part(machine: Machine) -> _core.DramPart:
     name = machine.get("memory.part")
     if not name:
@@ -224,7 +230,7 @@ def simulate(
     if not isinstance(program, (Graph, Program)):
         return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if isinstance(program, Graph):
-        program = compile(program, machine or "tpu-v3")
+        program = compile(program, _with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
@@ -255,6 +261,11 @@ def simulate(
     if replay and not timeline and program.operations > LIMIT:
         data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
     data = data or engine(program.core)
+    if fabric != "simple" and program.sends and program.machine and program.machine.get("network.kind") == "simple":
+        data["approximations"].append(
+            "the program was compiled for multicasts that pass the sender's port once; routers take one packet per "
+            f"destination: compile for a machine with network.kind={fabric}"
+        )
     if found := over_capacity(program.footprint, target):
         text = f"memory.capacity is not enforced: {found[0]} on {found[1]}; compile with capacity='error' to refuse it"
         data["approximations"].append(text)
@@ -357,7 +368,7 @@ def run(
     Raises:
         UserError: as `compile`; also when verification fails.
     """
-    program = compile(_as_graph(model, args), machine, fallback=fallback, place=place)
+    program = compile(_as_graph(model, args), _with_network(machine, network), fallback=fallback, place=place)
     if verify:
         outcome = verify_program(program, args or None)
         if not outcome.ok:

@@ -34,7 +34,7 @@ class Program:
         #: sort of cores that it was compiled for; empty: all
         self.sort = ""
         self._prepared: _core.Graph | None = None
-        self._operations, self._reads = -1, False
+        self._operations, self._reads, self._sends = -1, False, False
         self._footprint: list[tuple[int, str]] = []
         self._weights: dict[str, Any] | None = None
         #: of `compile`, by name; to compile the same graph for another machine
@@ -124,11 +124,18 @@ class Program:
         self._count()
         return self._reads
 
+    @property
+    def sends(self) -> bool:
+        """Whether cores send tiles to each other."""
+        self._count()
+        return self._sends
+
     def _count(self) -> None:
         if self._operations < 0:
             text = self.core.to_json()
             document = json.loads(text)
             self._operations, self._reads = operations(document), "read(" in text
+            self._sends = '"send":' in text
             self._footprint = footprint(document["tensors"])
 
     @property

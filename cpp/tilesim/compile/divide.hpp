@@ -36,10 +36,9 @@ struct CoreSplit {
 
 /// Bytes per second that one core takes from the network, or gives to it.
 double port_rate(const Machine& machine);
-/// Whether fetching an operand once and sending it to all of `sharing` cores leaves the senders' ports faster than the
-/// memory, of which one core's share is `rate` bytes per second, gives it to each. On the simple network a multicast
-/// passes the sender's port once, on routers once for each destination.
-bool sends_pay(const Machine& machine, double sharing, double rate);
+/// Whether operands that several cores need are fetched once and sent on. Only where a multicast passes the sender's port
+/// once: networks of routers copy no packets, so there a send to each core takes longer than fetching.
+bool multicasts(const Machine& machine);
 
 /// The fastest way to divide the product over the machine's cores, by estimated time; leaves in problem.domain the
 /// extents of one part. `kept`: dims that stay whole; `even`: only parts of equal extent. Bandwidth of the machine is

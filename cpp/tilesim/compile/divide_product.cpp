@@ -104,8 +104,7 @@ double part_bytes(const mapping::Problem& part, std::size_t operand) {
 
 /// By how much fewer bytes leave the memory where operands that several cores need are sent on.
 double saved_by_multicast(const mapping::Problem& part, const CoreSplit& split, const Machine& machine) {
-  if (!machine.network.multicast) return 1;
-  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency;
+  if (!multicasts(machine)) return 1;
   double each = part_bytes(part, 2), once = each;
   for (std::size_t i = 0; i < 2; ++i) {
     double sharing = 1;
@@ -116,7 +115,7 @@ double saved_by_multicast(const mapping::Problem& part, const CoreSplit& split, 
       if (!own) sharing *= static_cast<double>(cut.parts);
     }
     each += part_bytes(part, i);
-    once += sends_pay(machine, sharing, rate) ? part_bytes(part, i) / sharing : part_bytes(part, i);
+    once += part_bytes(part, i) / sharing;
   }
   return each / once;
 }

@@ -28,10 +28,7 @@ double port_rate(const Machine& machine) {
   return width * static_cast<double>(network.clock.hertz);
 }
 
-bool sends_pay(const Machine& machine, double sharing, double rate) {
-  if (!machine.network.multicast) return false;
-  return machine.network.kind == "simple" || sharing * rate <= port_rate(machine);
-}
+bool multicasts(const Machine& machine) { return machine.network.multicast && machine.network.kind == "simple"; }
 
 /// Whether fetching is what takes the time, and one core alone fetches faster than all of them at once.
 bool ProductLowering::memory_bound() const {
@@ -47,18 +44,16 @@ bool ProductLowering::memory_bound() const {
 /// The machine has multicast, some cut does not concern the operand, all its parts make the same trips, and a second
 /// copy of the tile fits.
 bool ProductLowering::may_multicast(int index) const {
-  if (!context_.machine.network.multicast || operands_[index].prologue || context_.machine.core.count > most_cores)
+  if (!multicasts(context_.machine) || operands_[index].prologue || context_.machine.core.count > most_cores)
     return false;
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
-  std::int64_t sharing = 1;
+  bool shared = false;
   for (const CoreSplit::Part& part : split_.parts) {
     if (depends_on(access, part.dim)) continue;
     if (!same_trips(part)) return false;
-    sharing *= part.parts;
+    shared = true;
   }
-  const MemorySpec& memory = context_.machine.memory;
-  const double rate = static_cast<double>(memory.bytes_per_second) * memory.efficiency;
-  if (sharing == 1 || !sends_pay(context_.machine, static_cast<double>(sharing), rate) || !memory_bound()) return false;
+  if (!shared || !memory_bound()) return false;
   std::int64_t bytes = mapping::scratchpad_bytes(problem_, nest_, context_.machine);
   for (int i = 0; i <= index; ++i)
     if (i == index || operands_[i].multicast)
