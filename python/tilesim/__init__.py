@@ -18,6 +18,7 @@ from .machine import Machine
 from .mapping import MappingTable
 from .profiler import OperationTimes, profile
 from .program import Program
+from .residency import Residency, residency
 from .result import Result, compare
 from .store import Store
 from .sweep import sweep
@@ -43,6 +44,7 @@ __all__ = [
     "Profile",
     "Program",
     "Rate",
+    "Residency",
     "Result",
     "Roofline",
     "Store",

@@ -86,6 +86,9 @@ def run(
         str, typer.Option(help="What the machine cannot run: 'error', or on the 'host', at its cost.")
     ] = "error",
     place: Annotated[list[str] | None, typer.Option(help="Run an operation there: name=host or name=machine.")] = None,
+    resident: Annotated[
+        list[str] | None, typer.Option(help="A tensor that stays in the machine's cache; 'auto': what is used most.")
+    ] = None,
 ) -> None:
     """Compile, simulate and explain a workload."""
     with step(f"reading {model}"):
@@ -101,7 +104,8 @@ def run(
         if not outcome.ok:
             raise typer.Exit(1)
     with step("simulating"):
-        result = simulate(program, target, memory, network, timeline=timeline is not None)
+        stays = "auto" if resident == ["auto"] else resident or []
+        result = simulate(program, target, memory, network, timeline=timeline is not None, resident=stays)
     if timeline:
         result.timeline(timeline)
     if report:

@@ -27,6 +27,10 @@ const std::vector<Setting>& machine_settings();
 std::string setting_text(SettingUnit unit, double value);
 /// Settings of chips of several cores: memory regions, multicast.
 std::vector<Setting> region_settings();
+/// Settings of the cache before the memory channels.
+std::vector<Setting> cache_settings();
+/// What contradicts within the cache's settings, with the place; nothing without a cache.
+void check_cache(const Machine& machine, const std::string& place);
 /// Unit as users read it: "Hz", "bytes", ...
 std::string unit_name(SettingUnit unit);
 /// JSON schema of a machine file.
