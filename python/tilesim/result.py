@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _core
-from ._errors import read_text
+from ._errors import read_text, user_error
 from ._paths import configs_dir
 
 __all__ = ["Advice", "Result", "Table", "compare"]
@@ -145,6 +145,10 @@ class Result:
         """
         self.data = data
         self._again = again
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and copied: the figures, not the workload that `explain` simulates again."""
+        return {**self.__dict__, "_again": None}
 
     @property
     def cycles(self) -> int:
@@ -296,10 +300,11 @@ class Result:
             Each change with the gain of its own run.
 
         Raises:
-            ValueError: for a result read from a file, which cannot be simulated again.
+            UserError: for a result read from a file or a pickle, which cannot be simulated again.
         """
         if self._again is None:
-            raise ValueError("a result read from a file cannot be simulated again; simulate the program first")
+            what = "a result that was stored cannot be simulated again"
+            raise user_error(what, suggestion="Simulate the program first")
         changes = _changes(self.data["configuration"], self.host_share > 0)
         advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
         return sorted(advice, key=lambda item: item.cycles)

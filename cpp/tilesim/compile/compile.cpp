@@ -168,12 +168,6 @@ class Compiler {
   void add_loops(const GraphFunction& function) {
     for (const Op& op : function.ops) {
       if (op.kind != Kind::while_loop) continue;
-      if (machine_.core.count > 1)
-        throw Unsupported({"while: a loop runs on one core",
-                           op.name,
-                           std::to_string(machine_.core.count) + " cores",
-                           {},
-                           "compile for cores=1"});
       const std::string& stem = prepared_.graph.functions[static_cast<std::size_t>(op.functions[1])].name;
       std::string name = stem;
       const auto taken = [&](const program::Function& other) { return other.name == name; };
@@ -324,9 +318,15 @@ class Compiler {
         break;
     }
     const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
-    if (op.kind == Kind::while_loop)
-      return lower::on("", lower::lower_loop(context, op, loops_.at({context.function.name, op.name})));
+    if (op.kind == Kind::while_loop) return lower::on("", loop(context, op));
     return lower::on("", call(context, op));
+  }
+
+  program::Scope loop(Context& context, const Op& op) {
+    program::Scope scope = lower::lower_loop(context, op, loops_.at({context.function.name, op.name}));
+    for (program::Statement& statement : scope.body)
+      if (auto* step = std::get_if<program::Scope>(&statement.action)) lower::divide_loops(*step, program_, machine_);
+    return scope;
   }
 
   program::Statement divided(program::Scope scope) {

@@ -12,24 +12,26 @@ constexpr std::int64_t picoseconds = 1'000'000'000'000;
 }
 
 CachedChannels::CachedChannels(const Machine& machine, const dram::Part* part, cache::Tensors& tensors)
-    : spread(machine.memory.channels, std::max(machine.memory.interleave_bytes, machine.memory.burst_bytes), false),
+    : spread(machine.memory.channels, std::max(machine.memory.interleave_bytes, machine.memory.burst_bytes),
+             dram::channel_hash_of(machine.memory.channel_hash)),
       unit(std::max(machine.memory.interleave_bytes, machine.memory.burst_bytes)),
       burst(part ? part->burst_bytes : machine.memory.burst_bytes),
       core_(machine.core.clock),
       level(machine.memory.cache, tensors) {
   const MemorySpec& memory = machine.memory;
   const Clock clock = machine.network.clock;
-  const std::int64_t passed = memory.cache.bytes_per_cycle > 0 ? memory.cache.bytes_per_cycle : memory.cache.sector_bytes;
+  const std::int64_t passed =
+      memory.cache.bytes_per_cycle > 0 ? memory.cache.bytes_per_cycle : memory.cache.sector_bytes;
   patience_cycles = ceil_div(memory.buffer_bytes, passed * memory.cache.ports);
   if (part == nullptr) {
-    rate_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(memory.bytes_per_second) *
-                                                                memory.efficiency /
-                                                                static_cast<double>(memory.channels)));
+    rate_ =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(memory.bytes_per_second) *
+                                                            memory.efficiency / static_cast<double>(memory.channels)));
     const auto latency = static_cast<std::int64_t>(
         (static_cast<Int128>(memory.latency_ps) * clock.hertz + picoseconds - 1) / picoseconds);
     for (std::int64_t i = 0; i < memory.channels; ++i)
-      level.add_slice(std::make_unique<cache::SimpleBelow>(
-          cache::SimpleBelow::Spec{clock, {rate_}, latency, memory.buffer_bytes}));
+      level.add_slice(
+          std::make_unique<cache::SimpleBelow>(cache::SimpleBelow::Spec{clock, {rate_}, latency, memory.buffer_bytes}));
     return;
   }
   if (memory.cache.sector_bytes % part->burst_bytes != 0)
@@ -43,7 +45,7 @@ CachedChannels::CachedChannels(const Machine& machine, const dram::Part* part, c
   burst_cycles_ = part->burst_cycles;
   banks_count_ = part->banks();
   banks_known_ = true;
-  map_ = std::make_unique<dram::AddressMap>(*part);
+  map_ = std::make_unique<dram::AddressMap>(*part, memory.mapping, dram::bank_hashes(memory.bank_hash));
   capacity = static_cast<std::int64_t>(std::min(static_cast<Int128>(part->capacity_bytes()) * memory.channels,
                                                 static_cast<Int128>(std::int64_t{1} << 62)));
   const cache::Scale to_ticks(picoseconds, static_cast<Int128>(clock.hertz) * part->clock_ps);
@@ -73,9 +75,9 @@ std::vector<MemorySystem::Channel> CachedChannels::channels() const {
     }
     const auto& commands = dram_[i].counters().commands;
     const std::int64_t bursts = commands[0] + commands[1];
-    result.push_back({static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core_.hertz /
-                                                picoseconds),
-                      bursts * burst});
+    result.push_back(
+        {static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core_.hertz / picoseconds),
+         bursts * burst});
   }
   return result;
 }

@@ -31,6 +31,8 @@ std::vector<Setting> region_settings();
 std::vector<Setting> cache_settings();
 /// What contradicts within the cache's settings, with the place; nothing without a cache.
 void check_cache(const Machine& machine, const std::string& place);
+/// Settings of how addresses fall on channels and banks.
+std::vector<Setting> address_settings();
 /// Unit as users read it: "Hz", "bytes", ...
 std::string unit_name(SettingUnit unit);
 /// JSON schema of a machine file.
