@@ -74,7 +74,7 @@ py::tuple choices(const tilesim::Graph& graph, const tilesim::Machine& machine, 
 void init_compile(py::module_& module) {
   module.def(
       "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
-      py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "heuristic", py::arg("only") = "",
+      py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "profile", py::arg("only") = "",
       py::arg("cores") = 0,
       "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
       "elements;\n"
@@ -83,7 +83,7 @@ void init_compile(py::module_& module) {
       "cores: that share the work, 0 for all.\n"
       "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
   module.def("mapping_choices", &choices, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
-             py::arg("mapping") = "heuristic",
+             py::arg("mapping") = "profile",
              "Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.");
   module.def(
       "prepared",

@@ -210,6 +210,12 @@ void init_mapping(py::module_& module) {
           },
           py::arg("nest"), "Bytes and transfers of a, b, result; cycles in closed form and by walking the tiles.")
       .def(
+          "bound",
+          [](const MappingProblem& own, const py::dict& nest) {
+            return mapping::CostModel(own.problem, own.machine).price(checked(own, nest)).bound;
+          },
+          py::arg("nest"), "Cycles in closed form, never above those of walking the tiles.")
+      .def(
           "scratchpad_bytes",
           [](const MappingProblem& own, const py::dict& nest) {
             return mapping::scratchpad_bytes(own.problem, checked(own, nest), own.machine);
@@ -218,11 +224,11 @@ void init_mapping(py::module_& module) {
       .def(
           "heuristic",
           [](const MappingProblem& own) {
-            mapping::Nest nest = mapping::heuristic(own.problem, own.machine);
+            mapping::Nest nest = mapping::by_strategy("heuristic", own.problem, own.machine);
             nest.on_vector = own.problem.on_vector;
             return nest_to_python(nest);
           },
-          "The nest of the general heuristic.")
+          "The nest that the rule 'heuristic' chooses.")
       .def(
           "space",
           [](const MappingProblem& own, const std::string& sizes) {

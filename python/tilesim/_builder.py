@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._errors import user_error
+from ._arguments import dtype_name, extents, whole
+from ._errors import nearest, user_error
 from ._graph import Graph
 from ._tensor import Tensor
 
@@ -37,7 +39,7 @@ class GraphBuilder:
             UserError: for an unknown dtype.
         """
         self.graph: Graph = Graph() if parent is None else parent.graph
-        self.dtype = str(_core.parse_dtype(dtype))
+        self.dtype = dtype_name(dtype)
         self.function_name = "main" if parent is None else name
         if parent is None:
             self.graph.name = name
@@ -68,7 +70,7 @@ class GraphBuilder:
         Raises:
             UserError: for a name that is taken, a negative extent or an unknown dtype.
         """
-        return Tensor(self, self.core.input(name, dtype or self.dtype, list(shape)))
+        return Tensor(self, self.core.input(name, self._dtype(dtype), extents(shape, f"input '{name}'")))
 
     def weight(
         self,
@@ -103,8 +105,8 @@ class GraphBuilder:
         value = self.core.weight(
             name,
             data=data,
-            dtype=dtype or self.dtype,
-            shape=list(shape),
+            dtype=self._dtype(dtype),
+            shape=extents(shape, f"weight '{name}'"),
             seed=seed,
             scale=scale,
             offset=offset,
@@ -122,7 +124,7 @@ class GraphBuilder:
         Returns:
             The constant.
         """
-        return Tensor(self, self.core.scalar(float(value), dtype or self.dtype))
+        return Tensor(self, self.core.scalar(float(value), self._dtype(dtype)))
 
     def output(self, tensor: Tensor, name: str = "") -> None:
         """Makes a tensor the next output.
@@ -154,6 +156,9 @@ class GraphBuilder:
         self.core.finish()
         return self.graph
 
+    def _dtype(self, dtype: Any) -> str:
+        return self.dtype if dtype is None else dtype_name(dtype)
+
     def _value(self, operand: Tensor | None) -> int:
         if operand is None:
             return -1
@@ -184,6 +189,8 @@ class GraphBuilder:
         Raises:
             UserError: naming operation, what was got and what was expected.
         """
+        if kind not in _kinds():
+            raise _unknown_kind(kind)
         values = self.core.op(kind, [self._value(operand) for operand in operands], attributes, name, results)
         tensors = tuple(Tensor(self, value) for value in values)
         return tensors[0] if len(tensors) == 1 else tensors
@@ -464,4 +471,25 @@ class GraphBuilder:
 
 
 def _pair(value: int | Sequence[int]) -> list[int]:
-    return [value, value] if isinstance(value, int) else [int(value[0]), int(value[1])]
+    pair = list(value) if isinstance(value, Sequence) else [value, value]
+    if len(pair) != 2:
+        raise user_error("a setting of both axes", value=repr(value), allowed="one number, or two")
+    return [whole("height" if axis == 0 else "width", one, 0) for axis, one in enumerate(pair)]
+
+
+@lru_cache(maxsize=1)
+def _kinds() -> tuple[str, ...]:
+    return tuple(str(row["name"]) for row in _core.kinds())
+
+
+def _unknown_kind(kind: str) -> Exception:
+    """The remedy for names that are no kinds: functions of elements, and what the builder spells out."""
+    remedy, similar = "", nearest(str(kind), [*_kinds(), *_core.function_names()])
+    if kind in _core.function_names():
+        remedy = f"It is an elementwise function: b.apply('{kind}', x)"
+    elif hasattr(GraphBuilder, str(kind)):
+        remedy = f"It is a method: b.{kind}(...)"
+    elif hasattr(Tensor, str(kind)):
+        remedy = f"It is a method of tensors: x.{kind}(...)"
+    names = ", ".join(_kinds())
+    return user_error("unknown kind of operation", value=repr(kind), allowed=names, suggestion=remedy or similar)

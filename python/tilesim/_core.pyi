@@ -379,13 +379,17 @@ class MappingProblem:
     """
     What one product asks of a mapping, on one machine.
     """
+    def bound(self, nest: dict) -> float:
+        """
+        Cycles in closed form, never above those of walking the tiles.
+        """
     def cost(self, nest: dict) -> dict:
         """
         Bytes and transfers of a, b, result; cycles in closed form and by walking the tiles.
         """
     def heuristic(self) -> dict:
         """
-        The nest of the general heuristic.
+        The nest that the rule 'heuristic' chooses.
         """
     def legal(self, nest: dict) -> tuple[bool, str]:
         """
@@ -772,7 +776,7 @@ def closed_form_latency(machine: Machine, compute: str) -> dict:
     """
     What the closed form says of a tile compute, in cycles.
     """
-def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'heuristic', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0) -> Program:
+def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0) -> Program:
     """
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
     mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it alone;
@@ -791,7 +795,7 @@ def dram_parse_trace(text: str, source: str) -> tuple[numpy.typing.NDArray[numpy
     """
     Addresses, write flags and cycles (empty: none given) of a trace file.
     """
-def dram_run(part: DramPart, addresses: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], writes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], cycles: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], inject_every: typing.SupportsInt | typing.SupportsIndex, channels: typing.SupportsInt | typing.SupportsIndex, interleave_bytes: typing.SupportsInt | typing.SupportsIndex, channel_hash: bool, mapping: str, hashes: str, wrap: bool, cache: str = '', tensors: str = '[]') -> dict:
+def dram_run(part: DramPart, addresses: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], writes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], cycles: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], inject_every: typing.SupportsInt | typing.SupportsIndex, channels: typing.SupportsInt | typing.SupportsIndex, interleave_bytes: typing.SupportsInt | typing.SupportsIndex, channel_hash: str, mapping: str, hashes: str, wrap: bool, cache: str = '', tensors: str = '[]') -> dict:
     """
     Runs a trace on channels of a part.
     """
@@ -887,7 +891,7 @@ def machine_settings() -> list:
     """
     Path, unit and description of every setting.
     """
-def mapping_choices(graph: Graph, machine: Machine, fuse: str = 'all', mapping: str = 'heuristic') -> tuple:
+def mapping_choices(graph: Graph, machine: Machine, fuse: str = 'all', mapping: str = 'profile') -> tuple:
     """
     Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.
     """

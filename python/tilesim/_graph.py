@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -309,5 +310,23 @@ class Graph:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies by the .tsim form, weights included."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "graph.tsim")
+            self.save(path)
+            with open(path, "rb") as file:
+                return _unpickled, (file.read(), self.defaults, self.changes)
+
     def __repr__(self) -> str:
         return repr(self.core)
+
+
+def _unpickled(content: bytes, defaults: dict[str, NDArray[Any]], changes: Changes) -> Graph:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "graph.tsim")
+        with open(path, "wb") as file:
+            file.write(content)
+        graph = Graph.load(path)
+    graph.defaults, graph.changes = defaults, changes
+    return graph

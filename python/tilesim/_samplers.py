@@ -1,4 +1,4 @@
-"""Where tuning takes its candidates from. All of them start with the compiler's own choice."""
+"""Where tuning takes its candidates from. All start with the default mapping and the heuristic's."""
 
 from __future__ import annotations
 
@@ -19,12 +19,22 @@ TRIES = 64  # draws per candidate: most of a space does not fit the scratchpad
 Candidate = tuple[Nest, dict[str, Any]]
 
 
+def _given(kernel: Product | VectorKernel) -> list[Nest]:
+    """What every sampler starts with: the default nest, and the heuristic's where that is another one."""
+    if isinstance(kernel, VectorKernel):
+        return [kernel.nest]
+    heuristic = dict(kernel.problem.heuristic())
+    return [kernel.nest] if heuristic == kernel.nest else [kernel.nest, heuristic]
+
+
 class ModelSampler:
     """By rising cycles of the cost model."""
 
     def __init__(self, kernel: Product | VectorKernel, budget: int) -> None:
         found, self.lower_bound = kernel.candidates(max(1, budget - 1))
-        listed = [(kernel.nest, kernel.cost()), *((nest, cost) for nest, cost in found if nest != kernel.nest)]
+        given = _given(kernel)
+        listed = [(nest, kernel.cost(nest)) for nest in given]
+        listed += [(nest, cost) for nest, cost in found if nest not in given]
         self._left = listed[:budget]
 
     def ask(self, count: int) -> list[Candidate]:
@@ -45,7 +55,7 @@ class DrawnSampler:
         self.lower_bound = float(kernel.problem.search()["lower_bound"])
         self._seen: set[str] = set()
         self._draws = self._drawn(random.Random(seed))
-        self._first = True
+        self._given = _given(kernel)
 
     def _drawn(self, rng: random.Random) -> Iterator[Nest]:
         while True:
@@ -59,13 +69,14 @@ class DrawnSampler:
         self._seen.add(text)
         return True
 
+    def given(self, count: int) -> list[Candidate]:
+        """At the start: what every sampler starts with."""
+        taken, self._given = self._given[:count], self._given[count:]
+        return [(nest, self.kernel.cost(nest)) for nest in taken if self.fresh(nest) or nest == self.kernel.nest]
+
     def ask(self, count: int) -> list[Candidate]:
         """The next candidates; fewer where the space has no more."""
-        batch: list[Candidate] = []
-        if self._first:
-            self._first = False
-            self.fresh(self.kernel.nest)
-            batch.append((self.kernel.nest, self.kernel.cost()))
+        batch = self.given(count)
         for _ in range(TRIES * count):
             if len(batch) == count:
                 break
@@ -111,13 +122,8 @@ class OptunaSampler(DrawnSampler):
 
     def ask(self, count: int) -> list[Candidate]:
         """The next candidates; what is not legal is told at once."""
-        self._trials = []
-        batch: list[Candidate] = []
-        if self._first:
-            self._first = False
-            self.fresh(self.kernel.nest)
-            batch.append((self.kernel.nest, self.kernel.cost()))
-            self._trials.append(None)
+        batch = self.given(count)
+        self._trials = [None] * len(batch)
         for _ in range(TRIES * count):
             if len(batch) == count:
                 break

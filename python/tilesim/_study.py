@@ -33,7 +33,7 @@ class Study:
 
     @property
     def gain(self) -> float:
-        """Ratio of the heuristic's cycles to the best ones; 1.0 until both are known."""
+        """Ratio of the default mapping's cycles to the best ones; 1.0 until both are known."""
         if self.result is None or self.baseline is None:
             return 1.0
         return self.baseline.cycles / max(1, self.result.cycles)
@@ -47,7 +47,7 @@ class Study:
         return Table(self.rows)
 
     def summary(self) -> Table:
-        """One row per distinct operation: how often it occurs, cycles of the heuristic and of the best mapping.
+        """One row per distinct operation: how often it occurs, cycles of the default, of the heuristic's and of the best mapping.
 
         Returns:
             The rows; `gap` is the distance of the best mapping from the model's lower bound, as a ratio.
@@ -76,7 +76,7 @@ class Study:
 
         Args:
             what: "model" (modelled against simulated cycles) or "history" (least cycles so far, over candidates, as a
-                ratio to the heuristic's).
+                ratio to the default mapping's).
 
         Returns:
             A matplotlib figure.
@@ -113,7 +113,7 @@ class Study:
             first = max(1, own[0]["cycles"])
             axes.step([row["candidate"] for row in own], [row["best"] / first for row in own], where="post", label=name)
         axes.set_xlabel("candidate")
-        axes.set_ylabel("least cycles so far / heuristic")
+        axes.set_ylabel("least cycles so far / default mapping")
         if len(self.operations) <= 8:
             axes.legend(fontsize=7)
         figure.tight_layout()
@@ -124,6 +124,6 @@ class Study:
         simulated = sum(row["cycles"] is not None for row in self.rows)
         state = ", interrupted" if self.interrupted else ""
         return (
-            f"<Study {self.graph.core.name} on {self.machine.name}: {self.gain:.3f} times as fast as the heuristic, "
+            f"<Study {self.graph.core.name} on {self.machine.name}: {self.gain:.3f} times as fast as the default, "
             f"{simulated} of {len(self.rows)} candidates simulated ({self.fidelity} memory){state}>"
         )

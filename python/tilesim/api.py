@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _core
+from ._arguments import whole
 from ._core import Unsupported
 from ._errors import unsupported
 from ._footprint import check_capacity, over_capacity
 from .execution import verify as verify_program
-from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph, nearest, user_error
 from .jobs import Job, cores_of, simulate_jobs
 from .latencies import TileLatencies
+from .loading import GraphLike, as_graph, load
 from .machine import Machine, MachineLike
 from .memory import Part
 from .mixed import MixedProgram, Turn
@@ -28,13 +30,13 @@ from .result import Result
 
 __all__ = ["compile", "run", "simulate"]
 
-STRATEGIES = ("heuristic", "greedy", "cost", "gemmini", "pytorchsim")
+STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
 def compile(
-    graph: Graph,
+    graph: GraphLike,
     machine: MachineLike = "tpu-v3",
-    mapping: Any = "heuristic",
+    mapping: Any = "profile",
     fuse: str = "all",
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
@@ -44,16 +46,16 @@ def compile(
 ) -> Program:
     """Lowers a graph to a tile program.
 
-    "greedy" shortens the estimated time move by move; "heuristic" takes the machine's lowering profile where it has one
-    (what that chip's own compiler does), else "greedy"; "cost" searches with the cost model; "gemmini" and
-    "pytorchsim" choose as those tools do; "tuned" simulates 16 candidates per distinct product (`ts.tune` does so with
-    more say).
+    "heuristic" shortens the estimated time move by move; "profile" imitates the chip's own compiler where the machine's
+    file says what that does (its lowering profile), so that times measured on the chip are predicted, and is the same
+    as "heuristic" elsewhere; "cost" searches with the cost model; "gemmini" and "pytorchsim" choose as those tools do;
+    "tuned" simulates 16 candidates per distinct kernel (`ts.tune` does so with more say).
 
     Args:
-        graph: the workload.
+        graph: the workload: a graph, a network's name, "matmul:M,N,K[,dtype]", or a file that `tilesim run` takes.
         machine: preset name, file, dict or Machine.
-        mapping: "heuristic", "greedy", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
-            entry are mapped by the heuristic, see its `report`); or a dict: operation name to {"tiles", "order",
+        mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
+            entry are mapped as by "profile", see its `report`); or a dict: operation name to {"tiles", "order",
             "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
         fuse: "all" or "none".
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
@@ -76,14 +78,14 @@ def compile(
     """
     if capacity not in ("report", "error"):
         raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
-    if cores is not None and (type(cores) is not int or cores < 1):
-        raise user_error("wrong number of cores", place="cores", value=repr(cores), allowed="1 or more")
     if fuse not in ("all", "none"):
         raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
     if fallback not in ("error", "host"):
         raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
-    whole = Machine.load(machine)
-    target = whole.only(sort) if sort is not None else whole
+    graph, machine = as_graph(graph), Machine.load(machine)
+    target = machine.only(sort) if sort is not None else machine
+    if cores is not None:
+        cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
     if sort is not None:
         options["sort"] = sort
@@ -91,7 +93,7 @@ def compile(
         if not place:
             mappings, rest = _mappings(graph, target, mapping, fuse)
             core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores or 0)
-            program = Program(core, graph, whole)
+            program = Program(core, graph, machine)
             program.options, program.sort = options, sort or ""
             if capacity == "error":
                 check_capacity(program.footprint, target)
@@ -142,9 +144,9 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
 
         mapping = tune(graph, target, 16, fuse=fuse).best
     if isinstance(mapping, MappingTable):
-        return mapping.nests(kernels(graph, target, fuse)), "heuristic"
+        return mapping.nests(kernels(graph, target, fuse)), "profile"
     if isinstance(mapping, Mapping):
-        return _nests(mapping), "heuristic"
+        return _nests(mapping), "profile"
     if mapping in STRATEGIES:
         return {}, mapping
     allowed = (*STRATEGIES, "tuned")
@@ -191,7 +193,7 @@ def _dram_part(machine: Machine) -> _core.DramPart:
 
 
 def simulate(
-    program: Program | Graph | Sequence[Job],
+    program: Program | GraphLike | Sequence[Job],
     machine: MachineLike | None = None,
     memory: str | None = None,
     network: str | None = None,
@@ -204,8 +206,8 @@ def simulate(
     """Runs a program in simulated time.
 
     Args:
-        program: a compiled program (a graph is compiled first), or several jobs that run on one chip: those on
-            different cores share network and memory, those on the same core take turns.
+        program: a compiled program (a graph, or what names one, is compiled first); or several jobs that run on one
+            chip: those on different cores share network and memory, those on the same core take turns.
         machine: none: the one that the program was compiled for.
         memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
         network: "simple" (latency, port bandwidth, finite buffers), or every flit in every router of "crossbar",
@@ -227,9 +229,11 @@ def simulate(
     Raises:
         UserError: for an unknown fidelity or a program without a machine.
     """
-    if not isinstance(program, (Graph, Program)):
+    if isinstance(program, (list, tuple)):
         return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
-    if isinstance(program, Graph):
+    if isinstance(program, (str, os.PathLike)):
+        program = load(os.fspath(program))
+    if not isinstance(program, Program):
         program = compile(program, _with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
@@ -288,7 +292,7 @@ def _simulate_jobs(
     placement: Mapping[str, str | int] | None,
     latencies: TileLatencies | None,
 ) -> Result:
-    if not isinstance(jobs, Sequence) or not jobs or not all(isinstance(job, Job) for job in jobs):
+    if not jobs or not all(isinstance(job, Job) for job in jobs):
         raise user_error("nothing to simulate", value=repr(jobs), allowed="a Graph, a Program, a list of ts.Job")
     if tensors or latencies is not None:
         raise user_error("of jobs each has its own", place="tensors, latencies", suggestion="Job(program, tensors=...)")
@@ -330,14 +334,6 @@ def _simulate_mixed(
     return Result(data, again)
 
 
-def _as_graph(model: Any, args: Any) -> Graph:
-    if isinstance(model, Graph):
-        return model
-    if is_module(model):
-        return from_torch(model, args)
-    raise user_error("this is no model", value=type(model).__name__, allowed="a Graph, a torch.nn.Module")
-
-
 def run(
     model: Any,
     args: Any = (),
@@ -352,7 +348,8 @@ def run(
     """The first minute: compile and simulate with defaults.
 
     Args:
-        model: a graph, or a torch.nn.Module (then `args` are its arguments).
+        model: a graph; a torch.nn.Module (then `args` are its arguments); a network's name, "matmul:M,N,K[,dtype]", or
+            a file that `tilesim run` takes.
         args: inputs for verification; none: random ones.
         machine: preset name, file, dict or Machine.
         verify: also execute and compare with the reference kernels.
@@ -368,7 +365,7 @@ def run(
     Raises:
         UserError: as `compile`; also when verification fails.
     """
-    program = compile(_as_graph(model, args), _with_network(machine, network), fallback=fallback, place=place)
+    program = compile(as_graph(model, args), _with_network(machine, network), fallback=fallback, place=place)
     if verify:
         outcome = verify_program(program, args or None)
         if not outcome.ok:

@@ -232,7 +232,7 @@ def tune_(
     )
     for row in study.operations:
         typer.echo(
-            f"{row['operation']:<24} x{row['count']:<3} {row['heuristic_cycles']:>12,} -> {row['best_cycles']:>12,} "
+            f"{row['operation']:<24} x{row['count']:<3} {row['default_cycles']:>12,} -> {row['best_cycles']:>12,} "
             f"cycles ({row['gain']:.3f} x, {row['gap']:.1%} above the bound)  {row['mapping']}"
         )
     for note in study.notes:

@@ -121,7 +121,7 @@ class Product:
 
 
 def products(
-    graph: Graph, machine: Machine | str = "tpu-v3", fuse: str = "all", mapping: str = "heuristic"
+    graph: Graph, machine: Machine | str = "tpu-v3", fuse: str = "all", mapping: str = "profile"
 ) -> list[Product]:
     """The products of a graph as they are compiled.
 
@@ -129,7 +129,7 @@ def products(
         graph: the workload.
         machine: preset name, file, dict or Machine.
         fuse: as for `compile`.
-        mapping: "heuristic", "greedy", "cost", "gemmini" or "pytorchsim".
+        mapping: "profile", "heuristic", "cost", "gemmini" or "pytorchsim".
 
     Returns:
         One entry per product, in order.
@@ -142,7 +142,7 @@ def products(
 
 
 def kernels(
-    graph: Graph, machine: Machine | str = "tpu-v3", fuse: str = "all", mapping: str = "heuristic"
+    graph: Graph, machine: Machine | str = "tpu-v3", fuse: str = "all", mapping: str = "profile"
 ) -> list[Product | VectorKernel]:
     """Everything of a graph that has a mapping: its products, then its vector kernels.
 

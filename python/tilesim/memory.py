@@ -130,6 +130,10 @@ class Part:
         result: dict[str, Any] = json.loads(self.core.to_json())
         return result
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies by the JSON form."""
+        return Part.load, (self.to_dict(),)
+
     def __repr__(self) -> str:
         """Name and description."""
         return f"<Part {self.name}: {self.description}>"
@@ -401,7 +405,7 @@ def run(
     inject_every: int = 1,
     channels: int = 1,
     interleave_bytes: int = 256,
-    channel_hash: bool = False,
+    channel_hash: str | bool = False,
     mapping: str = "",
     hashes: Sequence[Mapping[str, str]] = (),
     controller: Mapping[str, Any] | None = None,
@@ -420,10 +424,12 @@ def run(
         inject_every: request i of a channel is offered at cycle i times this at the earliest.
         channels: how many; addresses are spread over them.
         interleave_bytes: consecutive bytes on one channel.
-        channel_hash: skews channels from round to round of the interleaving, so that strides spread.
+        channel_hash: rotates the order of channels from round to round of the interleaving, so that strides spread:
+            "none", "skew" (the same as True) or "ipoly".
         mapping: fields from the most to the least significant bit, such as "row bank bank_group pseudo_channel column
             offset"; empty: the part's.
-        hashes: changes of fields by the row: {"field": "bank", "kind": "xor" or "ipoly"}.
+        hashes: changes of fields by the row: {"field": "bank", "kind": "xor" or "ipoly"}; field "all": every
+            level of banks together.
         controller: settings of the controller to replace (`Part.replace`).
         wrap: whether addresses beyond the capacity wrap; none: those of generators do.
         cache: a slice of a shared cache before each channel: sets, ways, line, sector (bytes), hit_cycles, ports
@@ -461,7 +467,7 @@ def run(
         inject_every,
         channels,
         interleave_bytes,
-        channel_hash,
+        ("skew" if channel_hash else "none") if isinstance(channel_hash, bool) else channel_hash,
         mapping,
         json.dumps([dict(hash) for hash in hashes]),
         generated if wrap is None else wrap,

@@ -107,6 +107,20 @@ class Program:
         self.graph.core.save_compiled(os.fspath(path), json.dumps(header))
 
     @property
+    def placement(self) -> Table:
+        """Where each operation runs; empty here: all of them run on the machine."""
+        return Table([])
+
+    @property
+    def transfers(self) -> Table:
+        """What crosses the link to the host; empty here: nothing does."""
+        return Table([])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies by the JSON form, with graph and machine."""
+        return _unpickled, (self.core.to_json(), self.graph, self.machine, self.options)
+
+    @property
     def operations(self) -> int:
         """Number of tile operations that the program executes, count of statements (loops of unknown length once)."""
         self._count()
@@ -213,3 +227,9 @@ class Program:
     def __repr__(self) -> str:
         """Name and machine."""
         return f"<Program {self.core.name} for {self.core.machine or 'any machine'}>"
+
+
+def _unpickled(text: str, graph: Graph | None, machine: Machine | None, options: dict[str, Any]) -> Program:
+    program = Program(_core.Program.from_json(text, "pickle"), graph, machine)
+    program.options = options
+    return program

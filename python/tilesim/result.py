@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _core
-from ._errors import read_text
+from ._errors import read_text, user_error
 from ._paths import configs_dir
 
 __all__ = ["Advice", "Result", "Table", "compare"]
@@ -69,6 +69,7 @@ DOUBLED: dict[str, float] = {
     "core.array.count": 16,  # a program names at most 32 queues
     "core.vector.issue": 64,
     "core.dma.bytes_per_cycle": 1 << 20,
+    "network.port_bytes_per_cycle": 1 << 20,
     "core.scratchpad.bytes": math.inf,
 }
 REMOVED: dict[str, Any] = {
@@ -77,7 +78,8 @@ REMOVED: dict[str, Any] = {
     "core.dma.latency_cycles": 0,
     "memory.latency": "0 ns",
 }
-# The same for results with a host.
+# The same for networks of routers, and for results with a host.
+ROUTED_DOUBLED: dict[str, float] = {"network.flit_bytes": 1 << 16}
 HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
 HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
 
@@ -92,7 +94,11 @@ def _changes(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]
         return value
 
     changes: list[dict[str, Any]] = []
-    for path, most in (DOUBLED | HOST_DOUBLED if hosted else DOUBLED).items():
+    doubled = DOUBLED | HOST_DOUBLED if hosted else dict(DOUBLED)
+    if now("network.kind") != "simple":
+        doubled |= ROUTED_DOUBLED
+        del doubled["network.port_bytes_per_cycle"]
+    for path, most in doubled.items():
         value = now(path)
         if isinstance(value, str):
             number, unit = value.split(" ")
@@ -140,6 +146,10 @@ class Result:
         self.data = data
         self._again = again
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and copied: the figures, not the workload that `explain` simulates again."""
+        return {**self.__dict__, "_again": None}
+
     @property
     def cycles(self) -> int:
         """Cycles of the core clock."""
@@ -157,7 +167,10 @@ class Result:
 
     @property
     def bottleneck(self) -> str:
-        """The part busy longest: compute, vector, memory, launch, host, link; latency if none is for half the time."""
+        """The part busy longest: compute, vector, memory, network (a core's port, or a link), launch, host, link.
+
+        "latency" if none is for half the time.
+        """
         return str(self.data["bottleneck"])
 
     @property
@@ -271,10 +284,11 @@ class Result:
             Each change with the gain of its own run.
 
         Raises:
-            ValueError: for a result read from a file, which cannot be simulated again.
+            UserError: for a result read from a file or a pickle, which cannot be simulated again.
         """
         if self._again is None:
-            raise ValueError("a result read from a file cannot be simulated again; simulate the program first")
+            what = "a result that was stored cannot be simulated again"
+            raise user_error(what, suggestion="Simulate the program first")
         changes = _changes(self.data["configuration"], self.host_share > 0)
         advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
         return sorted(advice, key=lambda item: item.cycles)

@@ -9,14 +9,15 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from . import _core, workloads
+from . import _core
 from ._executors import in_order, opened, shares_memory
 from ._mapping_entries import Nest
 from ._progress import Bar
 from ._samplers import SAMPLERS, sampler_of
 from ._study import Study
 from .api import compile, simulate
-from .graph import Graph, nearest, user_error
+from .graph import nearest, user_error
+from .loading import GraphLike, as_graph
 from .machine import Machine, MachineLike
 from .mapping import Product, VectorKernel, kernels
 from .memory import Part
@@ -51,7 +52,7 @@ def _measure(
     options["topology"] = topology_of(Machine(machine))
     for nest in nests:
         try:
-            program = _core.compile(graph, machine, fuse, {operation: nest}, "heuristic", operation)
+            program = _core.compile(graph, machine, fuse, {operation: nest}, "profile", operation)
             measured.append((int(_core.simulate(program, machine, memory, **options).cycles), ""))
         except _core.UserError as error:
             measured.append((REFUSED, str(error)))
@@ -156,7 +157,7 @@ class _Tuner:
                 "kind": product.kind,
                 "count": count,
                 "sizes": "x".join(map(str, product.sizes)),
-                "heuristic_cycles": first,
+                "default_cycles": first,
                 "best_cycles": best[0],
                 "gain": first / max(1, best[0]),
                 "lower_bound": lower_bound,
@@ -166,7 +167,7 @@ class _Tuner:
         )
 
     def closer(self, product: Kernel, listed: list[tuple[Nest, dict[str, Any]]]) -> tuple[int, tuple[int, Nest]]:
-        """The heuristic's cycles and the best nest at the closer fidelity: the best few are simulated again."""
+        """The default's cycles and the best nest at the closer fidelity: the best few are simulated again."""
         rows = self.study.rows[-len(listed) :]
         simulated = [i for i, row in enumerate(rows) if row["cycles"] is not None]
         chosen = sorted(simulated, key=lambda i: (rows[i]["cycles"], i))[:CONFIRMED]
@@ -178,16 +179,24 @@ class _Tuner:
         return again[0][0], (again[at][0], listed[chosen[at]][0])
 
     def finish(self) -> None:
-        """Simulates the whole graph both ways; keeps the heuristic where the table does not help."""
+        """Simulates the whole graph; keeps the default or the heuristic where the table does not help."""
         study = self.study
         core = _core.compile(study.graph.core, self.machine, self.fuse)
         memory = self.confirm or study.fidelity
         study.baseline = simulate(Program(core, study.graph, study.machine), memory=memory)
         tuned = simulate(compile(study.graph, study.machine, mapping=study.best, fuse=self.fuse), memory=memory)
         if tuned.cycles > study.baseline.cycles:
-            study.notes.append("together the tuned mappings are slower than the heuristic's: kept those")
+            study.notes.append("together the tuned mappings are slower than the default ones: kept those")
             study.best.entries.clear()
             tuned = study.baseline
+        if "lowering" in json.loads(study.machine.core.to_json()):  # otherwise the default is the heuristic
+            heuristic = compile(study.graph, study.machine, mapping="heuristic", fuse=self.fuse)
+            result = simulate(heuristic, memory=memory)
+            if result.cycles < tuned.cycles:
+                study.notes.append("together the tuned mappings are slower than the heuristic's: kept those")
+                chosen = kernels(study.graph, study.machine, self.fuse, "heuristic")
+                study.best.entries = {kernel.operation: dict(kernel.nest) for kernel in chosen}
+                tuned = result
         study.result = tuned
 
 
@@ -211,31 +220,8 @@ def _distinct(chosen: Sequence[Kernel], notes: list[str]) -> list[tuple[Kernel, 
     return list(groups.values())
 
 
-def graph_of(what: Graph | str) -> Graph:
-    """A graph, or the product that "matmul:M,N,K[,dtype]" names.
-
-    Args:
-        what: the workload.
-
-    Returns:
-        The graph.
-
-    Raises:
-        UserError: for another text.
-    """
-    if isinstance(what, Graph):
-        return what
-    kind, _, sizes = what.partition(":")
-    parts = [part.strip() for part in sizes.split(",")]
-    numbers = parts[:3]
-    if kind != "matmul" or len(parts) not in (3, 4) or not all(part.isdecimal() for part in numbers):
-        raise user_error("cannot read the operation", value=f"'{what}'", allowed="matmul:M,N,K or matmul:M,N,K,dtype")
-    m, n, k = map(int, numbers)
-    return workloads.matmul(m, n, k, dtype=parts[3] if len(parts) == 4 else "f32")
-
-
 def tune(
-    graph: Graph | str,
+    graph: GraphLike,
     machine: MachineLike = "tpu-v3",
     budget: int = 64,
     executor: Any = None,
@@ -253,13 +239,13 @@ def tune(
 
     The cost model ranks the nests of each kernel, the engine simulates the best ones (the kernel alone), and the whole
     graph is simulated at the end. Candidates whose lower bound exceeds the best simulated time are passed over;
-    no wall time enters, so that the result is the same for any number of workers. It is never slower than the
-    heuristic. Ctrl-C returns the best so far; with a store, the same call resumes.
+    no wall time enters, so that the result is the same for any number of workers. It is never slower than the default
+    mapping nor than the heuristic's. Ctrl-C returns the best so far; with a store, the same call resumes.
 
     Args:
-        graph: the workload, or "matmul:M,N,K[,dtype]".
+        graph: the workload, as `compile` takes it: "matmul:M,N,K[,dtype]", say.
         machine: preset name, file, dict or Machine.
-        budget: candidates per distinct kernel, the heuristic's included.
+        budget: candidates per distinct kernel, the default's and the heuristic's included.
         executor: any `concurrent.futures` executor; none: threads.
         store: of simulated cycles, or its path; none: nothing is kept.
         jobs: number of threads; none: one per processor.
@@ -287,7 +273,7 @@ def tune(
             "unknown sampler", value=f"'{sampler}'", allowed=", ".join(SAMPLERS), suggestion=nearest(sampler, SAMPLERS)
         )
     target = Machine.load(machine)
-    workload = graph_of(graph)
+    workload = as_graph(graph)
     for fidelity in (memory, confirm):
         if fidelity not in (None, "ideal", "simple", "bank"):
             raise user_error("unknown memory fidelity", value=f"'{fidelity}'", allowed="ideal, simple, bank")

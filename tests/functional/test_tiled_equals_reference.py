@@ -20,7 +20,7 @@ def compiled(random: np.random.Generator, case: Case) -> ts.Program | None:
     try:
         return ts.compile(case.graph, machine, mapping=mapping)
     except ts.UserError as error:
-        if mapping != "heuristic" and "not legal" in str(error):
+        if mapping != "profile" and "not legal" in str(error):
             return ts.compile(case.graph, machine)
         assert "fit" in str(error), error  # too small a scratchpad for any tile is an answer
         return None

@@ -144,7 +144,7 @@ def test_history() -> None:
     for operation in study.operations:
         own = [row["best"] for row in rows if row["operation"] == operation["operation"]]
         assert own == sorted(own, reverse=True)
-        assert own[0] == operation["heuristic_cycles"] and own[-1] == operation["best_cycles"]
+        assert own[0] == operation["default_cycles"] and own[-1] == operation["best_cycles"]
 
 
 def test_plots() -> None:

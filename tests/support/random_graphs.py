@@ -332,8 +332,8 @@ class Shape:
 
 
 def choose_mapping(random: Random, case: Case) -> Any:
-    """What to pass to compile: a random nest for most products, the heuristic otherwise."""
-    return random_mapping(random, case) if case.product and random.integers(8) else "heuristic"
+    """What to pass to compile: a random nest for most products, the default otherwise."""
+    return random_mapping(random, case) if case.product and random.integers(8) else "profile"
 
 
 def program_shape(program: ts.Program) -> Shape:

@@ -32,7 +32,7 @@ struct VectorChoice {
 struct CompileOptions {
   std::string fuse = "all";                             ///< all | none
   mapping::Table mappings;                              ///< tile sizes by operation name; others as `mapping` says
-  std::string mapping = "heuristic";                    ///< one of mapping::strategies()
+  std::string mapping = "profile";                      ///< one of mapping::strategies()
   std::map<std::string, mapping::VectorTiles> vectors;  ///< tiles of vector kernels, by name
   std::string only;                              ///< lower only the kernel of this name (and calls): to time it alone
   std::vector<ProductChoice>* record = nullptr;  ///< gets every product

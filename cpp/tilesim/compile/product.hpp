@@ -15,8 +15,8 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel);
 /// Stored values that computing `pending` from the kernel's operations reads, its anchor left aside.
 std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending);
 
-/// The nest to use: from the table, from the machine's lowering profile, or by heuristic. A convolution in groups goes
-/// to the vector unit (problem.on_vector) where the estimate says that this is faster.
+/// The nest to use: from the table, from the machine's lowering profile (mapping "profile"), or by the named rule. A
+/// convolution in groups goes to the vector unit (problem.on_vector) where the estimate says that this is faster.
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem);
 
 /// The profile's nest for this problem, or none when the profile has no rule for it (profile.cpp).

@@ -38,7 +38,7 @@ RoutedMemory::RoutedMemory(const Machine& machine, const noc::Topology& topology
       topology_(topology),
       network_(noc::flit_network(topology, routers(machine.network), 1)),
       memory_(std::move(memory)),
-      spread_(machine.memory.channels, interleave_, false) {
+      spread_(machine.memory.channels, interleave_, dram::channel_hash_of(machine.memory.channel_hash)) {
   const std::int64_t ports = spec_.ports_per_core;
   place_nodes(cores_ * ports + channels_);
   for (std::int64_t i = 0; i < cores_ * ports; ++i) {

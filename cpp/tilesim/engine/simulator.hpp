@@ -256,6 +256,8 @@ class Simulator {
  private:
   void add_views(Result& result) const;  // views.cpp
   void add_fidelity(Result& result) const;
+  std::int64_t network_busy() const;  ///< bounds.cpp: core cycles of the port or link that was busy longest
+  std::int64_t network_busy(const KernelCounters& kernel, std::int64_t cores) const;
   std::string assumed_values() const;  ///< values.cpp: what was not given, in words
   // simulator.cpp: jobs, events
   void start_jobs();

@@ -1,5 +1,7 @@
 #include "tilesim/machine/machine.hpp"
 
+#include <algorithm>
+
 #include "tilesim/base/error.hpp"
 #include "tilesim/machine/settings.hpp"
 #include "tilesim/machine/sorts.hpp"
@@ -111,9 +113,12 @@ std::vector<std::string> settings_near(const std::string& path) {
   for (const Setting& setting : machine_settings()) {
     const std::string own = setting.path.substr(0, setting.path.rfind('.') + 1);
     if (own == section) near.push_back(setting.path);
-    if (sections.empty() || sections.back() != own + "*") sections.push_back(own + "*");
+    if (std::find(sections.begin(), sections.end(), own + "*") == sections.end()) sections.push_back(own + "*");
   }
-  return near.empty() ? sections : near;
+  if (near.empty()) return sections;
+  for (const std::string& inner : sections)
+    if (inner.starts_with(section) && inner != section + "*") near.push_back(inner);
+  return near;
 }
 
 }  // namespace

@@ -117,6 +117,9 @@ struct MemorySpec {
   std::int64_t latency_ps = 100000;
   std::int64_t burst_bytes = 32;
   std::int64_t interleave_bytes = 256;  ///< consecutive bytes on one channel
+  std::string channel_hash = "none";    ///< none | skew | ipoly: strides spread over channels
+  std::string mapping;  ///< of fidelity bank: fields of an address, "row bank column offset"; empty: the part's
+  std::string bank_hash = "none";  ///< of fidelity bank: none | xor | ipoly: strides spread over banks
   std::int64_t capacity_bytes = 0;
   std::int64_t buffer_bytes = 1 << 16;  ///< requests waiting per channel; full pushes back
   /// Equal groups of channels and cores that lie together (chiplets): cores 0..n/regions-1 with the first channels.

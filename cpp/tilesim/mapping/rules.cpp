@@ -107,14 +107,14 @@ Nest pytorchsim(const Problem& problem, const Machine& machine) {
 }  // namespace
 
 const std::vector<std::string>& strategies() {
-  static const std::vector<std::string> names{"heuristic", "greedy", "cost", "gemmini", "pytorchsim"};
+  static const std::vector<std::string> names{"profile", "heuristic", "cost", "gemmini", "pytorchsim"};
   return names;
 }
 
 Nest by_strategy(const std::string& strategy, const Problem& problem, const Machine& machine) {
   Nest nest;
   if (strategy == "cost") return search(problem, machine).best[0].nest;
-  if (strategy == "heuristic" || strategy == "greedy") return refined(problem, machine, heuristic(problem, machine));
+  if (strategy == "profile" || strategy == "heuristic") return refined(problem, machine, heuristic(problem, machine));
   if (strategy == "gemmini")
     nest = gemmini(problem, machine);
   else if (strategy == "pytorchsim")

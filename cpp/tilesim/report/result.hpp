@@ -38,7 +38,7 @@ struct OperationUse {
   double multiply_adds = 0, vector_operations = 0;
   std::int64_t array_busy = 0, vector_busy = 0, memory_busy = 0,
                launch = 0;  ///< summed busy cycles: longest array, vector unit, memory
-  std::string bound;        ///< "compute" | "vector" | "memory" | "launch" | "latency"
+  std::string bound;        ///< "compute" | "vector" | "memory" | "network" | "launch" | "latency"
   double bound_share = 0;   ///< busy share of the bounding part within the kernel's time
 };
 
@@ -72,7 +72,7 @@ struct Result {
   /// Memory of several regions: bytes from and to the core's own region, and the others; 0 where there is one.
   std::int64_t memory_local_bytes = 0, memory_remote_bytes = 0;
   double multiply_adds = 0, vector_operations = 0;
-  std::string bottleneck;  ///< "compute" | "vector" | "memory" | "launch" | "latency"
+  std::string bottleneck;  ///< "compute" | "vector" | "memory" | "network" | "launch" | "latency"
   double bottleneck_share = 0;
   std::vector<UnitUse> units;
   std::vector<OperationUse> operations;

@@ -26,6 +26,7 @@ from . import (  # noqa: F401 (they enter the table)
     torch_scatter,
     torch_shape,
 )
+from .torch_fixed import Fixed, fixed_values
 from .torch_import import IGNORED, Importer
 from .torch_table import TABLE
 
@@ -162,15 +163,21 @@ def from_torch(
     strict: bool = False,
     functions: bool = True,
     passes: str | Sequence[str] | None = None,
+    fixed: Fixed = (),
 ) -> Graph:
     """See `tilesim.from_torch`."""
-    if isinstance(module, torch.export.ExportedProgram):
-        return from_exported(module, name or "exported", functions, passes)
-    return from_exported(export(module, args, kwargs, strict), name or type(module).__name__, functions, passes)
+    program = module
+    if not isinstance(module, torch.export.ExportedProgram):
+        program, name = export(module, args, kwargs, strict), name or type(module).__name__
+    return from_exported(program, name or "exported", functions, passes, fixed)
 
 
 def from_exported(
-    program: Any, name: str = "torch", functions: bool = True, passes: str | Sequence[str] | None = None
+    program: Any,
+    name: str = "torch",
+    functions: bool = True,
+    passes: str | Sequence[str] | None = None,
+    fixed: Fixed = (),
 ) -> Graph:
     """A graph of an exported program.
 
@@ -179,6 +186,7 @@ def from_exported(
         name: of the graph.
         functions: whether layers that repeat become one function.
         passes: recognition passes, as `tilesim.optimize`.
+        fixed: inputs that become constants, as `tilesim.from_torch`.
 
     Returns:
         The graph; parameters are weights by reference, mutated buffers inputs whose new values are outputs.
@@ -186,14 +194,19 @@ def from_exported(
     Raises:
         Unsupported: naming the overload and its place in the user's code.
     """
-    return read(program, name, functions, passes)[0]
+    return read(program, name, functions, passes, fixed)[0]
 
 
 def read(
-    program: Any, name: str, functions: bool = True, passes: str | Sequence[str] | None = None
+    program: Any,
+    name: str,
+    functions: bool = True,
+    passes: str | Sequence[str] | None = None,
+    fixed: Fixed = (),
 ) -> tuple[Graph, Importer]:
     """The graph, and what became of the program's inputs and outputs."""
-    importer = Importer(decomposed(program), name, functions)
+    program = decomposed(program)
+    importer = Importer(program, name, functions, fixed_values(program, fixed))
     graph = importer.run()
     graph.remove_dead_code()
     graph.optimize(passes, without=["layers"])  # the importer finds those by the modules' names
