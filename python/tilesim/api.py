@@ -234,7 +234,8 @@ def simulate(
     if isinstance(program, (str, os.PathLike)):
         program = load(os.fspath(program))
     if not isinstance(program, Program):
-        program = compile(program, _with_network(machine or "tpu-v3", network))
+        graph: Any = program
+        program = compile(graph, _with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
@@ -302,7 +303,7 @@ def _simulate_jobs(
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
     fabric = str(network or target.get("network.kind"))
-    parts = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
+    parts: dict[str, Any] = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
     parts["dram"] = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     places = {name: str(place) for name, place in (placement or {}).items()}
     return simulate_jobs(jobs, target, parts, timeline, places)

@@ -1,4 +1,4 @@
-"""DMA engines and ports, each against a closed form: outstanding bytes, ports per core, priority, gather lists, contexts."""
+"""DMA engines and ports against closed forms: outstanding bytes, ports, priority, gather lists, contexts."""
 
 from __future__ import annotations
 
