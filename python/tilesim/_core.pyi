@@ -999,6 +999,6 @@ def unit_roundoff(dtype: str) -> float:
 def verify(prepared: Graph, program: Program, machine: Machine, inputs: dict) -> list:
     """
     Runs a program and compares every tensor that a kernel stores with the reference on the reference's
-    operands. Rows: operation, tensor, elements, error, bound, ratio, scale, worst position, ok.
+    operands. Rows: operation, tensor, elements, error, bound, ratio, largest, scale, worst position, ok.
     """
 __version__: str = '0.1.0'

@@ -30,6 +30,7 @@ from .result import Result
 
 __all__ = ["compile", "run", "simulate"]
 
+FIDELITIES = ("ideal", "simple", "bank")
 STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
@@ -54,9 +55,9 @@ def compile(
     Args:
         graph: the workload: a graph, a network's name, "matmul:M,N,K[,dtype]", or a file that `tilesim run` takes.
         machine: preset name, file, dict or Machine.
-        mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable (products without an
-            entry are mapped as by "profile", see its `report`); or a dict: operation name to {"tiles", "order",
-            "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
+        mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
+            (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
+            {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
         fuse: "all" or "none".
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
@@ -143,6 +144,8 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
         from .tune import tune
 
         mapping = tune(graph, target, 16, fuse=fuse).best
+    if isinstance(mapping, os.PathLike) or (isinstance(mapping, str) and mapping.endswith(".json")):
+        mapping = MappingTable.load(mapping)
     if isinstance(mapping, MappingTable):
         return mapping.nests(kernels(graph, target, fuse)), "profile"
     if isinstance(mapping, Mapping):
@@ -153,7 +156,7 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
     raise user_error(
         "unknown mapping",
         value=repr(mapping),
-        allowed=", ".join(allowed) + ", a MappingTable, or a dict of nests",
+        allowed=", ".join(allowed) + ", a MappingTable or its .json file, a dict of nests",
         suggestion=nearest(mapping, allowed) if isinstance(mapping, str) else "",
     )
 
@@ -206,7 +209,7 @@ def simulate(
     """Runs a program in simulated time.
 
     Args:
-        program: a compiled program (a graph, or what names one, is compiled first); or several jobs that run on one
+        program: a compiled program (a graph, or what names one, is compiled first), or several jobs that run on one
             chip: those on different cores share network and memory, those on the same core take turns.
         machine: none: the one that the program was compiled for.
         memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
@@ -229,16 +232,21 @@ def simulate(
     Raises:
         UserError: for an unknown fidelity or a program without a machine.
     """
-    if isinstance(program, (list, tuple)):
-        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if isinstance(program, (str, os.PathLike)):
         program = load(os.fspath(program))
+    if isinstance(program, Sequence):
+        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if not isinstance(program, Program):
-        graph: Any = program
-        program = compile(graph, _with_network(machine or "tpu-v3", network))
+        program = compile(program, _with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
+    if memory not in (None, *FIDELITIES):
+        named = nearest(memory, FIDELITIES) if isinstance(memory, str) else ""
+        allowed = ", ".join(FIDELITIES)
+        raise user_error(
+            "unknown memory fidelity", place="memory", value=repr(memory), allowed=allowed, suggestion=named
+        )
     given = dict(tensors or {})
     places = {name: str(place) for name, place in (placement or {}).items()}
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
@@ -274,6 +282,7 @@ def simulate(
     if found := over_capacity(program.footprint, target):
         text = f"memory.capacity is not enforced: {found[0]} on {found[1]}; compile with capacity='error' to refuse it"
         data["approximations"].append(text)
+    data["approximations"] += program.graph.assumptions if program.graph is not None else []
     if latencies is not None and book is not None:
         data["tile_latencies"] = counts = latencies.closed(target, book)
         if counts["misses"] and latencies.source != "closed form":
@@ -331,6 +340,7 @@ def _simulate_mixed(
         return simulate(other, changed, memory, network, replay=replay, latencies=latencies)
 
     data = simulate_parts(program, target, part_result, timeline)
+    data["approximations"] += program.graph.assumptions if program.graph is not None else []
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data, again)
 

@@ -68,7 +68,7 @@ def run(
     machine: Annotated[
         str | None, typer.Option(help="Preset or file; a compiled program's own if none is given, otherwise tpu-v3.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: path=value.")] = None,
@@ -76,6 +76,7 @@ def run(
     network: Annotated[
         str | None, typer.Option(help="simple, crossbar, mesh, mesh_4x8, ..., a .json file; the machine's if none.")
     ] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
     cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
     sort: Annotated[str | None, typer.Option(help="Of cores of several sorts the one that runs it.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
@@ -89,10 +90,13 @@ def run(
         str, typer.Option(help="What the machine cannot run: 'error', or on the 'host', at its cost.")
     ] = "error",
     place: Annotated[list[str] | None, typer.Option(help="Run an operation there: name=host or name=machine.")] = None,
+    passes: Annotated[
+        str | None, typer.Option(help="What is recognised in a model: all, none, or passes' names with commas between.")
+    ] = None,
 ) -> None:
     """Compile, simulate and explain a workload."""
     with step(f"reading {model}"):
-        loaded = load(model, batch, context, phase)
+        loaded = load(model, batch, context, phase, dtype, passes)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
     if network is not None and isinstance(loaded, Graph):
@@ -163,7 +167,7 @@ def model_list() -> None:
 @model_app.command("show")
 def model_show(
     model: Annotated[str, typer.Argument(help=WHAT)],
-    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
 ) -> None:
@@ -191,7 +195,8 @@ def validate_tpu_v3(
     ] = None,
 ) -> None:
     """Compare with measured cycles of one TPU v3 core."""
-    report = validation.tpu_v3(cases, machine)
+    with step("simulating and comparing"):
+        report = validation.tpu_v3(cases, machine)
     if json_:
         write(report, json_)
     if json_ == "-":
@@ -218,7 +223,8 @@ def validate_noc_(
     ] = None,
 ) -> None:
     """Compare with measured latencies and accepted loads of on-chip networks."""
-    report = validate_noc.noc(cases, seeds)
+    with step(f"simulating every row {seeds} times"):
+        report = validate_noc.noc(cases, seeds)
     if json_:
         write(report, json_)
     if json_ != "-":
@@ -234,7 +240,8 @@ def validate_dram(
     ] = None,
 ) -> None:
     """Compare with cycles of DRAM channels."""
-    report = validation.dram(cases, parts)
+    with step("simulating and comparing"):
+        report = validation.dram(cases, parts)
     if json_:
         write(report, json_)
     if json_ == "-":
@@ -292,7 +299,7 @@ def options(
 def main() -> None:
     """Entry point: one clear message for the user's mistakes, no traceback; exit code 2."""
     try:
-        app()
+        app(args=cli_mapping.with_store(sys.argv[1:]))
     except Error as error:
         typer.echo(f"tilesim: {error}", err=True)
         sys.exit(2)

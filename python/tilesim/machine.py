@@ -103,7 +103,8 @@ class Machine:
 
         Args:
             changes: setting path ("core.array.count", or "core.arrays" for short) to value as in a file ("1 GHz", 2).
-                "cores" takes a list of sorts, "cores.little.count" and "cores.little.core.array.rows" change one.
+                "cores" takes a number or a list of sorts; "cores.little.count" and "cores.little.core.array.rows"
+                change one of them.
 
         Returns:
             The changed machine.
@@ -114,7 +115,7 @@ class Machine:
         if not isinstance(changes, Mapping) or not all(isinstance(path, str) for path in changes):
             raise user_error("changes go by setting path", value=repr(changes), allowed='as {"core.array.count": 2}')
         texts = {
-            path if isinstance(value, (list, tuple)) else SHORT.get(path, path): json_text(value, path)
+            path if path == "cores" and isinstance(value, list) else SHORT.get(path, path): json_text(value, path)
             for path, value in changes.items()
         }
         return Machine(self.core.replace(texts))

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from . import _core
-from ._errors import read_text
+from ._errors import path_text, read_text, writing
 from ._footprint import footprint
 from .graph import Graph, user_error
 from .machine import Machine, MachineLike
@@ -56,7 +56,7 @@ class Program:
             UserError: with line and path, for a damaged file, or one of a newer version.
         """
         target = None if machine is None else Machine.load(machine)
-        if os.fspath(path).endswith(".tsim"):
+        if path_text(path).endswith(".tsim"):
             return cls._load_compiled(os.fspath(path), target)
         core = _core.Program.from_json(read_text(path), os.fspath(path))
         core.check()
@@ -87,8 +87,8 @@ class Program:
         Raises:
             UserError: for .tsim from a program without its graph, or a path that cannot be written.
         """
-        if not os.fspath(path).endswith(".tsim"):
-            with open(path, "w", encoding="utf-8") as file:
+        if not path_text(path).endswith(".tsim"):
+            with writing(path) as file:
                 file.write(self.core.to_json())
             return
         if self.graph is None or self.machine is None:

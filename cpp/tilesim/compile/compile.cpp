@@ -32,6 +32,7 @@ class Compiler {
     const Graph& graph = prepared_.graph;
     program_.name = graph.name;
     program_.machine = machine_.name;
+    program_.notes = prepared_.notes;
     program_.cores = machine_.core.count;
     check_mappings();
     for (const GraphFunction& function : prepared_.graph.functions)
