@@ -323,7 +323,7 @@ def _simulate_jobs(
     placement: Mapping[str, str | int] | None,
     latencies: TileLatencies | None,
 ) -> Result:
-    if not isinstance(jobs, Sequence) or not jobs or not all(isinstance(job, Job) for job in jobs):
+    if not jobs or not all(isinstance(job, Job) for job in jobs):
         raise user_error("nothing to simulate", value=repr(jobs), allowed="a Graph, a Program, a list of ts.Job")
     if tensors or latencies is not None:
         raise user_error("of jobs each has its own", place="tensors, latencies", suggestion="Job(program, tensors=...)")
@@ -333,7 +333,7 @@ def _simulate_jobs(
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
     fabric = str(network or target.get("network.kind"))
-    parts = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
+    parts: dict[str, Any] = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
     parts["dram"] = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     places = {name: str(place) for name, place in (placement or {}).items()}
     return simulate_jobs(jobs, target, parts, timeline, places)

@@ -384,8 +384,7 @@ Machine shared_by(const Machine& machine, std::int64_t cores) {
                      {}});
   Machine share = machine;
   lower::keep_cores(share, cores > 0 ? cores : machine.core.count);
-  const auto dma =
-      static_cast<double>(share.core.dma.bytes_per_cycle) * static_cast<double>(share.core.clock.hertz);
+  const auto dma = static_cast<double>(share.core.dma.bytes_per_cycle) * static_cast<double>(share.core.clock.hertz);
   const double most = std::min({lower::port_rate(share), dma, 1e18}) / share.memory.efficiency;
   share.memory.bytes_per_second = std::clamp<std::int64_t>(share.memory.bytes_per_second / share.core.count, 1,
                                                            std::max<std::int64_t>(1, static_cast<std::int64_t>(most)));
