@@ -72,6 +72,7 @@ __all__ = [
     "optimize",
     "profile",
     "reference",
+    "residency",
     "roofline",
     "run",
     "simulate",

@@ -251,13 +251,19 @@ def simulate(
 
     def engine(core: _core.Program) -> dict[str, Any]:
         parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology}
-        result = _core.simulate(core, target.core, memory, timeline, given, placement=places, latencies=book, resident=names, **parts)
+        result = _core.simulate(
+            core, target.core, memory, timeline, given, placement=places, latencies=book, resident=names, **parts
+        )
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
         other = compile(source.graph, changed, **source.options) if source.graph is not None else source
-        more: dict[str, Any] = {"placement": placement, "latencies": latencies, "resident": resident}
+        more: dict[str, Any] = {
+            "placement": placement,
+            "latencies": latencies,
+            "resident": resident if resident == "auto" else names,
+        }
         return simulate(other, changed, memory, network, replay=replay, **more)
 
     data = None
