@@ -85,7 +85,8 @@ void init_engine(py::module_& module) {
              py::arg("timeline") = false, py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0,
              py::arg("extra_statistic") = false, py::arg("dram") = py::none(), py::arg("network") = py::none(),
              py::arg("topology") = py::none(), py::arg("placement") = std::map<std::string, std::string>{},
-             py::arg("latencies") = py::none(), py::arg("resident") = std::vector<std::string>{}, "Runs a program in simulated time.");
+             py::arg("latencies") = py::none(), py::arg("resident") = std::vector<std::string>{},
+             "Runs a program in simulated time.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory,
