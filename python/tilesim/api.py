@@ -286,7 +286,11 @@ def simulate(
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
         other = compile(source.graph, changed, **source.options) if source.graph is not None else source
-        more: dict[str, Any] = {"placement": placement, "latencies": latencies, "resident": resident}
+        more: dict[str, Any] = {
+            "placement": placement,
+            "latencies": latencies,
+            "resident": resident if resident == "auto" else names,
+        }
         return simulate(other, changed, memory, network, replay=replay, **more)
 
     data = None

@@ -1,4 +1,4 @@
-"""A cache inside a simulation: hits in closed form, conservation, residency plans, several cores, networks, mistakes."""
+"""A cache in a simulation: bytes conserved, residency plans, several cores, networks, mistakes."""
 
 from __future__ import annotations
 
@@ -159,7 +159,10 @@ def test_software_managed_memory_without_a_plan_is_not_there() -> None:
     assert ts.simulate(program, resident="auto").memory_bytes < plain.memory_bytes
 
 
-@pytest.mark.parametrize(("base", "network"), [("tpu-v3-chip", "simple"), ("tpu-v3-chip", "mesh"), ("chiplet-2", "simple")])
+SHARED = [("tpu-v3-chip", "simple"), ("tpu-v3-chip", "mesh"), ("chiplet-2", "simple")]
+
+
+@pytest.mark.parametrize(("base", "network"), SHARED)
 def test_several_cores_share_it(base: str, network: str) -> None:
     chip = machine(base)
     result = ts.simulate(product(chip, 512), network=network)
@@ -214,7 +217,7 @@ def test_mistakes_of_plans_and_files() -> None:
     program = product(chip)
     with pytest.raises(ts.UserError, match=r"memory\.cache\.sets"):
         plain.replace({"memory.cache.ways": 4})
-    with pytest.raises(ts.UserError, match="a machine with memory.cache"):
+    with pytest.raises(ts.UserError, match=r"a machine with memory\.cache"):
         ts.simulate(product(plain), resident=["a"])
     with pytest.raises(ts.UserError, match="no cache"):
         ts.residency(product(plain))

@@ -25,7 +25,7 @@ class CachedChannels {
   std::vector<MemorySystem::Energy> energy() const;
 
   dram::ChannelMap spread;
-  std::int64_t unit;                 ///< bytes of the interleaving
+  std::int64_t unit;  ///< bytes of the interleaving
   std::int64_t burst;
   std::int64_t capacity = 0;         ///< 0: not stated
   std::int64_t answer_cycles = 0;    ///< an answer is known so long before it is due; 0: at once

@@ -20,8 +20,8 @@ class CachedNodes final : public MemoryNodes {
     const std::int32_t tensor = arrival.pattern ? arrival.pattern->tensor : -1;
     const bool known = arrival.pattern && arrival.pattern->known;
     if (left_.size() <= arrival.packet) left_.resize(arrival.packet + 1, 0), last_.resize(left_.size(), 0);
-    const cache::Access request{cycle, arrival.address, arrival.bytes, arrival.write,
-                                arrival.write ? cache::no_tag : arrival.packet, 0};
+    const cache::Access request{
+        cycle, arrival.address, arrival.bytes, arrival.write, arrival.write ? cache::no_tag : arrival.packet, 0};
     left_[arrival.packet] = 0;
     last_[arrival.packet] = cycle;
     const cache::Level::Taken taken = cached_.level.request(channel, request, tensor, known);

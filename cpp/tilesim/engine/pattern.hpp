@@ -8,15 +8,15 @@
 namespace tilesim::engine {
 
 struct Pattern {
-  std::int32_t tensor = -1;        ///< number among the cache's tensors
-  bool known = false;              ///< false: rows named by data, which pass by a cache
-  std::int64_t base = 0;           ///< of the tensor, bytes
-  std::int64_t first_bits = 0;     ///< of the first run, within the tensor
-  std::int64_t run_bytes = 0;      ///< as moved, in whole bursts
+  std::int32_t tensor = -1;     ///< number among the cache's tensors
+  bool known = false;           ///< false: rows named by data, which pass by a cache
+  std::int64_t base = 0;        ///< of the tensor, bytes
+  std::int64_t first_bits = 0;  ///< of the first run, within the tensor
+  std::int64_t run_bytes = 0;   ///< as moved, in whole bursts
   std::int64_t burst = 1;
   int dims = 0;
   std::array<std::int64_t, 16> stride_bits{}, extent{};  ///< of runs, the innermost first
-  std::int64_t below = 0;          ///< bytes that the transfer has moved below the cache
+  std::int64_t below = 0;                                ///< bytes that the transfer has moved below the cache
   bool used = false;
 
   /// Visits (address, bytes) of the part [offset, offset + bytes) of the transfer, whole bursts of each run.

@@ -35,8 +35,11 @@ void Simulator::add_tensors(JobState& job) {
     sizes.push_back(use.name + " (" + std::to_string(use.bytes) + " B)");
   }
   if (kept > capacity)
-    throw UserError({"the resident tensors exceed the cache", "resident", std::to_string(kept) + " B: " + join(sizes),
-                     "at most " + std::to_string(capacity) + " B in all slices", {}});
+    throw UserError({"the resident tensors exceed the cache",
+                     "resident",
+                     std::to_string(kept) + " B: " + join(sizes),
+                     "at most " + std::to_string(capacity) + " B in all slices",
+                     {}});
 }
 
 std::int32_t Simulator::new_pattern(const JobState& job, const program::Cursor& cursor,
@@ -102,8 +105,8 @@ void Simulator::add_cache(Result& result) const {
       UnitUse use;
       use.unit = "memory.cache" + std::to_string(slices);
       use.kind = "cache";
-      const std::int64_t cycles = cycles_at_or_after({own.port_cycles / level->spec().ports,
-                                                      machine_.network.clock.hertz}, machine_.core.clock);
+      const std::int64_t cycles = cycles_at_or_after(
+          {own.port_cycles / level->spec().ports, machine_.network.clock.hertz}, machine_.core.clock);
       use.cycles[static_cast<std::size_t>(UnitState::busy)] = std::min(cycles, finish_);
       use.cycles[static_cast<std::size_t>(UnitState::idle)] = finish_ - use.cycles[0];
       use.operations = own.reads + own.writes + own.bypassed;

@@ -43,8 +43,9 @@ OperationUse operation(const KernelCounters& k, const program::Scope& scope, dou
   use.array_busy = k.array_busy / cores;  // mean over the cores
   use.vector_busy = k.vector_busy / cores;
   use.launch = k.launch;
-  use.memory_busy =
-      bytes_per_cycle > 0 ? static_cast<std::int64_t>(std::ceil(static_cast<double>(memory_bytes) / bytes_per_cycle)) : 0;
+  use.memory_busy = bytes_per_cycle > 0
+                        ? static_cast<std::int64_t>(std::ceil(static_cast<double>(memory_bytes) / bytes_per_cycle))
+                        : 0;
   const std::int64_t whole = std::max<std::int64_t>(1, k.cycles);
   const Share bound = largest({{"compute", ratio(use.array_busy, whole)},
                                {"vector", ratio(use.vector_busy, whole)},
@@ -156,9 +157,9 @@ Result Simulator::result() const {
     for (std::size_t i = 0; i < job->kernels.size(); ++i) {
       const KernelCounters& k = job->kernels[i];
       if (k.count == 0) continue;
-      result.operations.push_back(operation(
-          k, *program.scopes[i].scope, ideal ? 0 : achieved, tensors_ ? k.below_bytes : k.load_bytes + k.store_bytes,
-          program.program().cores, network_busy(k, program.program().cores)));
+      result.operations.push_back(operation(k, *program.scopes[i].scope, ideal ? 0 : achieved,
+                                            tensors_ ? k.below_bytes : k.load_bytes + k.store_bytes,
+                                            program.program().cores, network_busy(k, program.program().cores)));
       launch += job->kernels[i].launch;
     }
     for (const std::string& note : program.program().notes) result.approximations.push_back(note);

@@ -233,7 +233,8 @@ void RoutedMemory::deliver() {
     traffic.latency_cycles += delivery.delivered - delivery.created;
     if (delivery.packet.message_class == requests) {
       if (boundary_ < 0) boundary_ = delivery.delivered + memory_->step();
-      memory_->take(packet.target, {id, packet.address, packet.bytes, packet.kind == write, pieces_[packet.piece].pattern},
+      memory_->take(packet.target,
+                    {id, packet.address, packet.bytes, packet.kind == write, pieces_[packet.piece].pattern},
                     delivery.delivered);
       continue;
     }

@@ -160,7 +160,8 @@ struct UnitCounters {
 
 struct KernelCounters {
   std::int64_t count = 0, start = -1, finish = 0, cycles = 0, exclusive = 0;
-  std::int64_t load_bytes = 0, store_bytes = 0, below_bytes = 0, array_busy = 0, vector_busy = 0, memory_busy = 0, launch = 0;
+  std::int64_t load_bytes = 0, store_bytes = 0, below_bytes = 0, array_busy = 0, vector_busy = 0, memory_busy = 0,
+               launch = 0;
   double multiply_adds = 0, vector_operations = 0;
 };
 
@@ -338,7 +339,7 @@ class Simulator {
   SimulateOptions options_;
   std::unique_ptr<MemorySystem> memory_;  ///< with the simple network; else:
   std::unique_ptr<RoutedMemory> routed_;
-  Ports send_ports_;  ///< where memory has ports of its own
+  Ports send_ports_;                         ///< where memory has ports of its own
   std::unique_ptr<cache::Tensors> tensors_;  ///< with a cache
   std::deque<Pattern> patterns_;             ///< of transfers in queues; pointers to them stay
   std::vector<std::int32_t> free_patterns_;

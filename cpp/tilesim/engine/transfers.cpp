@@ -34,7 +34,7 @@ void Simulator::add_routed_memory() {
   const std::string& kind = machine_.memory.kind;
   const dram::Part* dram = kind == "bank" ? options_.dram.get() : nullptr;
   routed_ = std::make_unique<RoutedMemory>(machine_, *options_.topology,
-                                           tensors_ ? cached_nodes(machine_, dram, *tensors_)
+                                           tensors_          ? cached_nodes(machine_, dram, *tensors_)
                                            : kind == "bank"  ? bank_nodes(machine_, *options_.dram)
                                            : kind == "ideal" ? ideal_nodes(machine_)
                                                              : simple_nodes(machine_));

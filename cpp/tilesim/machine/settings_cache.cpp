@@ -33,7 +33,7 @@ Setting number(const char* key, U unit, std::int64_t low, std::int64_t high, std
 }
 
 /// One of two words.
-Setting either(const char* key, std::string yes, std::string no, std::string description, bool CacheSpec::*member) {
+Setting either(const char* key, std::string yes, std::string no, std::string description, bool CacheSpec::* member) {
   const std::vector<std::string> allowed{yes, no};
   return {std::string("memory.cache.") + key,
           U::text,
@@ -58,30 +58,38 @@ bool power_of_two(std::int64_t value) { return value > 0 && std::has_single_bit(
 std::vector<Setting> cache_settings() {
   constexpr std::int64_t most = std::int64_t{1} << 24;
   std::vector<Setting> all;
-  all.push_back(number("sets", U::count, 0, most, "sets of a slice; there is one slice before each channel; 0: no cache",
-                       &CacheSpec::sets));
-  all.push_back(number("ways", U::count, 1, 1 << 16, "lines of a set, the least recently used goes first",
-                       &CacheSpec::ways));
+  all.push_back(number("sets", U::count, 0, most,
+                       "sets of a slice; there is one slice before each channel; 0: no cache", &CacheSpec::sets));
+  all.push_back(
+      number("ways", U::count, 1, 1 << 16, "lines of a set, the least recently used goes first", &CacheSpec::ways));
   all.push_back(number("line", U::bytes, 1, 1 << 16, "bytes of a line, which has a tag", &CacheSpec::line_bytes));
   all.push_back(number("sector", U::bytes, 1, 1 << 12, "bytes of a sector, which is fetched and written as a whole",
                        &CacheSpec::sector_bytes));
-  all.push_back(number("hit_cycles", U::count, 1, 1 << 16, "from a request to its data, network cycles",
-                       &CacheSpec::hit_cycles));
-  all.push_back(number("ports", U::count, 1, 64, "requests of a sector per network cycle and slice", &CacheSpec::ports));
+  all.push_back(
+      number("hit_cycles", U::count, 1, 1 << 16, "from a request to its data, network cycles", &CacheSpec::hit_cycles));
+  all.push_back(
+      number("ports", U::count, 1, 64, "requests of a sector per network cycle and slice", &CacheSpec::ports));
   all.push_back(number("bytes_per_cycle", U::count, 0, 1 << 16, "bytes per network cycle and port; 0: a sector",
                        &CacheSpec::bytes_per_cycle));
-  all.push_back(number("mshrs", U::count, 1, 1 << 16, "sectors being fetched per slice; more misses wait",
-                       &CacheSpec::mshrs));
+  all.push_back(
+      number("mshrs", U::count, 1, 1 << 16, "sectors being fetched per slice; more misses wait", &CacheSpec::mshrs));
   all.push_back(number("mshr_targets", U::count, 1, 1 << 16, "requests that wait for one sector; more wait at the door",
                        &CacheSpec::mshr_targets));
   all.push_back(either("write", "back", "through", "when written data goes to memory", &CacheSpec::write_back));
-  all.push_back({"memory.cache.write_allocate", U::flag, 0, 1, "a write that misses takes a line", {},
+  all.push_back({"memory.cache.write_allocate",
+                 U::flag,
+                 0,
+                 1,
+                 "a write that misses takes a line",
+                 {},
                  [](const Machine& m) { return Json(m.memory.cache.write_allocate); },
-                 [](Machine& m, const Json& json) { m.memory.cache.write_allocate = json.as_bool(); }, true});
-  all.push_back(either("managed", "software", "hardware",
-                       "software: holds the tensors of a residency plan alone (TPU CMEM); hardware: whatever passes, or "
-                       "what the plan names",
-                       &CacheSpec::software));
+                 [](Machine& m, const Json& json) { m.memory.cache.write_allocate = json.as_bool(); },
+                 true});
+  all.push_back(
+      either("managed", "software", "hardware",
+             "software: holds the tensors of a residency plan alone (TPU CMEM); hardware: whatever passes, or "
+             "what the plan names",
+             &CacheSpec::software));
   return all;
 }
 

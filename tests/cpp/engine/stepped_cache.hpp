@@ -80,7 +80,7 @@ class ByteLine final : public Line {
   }
   void step(Time cycle) override {
     for (; (byte_ + 1) * per_ <= cycle * rate_; ++byte_) pass();
-    std::int64_t ahead = 0;
+    std::int64_t ahead = passing(cycle) ? -1 : 0;  // a byte that is being passed does not wait
     bool open = true;
     for (Item& item : items_) {
       open = open && (item.accepted || (item.from <= cycle && ahead <= buffer_));
@@ -106,6 +106,11 @@ class ByteLine final : public Line {
     int number = 0;
     bool write = false, accepted = false;
   };
+  bool passing(Time cycle) const {
+    for (const Item& item : items_)
+      if (item.left > 0) return item.from * rate_ <= byte_ * per_ && byte_ * per_ < cycle * rate_;
+    return false;
+  }
   /// One byte's time, from byte_ * per / rate on.
   void pass() {
     for (Item& item : items_) {
@@ -144,7 +149,7 @@ class Cache {
     std::size_t next = 0;
     for (Time cycle = 0; next < asks.size() || !open_.empty(); ++cycle) {
       line_.step(cycle);
-      arrive(cycle, false);
+      arrive(cycle);
       while (next < asks.size() && enters(asks[next], cycle)) serve(asks[next], next, cycle), ++next;
     }
     for (const auto& set : sets_)
@@ -166,7 +171,7 @@ class Cache {
     std::vector<std::pair<std::size_t, Time>> readers;
   };
 
-  void arrive(Time cycle, bool) {
+  void arrive(Time cycle) {
     for (auto one = open_.begin(); one != open_.end();) {
       const Time there = line_.there(one->number);
       if (there < 0 || there > cycle) {

@@ -86,9 +86,7 @@ class SimpleBelow final : public Below {
     std::int64_t latency_cycles = 0, buffer_bytes = 0;
   };
   explicit SimpleBelow(const Spec& spec)
-      : spec_(spec),
-        to_bytes_(spec.bytes.hertz, spec.clock.hertz),
-        to_cycles_(spec.clock.hertz, spec.bytes.hertz) {}
+      : spec_(spec), to_bytes_(spec.bytes.hertz, spec.clock.hertz), to_cycles_(spec.clock.hertz, spec.bytes.hertz) {}
   std::int64_t offer(std::int64_t cycle, std::uint64_t address, std::int64_t bytes, bool write,
                      std::uint32_t tag) override;
   void advance(std::int64_t cycle) override {

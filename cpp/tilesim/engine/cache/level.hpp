@@ -39,9 +39,9 @@ class Level {
   void add_slice(std::unique_ptr<Below> below);
 
   struct Taken {
-    std::int64_t cycle = 0;   ///< the last part has entered
+    std::int64_t cycle = 0;    ///< the last part has entered
     std::int64_t answers = 0;  ///< parts of a read that will be answered
-    std::int64_t below = 0;   ///< bytes between the slice and its channel
+    std::int64_t below = 0;    ///< bytes between the slice and its channel
   };
   /// Bytes of one channel, from a cycle on. `known`: where they lie is; otherwise they pass by.
   Taken request(std::size_t slice, const Access& request, std::int32_t tensor, bool known);

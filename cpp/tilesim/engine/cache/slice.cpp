@@ -8,11 +8,10 @@
 namespace tilesim::engine::cache {
 
 void Counters::add(const Counters& other) {
-  for (const auto member :
-       {&Counters::reads, &Counters::writes, &Counters::hits, &Counters::misses, &Counters::merged, &Counters::bypassed,
-        &Counters::fetched_bytes, &Counters::written_bytes, &Counters::bypass_read_bytes,
-        &Counters::bypass_written_bytes, &Counters::stalled_cycles, &Counters::latency_sum, &Counters::dirty_bytes,
-        &Counters::port_cycles})
+  for (const auto member : {&Counters::reads, &Counters::writes, &Counters::hits, &Counters::misses, &Counters::merged,
+                            &Counters::bypassed, &Counters::fetched_bytes, &Counters::written_bytes,
+                            &Counters::bypass_read_bytes, &Counters::bypass_written_bytes, &Counters::stalled_cycles,
+                            &Counters::latency_sum, &Counters::dirty_bytes, &Counters::port_cycles})
     this->*member += other.*member;
   latency_max = std::max(latency_max, other.latency_max);
 }

@@ -49,7 +49,7 @@ class Slice {
 
   struct Outcome {
     bool hit = false;
-    std::int64_t taken = 0;                ///< cycle in which it entered
+    std::int64_t taken = 0;                 ///< cycle in which it entered
     std::int64_t fetched = 0, through = 0;  ///< bytes asked of memory; written to it at once
   };
   /// Requests come in order. The answers of reads are in `answers` as soon as they are known.
@@ -65,7 +65,7 @@ class Slice {
   /// Until everything has returned; the cycle.
   std::int64_t finish();
 
-  std::int64_t now() const { return now_; }  ///< entry of the last request
+  std::int64_t now() const { return now_; }          ///< entry of the last request
   std::int64_t readers() const { return readers_; }  ///< reads that wait for an answer
   Counters counters() const;
   const Spec& spec() const { return spec_; }
@@ -100,9 +100,9 @@ class Slice {
   Tags tags_;
   Below& below_;
   std::int64_t port_bytes_, now_ = 0, last_ = 0, readers_ = 0;
-  std::vector<std::int64_t> ports_;                          ///< free from that cycle on
+  std::vector<std::int64_t> ports_;                           ///< free from that cycle on
   std::unordered_map<std::uint64_t, std::uint32_t> fetches_;  ///< by sector: place in pending_
-  std::vector<Pending> pending_;                             ///< by tag
+  std::vector<Pending> pending_;                              ///< by tag
   std::vector<std::uint32_t> free_;
   /// Sectors that have come, by when; their MSHR is free from then on.
   std::priority_queue<std::pair<std::int64_t, std::uint64_t>, std::vector<std::pair<std::int64_t, std::uint64_t>>,
