@@ -109,14 +109,15 @@ py::dict result_of(const dram::RunResult& run) {
 py::dict run(const dram::Part& part, const py::array_t<std::uint64_t, py::array::c_style>& addresses,
              const py::array_t<std::uint8_t, py::array::c_style>& writes,
              const py::array_t<std::int64_t, py::array::c_style>& cycles, std::int64_t inject_every,
-             std::int64_t channels, std::int64_t interleave_bytes, bool channel_hash, const std::string& mapping,
-             const std::string& hashes, bool wrap, const std::string& cache, const std::string& tensors) {
+             std::int64_t channels, std::int64_t interleave_bytes, const std::string& channel_hash,
+             const std::string& mapping, const std::string& hashes, bool wrap, const std::string& cache,
+             const std::string& tensors) {
   const dram::Trace trace{vector_of(addresses), vector_of(writes), vector_of(cycles)};
   dram::RunOptions options;
   options.inject_every = inject_every;
   options.channels = channels;
   options.interleave_bytes = interleave_bytes;
-  options.channel_hash = channel_hash;
+  options.channel_hash = dram::channel_hash_of(channel_hash);
   options.mapping = mapping;
   options.hashes = dram::read_hashes(Json::parse(hashes, "hashes"));
   options.wrap = wrap;

@@ -6,15 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from numpy.typing import ArrayLike
-
-from . import _core
+from ._arguments import whole
 from ._errors import user_error
-from ._graph import Graph
+from ._function_builder import FunctionBuilder
 from ._tensor import Tensor
 
 
-class GraphBuilder:
+class GraphBuilder(FunctionBuilder):
     """Builds one function of a graph.
 
     >>> import tilesim as ts
@@ -24,221 +22,6 @@ class GraphBuilder:
     >>> b.output(b.linear(h, 10, name="scores"))
     >>> graph = b.build()
     """
-
-    def __init__(self, name: str = "graph", *, parent: GraphBuilder | None = None, dtype: str = "f32") -> None:
-        """Starts a graph, or another function of a graph.
-
-        Args:
-            name: of the graph; of the function when `parent` is given.
-            parent: builder of the graph that gets this function.
-            dtype: of inputs and weights that name none.
-
-        Raises:
-            UserError: for an unknown dtype.
-        """
-        self.graph: Graph = Graph() if parent is None else parent.graph
-        self.dtype = str(_core.parse_dtype(dtype))
-        self.function_name = "main" if parent is None else name
-        if parent is None:
-            self.graph.name = name
-        self.core = _core.Builder(self.graph.core, self.function_name)
-
-    def function(self, name: str) -> GraphBuilder:
-        """Starts another function of the same graph, to be run by `call`.
-
-        Args:
-            name: of the function.
-
-        Returns:
-            Its builder.
-        """
-        return GraphBuilder(name, parent=self, dtype=self.dtype)
-
-    def input(self, name: str, shape: Sequence[int], dtype: str | None = None) -> Tensor:
-        """A new input.
-
-        Args:
-            name: unique in the function.
-            shape: extents in elements.
-            dtype: the builder's by default.
-
-        Returns:
-            The input.
-
-        Raises:
-            UserError: for a name that is taken, a negative extent or an unknown dtype.
-        """
-        return Tensor(self, self.core.input(name, dtype or self.dtype, list(shape)))
-
-    def weight(
-        self,
-        name: str,
-        shape: Sequence[int] = (),
-        dtype: str | None = None,
-        *,
-        data: ArrayLike | None = None,
-        scale: float = 0.05,
-        offset: float = 0.0,
-        seed: int = 0,
-        trainable: bool = True,
-    ) -> Tensor:
-        """A weight: the given array, or random numbers.
-
-        Args:
-            name: unique in the graph; equal names share the weight.
-            shape: extents in elements; that of `data` if given.
-            dtype: the builder's by default; that of `data` if given.
-            data: array of any shape.
-            scale: random elements are uniform in offset ± scale, and depend on seed, name and position alone.
-            offset: see scale.
-            seed: see scale.
-            trainable: false for buffers, which are not counted as parameters.
-
-        Returns:
-            The weight.
-
-        Raises:
-            UserError: for a negative extent, an unknown dtype, or a name that another type has.
-        """
-        value = self.core.weight(
-            name,
-            data=data,
-            dtype=dtype or self.dtype,
-            shape=list(shape),
-            seed=seed,
-            scale=scale,
-            offset=offset,
-            trainable=trainable,
-        )
-        return Tensor(self, value)
-
-    def scalar(self, value: float, dtype: str | None = None) -> Tensor:
-        """A constant without axes.
-
-        Args:
-            value: the number.
-            dtype: the builder's by default.
-
-        Returns:
-            The constant.
-        """
-        return Tensor(self, self.core.scalar(float(value), dtype or self.dtype))
-
-    def output(self, tensor: Tensor, name: str = "") -> None:
-        """Makes a tensor the next output.
-
-        Args:
-            tensor: of this builder.
-            name: of the output; the tensor's own by default.
-        """
-        self.core.output(self._value(tensor), name)
-
-    def alias(self, output: int, input: int) -> None:
-        """Declares that an output overwrites an input (state, caches).
-
-        Args:
-            output: number of the output.
-            input: number of the input, of the same shape and dtype.
-        """
-        self.core.alias(output, input)
-
-    def build(self) -> Graph:
-        """Ends the construction.
-
-        Returns:
-            The graph, checked, with this function as its entry.
-
-        Raises:
-            UserError: naming function and operation, what was got and what was expected.
-        """
-        self.core.finish()
-        return self.graph
-
-    def _value(self, operand: Tensor | None) -> int:
-        if operand is None:
-            return -1
-        if not isinstance(operand, Tensor):
-            raise user_error("an operand is no tensor", value=repr(operand), allowed="tensors of this builder")
-        if operand.builder is not self:
-            raise user_error(
-                "a tensor belongs to another function",
-                value=repr(operand),
-                allowed=f"tensors of function '{self.function_name}'",
-                suggestion="Pass it as an operand of call()",
-            )
-        return operand.value
-
-    def op(self, kind: str, *operands: Tensor | None, name: str = "", results: int = 1, **attributes: Any) -> Any:
-        """Any kind of operation; see `tilesim._core.kinds()`.
-
-        Args:
-            kind: its name.
-            operands: tensors; None where an optional one is absent.
-            name: of the operation; made up from the kind by default.
-            results: how many to compute, for kinds with optional results.
-            attributes: of the kind.
-
-        Returns:
-            The result, or a tuple of several.
-
-        Raises:
-            UserError: naming operation, what was got and what was expected.
-        """
-        values = self.core.op(kind, [self._value(operand) for operand in operands], attributes, name, results)
-        tensors = tuple(Tensor(self, value) for value in values)
-        return tensors[0] if len(tensors) == 1 else tensors
-
-    def call(self, function: GraphBuilder, *operands: Tensor, name: str = "") -> Any:
-        """Runs another function of the graph.
-
-        Args:
-            function: its builder, finished with outputs.
-            operands: one tensor per input.
-            name: of the operation.
-
-        Returns:
-            The output, or a tuple of several.
-
-        Raises:
-            UserError: for operands that do not fit the inputs, or recursion.
-        """
-        values = [self._value(operand) for operand in operands]
-        found = self.core.op("call", values, {}, name or function.function_name, 1, [function.function_name])
-        tensors = tuple(Tensor(self, value) for value in found)
-        return tensors[0] if len(tensors) == 1 else tensors
-
-    def apply(self, function: str, *operands: Tensor, name: str = "") -> Tensor:
-        """An elementwise function; operands broadcast as numpy's.
-
-        Args:
-            function: as "relu", "add", "select"; see `tilesim._core.function_names()`.
-            operands: as many as the function takes.
-            name: of the operation.
-
-        Returns:
-            The result.
-
-        Raises:
-            UserError: for an unknown function or operands that do not fit.
-        """
-        return Tensor(self, self.core.elementwise(function, [self._value(operand) for operand in operands], name))
-
-    def matmul(self, a: Tensor, b: Tensor, bias: Tensor | None = None, name: str = "") -> Tensor:
-        """numpy's matmul, plus bias.
-
-        Args:
-            a: [..., m, k].
-            b: [..., k, n].
-            bias: broadcasts to the result.
-            name: of the operation.
-
-        Returns:
-            Tensor of shape [..., m, n].
-
-        Raises:
-            UserError: for shapes or dtypes that do not fit.
-        """
-        return Tensor(self, self.core.matmul(self._value(a), self._value(b), self._value(bias), name))
 
     def linear(self, x: Tensor, features: int, *, name: str, bias: bool = True, scale: float | None = None) -> Tensor:
         """x · wᵀ + b with new weights `name`.weight [features, k] and `name`.bias [features].
@@ -425,24 +208,6 @@ class GraphBuilder:
         result: Tensor = self.op("attention", *operands, name=name, causal=causal, **more)
         return result
 
-    def concat(self, tensors: Sequence[Tensor], axis: int = 0, name: str = "") -> Tensor:
-        """Tensors one after the other.
-
-        Args:
-            tensors: equal but for their extent along `axis`.
-            axis: negative ones count from the end.
-            name: of the operation.
-
-        Returns:
-            The joined tensor.
-
-        Raises:
-            UserError: for shapes or dtypes that do not fit.
-        """
-        dim = axis + tensors[0].ndim if axis < 0 and tensors else axis
-        result: Tensor = self.op("concat", *tensors, name=name, dim=dim)
-        return result
-
     def broadcast(self, x: Tensor, shape: Sequence[int], name: str = "") -> Tensor:
         """x repeated to a shape, as numpy's broadcast_to.
 
@@ -464,4 +229,7 @@ class GraphBuilder:
 
 
 def _pair(value: int | Sequence[int]) -> list[int]:
-    return [value, value] if isinstance(value, int) else [int(value[0]), int(value[1])]
+    pair = list(value) if isinstance(value, Sequence) else [value, value]
+    if len(pair) != 2:
+        raise user_error("a setting of both axes", value=repr(value), allowed="one number, or two")
+    return [whole("height" if axis == 0 else "width", one, 0) for axis, one in enumerate(pair)]

@@ -12,11 +12,16 @@ from ._paths import configs_dir
 
 def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: Sequence[str]) -> str:
     """The file that a name or path means; a `UserError` with the nearest name where there is none."""
+    if not isinstance(source, (str, os.PathLike)):
+        known = ", ".join(names)
+        raise user_error(f"this is no {what}", value=repr(source), allowed=f"a name ({known}), a file, a dict")
     text = os.fspath(source)
     if text.endswith(".json") or Path(text).is_file():
         return text
     path = configs_dir() / folder / f"{text}.json"
     if "/" in text or not path.is_file():
+        if Path(text).is_dir():
+            raise user_error(f"a {what} is a file", place=text, value="a directory", allowed="a name, or a .json file")
         raise user_error(
             f"unknown {what}", value=f"'{text}'", allowed=", ".join(names), suggestion=nearest(text, names)
         )

@@ -10,6 +10,7 @@ from typing import Any
 from . import _core
 from .api import compile, simulate
 from .graph import Graph
+from .loading import GraphLike, as_graph
 from .machine import MachineLike
 from .mixed import MixedProgram
 from .placer import prefixes
@@ -190,11 +191,11 @@ def _row(key: Key, op: Mapping[str, Any], runs: int, found: Attribution, reason:
     }
 
 
-def coverage(graph: Graph, machine: MachineLike = "tpu-v3") -> Coverage:
+def coverage(graph: GraphLike, machine: MachineLike = "tpu-v3") -> Coverage:
     """How each operation is modelled on a machine: nothing is left out, and what the machine lacks is named.
 
     Args:
-        graph: the workload.
+        graph: the workload, as `compile` takes it.
         machine: preset name, file, dict or Machine.
 
     Returns:
@@ -203,6 +204,7 @@ def coverage(graph: Graph, machine: MachineLike = "tpu-v3") -> Coverage:
     Raises:
         UserError: when no tile of an operation fits the scratchpad.
     """
+    graph = as_graph(graph)
     program = compile(graph, machine, fallback="host")
     result = simulate(program)
     reason: dict[str, str] = {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _core
+from ._arguments import LARGEST, whole
 from .graph import Graph, user_error
 from .machine import Machine, MachineLike
 from .mixed import MixedProgram, Turn
@@ -20,6 +21,8 @@ def _array(value: Any) -> Any:
     """A torch tensor as an array in the same memory; anything else as it is."""
     if not hasattr(value, "detach"):
         return value
+    if value.device.type == "meta":
+        raise user_error("a tensor without elements cannot be executed", value="one on the device 'meta'")
     from .frontends.torch_weights import elements_of
 
     return elements_of(value)
@@ -36,11 +39,18 @@ def inputs_of(graph: Graph, inputs: Any, seed: int) -> list[Any]:
         missing = [name for name in names if name not in inputs and name not in state]
         unknown = [name for name in inputs if name not in names]
         if missing or unknown:
-            raise user_error("wrong inputs", value=", ".join(map(str, inputs)), allowed=", ".join(names))
+            parts = [f"unknown: {', '.join(map(str, unknown))}"] if unknown else []
+            parts += [f"missing: {', '.join(missing)}"] if missing else []
+            raise user_error("wrong inputs", value="; ".join(parts), allowed=", ".join(names))
         return [_array(inputs[name]) if name in inputs else state[name] for name in names]
     free = [name for name in names if name not in state]
-    if not isinstance(inputs, Sequence) or len(inputs) not in (len(names), len(free)):
-        count = f"{len(inputs)} of them" if isinstance(inputs, Sequence) else str(type(inputs))
+    if not isinstance(inputs, Sequence) or isinstance(inputs, str):
+        if len(free) != 1 or isinstance(inputs, str):
+            found = type(inputs).__name__
+            raise user_error("inputs come as a dict or a sequence", value=found, allowed=", ".join(free))
+        inputs = (inputs,)  # the only input, without a tuple around it
+    if len(inputs) not in (len(names), len(free)):
+        count = f"{len(inputs)} of them"
         raise user_error("wrong number of inputs", value=count, allowed=", ".join(free))
     given = dict(zip(names if len(inputs) == len(names) else free, inputs, strict=True))
     return [_array(given[name]) if name in given else state[name] for name in names]
@@ -56,15 +66,40 @@ def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
     return arrays
 
 
+def _program(value: Any) -> Program:
+    if not isinstance(value, Program):
+        raise user_error(
+            "this is no program", value=type(value).__name__, allowed="what ts.compile(model, machine) returns"
+        )
+    return value
+
+
+def _exact(program: Program) -> Program:
+    """The same graph compiled alike, for the same machine whose arrays multiply operands as they are stored."""
+    if program.graph is None or program.machine is None:
+        raise user_error("exact numerics need the graph of a program", place="numerics", allowed="machine")
+    if not program.machine.get("core.array.multiply"):
+        return program
+    from .api import compile
+
+    return compile(program.graph, program.machine.replace({"core.array.multiply": "as stored"}), **program.options)
+
+
 def execute(
-    program: Program, inputs: Any = None, seed: int = 0, find_races: bool = False, order: str = "text"
+    program: Program,
+    inputs: Any = None,
+    seed: int = 0,
+    numerics: str = "machine",
+    find_races: bool = False,
+    order: str = "text",
 ) -> dict[str, Any]:
-    """Runs the tiled program on real tensors, in the machine's numerics.
+    """Runs the tiled program on real tensors.
 
     Args:
         program: what to run.
         inputs: dict by name or sequence of arrays; none: random ones.
         seed: of random inputs, and of the order "random".
+        numerics: "machine" rounds operands of products as the machine does; "exact" leaves them as they are stored.
         find_races: also report uses that no wait, commit or release orders.
         order: "text"; "early_loads" (loads as early, consumers as late as the program allows); "random" (some legal
             order). Without races all give the same bits.
@@ -73,13 +108,18 @@ def execute(
         Outputs (numpy arrays) by name.
 
     Raises:
-        UserError: for wrong inputs, an unknown order, or a race.
+        UserError: for wrong inputs, unknown numerics, an unknown order, or a race.
     """
+    program, seed = _program(program), whole("seed", seed, -LARGEST)
+    if numerics not in ("machine", "exact"):
+        raise user_error("unknown numerics", value=repr(numerics), allowed="machine, exact")
+    if numerics == "exact":
+        program = _exact(program)
     if isinstance(program, MixedProgram):
 
         def on_machine(part: Turn, given: list[Any]) -> dict[str, Any]:
             assert part.program is not None
-            return execute(part.program, given, seed, find_races, order)
+            return execute(part.program, given, seed, find_races=find_races, order=order)
 
         return execute_parts(program, _whole_inputs(program, inputs, seed), on_machine)
     return dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races))
@@ -117,7 +157,7 @@ class Verification:
         """Holds one row per tensor that a kernel stores.
 
         Args:
-            rows: operation, tensor, elements, error, bound, ratio, scale, worst, ok.
+            rows: operation, tensor, elements, error, bound, ratio, largest, scale, worst, ok.
         """
         self.rows = rows
 
@@ -132,11 +172,11 @@ class Verification:
         return max(self.rows, key=lambda row: row["ratio"], default=None)
 
     def table(self) -> Table:
-        """Per tensor: largest difference, bound where it is nearest, their ratio, verdict.
+        """Per tensor: difference and bound where the bound is nearest, their ratio, verdict.
 
         Returns:
-            The rows: `error`, `bound` and `scale` (largest magnitude) in the tensor's own unit, `worst` its row-major
-            position.
+            The rows: `error` and `bound` at the row-major position `worst`, the `largest` difference anywhere and
+            `scale` (largest magnitude), all in the tensor's own unit.
         """
         return Table(self.rows)
 
@@ -164,6 +204,7 @@ def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
     Raises:
         UserError: for a program that has no graph.
     """
+    program, seed = _program(program), whole("seed", seed, -LARGEST)
     if isinstance(program, MixedProgram):
 
         def part_rows(part: Turn, given: list[Any]) -> list[dict[str, Any]]:
@@ -171,7 +212,7 @@ def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
             return verify(part.program, given).rows
 
         return Verification(verify_parts(program, _whole_inputs(program, inputs, seed), part_rows))
-    if program.graph is None or program.machine is None:
+    if program.graph is None or program.target is None:
         raise user_error("a program without its graph cannot be verified")
     arrays = _arrays(program, inputs, seed)
-    return Verification(_core.verify(program.prepared, program.core, program.machine.core, arrays))
+    return Verification(_core.verify(program.prepared, program.core, program.target.core, arrays))

@@ -41,4 +41,7 @@ def optimize(graph: Graph, passes: str | Sequence[str] | None = None, without: S
     Raises:
         UserError: for an unknown name.
     """
+    if not isinstance(graph, Graph):
+        named = f"ts.models.build({graph!r})" if isinstance(graph, str) else "ts.from_torch(module, args)"
+        raise user_error("passes change a Graph in place", value=repr(graph), suggestion=f"Make one first, as {named}")
     return graph.optimize(passes, without)

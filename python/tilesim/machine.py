@@ -8,11 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _core
+from ._arguments import json_text
+from ._errors import nearest, user_error
 from ._paths import configs_dir
 from ._presets import preset_file
-from .graph import user_error
 
 __all__ = ["Machine"]
+
+
+# Short names of settings that are asked for most.
+SHORT = {"core.arrays": "core.array.count", "cores": "core.count"}
 
 
 class Machine:
@@ -51,7 +56,7 @@ class Machine:
         if isinstance(source, Machine):
             return source
         if isinstance(source, Mapping):
-            return cls(_core.Machine.from_json(json.dumps(dict(source)), "dict"))
+            return cls(_core.Machine.from_json(json_text(dict(source), "dict"), "dict"))
         return cls(_core.Machine.read_file(preset_file(source, "machines", "machine", cls.names())))
 
     @property
@@ -70,6 +75,25 @@ class Machine:
         return self.core.hertz
 
     @property
+    def sorts(self) -> dict[str, list[int]]:
+        """Sorts of cores with the numbers of their cores; empty where all cores are alike."""
+        return dict(self.core.sorts)
+
+    def only(self, sort: str) -> Machine:
+        """The machine as cores of one sort see it when they are alone.
+
+        Args:
+            sort: a name of `sorts`.
+
+        Returns:
+            A machine whose cores are those of the sort.
+
+        Raises:
+            UserError: for an unknown sort.
+        """
+        return Machine(self.core.only(sort))
+
+    @property
     def sources(self) -> dict[str, str]:
         """Setting path to where its number comes from."""
         return dict(self.core.sources)
@@ -78,7 +102,9 @@ class Machine:
         """A copy with settings changed.
 
         Args:
-            changes: setting path ("core.array.count") to value as in a file ("1 GHz", 2).
+            changes: setting path ("core.array.count", or "core.arrays" for short) to value as in a file ("1 GHz", 2).
+                "cores" takes a number or a list of sorts; "cores.little.count" and "cores.little.core.array.rows"
+                change one of them.
 
         Returns:
             The changed machine.
@@ -86,7 +112,13 @@ class Machine:
         Raises:
             UserError: for an unknown path (with the nearest one) or a value out of range.
         """
-        return Machine(self.core.replace({path: json.dumps(value) for path, value in changes.items()}))
+        if not isinstance(changes, Mapping) or not all(isinstance(path, str) for path in changes):
+            raise user_error("changes go by setting path", value=repr(changes), allowed='as {"core.array.count": 2}')
+        texts = {
+            path if path == "cores" and isinstance(value, list) else SHORT.get(path, path): json_text(value, path)
+            for path, value in changes.items()
+        }
+        return Machine(self.core.replace(texts))
 
     def to_dict(self) -> dict[str, Any]:
         """Every setting.
@@ -110,11 +142,15 @@ class Machine:
             UserError: for an unknown path.
         """
         value: Any = self.to_dict()
-        for key in path.split("."):
+        for key in SHORT.get(path, path).split("."):
             if not isinstance(value, dict) or key not in value:
-                raise user_error("unknown setting", value=f"'{path}'")
+                raise user_error("unknown setting", value=f"'{path}'", suggestion=nearest(path, self.sources))
             value = value[key]
         return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies by the JSON form."""
+        return Machine.load, (self.to_dict(),)
 
     def __repr__(self) -> str:
         """Name and description."""

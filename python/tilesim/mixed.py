@@ -153,6 +153,11 @@ class MixedProgram(Program):
             f"{path}: a program with parts for the host cannot be saved yet. Save the graph, and compile it again"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Not possible yet, as `save`."""
+        self.save("pickle")
+        raise AssertionError
+
     def tensors(self) -> Table:
         """The tensors of all tile programs, each once.
 

@@ -89,6 +89,7 @@ class _Timeline:
         self.dropped = 0
         self.notes: list[str] = []
         self.own = {"host": 0, "link": 0}
+        self.network = 0
 
     def cycles(self, picoseconds: int) -> int:
         return -(-picoseconds * self.hertz // PICOSECONDS)
@@ -108,6 +109,8 @@ class _Timeline:
         for unit, label, start, finish in data["intervals"]:
             self._interval(names[unit], data["labels"][label], start + self.now, finish + self.now)
         self.dropped += data["intervals_dropped"]
+        if data["bottleneck"] == "network":
+            self.network += round(data["cycles"] * data["bottleneck_share"])
         self.notes += [note for note in data["approximations"] if note not in self.notes]
         self.now += data["cycles"]
 
@@ -176,6 +179,7 @@ class _Timeline:
             "compute": longest("array"),
             "vector": longest("vector"),
             "memory": longest("channel"),
+            "network": self.network,
             "launch": sum(row["launch"] for row in self.operations.values()),
             **self.own,
         }

@@ -11,6 +11,7 @@ from .coverage import Attribution, resolved, runs_of
 from .execution import inputs_of
 from .frontends.torch_entry import is_module
 from .graph import Graph, user_error
+from .loading import as_graph
 from .machine import MachineLike
 from .mixed import MixedProgram
 from .result import Result, Table
@@ -78,7 +79,8 @@ def profile(
     """Runs a model operation by operation on this computer, and simulates it on a machine.
 
     Args:
-        model: a graph, or a torch.nn.Module (then eager torch is timed too, and `inputs` are its arguments).
+        model: a torch.nn.Module (then eager torch is timed too, and `inputs` are its arguments), or a graph as
+            `compile` takes it.
         inputs: as of `execute`; none, for a graph: random ones.
         machine: preset name, file, dict or Machine.
         seed: of random inputs.
@@ -101,8 +103,8 @@ def profile(
 
         program, graph = exported(model, inputs)
         eager = seconds_by_name(program, inputs, runs)
-    elif not isinstance(model, Graph):
-        raise user_error("this is no model", value=type(model).__name__, allowed="a Graph, a torch.nn.Module")
+    else:
+        graph = as_graph(model)
     compiled = compile(graph, machine, fallback=fallback)
     result = simulate(compiled)
     if isinstance(compiled, MixedProgram) and compiled.graph is not None:

@@ -13,6 +13,7 @@ from . import _core
 from ._executors import in_order, opened, shares_memory
 from .api import compile, simulate
 from .graph import Graph, user_error
+from .loading import GraphLike, as_graph
 from .machine import Machine, MachineLike
 from .mapping import MappingTable
 from .result import Table
@@ -45,7 +46,7 @@ def _portable(mapping: Any) -> Any:
 
 
 def sweep(
-    graph: Graph,
+    graph: GraphLike,
     machine: MachineLike | Sequence[MachineLike],
     changes: Mapping[str, Sequence[Any]] | None = None,
     *,
@@ -58,7 +59,7 @@ def sweep(
     """Simulates a graph on machines, with settings and mappings varied: all combinations, in a fixed order.
 
     Args:
-        graph: the workload.
+        graph: the workload, as `compile` takes it.
         machine: the machine to start from, or several.
         changes: setting path to the values to try.
         mappings: strategies or tables as `compile` takes them (a mapping gives them names); none: "profile".
@@ -73,10 +74,12 @@ def sweep(
     Raises:
         UserError: for an unknown setting or value, or as `compile`.
     """
-    machines, several = _machines(machine)
+    graph, (machines, several) = as_graph(graph), _machines(machine)
     named = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["profile"]]
     settings = dict(changes or {})
     for path, values in settings.items():
+        if hasattr(values, "tolist"):  # an array of numpy
+            settings[path] = values = values.tolist()
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise user_error("a sweep needs a list of values", place=path, value=repr(values), allowed="[1, 2, 4]")
     rows: list[dict[str, Any]] = []

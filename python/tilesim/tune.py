@@ -9,14 +9,15 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from . import _core, workloads
+from . import _core
 from ._executors import in_order, opened, shares_memory
 from ._mapping_entries import Nest
 from ._progress import Bar
 from ._samplers import SAMPLERS, sampler_of
 from ._study import Study
 from .api import compile, simulate
-from .graph import Graph, nearest, user_error
+from .graph import nearest, user_error
+from .loading import GraphLike, as_graph
 from .machine import Machine, MachineLike
 from .mapping import Product, VectorKernel, kernels
 from .memory import Part
@@ -219,31 +220,8 @@ def _distinct(chosen: Sequence[Kernel], notes: list[str]) -> list[tuple[Kernel, 
     return list(groups.values())
 
 
-def graph_of(what: Graph | str) -> Graph:
-    """A graph, or the product that "matmul:M,N,K[,dtype]" names.
-
-    Args:
-        what: the workload.
-
-    Returns:
-        The graph.
-
-    Raises:
-        UserError: for another text.
-    """
-    if isinstance(what, Graph):
-        return what
-    kind, _, sizes = what.partition(":")
-    parts = [part.strip() for part in sizes.split(",")]
-    numbers = parts[:3]
-    if kind != "matmul" or len(parts) not in (3, 4) or not all(part.isdecimal() for part in numbers):
-        raise user_error("cannot read the operation", value=f"'{what}'", allowed="matmul:M,N,K or matmul:M,N,K,dtype")
-    m, n, k = map(int, numbers)
-    return workloads.matmul(m, n, k, dtype=parts[3] if len(parts) == 4 else "f32")
-
-
 def tune(
-    graph: Graph | str,
+    graph: GraphLike,
     machine: MachineLike = "tpu-v3",
     budget: int = 64,
     executor: Any = None,
@@ -265,7 +243,7 @@ def tune(
     mapping nor than the heuristic's. Ctrl-C returns the best so far; with a store, the same call resumes.
 
     Args:
-        graph: the workload, or "matmul:M,N,K[,dtype]".
+        graph: the workload, as `compile` takes it: "matmul:M,N,K[,dtype]", say.
         machine: preset name, file, dict or Machine.
         budget: candidates per distinct kernel, the default's and the heuristic's included.
         executor: any `concurrent.futures` executor; none: threads.
@@ -295,7 +273,7 @@ def tune(
             "unknown sampler", value=f"'{sampler}'", allowed=", ".join(SAMPLERS), suggestion=nearest(sampler, SAMPLERS)
         )
     target = Machine.load(machine)
-    workload = graph_of(graph)
+    workload = as_graph(graph)
     for fidelity in (memory, confirm):
         if fidelity not in (None, "ideal", "simple", "bank"):
             raise user_error("unknown memory fidelity", value=f"'{fidelity}'", allowed="ideal, simple, bank")

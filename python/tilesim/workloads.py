@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import _core
+from ._arguments import whole
 from .graph import Graph, GraphBuilder
 
 __all__ = ["attention", "conv2d", "elementwise", "layer_norm", "matmul", "softmax"]
@@ -26,8 +27,9 @@ def matmul(m: int, n: int, k: int, dtype: str = "f32", batch: int | None = None)
     Raises:
         UserError: for a negative extent or an unknown dtype.
     """
+    m, n, k = (whole(name, value, 0) for name, value in (("m", m), ("n", n), ("k", k)))
     b = GraphBuilder("matmul", dtype=dtype)
-    lead = () if batch is None else (batch,)
+    lead = () if batch is None else (whole("batch", batch, 0),)
     b.output(b.matmul(b.input("a", (*lead, m, k)), b.input("b", (*lead, k, n)), name="matmul"), "y")
     return b.build()
 
@@ -68,9 +70,10 @@ def conv2d(
         UserError: for extents that do not fit, or an unknown dtype.
     """
     b = GraphBuilder("conv2d", dtype=dtype)
-    taps = (kernel, kernel) if isinstance(kernel, int) else tuple(kernel)
+    taps = tuple(kernel) if isinstance(kernel, Sequence) else (kernel, kernel)
+    groups = whole("groups", groups, 1)
     x = b.input("x", (batch, channels, height, width))
-    w = b.input("w", (filters, channels // max(1, groups), *taps))
+    w = b.input("w", (filters, whole("channels", channels, 0) // groups, *taps))
     y = b.conv2d(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups, name="conv2d")
     b.output(y, "y")
     return b.build()
@@ -145,6 +148,10 @@ def attention(
     Raises:
         UserError: for extents that do not fit, or an unknown dtype.
     """
+    batch, heads, queries, depth = (
+        whole(name, value, 0)
+        for name, value in (("batch", batch), ("heads", heads), ("queries", queries), ("depth", depth))
+    )
     b = GraphBuilder("attention", dtype=dtype)
     shared = (batch, heads if key_heads is None else key_heads, queries if keys is None else keys, depth)
     q, k, v = b.input("q", (batch, heads, queries, depth)), b.input("k", shared), b.input("v", shared)

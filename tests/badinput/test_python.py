@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.mistakes import assert_refused
 
 ONES = np.ones((8, 8), np.float32)
 
@@ -71,10 +72,10 @@ def drop_weight(made: dict[str, Any]) -> None:
 # name: (the mistake, words of the message)
 MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     # sizes
-    "negative size": (lambda: ts.workloads.matmul(-1, 4, 4), ["negative extent", "-1"]),
+    "negative size": (lambda: ts.workloads.matmul(-1, 4, 4), ["m: out of range", "-1"]),
     "huge size": (lambda: ts.workloads.matmul(2**62, 2**62, 4), ["too many elements", "2^62"]),
     "huge result": (lambda: ts.workloads.matmul(2**40, 2**40, 1), ["matmul", "too many elements"]),
-    "no batch": (lambda: ts.models.build("resnet18", batch=0), ["batch", "got 0", "at least 1"]),
+    "no batch": (lambda: ts.models.build("resnet18", batch=0), ["batch: out of range", "got 0"]),
     "long sequence": (lambda: ts.models.build("bert-base", sequence=10**9), ["sequence", "512"]),
     # names
     "unknown dtype": (lambda: graph("f33"), ["f33", "Did you mean 'f32'"]),
@@ -85,7 +86,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: ts.sweep(graph(), "edge-8", {"memory.bandwith": ["1 GB/s"]}),
         ["Did you mean 'memory.bandwidth'"],
     ),
-    "unknown setting read": (lambda: edge().get("core.arrays"), ["core.arrays"]),
+    "unknown setting read": (lambda: edge().get("core.arrayz"), ["core.arrayz"]),
     "unknown memory": (lambda: ts.simulate(program(), memory="simpel"), ["simpel", "Did you mean 'simple'"]),
     "unknown network": (lambda: ts.simulate(program(), network="meshes"), ["meshes", "simple"]),
     "unknown fusion": (lambda: ts.compile(graph(), "edge-8", fuse="some"), ["some", "all, none"]),
@@ -93,7 +94,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "unknown weight": (lambda: program().weight("w"), ["'w'"]),
     # values of settings
     "text for a number": (lambda: edge(core__array__rows="5"), ["core.array.rows", "an integer"]),
-    "number for a quantity": (lambda: edge(core__clock=5), ["core.clock", "a string"]),
+    "number for a quantity": (lambda: edge(core__clock=5), ["core.clock", "needs a unit"]),
     "fraction": (lambda: edge(core__array__rows=1.5), ["core.array.rows", "an integer"]),
     "zero": (lambda: edge(core__array__rows=0), ["core.array.rows", "out of range", "1 to"]),
     "negative": (lambda: edge(core__dma__issue_cycles=-1), ["core.dma.issue_cycles", "out of range"]),
@@ -101,7 +102,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "beyond the range": (lambda: edge(memory__efficiency=2), ["memory.efficiency", "0.001000 to 1"]),
     "wrong unit": (lambda: edge(core__clock="1 GB"), ["core.clock", "GHz"]),
     "no unit": (lambda: edge(memory__bandwidth="5"), ["memory.bandwidth", "GB/s"]),
-    "not finite": (lambda: edge(memory__efficiency=float("nan")), ["memory.efficiency", "not valid JSON"]),
+    "not finite": (lambda: edge(memory__efficiency=float("nan")), ["memory.efficiency", "nan"]),
     "rate of nothing": (lambda: edge(core__array__rates={"f32": 0}), ["core.array.rates", "above 0"]),
     "rate of an unknown dtype": (lambda: edge(core__array__rates={"f31": 1}), ["core.array.rates", "f32"]),
     # what a machine cannot do
@@ -140,7 +141,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     # arrays
     "missing input": (lambda: ts.execute(program(), [ONES]), ["wrong number of inputs", "a, b"]),
     "missing named input": (lambda: ts.execute(program(), {"a": ONES}), ["wrong inputs", "a, b"]),
-    "unknown input": (lambda: ts.execute(program(), {"a": ONES, "b": ONES, "c": ONES}), ["wrong inputs", "a, b, c"]),
+    "unknown input": (
+        lambda: ts.execute(program(), {"a": ONES, "b": ONES, "c": ONES}),
+        ["wrong inputs", "unknown: c", "a, b"],
+    ),
     "input of another dtype": (lambda: ts.execute(program(), [ONES, ONES.astype(np.float64)]), ["b", "f64", "f32"]),
     "input of another shape": (lambda: ts.execute(program(), [ONES, ONES[:7]]), ["b", "[7, 8]", "[8, 8]"]),
     "input that is text": (lambda: ts.execute(program(), [ONES, "x"]), ["b", "dtype"]),
@@ -185,13 +189,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake(name: str) -> None:
-    make, words = MISTAKES[name]
-    with pytest.raises(ts.UserError) as caught:
-        make()
-    message = str(caught.value)
-    for word in words:
-        assert word in message, message
-    assert "\n" not in message
+    assert_refused(*MISTAKES[name])
 
 
 KINDS: dict[str, Callable[[Path], Any]] = {

@@ -11,6 +11,7 @@ import tilesim as ts
 from support.lowering_cases import CASES
 from support.random_graphs import choose_mapping, random_case, random_machine
 from tilesim import _core, execution
+from tilesim.graph import Tensor
 
 
 def check_random_graphs(cores: int, first: int, rounds: int) -> None:
@@ -86,6 +87,38 @@ def test_no_synchronization_between_cores_can_be_left_out() -> None:
         except ts.UserError:
             pass
     assert len(mutants) > 20 and unnoticed == []
+
+
+@pytest.mark.parametrize("cores", [2, 3, 4])
+@pytest.mark.parametrize("trips", [0, 1, 2, 5])
+def test_loops_of_the_graph_run_on_all_cores(cores: int, trips: int) -> None:
+    """Kernels of every trip are divided; each trip waits for what other cores stored in the one before."""
+    b = ts.GraphBuilder("loop")
+    more, step = b.function("more"), b.function("step")
+    shapes: dict[str, tuple[list[int], str | None]] = {"i": ([], "i32"), "s": ([24, 40], None), "w": ([40, 40], None)}
+    state = {key: more.input(key, shape, dtype) for key, (shape, dtype) in shapes.items()}
+    more.output(more.apply("less", state["i"], more.scalar(trips, "i32")), "on")
+    state = {key: step.input(key, shape, dtype) for key, (shape, dtype) in shapes.items()}
+    step.output(state["i"] + 1, "i.next")
+    step.output((step.matmul(state["s"], state["w"]) * 0.1).softmax(-1), "s.next")
+    step.output(state["w"], "w.next")
+    first = [b.scalar(0, "i32"), b.apply("exp", b.input("x", [24, 40])), b.input("w", [40, 40])]
+    found = b.core.op("while", [t.value for t in first], {}, "loop", 3, ["more", "step"])
+    b.output(Tensor(b, found[0]), "count")
+    b.output(b.apply("exp", Tensor(b, found[1])), "y")
+    machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "16 KiB", "core.count": cores})
+    program = ts.compile(b.build(), machine)
+    assert ts.verify(program).ok
+    wanted = ts.reference(program.graph, machine=machine)
+    arrays = execution._arrays(program, None, 0)
+    found_races = _core.execute(program.core, arrays, find_races=True)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found_races[name], value, rtol=1e-4, atol=1e-6)
+    shuffled = _core.execute(program.core, arrays, order="random", seed=1)
+    assert all(shuffled[name].tobytes() == value.tobytes() for name, value in found_races.items())
+    work = [row["multiply_adds"] for row in ts.simulate(program).cores().rows]
+    assert sum(work) == trips * 24 * 40 * 40
+    assert trips == 0 or sorted(work)[-2] > 0
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import tilesim as ts  # noqa: E402
 from support.torch_equal import difference, equal  # noqa: E402
 from support.torch_resnet import resnet  # noqa: E402
+from tilesim.frontends import torch_frontend  # noqa: E402
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
@@ -147,7 +148,8 @@ def test_a_static_cache_is_updated_in_place() -> None:
     )
     module = TorchExportableModuleWithStaticCache(model, **cache, device=torch.device("cpu"))
     tokens = [{"input_ids": torch.tensor([[5 + i]]), "cache_position": torch.tensor([i])} for i in range(3)]
-    graph = ts.from_torch(module, (), tokens[0], strict=True)
+    exported = torch_frontend.export(module, (), tokens[0], strict=True)
+    graph = ts.from_torch(exported)
     caches = [row["name"] for row in graph.inputs if len(row["shape"]) == 4]
     aliased = {graph.inputs[to]["name"]: graph.outputs[out]["name"] for out, to in graph.core.aliases}
     assert len(caches) == 4 and set(caches) <= set(aliased) and set(aliased) == set(graph.defaults)
@@ -155,11 +157,23 @@ def test_a_static_cache_is_updated_in_place() -> None:
     assert count(graph, "dynamic_update") == 4
     state: dict[str, Any] = {}
     for token in tokens:
+        caches_at_2 = {name: value for name, value in state.items() if name in caches}
         found = ts.reference(graph, {**{key: value.numpy() for key, value in token.items()}, **state})
         with torch.no_grad():
             wanted = module(**token)
         assert difference(next(iter(found.values())), wanted) <= 1e-5
         state = {name: found[output] for name, output in aliased.items()}
+    place = {"cache_position": 2, "cumulative_length_*": 2}
+    fixed = ts.from_torch(exported, fixed=place)
+    assert [row["name"] for row in fixed.inputs if row["shape"] == (1,)] == []
+    for op in everything(fixed):
+        if op["kind"] == "attention":
+            assert op["attributes"]["kv_len"] == 3 and len(op["operands"]) == 3
+    assert fixed.compulsory_bytes() < graph.compulsory_bytes()
+    found = ts.reference(fixed, {"input_ids": tokens[2]["input_ids"].numpy(), **caches_at_2})
+    assert difference(next(iter(found.values())), wanted) <= 1e-5
+    with pytest.raises(ts.UserError, match="no tensor input has this name"):
+        ts.from_torch(exported, fixed=["position"])
 
 
 @pytest.mark.slow

@@ -87,3 +87,31 @@ def test_energy_counts_commands_of_the_part() -> None:
         assert bursts * 32 == bank.data[moved]
     assert "memory bytes" in {entry["part"] for entry in simple.data["energy"]}
     assert any("DRAM energy" in text for text in bank.approximations)
+
+
+def test_hashes_spread_the_streams_of_many_cores() -> None:
+    # Sixteen cores read rows of tensors whose sizes are powers of two: without a hash they meet in few banks.
+    machine = ts.Machine.load("mesh-16").replace({"memory.bank_hash": "none", "memory.channel_hash": "none"})
+    program = ts.compile(ts.workloads.matmul(1024, 1024, 1024, dtype="bf16"), machine)
+
+    def conflicts(**settings: str) -> tuple[int, int]:
+        changed = machine.replace({f"memory.{name}": value for name, value in settings.items()})
+        result = ts.simulate(program, changed, memory="bank")
+        banks = result.data["memory"]["banks"]
+        return sum(activates for channel in banks for activates, _ in channel), result.memory_bytes
+
+    plain, moved = conflicts()
+    for kind in ("xor", "ipoly"):
+        hashed, same = conflicts(bank_hash=kind)
+        assert same == moved and hashed < plain
+
+
+def test_settings_of_addresses_are_checked() -> None:
+    machine = ts.Machine.load("tpu-v3")
+    with pytest.raises(ts.UserError, match=r"memory\.bank_hash.*none, xor, ipoly"):
+        machine.replace({"memory.bank_hash": "md5"})
+    with pytest.raises(ts.UserError, match=r"memory\.channel_hash.*none, skew, ipoly"):
+        machine.replace({"memory.channel_hash": "xor"})
+    program = ts.compile(ts.workloads.matmul(64, 64, 64))
+    with pytest.raises(ts.UserError, match="too few bits of bank_group"):
+        ts.simulate(program, machine.replace({"memory.mapping": "row:2 bank column offset"}), memory="bank")

@@ -67,6 +67,7 @@ CASES: dict[str, tuple[Callable[[], ts.Graph], dict[str, Any], str, str, float]]
         1.9,
     ),
     "launch": (chain, {"core.kernel_launch_cycles": 20000}, "launch", "core.kernel_launch_cycles", 10),
+    "core port": (softmax, {"network.port_bytes_per_cycle": 32}, "network", "network.port_bytes_per_cycle", 1.9),
     "memory latency": (chain, {"memory.latency": "20 us"}, "latency", "memory.latency", 10),
     "DMA latency": (chain, {"core.dma.latency_cycles": 20000}, "latency", "core.dma.latency_cycles", 10),
     "DMA issue": (
@@ -123,3 +124,34 @@ def test_advice_stays_in_the_range_of_a_setting() -> None:
     tried = {next(iter(item.change)) for item in result.explain()}
     assert "memory.bandwidth" in tried
     assert not tried & {"core.array.count", "core.vector.issue", "core.kernel_launch_cycles"}  # at the limit, or free
+
+
+# Behind routers of narrow links: the core's port, then one of the links between routers.
+NARROW: dict[str, Any] = {"network.flit_bytes": 8, "network.packet_bytes": "256 B", "memory.channels": 4}
+NARROW["memory.bandwidth"] = "80 GB/s"
+
+
+@pytest.mark.parametrize(("network", "ports"), [("crossbar", 1), ("mesh", 1), ("ring", 4)])
+def test_a_run_bound_by_routers_says_so(network: str, ports: int) -> None:
+    changes = {**WIDE, **NARROW, "network.ports_per_core": ports, "core.scratchpad.bytes": "1 MiB"}
+    program = ts.compile(ts.workloads.softmax(256, 512), ts.Machine.load("edge-8").replace(changes))
+    result = ts.simulate(program, network=network)
+    assert result.bottleneck == "network", result
+    assert result.table().rows[0]["bound"] == "network" or network == "ring"
+    wide = ts.simulate(program, program.machine.replace({"network.flit_bytes": 256}), network=network)
+    assert wide.cycles < result.cycles / 1.4
+    assert wide.bottleneck == "memory"
+    if network == "crossbar":
+        best = result.explain()[0]
+        assert list(best.change) == ["network.flit_bytes"]
+        assert best.gain > 1.7
+
+
+def test_a_link_between_regions_that_binds_is_the_network() -> None:
+    narrow = {"network.region_bytes_per_cycle": 8, "network.region_latency_cycles": 10}
+    machine = ts.Machine.load("chiplet-2").replace(narrow)
+    program = ts.compile(ts.workloads.softmax(1024, 1024), machine)
+    result = ts.simulate(program)
+    assert result.remote_bytes > 0
+    assert result.bottleneck == "network"
+    assert ts.simulate(program, machine.replace({"network.region_bytes_per_cycle": 4096})).bottleneck != "network"

@@ -203,7 +203,7 @@ MISTAKES = [
     (lambda b, x: x[0][5], "out of range"),
     (lambda b, x: x[0][::-1], "backwards"),
     (lambda b, x: x[0][0, 0, 0], "too many indices"),
-    (lambda b, x: b.weight("w", (2, -3)), "negative extent"),
+    (lambda b, x: b.weight("w", (2, -3)), "extent of axis 1"),
     (lambda b, x: b.weight("w", (1 << 40, 1 << 40)), "too many elements"),
     (lambda b, x: (b.weight("w", (2,)), b.weight("w", (3,))), "another type"),
     (lambda b, x: b.input("x0", (2,)), "taken"),

@@ -10,6 +10,7 @@
 #include "tilesim/compile/grouping.hpp"
 #include "tilesim/compile/overlap.hpp"
 #include "tilesim/compile/prepare.hpp"
+#include "tilesim/compile/sorts.hpp"
 
 namespace tilesim {
 
@@ -31,6 +32,7 @@ class Compiler {
     const Graph& graph = prepared_.graph;
     program_.name = graph.name;
     program_.machine = machine_.name;
+    program_.notes = prepared_.notes;
     program_.cores = machine_.core.count;
     check_mappings();
     for (const GraphFunction& function : prepared_.graph.functions)
@@ -168,12 +170,6 @@ class Compiler {
   void add_loops(const GraphFunction& function) {
     for (const Op& op : function.ops) {
       if (op.kind != Kind::while_loop) continue;
-      if (machine_.core.count > 1)
-        throw Unsupported({"while: a loop runs on one core",
-                           op.name,
-                           std::to_string(machine_.core.count) + " cores",
-                           {},
-                           "compile for cores=1"});
       const std::string& stem = prepared_.graph.functions[static_cast<std::size_t>(op.functions[1])].name;
       std::string name = stem;
       const auto taken = [&](const program::Function& other) { return other.name == name; };
@@ -327,9 +323,15 @@ class Compiler {
         break;
     }
     const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
-    if (op.kind == Kind::while_loop)
-      return lower::on("", lower::lower_loop(context, op, loops_.at({context.function.name, op.name})));
+    if (op.kind == Kind::while_loop) return lower::on("", loop(context, op));
     return lower::on("", call(context, op));
+  }
+
+  program::Scope loop(Context& context, const Op& op) {
+    program::Scope scope = lower::lower_loop(context, op, loops_.at({context.function.name, op.name}));
+    for (program::Statement& statement : scope.body)
+      if (auto* step = std::get_if<program::Scope>(&statement.action)) lower::divide_loops(*step, program_, machine_);
+    return scope;
   }
 
   program::Statement divided(program::Scope scope) {
@@ -374,7 +376,8 @@ class Compiler {
 
 namespace {
 
-/// The machine as each of `cores` equal cores sees it while all are at work: its share of the bandwidth.
+/// The machine as each of `cores` cores sees it while all are at work: its share of the bandwidth, at most what its
+/// port passes.
 Machine shared_by(const Machine& machine, std::int64_t cores) {
   if (cores < 0 || cores > machine.core.count)
     throw UserError({"the machine does not have so many cores",
@@ -383,8 +386,12 @@ Machine shared_by(const Machine& machine, std::int64_t cores) {
                      "1 to " + std::to_string(machine.core.count) + "; 0: all",
                      {}});
   Machine share = machine;
-  share.core.count = cores > 0 ? cores : machine.core.count;
-  share.memory.bytes_per_second = std::max<std::int64_t>(1, share.memory.bytes_per_second / share.core.count);
+  lower::keep_cores(share, cores > 0 ? cores : machine.core.count);
+  const auto dma =
+      static_cast<double>(share.core.dma.bytes_per_cycle) * static_cast<double>(share.core.clock.hertz);
+  const double most = std::min({lower::port_rate(share), dma, 1e18}) / share.memory.efficiency;
+  share.memory.bytes_per_second = std::clamp<std::int64_t>(share.memory.bytes_per_second / share.core.count, 1,
+                                                           std::max<std::int64_t>(1, static_cast<std::int64_t>(most)));
   return share;
 }
 
@@ -394,7 +401,7 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
   const Machine share = shared_by(machine, options.cores);
   program::Program result = Compiler(graph, share, options).run();
   lower::overlap_kernels(result, share);
-  program::check(result, &machine);
+  program::check(result, &share);
   return result;
 }
 

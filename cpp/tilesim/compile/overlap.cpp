@@ -146,7 +146,10 @@ class Overlap {
 
   /// Numbers the kernels of a loop, each of its own steps after all before it; returns how many there are.
   std::int64_t number(Block& block, const Expr& before) {
+    const Expr outside = base_;
+    base_ = before;
     std::int64_t count = 0;
+    Block result;
     for (Statement& statement : block) {
       if (auto* loop = std::get_if<program::For>(&statement.action)) {
         const std::int64_t each = kernels_in(loop->body);
@@ -156,10 +159,14 @@ class Overlap {
         call->parameters[before_name] = before + Expr(count);
         count += kernels_in(call->function);
       } else if (auto* step = std::get_if<program::Scope>(&statement.action)) {
+        if (several()) append_waits(result, *queues_.begin(), count);
         step->barrier = true;
         signal(step->body, ++count);
       }
+      result.push_back(std::move(statement));
     }
+    block = std::move(result);
+    base_ = outside;
     return count;
   }
 

@@ -151,10 +151,19 @@ mapping::Nest array_nest(const Context& context, const mapping::Problem& problem
 
 [[noreturn]] void refuse_dtype(const Context& context, const Op& op, DType dtype) {
   std::vector<std::string> allowed;
-  for (const auto& [known, rate] : context.machine.core.array.rates)
-    if (rate > 0) allowed.emplace_back(name(known));
+  std::string real;
+  for (const auto& [known, rate] : context.machine.core.array.rates) {
+    if (rate <= 0) continue;
+    allowed.emplace_back(name(known));
+    if (is_float(known)) real = name(known);
+  }
+  const std::string remedy =
+      real.empty() ? "These arrays need quantized operands: convert them (x.convert), or read a model that "
+                     "is quantized already"
+                   : "Build the workload with another dtype (dtype='" + real + "', --dtype " + real +
+                         "), or convert the operands (x.convert)";
   throw Unsupported({"the arrays of " + context.machine.name + " do not multiply this type", op.name,
-                     std::string(name(dtype)), join(allowed), "convert the operands first"});
+                     std::string(name(dtype)), join(allowed), remedy});
 }
 
 bool multiplies(const Machine& machine, DType dtype) {

@@ -33,8 +33,8 @@ class BankMemory final : public MemorySystem {
         // What may wait in front of a channel, in ticks of its data bus.
         patience_(ceil_div(machine.memory.buffer_bytes, burst_) * burst_cycles_),
         unit_(std::max(machine.memory.interleave_bytes, burst_)),
-        map_(part),
-        spread_(machine.memory.channels, unit_, false),
+        map_(part, machine.memory.mapping, dram::bank_hashes(machine.memory.bank_hash)),
+        spread_(machine.memory.channels, unit_, dram::channel_hash_of(machine.memory.channel_hash)),
         ports_(machine),
         channels_(static_cast<std::size_t>(machine.memory.channels), dram::Channel(part)),
         trial_(part),

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/engine/dram/mapping.hpp"
 
 namespace tilesim::engine {
 
@@ -24,6 +26,8 @@ class SimpleMemory final : public MemorySystem {
     const Int128 latency = static_cast<Int128>(memory_.latency_ps) * core_.hertz;
     constexpr std::int64_t picoseconds = 1000000000000;
     latency_ = static_cast<std::int64_t>((latency + picoseconds - 1) / picoseconds);
+    if (const auto hash = dram::channel_hash_of(memory_.channel_hash); hash != dram::ChannelHash::none)
+      spread_.emplace(memory_.channels, memory_.interleave_bytes, hash);
   }
 
   std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
@@ -66,6 +70,11 @@ class SimpleMemory final : public MemorySystem {
  private:
   struct Channel_ { std::int64_t free = 0, bytes = 0; };
 
+  std::int64_t channel_of(std::int64_t unit) const {
+    if (!spread_) return unit % memory_.channels;
+    return spread_->locate(static_cast<std::uint64_t>(unit * memory_.interleave_bytes)).channel;
+  }
+
   /// Consecutive `interleave` bytes lie on one channel; a long request spreads over all of them.
   template <class Visit>
   void for_channels(const Request& request, Visit visit) {
@@ -85,7 +94,7 @@ class SimpleMemory final : public MemorySystem {
     std::int64_t left = request.bytes, room = unit - request.address % unit;
     for (std::int64_t i = 0; i < units; ++i, room = unit) {
       const std::int64_t bytes = std::min(left, room);
-      visit(channels_[static_cast<std::size_t>((first + i) % count)], bytes);
+      visit(channels_[static_cast<std::size_t>(channel_of(first + i))], bytes);
       left -= bytes;
     }
   }
@@ -93,6 +102,7 @@ class SimpleMemory final : public MemorySystem {
   Clock core_, bytes_;
   MemorySpec memory_;
   Ports ports_;
+  std::optional<dram::ChannelMap> spread_;  ///< with a hash
   std::int64_t latency_ = 0;
   std::vector<Channel_> channels_;  ///< byte times
   BandwidthSeries series_;

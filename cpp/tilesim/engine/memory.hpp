@@ -57,6 +57,8 @@ class MemorySystem {
   struct Link { std::int64_t from = 0, to = 0, bytes = 0, busy = 0; };
   virtual std::vector<Link> links() const { return {}; }
   virtual Ports* ports() { return nullptr; }  ///< of the simple network, where sends share them
+  /// Core cycles for which the busiest of the cores' ports passed bytes, where `ports` has none.
+  virtual std::int64_t port_busy() const { return 0; }
   /// Of DRAM channels: commands of each bank, channel by channel.
   struct Bank { std::int64_t activates = 0, columns = 0; };
   virtual std::vector<Bank> banks() const { return {}; }

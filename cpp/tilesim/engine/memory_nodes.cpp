@@ -113,7 +113,7 @@ class BankNodes final : public MemoryNodes {
         clock_ps_(part.clock_ps),
         to_ticks_(picoseconds, static_cast<Int128>(machine.network.clock.hertz) * part.clock_ps),
         to_cycles_(static_cast<Int128>(machine.network.clock.hertz) * part.clock_ps, picoseconds),
-        map_(part),
+        map_(part, machine.memory.mapping, dram::bank_hashes(machine.memory.bank_hash)),
         nodes_(answers.size(), Node{dram::Channel(part)}) {
     step_ = std::max<std::int64_t>(1, to_cycles_(part.read_latency) - 1);
     if (machine.memory.burst_bytes % part.burst_bytes != 0)

@@ -19,6 +19,7 @@ class Ports {
         network_(machine.network),
         buffered_(machine.network.buffer_bytes / machine.network.port_bytes_per_cycle),
         ports_(static_cast<std::size_t>(machine.core.count), 0),
+        busy_(ports_.size(), 0),
         one_way_(cycles_at_or_after({network_.latency_cycles, network_.clock.hertz}, core_)) {}
 
   std::int64_t one_way() const { return one_way_; }  ///< core cycles
@@ -32,8 +33,14 @@ class Ports {
   /// Core cycle at which the bytes have passed the port.
   std::int64_t pass(std::int64_t core, std::int64_t bytes, std::int64_t now) {
     std::int64_t& port = ports_[index(core)];
-    port = std::max(port, network_cycle(now)) + ceil_div(bytes, network_.port_bytes_per_cycle);
+    const std::int64_t cycles = ceil_div(bytes, network_.port_bytes_per_cycle);
+    busy_[index(core)] += cycles;
+    port = std::max(port, network_cycle(now)) + cycles;
     return cycles_at_or_after({port, network_.clock.hertz}, core_);
+  }
+  /// Core cycles for which the port that was busy longest passed bytes.
+  std::int64_t longest_busy() const {
+    return cycles_at_or_after({*std::max_element(busy_.begin(), busy_.end()), network_.clock.hertz}, core_);
   }
   struct Sent { std::int64_t through = 0, arrival = 0; };  ///< core cycles: out of the source, at the last destination
   /// A tile from one core to others. It passes the source's port once, and each destination's.
@@ -45,9 +52,10 @@ class Ports {
     const std::int64_t cycles = ceil_div(bytes, network_.port_bytes_per_cycle);
     const std::int64_t left = ports_[index(from)] = std::max(ports_[index(from)], network_cycle(now)) + cycles;
     std::int64_t last = left;
+    busy_[index(from)] += cycles;
     for (const std::int64_t core : to) {
       std::int64_t& port = ports_[index(core)];
-      if (core != from) port = std::max(port + cycles, left);
+      if (core != from) port = std::max(port + cycles, left), busy_[index(core)] += cycles;
       last = std::max(last, port);
     }
     return Sent{cycles_at_or_after({left, network_.clock.hertz}, core_),
@@ -61,7 +69,7 @@ class Ports {
   Clock core_;
   NetworkSpec network_;
   std::int64_t buffered_;
-  std::vector<std::int64_t> ports_;  ///< network cycles
+  std::vector<std::int64_t> ports_, busy_;  ///< network cycles: free from then on; busy so far
   std::int64_t one_way_;
 };
 

@@ -24,6 +24,7 @@ class RegionMemory final : public MemorySystem {
         channels_(machine.memory.channels),
         interleave_(machine.memory.interleave_bytes),
         ports_(static_cast<std::size_t>(cores_), 0),
+        port_busy_(ports_.size(), 0),
         next_(static_cast<std::size_t>(regions_), 0),
         links_(static_cast<std::size_t>(regions_ * regions_)) {
     if (channels_ % regions_ != 0 || cores_ % regions_ != 0)
@@ -89,6 +90,8 @@ class RegionMemory final : public MemorySystem {
       }
       finish = std::max(finish, complete);
     }
+    port_busy_[static_cast<std::size_t>(request.core % cores_)] +=
+        ceil_div(request.bytes, network_.port_bytes_per_cycle);
     return finish;
   }
 
@@ -111,6 +114,10 @@ class RegionMemory final : public MemorySystem {
         for (std::size_t i = 0; i < own.size(); ++i) sum[i].count += own[i].count;
     }
     return sum;
+  }
+
+  std::int64_t port_busy() const override {
+    return cycles_at_or_after({*std::max_element(port_busy_.begin(), port_busy_.end()), network_.clock.hertz}, core_);
   }
 
   std::vector<MemorySystem::Link> links() const override {
@@ -213,8 +220,8 @@ class RegionMemory final : public MemorySystem {
   Clock core_;
   NetworkSpec network_;
   std::int64_t regions_, cores_, channels_, interleave_, further_ = 0;
-  std::vector<std::int64_t> ports_, next_;  ///< network cycles; next free address of each region
-  std::vector<Link> links_;                 ///< by from * regions + to
+  std::vector<std::int64_t> ports_, port_busy_, next_;  ///< network cycles, twice; next free address of each region
+  std::vector<Link> links_;                             ///< by from * regions + to
   std::vector<std::unique_ptr<MemorySystem>> parts_;
   std::map<std::int64_t, Range> ranges_;
   std::unordered_map<std::int64_t, Page> pages_;

@@ -26,8 +26,8 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-OperationUse operation(const KernelCounters& k, const program::Scope& scope, double bytes_per_cycle,
-                       std::int64_t cores) {
+OperationUse operation(const KernelCounters& k, const program::Scope& scope, double bytes_per_cycle, std::int64_t cores,
+                       std::int64_t network_busy) {
   OperationUse use;
   use.name = scope.kernel;
   use.operation = scope.operation;
@@ -51,6 +51,7 @@ OperationUse operation(const KernelCounters& k, const program::Scope& scope, dou
   const Share bound = largest({{"compute", ratio(use.array_busy, whole)},
                                {"vector", ratio(use.vector_busy, whole)},
                                {"memory", ratio(use.memory_busy, whole)},
+                               {"network", ratio(network_busy, whole)},
                                {"launch", ratio(use.launch, whole)}});
   use.bound = bound.name;
   use.bound_share = std::min(1.0, bound.value);
@@ -106,7 +107,7 @@ Result Simulator::result() const {
     std::int64_t counted = 0;
     for (std::size_t i = 0; i < unit.cycles.size(); ++i) counted += use.cycles[i] = unit.cycles[i];
     use.cycles[static_cast<std::size_t>(UnitState::idle)] += finish_ - counted;
-    require(use.cycles[static_cast<std::size_t>(UnitState::idle)] >= 0 || machine_.core.contexts > 1,
+    require(use.cycles[static_cast<std::size_t>(UnitState::idle)] >= 0 || machine_.core_at(unit.core).contexts > 1,
             "the states of a unit exceed the total time");
     use.operations = unit.operations;
     use.bytes = unit.bytes;
@@ -130,6 +131,7 @@ Result Simulator::result() const {
     memory_busy = std::max(memory_busy, use.cycles[0]);
     result.units.push_back(use);
   }
+  std::int64_t longest_link = network_busy();
   const auto region_links = memory_ ? memory_->links() : std::vector<MemorySystem::Link>{};
   for (const MemorySystem::Link& link : region_links) {
     (link.from == link.to ? result.memory_local_bytes : result.memory_remote_bytes) += link.bytes;
@@ -140,15 +142,19 @@ Result Simulator::result() const {
     use.cycles[static_cast<std::size_t>(UnitState::busy)] = std::min(link.busy, finish_);
     use.cycles[static_cast<std::size_t>(UnitState::idle)] = finish_ - use.cycles[0];
     use.bytes = link.bytes;
-    memory_busy = std::max(memory_busy, use.cycles[0]);
+    longest_link = std::max(longest_link, use.cycles[0]);
     result.units.push_back(use);
   }
   for (const auto& job : jobs_) {
     const program::CompiledProgram& program = *job->job.program;
+    if (jobs_.size() > 1)
+      result.jobs.push_back({program.program().name, job->job.cores, job->job.arrival_cycles, job->start,
+                             job->finished ? job->finish : -1});
     for (std::size_t i = 0; i < job->kernels.size(); ++i) {
       if (job->kernels[i].count == 0) continue;
-      result.operations.push_back(
-          operation(job->kernels[i], *program.scopes[i].scope, ideal ? 0 : achieved, program.program().cores));
+      result.operations.push_back(operation(job->kernels[i], *program.scopes[i].scope, ideal ? 0 : achieved,
+                                            program.program().cores,
+                                            network_busy(job->kernels[i], program.program().cores)));
       launch += job->kernels[i].launch;
     }
     for (const std::string& note : program.program().notes) result.approximations.push_back(note);
@@ -156,14 +162,15 @@ Result Simulator::result() const {
   const Share bound = largest({{"compute", ratio(array_busy, finish_)},
                                {"vector", ratio(vector_busy, finish_)},
                                {"memory", ratio(memory_busy, finish_)},
+                               {"network", ratio(longest_link, finish_)},
                                {"launch", ratio(launch, finish_)}});
   result.bottleneck = bound.name;
   result.bottleneck_share = std::min(1.0, bound.value);
   add_energy(result, machine_, routed_ ? routed_->memory().energy() : memory_->energy());
   add_fidelity(result);
   if (options_.latencies) {
-    options_.latencies->memory_hits = latencies_.hits();
-    options_.latencies->memory_misses = latencies_.misses();
+    options_.latencies->memory_hits = kinds_.front()->latencies().hits();
+    options_.latencies->memory_misses = kinds_.front()->latencies().misses();
   }
   if (const std::string assumed = assumed_values(); !assumed.empty())
     result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + assumed +

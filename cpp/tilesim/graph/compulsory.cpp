@@ -1,6 +1,7 @@
 // Lower bounds of traffic: bytes that no schedule and no memory on the chip can avoid.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "tilesim/base/shape.hpp"
@@ -56,6 +57,9 @@ std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::siz
       if (index != 0) return packed(type);
       return packed_bytes(type.dtype,
                           element_count(type.shape) - element_count(function.value(op.operands[1]).type.shape));
+    case Kind::attention:  // keys beyond kv_len are not read
+      if (index == 0 || op.attributes.find("kv_len") == nullptr) return packed(type);
+      break;
     case Kind::slice:
     case Kind::convolution:
     case Kind::window_reduce:
@@ -79,20 +83,40 @@ class Reads {
  public:
   explicit Reads(const Graph& graph) : graph_(graph) {}
 
-  /// Bytes touched of `value` of function `number`, at most all of it; an in-place update of it reads nothing.
-  std::int64_t of_value(std::int32_t number, ValueId value, const Op* in_place = nullptr) {
+  /// Bytes touched of `value` of function `number`, at most all of it.
+  std::int64_t of_value(std::int32_t number, ValueId value) {
     const GraphFunction& function = graph_.functions[at(number)];
-    const std::int64_t all = packed(function.value(value).type);
-    std::int64_t sum = 0;
     for (const ValueId output : function.outputs)
-      if (output == value) return all;
-    for (const Op& op : function.ops)
-      for (std::size_t i = 0; i < op.operands.size() && sum < all; ++i) {
-        if (op.operands[i] != value || (&op == in_place && i == 0)) continue;
-        const bool follows = op.kind == Kind::call || op.kind == Kind::fused;
-        sum += follows ? of_input(op.functions[0], i) : touched_bytes(function, op, i);
+      if (output == value) return packed(function.value(value).type);
+    return by_operations(number, value, nullptr);
+  }
+
+  /// What an in-place change of an input moves: read are the parts that operations see before or after it, less what
+  /// was written.
+  struct Change { std::int64_t read = 0, written = 0; };
+  /// Of `input` of function `number`, whose new value is `output`; nothing where that is made otherwise.
+  std::optional<Change> in_place(std::int32_t number, ValueId input, ValueId output) {
+    if (input == output) return Change{by_operations(number, input, nullptr), 0};
+    const GraphFunction& function = graph_.functions[at(number)];
+    for (const Op& op : function.ops) {
+      const auto made = std::ranges::find(op.results, output);
+      if (made == op.results.end()) continue;
+      std::optional<Change> change;
+      if (op.kind == Kind::dynamic_update && op.operands[0] == input) {
+        change = Change{0, packed(function.value(op.operands[1]).type)};
+      } else if (op.kind == Kind::call || op.kind == Kind::fused) {
+        const GraphFunction& callee = graph_.functions[at(op.functions[0])];
+        const ValueId inner = callee.outputs[static_cast<std::size_t>(made - op.results.begin())];
+        for (std::size_t i = 0; i < op.operands.size() && !change; ++i)
+          if (op.operands[i] == input) change = in_place(op.functions[0], callee.inputs[i], inner);
       }
-    return std::min(sum, all);
+      if (!change) return std::nullopt;
+      const std::int64_t after = by_operations(number, output, nullptr);
+      change->read += by_operations(number, input, &op) + std::max<std::int64_t>(0, after - change->written);
+      change->read = std::min(change->read, packed(function.value(input).type));
+      return change;
+    }
+    return std::nullopt;
   }
 
   void weights(std::int32_t number) {
@@ -114,6 +138,23 @@ class Reads {
   }
 
  private:
+  /// Bytes that operations but `except` touch of a value, at most all of it.
+  std::int64_t by_operations(std::int32_t number, ValueId value, const Op* except) {
+    const GraphFunction& function = graph_.functions[at(number)];
+    const std::int64_t all = packed(function.value(value).type);
+    std::int64_t sum = 0;
+    for (const Op& op : function.ops) {
+      std::int64_t most = 0;  // what an operation names twice it may read once
+      for (std::size_t i = 0; i < op.operands.size() && sum < all; ++i) {
+        if (op.operands[i] != value || &op == except) continue;
+        const bool follows = op.kind == Kind::call || op.kind == Kind::fused;
+        most = std::max(most, follows ? of_input(op.functions[0], i) : touched_bytes(function, op, i));
+      }
+      sum += most;
+    }
+    return std::min(sum, all);
+  }
+
   std::int64_t of_input(std::int32_t number, std::size_t input) {
     const auto key = std::make_pair(number, input);
     if (const auto found = inputs_.find(key); found != inputs_.end()) return found->second;
@@ -127,14 +168,6 @@ class Reads {
   std::map<std::pair<std::int32_t, std::size_t>, std::int64_t> inputs_;
 };
 
-/// The dynamic_update that overwrites `input` in place to give `output`, or null.
-const Op* in_place_update(const GraphFunction& function, const Alias& alias) {
-  const ValueId input = function.inputs[at(alias.input)], output = function.outputs[at(alias.output)];
-  for (const Op& op : function.ops)
-    if (op.kind == Kind::dynamic_update && op.operands[0] == input && op.results[0] == output) return &op;
-  return nullptr;
-}
-
 }  // namespace
 
 std::int64_t compulsory_bytes(const Graph& graph) {
@@ -142,23 +175,20 @@ std::int64_t compulsory_bytes(const Graph& graph) {
   Reads reads(graph);
   reads.weights(graph.main);
   std::int64_t total = reads.weight_total();
-  std::vector<const Op*> updates(entry.inputs.size(), nullptr);
-  std::vector<bool> untouched(entry.outputs.size(), false);  ///< outputs that are their aliased input
+  std::set<ValueId> written, counted;  ///< outputs and inputs that are dealt with
   for (const Alias& alias : entry.aliases) {
-    updates[at(alias.input)] = in_place_update(entry, alias);
-    untouched[at(alias.output)] = entry.outputs[at(alias.output)] == entry.inputs[at(alias.input)];
+    const ValueId input = entry.inputs[at(alias.input)], output = entry.outputs[at(alias.output)];
+    std::optional<Reads::Change> change;
+    if (!written.count(output) && !counted.count(input)) change = reads.in_place(graph.main, input, output);
+    if (!change) continue;
+    written.insert(output);
+    counted.insert(input);
+    total += change->read + change->written;
   }
-  std::set<ValueId> written, kept;
-  for (std::size_t i = 0; i < entry.outputs.size(); ++i) {
-    const ValueId output = entry.outputs[i];
-    if (untouched[i]) kept.insert(output);
-    if (untouched[i] || !written.insert(output).second) continue;
-    const auto update =
-        std::ranges::find_if(updates, [&](const Op* op) { return op != nullptr && op->results[0] == output; });
-    total += packed(update == updates.end() ? entry.value(output).type : entry.value((*update)->operands[1]).type);
-  }
-  for (std::size_t i = 0; i < entry.inputs.size(); ++i)
-    if (!kept.count(entry.inputs[i])) total += reads.of_value(graph.main, entry.inputs[i], updates[i]);
+  for (const ValueId output : entry.outputs)
+    if (written.insert(output).second) total += packed(entry.value(output).type);
+  for (const ValueId input : entry.inputs)
+    if (!counted.count(input)) total += reads.of_value(graph.main, input);
   return total;
 }
 

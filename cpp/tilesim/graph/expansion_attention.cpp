@@ -18,6 +18,18 @@ struct Extents {
   Shape grouped(std::int64_t last) const { return {batch, key_heads, heads / key_heads * queries, last}; }
 };
 
+/// The first `count` positions of an axis; the value itself where those are all.
+ValueId first_of(Parts& parts, const char* name, ValueId x, std::int64_t axis, std::int64_t count) {
+  Shape limit = parts.shape(x);
+  if (limit[rules::at(axis)] == count) return x;
+  limit[rules::at(axis)] = count;
+  Attributes attributes;
+  attributes.set("start", Integers(limit.size(), 0));
+  attributes.set("stride", Integers(limit.size(), 1));
+  attributes.set("limit", Integers(limit));
+  return parts.add(name, Kind::slice, {x}, std::move(attributes));
+}
+
 ValueId product(Parts& parts, const char* name, ValueId a, ValueId b, std::int64_t b_contract, DType dtype) {
   Attributes attributes;
   attributes.set("a_batch", Integers{0, 1});
@@ -96,22 +108,27 @@ ValueId zero_hidden_rows(Parts& parts, ValueId scores, ValueId weights) {
 
 ValueId attention(Parts& parts, const std::vector<ValueId>& operands) {
   const Shape q = parts.shape(operands[0]), k = parts.shape(operands[1]), v = parts.shape(operands[2]);
-  const Extents e{q[0], q[1], k[1], q[2], k[2], q[3], v[3]};
+  const std::int64_t attended = rules::attended_keys(parts.op(), parts.type(operands[1]));
+  const Extents e{q[0], q[1], k[1], q[2], attended, q[3], v[3]};
   const DType dtype = parts.type(operands[0]).dtype, wide = rules::compute_dtype(dtype);
   const Attributes& attributes = parts.op().attributes;
   const Span span{attributes.flag("causal"), attributes.integer("causal_offset", e.keys - e.queries),
                   attributes.integer("window", 0)};
-  const ValueId mask = operands.size() > 3 ? operands[3] : no_value;
+  ValueId mask = operands.size() > 3 ? operands[3] : no_value;
+  if (mask != no_value && !parts.shape(mask).empty() && parts.shape(mask).back() > 1)
+    mask = first_of(parts, "mask", mask, static_cast<std::int64_t>(parts.shape(mask).size()) - 1, attended);
+  const ValueId keys = first_of(parts, "keys", operands[1], 2, attended);
+  const ValueId values = first_of(parts, "values", operands[2], 2, attended);
 
   const ValueId queries = parts.reshaped("queries", operands[0], e.grouped(e.depth));
-  ValueId scores = product(parts, "scores", queries, operands[1], 3, wide);
+  ValueId scores = product(parts, "scores", queries, keys, 3, wide);
   scores = parts.reshaped("heads", scores, e.scores());
   scores = masked_scores(parts, e, span, scores, mask);
   ValueId weights = softmax(parts, scores, 3);
   const bool zero = attributes.text("masked_row", "zero") == "zero";
   if (zero && (mask != no_value || span.hides_rows(e))) weights = zero_hidden_rows(parts, scores, weights);
   weights = parts.reshaped("grouped", weights, e.grouped(e.keys));
-  const ValueId out = product(parts, "product", weights, operands[2], 2, dtype);
+  const ValueId out = product(parts, "product", weights, values, 2, dtype);
   return parts.reshaped("ungrouped", out, {e.batch, e.heads, e.queries, e.width});
 }
 

@@ -51,7 +51,8 @@
 // attention(q[B, H, S, D], k[B, G, T, D], v[B, G, T, E], [mask])
 //     H is a multiple of G. mask broadcasts to [B, H, S, T]; bool (true: keep) or float (added). scale (1 / sqrt(D)),
 //     causal, causal_offset (key t is visible to query s iff t <= s + offset; default T - S), window (0: none; else
-//     t > s + offset - window), soft_cap (0: none), masked_row "zero" | "nan".
+//     t > s + offset - window), soft_cap (0: none), masked_row "zero" | "nan". kv_len: the first so many keys are
+//     attended, as if k, v and mask ended there (T stands for it); the rest is never read.
 // rotary(x[.., D], cos, sin)
 //     x cos + turn(x) sin, cos and sin broadcast to x. style "halves": turn(x) = (-x[D/2:], x[:D/2]); "pairs": every
 //     (x0, x1) becomes (-x1, x0).

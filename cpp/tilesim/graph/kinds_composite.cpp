@@ -51,6 +51,8 @@ NormalizeShape normalize_shape(const Op& op, const TensorType& x) {
   return result;
 }
 
+std::int64_t attended_keys(const Op& op, const TensorType& k) { return op.attributes.integer("kv_len", k.shape[2]); }
+
 namespace {
 
 using Results = std::span<const TensorType>;
@@ -152,6 +154,8 @@ std::vector<TensorType> infer_attention(const Op& op, Types operands, const Grap
   want_shape(v, {batch, groups, keys, v.shape[3]}, "v");
   if (op.attributes.integer("window", 0) < 0)
     refuse("attribute 'window' is negative", std::to_string(op.attributes.integer("window", 0)), "0 (none) or more");
+  if (const std::int64_t length = attended_keys(op, k); length < 0 || length > keys)
+    refuse("attribute 'kv_len' exceeds the keys", std::to_string(length), "0 to " + std::to_string(keys));
   if (op.attributes.number("soft_cap", 0) < 0)
     refuse("attribute 'soft_cap' is negative", std::to_string(op.attributes.number("soft_cap", 0)), "0 (none) or more");
   if (present(operands, 3)) {
@@ -162,12 +166,12 @@ std::vector<TensorType> infer_attention(const Op& op, Types operands, const Grap
 }
 
 /// Dims b, g (key heads), p (queries' heads per key head), s, e; reduced: t (keys), d.
-Domain attention_domain(const Op&, Types operands, Results results) {
+Domain attention_domain(const Op& op, Types operands, Results results) {
   const Shape &q = operands[0]->shape, &k = operands[1]->shape;
   enum : std::uint8_t { b, g, p, s, e, t, d };
   Domain domain;
   const std::int64_t shared = k[1] == 0 ? 0 : q[1] / k[1];
-  domain.extents = {q[0], k[1], shared, q[2], results[0].shape[3], k[2], q[3]};
+  domain.extents = {q[0], k[1], shared, q[2], results[0].shape[3], attended_keys(op, *operands[1]), q[3]};
   domain.names = {"b", "g", "p", "s", "e", "t", "d"};
   domain.reduction = {false, false, false, false, false, true, true};
   AxisAccess head;
@@ -237,9 +241,13 @@ void add_composite(std::vector<KindInfo>& table) {
   attention.min_operands = 3;
   attention.max_operands = 4;
   attention.operand_names = {"q", "k", "v", "mask"};
-  attention.attributes = {optional("scale", A::number),          optional("causal", A::flag),
-                          optional("causal_offset", A::integer), optional("window", A::integer),
-                          optional("soft_cap", A::number),       optional("masked_row", A::text, {"zero", "nan"})};
+  attention.attributes = {optional("scale", A::number),
+                          optional("causal", A::flag),
+                          optional("causal_offset", A::integer),
+                          optional("window", A::integer),
+                          optional("kv_len", A::integer),
+                          optional("soft_cap", A::number),
+                          optional("masked_row", A::text, {"zero", "nan"})};
   attention.infer = infer_attention;
   attention.domain = attention_domain;
   table.push_back(std::move(attention));

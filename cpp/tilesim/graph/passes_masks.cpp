@@ -1,4 +1,5 @@
-// Masks of attention that depend on no input: those that hide nothing go, causal ones and windows become attributes.
+// Masks of attention that depend on no input: those that hide nothing go, causal ones and windows become attributes,
+// and keys that no query sees (the part of a cache that is not filled) are cut off by kv_len.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -57,6 +58,8 @@ class Known {
 /// What a mask comes to.
 struct Meaning {
   bool hides = false, all_alike = true, rows_hidden = false;
+  bool uniform = true;                  ///< every row sees the keys [0, attended)
+  std::int64_t attended = 0;            ///< end of the keys that any row sees
   std::int64_t offset = 0, window = 0;  ///< of a causal one
   bool causal = false;
 };
@@ -92,10 +95,13 @@ std::optional<Meaning> meaning_of(const Array& mask, std::int64_t queries, std::
   for (std::int64_t row = 0; row < mask.size() / std::max<std::int64_t>(keys, 1); ++row) {
     const auto run = run_of(mask, row * keys, keys);
     if (!run) return std::nullopt;
+    const bool hidden = run->begin == run->end;
     meaning.hides = meaning.hides || run->end - run->begin < keys;
+    meaning.uniform = meaning.uniform && run->begin == 0 && (row == 0 || run->end == meaning.attended);
+    meaning.attended = std::max(meaning.attended, run->end);
+    meaning.rows_hidden = meaning.rows_hidden || hidden;
     if (row < rows) {
       runs.push_back(*run);
-      meaning.rows_hidden = meaning.rows_hidden || run->begin == run->end;
     } else {
       const Run& first = runs[at(row % rows)];
       meaning.all_alike = meaning.all_alike && first.begin == run->begin && first.end == run->end;
@@ -120,7 +126,39 @@ std::optional<Meaning> meaning_of(const Array& mask, std::int64_t queries, std::
 
 bool plain(const Op& op) {
   return op.kind == Kind::attention && op.operands.size() > 3 && op.operands[3] != no_value &&
-         !op.attributes.flag("causal") && op.attributes.integer("window", 0) == 0;
+         !op.attributes.flag("causal") && op.attributes.integer("window", 0) == 0 &&
+         op.attributes.find("kv_len") == nullptr;
+}
+
+/// Puts attributes in the place of the mask where they say all that it does; what it became, or empty.
+std::string simplify(Op& op, const Meaning& meaning, std::int64_t keys) {
+  const bool shorter = meaning.attended < keys && !meaning.rows_hidden;
+  const bool uniform = meaning.uniform && !meaning.rows_hidden;
+  std::string after;
+  if (shorter) {
+    op.attributes.set("kv_len", meaning.attended);
+    after = "the first " + std::to_string(meaning.attended) + " keys";
+  }
+  if (meaning.hides && !uniform && !meaning.causal) return after;
+  op.operands[3] = no_value;
+  while (op.operands.back() == no_value) op.operands.pop_back();
+  if (uniform || !meaning.hides) return after.empty() ? "no mask" : after;
+  op.attributes.set("causal", true);
+  op.attributes.set("causal_offset", meaning.offset);
+  after += (after.empty() ? "" : ", ") + std::string("causal, offset ") + std::to_string(meaning.offset);
+  if (meaning.window > 0) op.attributes.set("window", meaning.window);
+  if (meaning.window > 0) after += ", window " + std::to_string(meaning.window);
+  return after;
+}
+
+/// Causal attention over a buffer that is longer than its last query sees; what it became, or empty.
+std::string cut_behind_last_query(Op& op, std::int64_t queries, std::int64_t keys) {
+  if (op.kind != Kind::attention || !op.attributes.flag("causal") || op.attributes.find("kv_len") != nullptr) return "";
+  const std::int64_t offset = op.attributes.integer("causal_offset", keys - queries), seen = queries + offset;
+  if (queries == 0 || offset < 0 || seen >= keys) return "";
+  op.attributes.set("kv_len", seen);
+  if (queries == 1 && op.attributes.integer("window", 0) == 0) op.attributes.set("causal", false);  // sees them all
+  return "the first " + std::to_string(seen) + " keys";
 }
 
 }  // namespace
@@ -129,29 +167,22 @@ void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& c
   for (GraphFunction& function : graph.functions) {
     std::map<ValueId, std::optional<Meaning>> meanings;
     for (std::size_t i = 0; i < function.ops.size(); ++i) {
-      if (!plain(function.ops[i])) continue;
+      if (function.ops[i].kind != Kind::attention) continue;
       const Reader reader(graph, function);
       Op& op = function.ops[i];
       const std::int64_t queries = reader.shape(op.operands[0])[2], keys = reader.shape(op.operands[1])[2];
+      if (const std::string after = cut_behind_last_query(op, queries, keys); !after.empty())
+        changes.push_back({"known_masks", function.name, op.name, std::to_string(keys) + " keys", after, op.source});
+      if (!plain(op)) continue;
       const ValueId mask = op.operands[3];
       if (!meanings.count(mask)) {
         const auto elements = Known(reader, evaluate).elements(mask);
         meanings[mask] = elements ? meaning_of(*elements, queries, keys) : std::nullopt;
       }
-      const std::optional<Meaning>& meaning = meanings[mask];
-      if (!meaning || (meaning->hides && !meaning->causal)) continue;
-      op.operands[3] = no_value;
-      while (op.operands.back() == no_value) op.operands.pop_back();
-      std::string after = "no mask";
-      if (meaning->hides) {
-        op.attributes.set("causal", true);
-        op.attributes.set("causal_offset", meaning->offset);
-        after = "causal, offset " + std::to_string(meaning->offset);
-        if (meaning->window > 0) op.attributes.set("window", meaning->window);
-        if (meaning->window > 0) after += ", window " + std::to_string(meaning->window);
-      }
-      changes.push_back(
-          {"known_masks", function.name, op.name, "mask " + to_string(reader.type(mask)), after, op.source});
+      if (!meanings[mask]) continue;
+      const std::string before = "mask " + to_string(reader.type(mask));
+      if (const std::string after = simplify(op, *meanings[mask], keys); !after.empty())
+        changes.push_back({"known_masks", function.name, op.name, before, after, op.source});
     }
   }
 }

@@ -85,6 +85,8 @@ struct NormalizeShape {
   Shape moments;    ///< shape of the results mean and rstd
 };
 NormalizeShape normalize_shape(const Op& op, const TensorType& x);
+/// Keys that an attention reads: its kv_len, or all of k.
+std::int64_t attended_keys(const Op& op, const TensorType& k);
 
 AttributeInfo optional(std::string name, AttributeType type, std::vector<std::string> allowed = {});
 AttributeInfo required(std::string name, AttributeType type, std::vector<std::string> allowed = {});

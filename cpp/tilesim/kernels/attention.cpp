@@ -1,12 +1,15 @@
 // attention: scores of a block of queries, masked softmax in rows, product with v. Both products follow `numerics`.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "tilesim/kernels/gemm.hpp"
 
 namespace tilesim::kernels {
 namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 struct Settings {
   double scale = 1, soft_cap = 0;
@@ -50,6 +53,21 @@ void probabilities(const Settings& settings, T* scores, const T* mask, std::int6
     sum += scores[t];
   }
   for (std::int64_t t = begin; t < end; ++t) scores[t] = static_cast<T>(scores[t] / sum);
+}
+
+/// The first `count` positions of an axis.
+Array first_of(const Array& x, std::int64_t axis, std::int64_t count) {
+  const Shape& shape = x.shape();
+  if (shape[at(axis)] == count) return x;
+  Shape narrow = shape;
+  narrow[at(axis)] = count;
+  Array part(x.dtype(), narrow);
+  std::int64_t rows = 1, inner = host_bytes(x.dtype());
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (i != at(axis)) (i < at(axis) ? rows : inner) *= shape[i];
+  for (std::int64_t row = 0; row < rows; ++row)
+    std::memcpy(part.bytes() + row * count * inner, x.bytes() + row * shape[at(axis)] * inner, at(count * inner));
+  return part;
 }
 
 /// The mask in the accumulator's type, to add, broadcast to [B, H, S, T]; bool: 0 or -inf.
@@ -103,7 +121,9 @@ Settings settings_of(const Call& call, const Extents& e) {
 }  // namespace
 
 Results attention(const Call& call) {
-  const Array &q = call.operand(0), &k = call.operand(1), &v = call.operand(2);
+  const Array& q = call.operand(0);
+  const std::int64_t attended = call.attributes().integer("kv_len", call.operand(1).shape()[2]);
+  const Array k = first_of(call.operand(1), 2, attended), v = first_of(call.operand(2), 2, attended);
   const TensorType& type = call.result();
   if (!is_float(q.dtype())) call.unsupported("attention of integers");
   const Extents e{q.shape()[0], q.shape()[1], k.shape()[1], q.shape()[2], k.shape()[2], q.shape()[3], v.shape()[3]};
@@ -111,7 +131,13 @@ Results attention(const Call& call) {
   const DType sum_type = accumulator(call, q.dtype(), k.dtype(), type.dtype);
   const Array queries = product_operand(call, q, sum_type), keys = product_operand(call, k, sum_type);
   const Array values = product_operand(call, v, sum_type);
-  const Array mask = call.has(3) ? additive_mask(call.operand(3), e, sum_type) : Array();
+  Array mask;
+  if (call.has(3)) {
+    mask = call.operand(3);
+    const std::int64_t last = static_cast<std::int64_t>(mask.shape().size()) - 1;
+    if (last >= 0 && mask.shape()[at(last)] > 1) mask = first_of(mask, last, attended);
+    mask = additive_mask(mask, e, sum_type);
+  }
   Array out(sum_type, {e.batch, e.heads, e.queries, e.width});
   with_float(sum_type == DType::f64 ? Compute::f64 : Compute::f32, [&](auto zero) {
     using T = decltype(zero);

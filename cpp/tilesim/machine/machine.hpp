@@ -80,6 +80,14 @@ struct CoreSpec {
   bool kernel_barrier = false;            ///< a kernel starts only when all operations of the previous one are complete
 };
 
+/// Cores of one sort among several that share network and memory: settings are those of the machine's `core`, but for
+/// `changes`.
+struct CoreSort {
+  std::string name;
+  std::map<std::string, Json> changes;  ///< setting path ("core.array.rows") -> value as in a file
+  CoreSpec core;                        ///< resolved; `count` is of this sort
+};
+
 /// Between cores and memory channels. "simple" is told by the first four numbers, routers by the others.
 struct NetworkSpec {
   std::string kind = "simple";  ///< simple | crossbar | mesh | torus | ring | tree | cmesh, with sizes, | a file
@@ -109,6 +117,9 @@ struct MemorySpec {
   std::int64_t latency_ps = 100000;
   std::int64_t burst_bytes = 32;
   std::int64_t interleave_bytes = 256;  ///< consecutive bytes on one channel
+  std::string channel_hash = "none";    ///< none | skew | ipoly: strides spread over channels
+  std::string mapping;  ///< of fidelity bank: fields of an address, "row bank column offset"; empty: the part's
+  std::string bank_hash = "none";  ///< of fidelity bank: none | xor | ipoly: strides spread over banks
   std::int64_t capacity_bytes = 0;
   std::int64_t buffer_bytes = 1 << 16;  ///< requests waiting per channel; full pushes back
   /// Equal groups of channels and cores that lie together (chiplets): cores 0..n/regions-1 with the first channels.
@@ -138,7 +149,8 @@ struct EnergySpec {  ///< femtojoules per event; 0: not known (reported as such)
 struct Machine {
   std::string name;
   std::string description;
-  CoreSpec core;
+  CoreSpec core;                ///< what all cores have; `count`: of all sorts; its clock counts the machine's cycles
+  std::vector<CoreSort> sorts;  ///< cores 0.. are of the first, the next ones of the second; empty: all are alike
   NetworkSpec network;
   MemorySpec memory;
   LayoutSpec layout;
@@ -153,6 +165,11 @@ struct Machine {
   /// A copy with settings replaced: path ("core.array.count") -> value as in a file.
   Machine replace(const std::map<std::string, Json>& changes) const;
   std::string hash() const;
+  /// Of core number `core`.
+  const CoreSpec& core_at(std::int64_t core) const;
+  /// A machine with the cores of one sort alone, and their numbers in this one. UserError for an unknown sort.
+  Machine only(const std::string& sort) const;
+  std::vector<std::int64_t> cores_of(const std::string& sort) const;
 };
 
 /// Closed-form view: what a roofline needs.

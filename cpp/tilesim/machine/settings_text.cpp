@@ -36,18 +36,20 @@ std::string format_with(std::int64_t value, SettingUnit unit) {
 }
 
 std::int64_t parse_with(const Json& json, SettingUnit unit) {
+  // A bare number goes to the parser too, which says that it needs a unit, and which there are.
+  const auto text = [&json] { return json.is_number() ? plain(json.as_double()) : json.as_string(); };
   try {
     switch (unit) {
       case U::frequency:
-        return parse_frequency(json.as_string());
+        return parse_frequency(text());
       case U::bytes:
-        return parse_bytes(json.as_string());
+        return parse_bytes(text());
       case U::bandwidth:
-        return parse_bandwidth(json.as_string());
+        return parse_bandwidth(text());
       case U::duration:
-        return parse_duration(json.as_string());
+        return parse_duration(text());
       case U::energy:
-        return parse_energy(json.as_string());
+        return parse_energy(text());
       default:
         return json.as_int();
     }

@@ -38,7 +38,7 @@ struct OperationUse {
   double multiply_adds = 0, vector_operations = 0;
   std::int64_t array_busy = 0, vector_busy = 0, memory_busy = 0,
                launch = 0;  ///< summed busy cycles: longest array, vector unit, memory
-  std::string bound;        ///< "compute" | "vector" | "memory" | "launch" | "latency"
+  std::string bound;        ///< "compute" | "vector" | "memory" | "network" | "launch" | "latency"
   double bound_share = 0;   ///< busy share of the bounding part within the kernel's time
 };
 
@@ -47,6 +47,13 @@ struct Interval {
   std::int32_t unit;
   std::int32_t label;
   std::int64_t start, finish;
+};
+
+/// A program among several, in cycles of the core clock; `finish` below zero: not finished.
+struct JobUse {
+  std::string program;
+  std::vector<std::int64_t> cores;
+  std::int64_t arrival = 0, start = 0, finish = -1;
 };
 
 struct EnergyPart {
@@ -65,10 +72,11 @@ struct Result {
   /// Memory of several regions: bytes from and to the core's own region, and the others; 0 where there is one.
   std::int64_t memory_local_bytes = 0, memory_remote_bytes = 0;
   double multiply_adds = 0, vector_operations = 0;
-  std::string bottleneck;  ///< "compute" | "vector" | "memory" | "launch" | "latency"
+  std::string bottleneck;  ///< "compute" | "vector" | "memory" | "network" | "launch" | "latency"
   double bottleneck_share = 0;
   std::vector<UnitUse> units;
   std::vector<OperationUse> operations;
+  std::vector<JobUse> jobs;  ///< where there are several
   std::vector<EnergyPart> energy;
   std::vector<std::string> approximations;      ///< what was modelled how, what was left out
   std::map<std::string, std::string> fidelity;  ///< part -> level

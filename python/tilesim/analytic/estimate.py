@@ -10,11 +10,12 @@ from .. import __version__ as version
 from .._core import parse_dtype
 from ..device import Device
 from ..graph import Graph, user_error
+from ..loading import GraphLike, as_graph
 from ..machine import Machine
 from ..result import Advice, Result, Table
 from .cache import pressure
 from .operations import Cost, Costs, cost_of, flat_operations
-from .profile import Profile
+from .profile import Profile, engine_named
 
 __all__ = ["Estimate", "Roofline", "device_of", "estimate", "roofline"]
 
@@ -52,6 +53,10 @@ class Estimate(Result):
         super().__init__(data)
         self.costs = costs
         self._redo = redo
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and copied: the figures, not the graph."""
+        return {**super().__getstate__(), "_redo": None}
 
     def terms(self) -> Table:
         """Every term per operation, longest operation first.
@@ -117,10 +122,11 @@ class Estimate(Result):
             Each change with the gain of its own estimate.
 
         Raises:
-            ValueError: for a result read from a file.
+            UserError: for a result read from a file or a pickle.
         """
         if self._redo is None:
-            raise ValueError("a result read from a file cannot be estimated again; estimate the graph first")
+            what = "a result that was stored cannot be estimated again"
+            raise user_error(what, suggestion="Estimate the graph first")
         device: Device = self._redo.device
         form = device.to_dict()
         levels = [dict(level) for level in form["levels"]]
@@ -177,7 +183,7 @@ def _operation_row(cost: Cost, hertz: int, start: int) -> dict[str, Any]:
 
 
 def estimate(
-    graph: Graph,
+    graph: GraphLike,
     device: DeviceLike = "h100",
     *,
     scheme: str | None = None,
@@ -187,7 +193,7 @@ def estimate(
     """How long a graph takes on a device, in closed form, operation after operation.
 
     Args:
-        graph: the workload.
+        graph: the workload, as `ts.compile` takes it.
         device: a device, its name or label, a file, a machine or the name of one.
         scheme: runs products with weights in this scheme ("fp8", "int4_wo"); none: the graph's dtypes.
         engine: whose kernels ("vLLM", "TensorRT-LLM"); "": a library's.
@@ -197,12 +203,14 @@ def estimate(
         The result: the same type as of a simulation, with the terms of every operation.
 
     Raises:
-        UserError: for an unknown device, scheme or profile.
+        UserError: for an unknown device, scheme, engine or profile.
         Unsupported: for an operation or dtype that the device lacks; names the operation.
     """
     target = device_of(device)
     opened = Profile.open(profile)
+    engine_named(engine, opened)
     costs = Costs(target, scheme, engine, opened)
+    graph = as_graph(graph)
     operations = flat_operations(graph)
     producers = {result["name"]: op["kind"] for op in operations for result in op["results"]}
     uses: dict[str, int] = {}
@@ -366,11 +374,11 @@ class Roofline:
         return f"<Roofline {self.name} on {self.device.name}: at least {self.seconds * 1e3:.4g} ms, {self.bound}>"
 
 
-def roofline(graph: Graph, device: DeviceLike) -> Roofline:
+def roofline(graph: GraphLike, device: DeviceLike) -> Roofline:
     """The bound of a graph on a device from FLOPs, compulsory bytes and peak rates alone.
 
     Args:
-        graph: the workload.
+        graph: the workload, as `ts.compile` takes it.
         device: as of `estimate`.
 
     Returns:
@@ -379,6 +387,4 @@ def roofline(graph: Graph, device: DeviceLike) -> Roofline:
     Raises:
         UserError: for an unknown device.
     """
-    if not isinstance(graph, Graph):
-        raise user_error("a roofline needs a graph", value=repr(type(graph).__name__))
-    return Roofline(graph, device_of(device))
+    return Roofline(as_graph(graph), device_of(device))

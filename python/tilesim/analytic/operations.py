@@ -145,7 +145,7 @@ def _attention(op: Mapping[str, Any], costs: Costs) -> Cost:
     q, k, v = op["operands"][:3]
     at = op["attributes"]
     batch, heads, queries, depth = q["shape"]
-    key_heads, keys = k["shape"][1:3]
+    key_heads, keys = k["shape"][1], at.get("kv_len", k["shape"][2])
     shape = (batch, queries, keys, heads, key_heads, max(depth, v["shape"][3]), at.get("window", 0))
     cases = attention.AttentionCases(*(np.array([float(value)]) for value in shape), causal=bool(at.get("causal")))
     how = _scheme_of(q["dtype"], costs, None)

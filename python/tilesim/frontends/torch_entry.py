@@ -25,6 +25,7 @@ def from_torch(
     strict: bool = False,
     functions: bool = True,
     passes: str | Sequence[str] | None = None,
+    fixed: Mapping[str, Any] | Sequence[str] = (),
 ) -> Graph:
     """A graph of a PyTorch module, by torch.export.
 
@@ -41,6 +42,9 @@ def from_torch(
         strict: let torch.export trace the Python bytecode; some static caches need it.
         functions: whether layers that repeat become one function of the graph, called once per layer.
         passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
+        fixed: tensor arguments, and buffers that the module changes, that are constants of the graph: patterns of
+            names, or a mapping to their values (by default those given). With the position in a static cache fixed
+            its mask is known, and attention reads the filled part alone.
 
     Returns:
         The graph, with one input per tensor argument.
@@ -52,4 +56,4 @@ def from_torch(
     need("torch", "torch")
     from .torch_frontend import from_torch as build
 
-    return build(module, args, kwargs, name=name, strict=strict, functions=functions, passes=passes)
+    return build(module, args, kwargs, name=name, strict=strict, functions=functions, passes=passes, fixed=fixed)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export.graph_signature import InputKind
 
@@ -19,15 +20,19 @@ from . import (  # noqa: F401 (they enter the table)
     torch_activations,
     torch_attention,
     torch_elementwise,
+    torch_fft,
     torch_index,
     torch_layers,
     torch_pooling,
     torch_reduce,
     torch_scatter,
     torch_shape,
+    torch_special,
 )
+from .torch_fixed import Fixed, fixed_values
 from .torch_import import IGNORED, Importer
 from .torch_table import TABLE
+from .torch_weights import to_torch
 
 logger = logging.getLogger("tilesim.torch")
 
@@ -83,12 +88,18 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
         raise user_error("the model is no torch.nn.Module", value=type(module).__name__, allowed="a torch.nn.Module")
     if not isinstance(args, tuple):
         args = tuple(args) if isinstance(args, (list,)) else (args,)
+    args = tuple(to_torch(np.asarray(arg)) if _is_array(arg) else arg for arg in args)
     _register_caches()
     try:
         with torch.no_grad(), _quiet():
             return torch.export.export(module, args, dict(kwargs or {}), strict=strict)
     except Exception as error:  # torch raises many sorts
         raise _refused(error, "torch.export cannot read this module", type(module).__name__) from error
+
+
+def _is_array(value: Any) -> bool:
+    """Whether it is an array of numpy or JAX: torch takes its own tensors only."""
+    return hasattr(value, "__array__") and not isinstance(value, (torch.Tensor, np.generic))
 
 
 def _refused(error: Exception, what: str, place: str) -> Exception:
@@ -162,15 +173,21 @@ def from_torch(
     strict: bool = False,
     functions: bool = True,
     passes: str | Sequence[str] | None = None,
+    fixed: Fixed = (),
 ) -> Graph:
     """See `tilesim.from_torch`."""
-    if isinstance(module, torch.export.ExportedProgram):
-        return from_exported(module, name or "exported", functions, passes)
-    return from_exported(export(module, args, kwargs, strict), name or type(module).__name__, functions, passes)
+    program = module
+    if not isinstance(module, torch.export.ExportedProgram):
+        program, name = export(module, args, kwargs, strict), name or type(module).__name__
+    return from_exported(program, name or "exported", functions, passes, fixed)
 
 
 def from_exported(
-    program: Any, name: str = "torch", functions: bool = True, passes: str | Sequence[str] | None = None
+    program: Any,
+    name: str = "torch",
+    functions: bool = True,
+    passes: str | Sequence[str] | None = None,
+    fixed: Fixed = (),
 ) -> Graph:
     """A graph of an exported program.
 
@@ -179,6 +196,7 @@ def from_exported(
         name: of the graph.
         functions: whether layers that repeat become one function.
         passes: recognition passes, as `tilesim.optimize`.
+        fixed: inputs that become constants, as `tilesim.from_torch`.
 
     Returns:
         The graph; parameters are weights by reference, mutated buffers inputs whose new values are outputs.
@@ -186,14 +204,19 @@ def from_exported(
     Raises:
         Unsupported: naming the overload and its place in the user's code.
     """
-    return read(program, name, functions, passes)[0]
+    return read(program, name, functions, passes, fixed)[0]
 
 
 def read(
-    program: Any, name: str, functions: bool = True, passes: str | Sequence[str] | None = None
+    program: Any,
+    name: str,
+    functions: bool = True,
+    passes: str | Sequence[str] | None = None,
+    fixed: Fixed = (),
 ) -> tuple[Graph, Importer]:
     """The graph, and what became of the program's inputs and outputs."""
-    importer = Importer(decomposed(program), name, functions)
+    program = decomposed(program)
+    importer = Importer(program, name, functions, fixed_values(program, fixed))
     graph = importer.run()
     graph.remove_dead_code()
     graph.optimize(passes, without=["layers"])  # the importer finds those by the modules' names

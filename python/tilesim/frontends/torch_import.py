@@ -7,7 +7,7 @@ graph is read (masks, positions, rotary tables); a tuple of values; a Python num
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,8 +39,8 @@ _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential
 class Importer:
     """One exported program on its way to a graph. Handlers of the table use its methods."""
 
-    def __init__(self, program: Any, name: str, functions: bool = True) -> None:
-        self.program, self.functions = program, functions
+    def __init__(self, program: Any, name: str, functions: bool = True, fixed: Mapping[str, Any] | None = None) -> None:
+        self.program, self.functions, self.fixed = program, functions, fixed or {}
         self.builder = GraphBuilder(name)
         self.weights = WeightStore(self.builder)
         self.values: dict[Any, Any] = {}
@@ -64,9 +64,10 @@ class Importer:
 
     @property
     def dtype(self) -> str:
-        """dtype of the current operation's (first) result."""
+        """dtype of the current operation's (first) result; of the parts of a complex one."""
         meta = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
-        return dtype_name(meta.dtype, self._place)
+        parts = {torch.complex64: "f32", torch.complex128: "f64"}
+        return parts.get(meta.dtype) or dtype_name(meta.dtype, self._place)
 
     @property
     def shape(self) -> list[int]:
@@ -95,6 +96,9 @@ class Importer:
         elif isinstance(value, (bool, int, float)):
             return self.builder.scalar(float(value), dtype or self.dtype)
         if not isinstance(value, Tensor):
+            if hasattr(value, "im"):
+                what = "complex numbers have no meaning here" if self.node is not None else "an output is complex"
+                raise self.unsupported(what, suggestion="take torch.view_as_real, or write it with real tensors")
             raise self.unsupported("an argument is no tensor", repr(type(value)))
         return value if dtype is None or value.dtype == dtype else value.convert(dtype)
 
@@ -173,6 +177,8 @@ class Importer:
         meta = node.meta.get("val")
         if not isinstance(meta, torch.Tensor):
             return meta
+        if node.name in self.fixed:
+            return self.fixed[node.name]
         return self.builder.input(node.name, self.extents(meta.shape), dtype_name(meta.dtype, f"input {node.name}"))
 
     def _stored(self, node: Any, spec: Any, mutated: set[str]) -> None:
@@ -180,6 +186,9 @@ class Importer:
         table = self.program.constants if target in self.program.constants else self.program.state_dict
         value = table.get(target)
         value = meta if value is None else value
+        if target in self.fixed:
+            self.values[node] = self.fixed[target]
+            return
         if target in mutated:
             shape, dtype = self.extents(meta.shape), dtype_name(meta.dtype, target)
             self.values[node] = self.builder.input(target, shape, dtype)
@@ -297,6 +306,8 @@ class Importer:
                 continue
             if spec.kind not in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
                 raise user_error("an output of the exported program is no tensor", value=str(spec))
+            if str(spec.target) in self.fixed:
+                continue
             name = self._output(node, f"{spec.target}.new")
             self.builder.alias(len(self.builder.graph.core.signature("main")[1]) - 1, inputs.index(str(spec.target)))
             self.changed.append((name, str(spec.target)))

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <sstream>
+#include <string_view>
 
 namespace tilesim::engine::dram {
 
@@ -55,9 +56,43 @@ std::vector<Field> fields_of(const Part& part) {
 }
 
 /// Irreducible over GF(2), by degree (Lidl and Niederreiter, "Finite Fields", table C).
-constexpr std::array<std::uint64_t, 7> irreducible{0, 0b11, 0b111, 0b1011, 0b10011, 0b100101, 0b1000011};
+constexpr std::array<std::uint64_t, 13> irreducible{
+    0, 0b11, 0b111, 0b1011, 0b10011, 0b100101, 0b1000011, 0b10000011, 0b100011011, 0b1000000011, 0x409, 0x805, 0x1009};
+
+/// A field of all levels of banks.
+constexpr std::string_view every_level = "all";
 
 }  // namespace
+
+Fold::Fold(int bits, bool ipoly) {
+  if (bits == 0) return;
+  std::uint64_t digit = ipoly ? 1ULL << bits : 1;  // what the number's bit stands for, reduced
+  const std::uint64_t top = 1ULL << bits;
+  const auto reduce = [&] {
+    if ((digit & top) != 0) digit = ipoly ? digit ^ irreducible[static_cast<std::size_t>(bits)] : digit ^ top ^ 1;
+  };
+  reduce();
+  for (auto& of_byte : table_) {
+    for (std::size_t bit = 1; bit < 256; bit *= 2) {
+      for (std::size_t low = 0; low < bit; ++low) of_byte[bit + low] = static_cast<std::uint16_t>(of_byte[low] ^ digit);
+      digit <<= 1;
+      reduce();
+    }
+  }
+}
+
+std::vector<Hash> bank_hashes(const std::string& kind) {
+  if (kind == "none") return {};
+  return {{std::string(every_level), kind == "ipoly"}};
+}
+
+ChannelHash channel_hash_of(const std::string& name) {
+  const std::vector<std::string> known{"none", "skew", "ipoly"};
+  const auto found = std::ranges::find(known, name);
+  if (found == known.end())
+    throw UserError({"unknown hash of channels", "channel_hash", "'" + name + "'", join(known), nearest(name, known)});
+  return static_cast<ChannelHash>(found - known.begin());
+}
 
 std::vector<Hash> read_hashes(const Json& json) {
   std::vector<Hash> hashes;
@@ -104,13 +139,15 @@ AddressMap::AddressMap(const Part& part, const std::string& order, const std::ve
       fail("the mapping covers too few bits of " + field.name + ": " + std::to_string(field.placed),
            std::to_string(field.bits) + " bits");
   tabulate();
+  known.emplace_back(every_level);
+  const auto first_other = std::ranges::find(fields, std::string("row"), &Field::name);
   for (const Hash& hash : hashes) {
-    const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == hash.field; });
-    if (field == fields.end() || field->name == "row" || field->name == "column" || field->name == "offset")
+    const auto field = std::find_if(fields.begin(), first_other, [&](const Field& f) { return f.name == hash.field; });
+    if (field == first_other && hash.field != every_level)
       throw UserError({"a hash changes a field that the part lacks", "mapping of " + part.name, "'" + hash.field + "'",
                        join(known), nearest(hash.field, known)});
-    if (field->bits == 0) continue;
-    mixes_.push_back({field->to, field->bits, hash.ipoly ? irreducible[static_cast<std::size_t>(field->bits)] : 0});
+    const bool all = field == first_other;
+    mixes_.push_back({all ? 0 : field->to, Fold(all ? bits_of(part.banks()) : field->bits, hash.ipoly)});
   }
 }
 
@@ -135,32 +172,15 @@ void AddressMap::tabulate() {
   }
 }
 
-std::uint64_t AddressMap::mixed(std::uint64_t row) const {
-  std::uint64_t change = 0;
-  for (const Mix& mix : mixes_) {
-    const std::uint64_t mask = (1ULL << mix.bits) - 1;
-    std::uint64_t value = 0;
-    if (mix.polynomial == 0) {
-      for (std::uint64_t rest = row; rest != 0; rest >>= mix.bits) value ^= rest & mask;
-    } else {
-      value = row << mix.bits;
-      while (value > mask) value ^= mix.polynomial << (std::bit_width(value) - 1 - mix.bits);
-    }
-    change ^= value << mix.to;
-  }
-  return change;
-}
-
-ChannelMap::ChannelMap(std::int64_t channels, std::int64_t interleave_bytes, bool hashed)
-    : count_(static_cast<std::uint64_t>(channels)),
-      unit_(static_cast<std::uint64_t>(interleave_bytes)),
-      hashed_(hashed) {
+ChannelMap::ChannelMap(std::int64_t channels, std::int64_t interleave_bytes, ChannelHash hash)
+    : count_(static_cast<std::uint64_t>(channels)), unit_(static_cast<std::uint64_t>(interleave_bytes)), hash_(hash) {
   if (channels < 1 || channels > 4096)
     throw UserError({"wrong number of channels", "channels", std::to_string(channels), "1 to 4096", {}});
   if (interleave_bytes < 1 || (interleave_bytes & (interleave_bytes - 1)) != 0)
     throw UserError({"wrong interleaving", "interleave_bytes", std::to_string(interleave_bytes), "a power of two", {}});
   unit_shift_ = std::countr_zero(unit_);
   if (std::has_single_bit(count_)) count_shift_ = std::countr_zero(count_);
+  if (hash == ChannelHash::ipoly) fold_ = Fold(std::bit_width(count_ - 1), true);
 }
 
 }  // namespace tilesim::engine::dram

@@ -28,7 +28,7 @@ struct RunOptions {
   std::int64_t inject_every = 1;  ///< request i of a channel is offered at cycle i * inject_every at the earliest
   std::int64_t channels = 1;
   std::int64_t interleave_bytes = 256;
-  bool channel_hash = false;
+  ChannelHash channel_hash = ChannelHash::none;
   std::string mapping;  ///< empty: the part's
   std::vector<Hash> hashes;
   std::optional<cache::Spec> cache;  ///< a slice before every channel

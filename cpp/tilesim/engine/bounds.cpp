@@ -1,0 +1,47 @@
+// How busy the way between cores and memory is: the cores' DMA and network ports, routers' links.
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/engine/simulator.hpp"
+
+namespace tilesim::engine {
+
+std::int64_t Simulator::network_busy() const {
+  std::int64_t longest = 0;
+  for (const UnitCounters& unit : units_)
+    if (unit.kind == "load" || unit.kind == "store")
+      longest = std::max(longest, unit.bytes / machine_.core.dma.bytes_per_cycle);
+  if (machine_.memory.kind == "ideal" && !routed_) return 0;
+  if (!routed_) {
+    const Ports* ports = memory_->ports();
+    return std::max({longest, memory_->port_busy(), (ports ? *ports : send_ports_).longest_busy()});
+  }
+  // A link and an endpoint pass one flit per cycle, each way.
+  std::int64_t flits = 0;
+  for (const std::int64_t one : routed_->network().link_flits()) flits = std::max(flits, one);
+  for (const noc::Network::NodeFlits& node : routed_->network().node_flits())
+    flits = std::max({flits, node.sent, node.taken});
+  return std::max(longest, cycles_at_or_after({flits, machine_.network.clock.hertz}, machine_.core.clock));
+}
+
+/// Of one kernel, from its bytes: the ports of its cores, and behind routers those of the channels.
+std::int64_t Simulator::network_busy(const KernelCounters& kernel, std::int64_t cores) const {
+  if (machine_.memory.kind == "ideal" && !routed_) return 0;
+  const NetworkSpec& network = machine_.network;
+  const DmaSpec& dma = machine_.core.dma;
+  const std::int64_t loads = kernel.load_bytes / cores, stores = kernel.store_bytes / cores;
+  const std::int64_t engines =
+      std::max(loads / (dma.bytes_per_cycle * dma.load_queues), stores / (dma.bytes_per_cycle * dma.store_queues));
+  std::int64_t cycles = 0;
+  if (!routed_) {
+    cycles = (loads + stores) / network.port_bytes_per_cycle;
+  } else {
+    const std::int64_t data = std::max(network.packet_bytes, machine_.memory.burst_bytes);
+    const std::int64_t flits = ceil_div(data + network.header_bytes, network.flit_bytes);  // of a packet with data
+    const std::int64_t ports = std::min(network.ports_per_core * cores, machine_.memory.channels);
+    cycles = std::max(kernel.load_bytes, kernel.store_bytes) / data * flits / ports;
+  }
+  return std::max(engines, cycles_at_or_after({cycles, network.clock.hertz}, machine_.core.clock));
+}
+
+}  // namespace tilesim::engine

@@ -1,0 +1,63 @@
+"""Arguments of calls, checked before they reach the core: what is wrong is named as the user wrote it."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from . import _core
+from ._errors import user_error
+
+LARGEST = 2**62
+
+
+def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str = "") -> int:
+    """An integer (of Python, numpy, torch, ...) between `least` and `most`; `none` says what leaving it out means."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        allowed = f"{least} to {most}" if most > least else str(most)
+        allowed = f"a whole number from {least} on" if most == LARGEST else allowed
+        raise user_error(
+            "out of range" if number is not None else "not a whole number",
+            place=name,
+            value=repr(value),
+            allowed=allowed + (f"; none: {none}" if none else ""),
+        )
+    return number
+
+
+def extents(shape: Any, place: str) -> list[int]:
+    """The extents of a shape; a `UserError` that names the axis where one is no size."""
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise user_error(
+            "a shape is a sequence of extents", place=place, value=repr(shape), allowed="as (8,) or (8, 64)"
+        )
+    return [whole(f"{place}: extent of axis {axis}", extent, 0) for axis, extent in enumerate(shape)]
+
+
+def json_text(value: Any, place: str) -> str:
+    """A setting's value as JSON; scalars of numpy count as numbers."""
+    try:
+        return json.dumps(value, allow_nan=False, default=operator.methodcaller("item"))
+    except (TypeError, ValueError, AttributeError):
+        raise user_error("this is no value of a setting", place=place, value=repr(value)) from None
+
+
+def dtype_name(dtype: Any) -> str:
+    """The dtype's name here, from ours, an alias, or a dtype of numpy, ml_dtypes, torch or JAX."""
+    if isinstance(dtype, str):
+        return str(_core.parse_dtype(dtype))
+    text = str(dtype)
+    if text.startswith("torch."):
+        return str(_core.parse_dtype(text.removeprefix("torch.")))
+    try:
+        import numpy
+
+        return str(_core.parse_dtype(numpy.dtype(dtype).name if dtype is not None else "None"))
+    except TypeError:
+        raise user_error("this is no dtype", value=repr(dtype), allowed='a name as "f32", or numpy.float32') from None

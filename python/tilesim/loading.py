@@ -1,0 +1,204 @@
+"""Workloads by name: what users may write where a graph is asked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from . import _core, frontends, models, workloads
+from ._errors import nearest, user_error
+from ._passes import chosen
+from .frontends.torch_entry import from_torch, is_module
+from .graph import Graph
+from .program import Program
+
+__all__ = ["GraphLike", "as_graph", "load", "load_graph", "product"]
+
+MLIR = (".mlir", ".mlirbc", ".stablehlo")
+ENDINGS = (".json", ".tsim", ".onnx", *MLIR)
+PRODUCT = "matmul:M,N,K or matmul:M,N,K,dtype"
+GraphLike = Graph | Program | str | os.PathLike[str]
+
+ACCEPTED = "a Graph, a torch.nn.Module, a network's name, matmul:M,N,K, a file"
+
+
+def as_graph(model: Any, args: Any = ()) -> Graph:
+    """A graph from anything that names one.
+
+    Args:
+        model: a Graph; a compiled program with its graph; a torch.nn.Module (then `args` are its arguments); a
+            network's name, "matmul:M,N,K[,dtype]", or the path of a file that `tilesim run` takes.
+        args: arguments of a module.
+
+    Returns:
+        The graph.
+
+    Raises:
+        UserError: for anything else, with what is accepted.
+    """
+    if isinstance(model, Graph):
+        return model
+    if isinstance(model, Program):
+        return _graph_of(model, model.core.name)
+    if is_module(model):
+        if args is None or (isinstance(args, (tuple, list)) and not args):
+            what = "a module needs example inputs: shapes come from them"
+            call = f"ts.from_torch(module, (x,)) or ts.run(module, (x,)), x a tensor for {type(model).__name__}.forward"
+            raise user_error(what, value=type(model).__name__, suggestion=f"Write {call}")
+        return from_torch(model, args)
+    if isinstance(model, (str, os.PathLike)):
+        return load_graph(os.fspath(model))
+    remedy = "A function of JAX is read by ts.from_jax(f, *args)" if callable(model) else ""
+    raise user_error("this is no model", value=type(model).__name__, allowed=ACCEPTED, suggestion=remedy)
+
+
+def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
+    """The product that "matmul:M,N,K[,dtype]" names.
+
+    Args:
+        text: the name.
+        batch: products of this size, each with its own operands; 1 leaves the axis out.
+        dtype: of the operands where the text names none; none: "f32".
+
+    Returns:
+        The graph.
+
+    Raises:
+        UserError: for another text, an extent below 1, or an unknown dtype.
+    """
+    kind, _, sizes = text.partition(":")
+    parts = [part.strip() for part in sizes.split(",")]
+    if kind != "matmul" or len(parts) not in (3, 4):
+        similar = nearest(kind, ("matmul",)) and f"matmul:{sizes}"
+        raise user_error("cannot read the operation", value=f"'{text}'", allowed=PRODUCT, suggestion=similar)
+    for name, part in zip("MNK", parts, strict=False):
+        if not (part.isascii() and part.isdecimal()) or not 0 < int(part) < 2**31:
+            raise user_error(f"{name} is no size", place=text, value=f"'{part}'", allowed="a whole number from 1 on")
+    m, n, k = map(int, parts[:3])
+    named = parts[3] if len(parts) == 4 else dtype or "f32"
+    return workloads.matmul(m, n, k, dtype=named, batch=batch if batch > 1 else None)
+
+
+def load(
+    what: str,
+    batch: int = 1,
+    context: int | None = None,
+    phase: str | None = None,
+    dtype: str | None = None,
+    passes: str | None = None,
+) -> Graph | Program:
+    """A workload: a network of the zoo, a product, or a file.
+
+    Args:
+        what: its name, "matmul:M,N,K[,dtype]", or a path.
+        batch: images, sequences, or products.
+        context: tokens.
+        phase: prefill or decode.
+        dtype: of networks and products.
+        passes: what is recognised in a model's file: "all", "none", or names of passes separated by commas; of networks
+            too where it is given.
+
+    Returns:
+        The graph; the program where the file holds one.
+
+    Raises:
+        UserError: for an unknown name or ending, a damaged file, or an option that the workload does not take.
+    """
+    if passes is None:
+        return _load(what, batch, context, phase, dtype, None)
+    names: Any = passes if passes in ("all", "none") else [name.strip() for name in passes.split(",")]
+    chosen(names)
+    loaded = _load(what, batch, context, phase, dtype, names)
+    if isinstance(loaded, Program):
+        raise user_error("a compiled program has been through its passes", place=what, value=f"--passes {passes}")
+    if not loaded.changes:  # of the zoo, or a graph's own file: nothing was recognised while reading
+        loaded.optimize(names)
+    return loaded
+
+
+def _load(
+    what: str, batch: int, context: int | None, phase: str | None, dtype: str | None, passes: Any
+) -> Graph | Program:
+    path = Path(what)
+    if path.suffix.lower() not in ENDINGS:
+        if ":" in what and not path.exists():
+            _refuse("a product has no tokens and no phases", what, context=context, phase=phase)
+            return product(what, batch, dtype)
+        if path.exists() or "/" in what:
+            found = "a directory" if path.is_dir() else "no such file"
+            found = (path.suffix or "no ending") if path.is_file() else found
+            raise user_error("this is no file of a known kind", place=what, value=found, allowed=", ".join(ENDINGS))
+        return models.build(what, batch=batch, sequence=context, dtype=dtype, phase=phase)
+    if not path.is_file() and not path.is_fifo():
+        raise user_error(
+            "the file cannot be read", place=what, value="a directory" if path.is_dir() else "no such file"
+        )
+    _refuse("a file has its phase and dtypes", what, phase=phase, dtype=dtype)
+    return _file(path, batch, context, passes)
+
+
+def _refuse(why: str, place: str, **given: Any) -> None:
+    """Options that the workload does not take are mistakes; none is dropped in silence."""
+    named = ", ".join(f"--{key} {value}" for key, value in given.items() if value is not None)
+    if named:
+        raise user_error(why, place=place, value=named)
+
+
+def _file(path: Path, batch: int, context: int | None, passes: Any) -> Graph | Program:
+    suffix = path.suffix.lower()
+    if suffix == ".onnx":
+        sizes = frontends.symbolic_sizes(path, batch, context)
+        if (batch > 1 and batch not in sizes.values()) or (context is not None and context not in sizes.values()):
+            _refuse_sizes(path, batch, context)
+        graph = frontends.from_onnx(path, sizes=sizes, passes=passes)
+        for name, size in sizes.items():
+            option = "--context" if context is not None and size == context != batch else "--batch"
+            graph.assumptions.append(f"dimension '{name}' of {path.name} is open: {size} ({option})")
+        return graph
+    _refuse_sizes(path, batch, context)
+    if suffix in MLIR:
+        return frontends.from_stablehlo(path, passes=passes)
+    if suffix == ".json":
+        with path.open(encoding="utf-8", errors="replace") as file:
+            start = file.read(2000)
+        if '"tilesim.program"' in start:
+            return Program.load(path)
+        if frontends.is_pytorch_ir(start):
+            return frontends.from_pytorch_ir(path)
+    elif _core.Graph.compiled_header(str(path)):
+        return Program.load(path)
+    return Graph.load(path)
+
+
+def _refuse_sizes(path: Path, batch: int, context: int | None) -> None:
+    given = {"batch": batch if batch > 1 else None, "context": context}
+    _refuse("the sizes of this file are fixed", str(path), **given)
+
+
+def load_graph(
+    what: str, batch: int = 1, context: int | None = None, phase: str | None = None, dtype: str | None = None
+) -> Graph:
+    """As `load`, where a graph is needed.
+
+    Args:
+        what: as `load`.
+        batch: as `load`.
+        context: as `load`.
+        phase: as `load`.
+        dtype: as `load`.
+
+    Returns:
+        The graph; of a compiled program the one that it came from.
+
+    Raises:
+        UserError: as `load`, and for a tile program without its graph.
+    """
+    loaded = load(what, batch, context, phase, dtype)
+    return _graph_of(loaded, what) if isinstance(loaded, Program) else loaded
+
+
+def _graph_of(program: Program, place: str) -> Graph:
+    if program.graph is None:
+        raise user_error("a tile program without its graph has no operations", place=place, allowed="a graph")
+    return program.graph
