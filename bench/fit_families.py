@@ -64,8 +64,10 @@ def origins(table: str, batch: Batch, entry: Entry, start: dict[str, float]) -> 
     return [{**standard, "alone": alone} for alone in (0.95, 0.5)]
 
 
-def fit_rows(table: str, file: str, rows: list[Measured], start: dict[str, float], at: Entry) -> Entry:
-    """One entry from one group of rows."""
+def fit_rows(
+    table: str, file: str, rows: list[Measured], start: dict[str, float], at: Entry, refine: bool = False
+) -> Entry:
+    """One entry from one group of rows; `refine`: from the constants that it has, in fewer steps."""
     predictor = PREDICTORS[table]
     batch = Batch(rows)
     entry = predictor.entry(batch)
@@ -75,8 +77,16 @@ def fit_rows(table: str, file: str, rows: list[Measured], start: dict[str, float
     measured = np.array([row.seconds for row in rows])
     found = min(
         (
-            fit(predictor.model(batch), measured, origin, free, predictor.infos, tries=3, evaluations=60)
-            for origin in origins(table, batch, entry, start)
+            fit(
+                predictor.model(batch),
+                measured,
+                origin,
+                free,
+                predictor.infos,
+                tries=1 if refine else 3,
+                evaluations=30 if refine else 60,
+            )
+            for origin in ([{**entry.constants, **start}] if refine else origins(table, batch, entry, start))
         ),
         key=lambda result: result.error["mean"],
     )
@@ -176,6 +186,7 @@ def main() -> None:
     parser.add_argument("reference", type=Path, help="the folder with the tables")
     parser.add_argument("family", nargs="*", help="families; none: all with rows")
     parser.add_argument("--table", action="append", help="kinds of table; none: all")
+    parser.add_argument("--refine", action="store_true", help="start from the constants that are there")
     parser.add_argument("--left-out", action="store_true", help="fit nothing; errors on devices left out, and unfitted")
     options = parser.parse_args()
     if options.left_out:
@@ -200,7 +211,7 @@ def main() -> None:
                 if options.table and table not in options.table:
                     continue
                 start = {**first.get(entry.operation, {}), **entry.constants}
-                entries[index] = fit_rows(table, file, rows, start, entry)
+                entries[index] = fit_rows(table, file, rows, start, entry, options.refine)
                 first.setdefault(entry.operation, dict(entries[index].constants))
                 keys.update(row_key(cells_of(table, row)) for row in rows)
                 print(path.stem, tag, entries[index].fit_error, flush=True)

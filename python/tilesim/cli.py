@@ -21,6 +21,7 @@ from .execution import verify
 from .graph import Graph, user_error
 from .machine import Machine
 from .program import Program
+from .result import amount
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 machine_app = typer.Typer(no_args_is_help=True, help="Machines: presets and files.")
@@ -168,7 +169,7 @@ def model_show(
     other = sum(flops.values()) - flops["matrix"]
     typer.echo(f"{model}: {graph.parameters:,} parameters, {flops['matrix'] / 1e9:,.3f} GFLOP in products")
     typer.echo(f"  other arithmetic  {other / 1e9:,.3f} GFLOP")
-    typer.echo(f"  compulsory bytes  {size / 1e6:,.1f} MB ({flops['matrix'] / max(1, size):,.1f} FLOPs per byte)")
+    typer.echo(f"  compulsory bytes  {amount(size)} ({flops['matrix'] / max(1, size):,.1f} FLOPs per byte)")
     count = sum(len(graph.operations(name)) for name in graph.functions)
     typer.echo(f"  operations        {count:,} in {len(graph.functions)} functions")
     for title, rows in (("inputs", graph.inputs), ("outputs", graph.outputs)):

@@ -63,6 +63,14 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def amount(size: float) -> str:
+    """Bytes in the unit that leaves one to three digits before the point."""
+    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:,.1f} {unit}"
+    return f"{size:,.0f} bytes"
+
+
 # What advice tries: settings that are doubled, with their largest value, and costs that are taken away.
 DOUBLED: dict[str, float] = {
     "memory.bandwidth": math.inf,
@@ -129,7 +137,11 @@ class Advice:
 
     def __repr__(self) -> str:
         """The change and its measured gain."""
-        what = ", ".join(f"{key} = {value}" for key, value in self.change.items())
+        removed = {**REMOVED, **HOST_REMOVED}
+        what = ", ".join(
+            f"no {key} (= {value}, a bound)" if removed.get(key) == value else f"{key} = {value}"
+            for key, value in self.change.items()
+        )
         return f"{what}: {self.gain:.2f} times faster ({self.cycles:,} cycles)"
 
 
@@ -348,8 +360,8 @@ class Result:
         return (
             f"{self.data['program']} on {self.data['machine']}: {self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
             f"bound by {self.bottleneck} ({self.data['bottleneck_share']:.0%} busy), "
-            f"{self.memory_bytes / 1e6:,.1f} MB moved{host}"
-            + (f", {self.remote_bytes / 1e6:,.1f} MB between regions" if self.local_bytes else "")
+            f"{amount(self.memory_bytes)} moved{host}"
+            + (f", {amount(self.remote_bytes)} between regions" if self.local_bytes else "")
         )
 
     def __repr__(self) -> str:

@@ -36,7 +36,7 @@ PLAIN = {
     "cache_fill": 1.0,
     "overlap": 12.0,
     "wave_smoothing": 0.0,
-    "droop": 0.0,
+    "droop": -0.999,
 }
 KERNEL = (128.0, 128.0, 64.0, 1.0, 0.0, 1e18, 0.0, 1e18)
 
@@ -46,7 +46,7 @@ def model(
     scheme_: dict[str, float] | None = None,
     kernel: tuple[float, ...] = KERNEL,
 ) -> _core.GemmModel:
-    return _core.GemmModel(HARDWARE, {"weight_sets": 1.0, **(scheme_ or {})}, {**PLAIN, **(constants or {})}, [kernel])
+    return _core.GemmModel(HARDWARE, {"weight_sets": 1.0, "calls": 1.0, **(scheme_ or {})}, {**PLAIN, **(constants or {})}, [kernel])
 
 
 def terms(of: _core.GemmModel, m: float, n: float, k: float, batch: float = 1) -> dict[str, float]:
@@ -69,8 +69,8 @@ def test_smoothed_waves_epilogue_half_tile_droop_and_least_step() -> None:
     assert epilogue == pytest.approx(2 * 128 * 128 * 192 / 1e12)
     assert terms(model({"half_tile": 64.0}), 128, 128, 128)["compute"] == pytest.approx(2 * 2 * 128**3 / 1e12)
     plain = 2 * 128 * 128 * 64e6 / 1e12
-    droop = terms(model({"droop": 0.5}), 128, 128, 64e6)["compute"]
-    assert droop == pytest.approx(plain * (1 + 0.5 * plain / (plain + 1e-3)))
+    droop = terms(model({"droop": 0.5}), 128, 1280, 64e6)["compute"]  # all ten units busy
+    assert droop == pytest.approx(plain * (1 + 1.5**4) ** 0.25, rel=1e-3)
     assert terms(model({"step": 3e-6}), 128, 128, 640)["compute"] == pytest.approx(30e-6)
 
 
