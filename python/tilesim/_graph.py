@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from ._errors import path_text
 from ._passes import Changes, chosen
 
 
@@ -32,6 +33,8 @@ class Graph:
         self.defaults: dict[str, NDArray[Any]] = {}
         #: what passes that recognise patterns have replaced
         self.changes = Changes()
+        #: what reading the model had to assume (open sizes); results repeat it among their approximations
+        self.assumptions: list[str] = []
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
@@ -46,7 +49,7 @@ class Graph:
         Raises:
             UserError: for a file that cannot be read or is no legal graph, with line and path.
         """
-        return cls(_core.Graph.load(os.fspath(path)))
+        return cls(_core.Graph.load(path_text(path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a graph file that reads back equal.
@@ -57,7 +60,7 @@ class Graph:
         Raises:
             UserError: when the file cannot be written.
         """
-        self.core.save(os.fspath(path))
+        self.core.save(path_text(path))
 
     @classmethod
     def from_json(cls, text: str, directory: str | os.PathLike[str] = ".") -> Graph:
@@ -92,6 +95,7 @@ class Graph:
         other = Graph(self.core.copy())
         other.defaults.update(self.defaults)
         other.changes = Changes(self.changes)
+        other.assumptions = list(self.assumptions)
         return other
 
     def check(self) -> None:
@@ -316,17 +320,17 @@ class Graph:
             path = os.path.join(folder, "graph.tsim")
             self.save(path)
             with open(path, "rb") as file:
-                return _unpickled, (file.read(), self.defaults, self.changes)
+                return _unpickled, (file.read(), self.defaults, self.changes, self.assumptions)
 
     def __repr__(self) -> str:
         return repr(self.core)
 
 
-def _unpickled(content: bytes, defaults: dict[str, NDArray[Any]], changes: Changes) -> Graph:
+def _unpickled(content: bytes, defaults: dict[str, NDArray[Any]], changes: Changes, assumptions: list[str]) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.tsim")
         with open(path, "wb") as file:
             file.write(content)
         graph = Graph.load(path)
-    graph.defaults, graph.changes = defaults, changes
+    graph.defaults, graph.changes, graph.assumptions = defaults, changes, assumptions
     return graph
