@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tilesim.analytic import calibrate, constants, families
+from tilesim.analytic import calibrate, constants, families, validation
 from tilesim.analytic.families import Entry, pack_keys, row_key, unpack_keys
 from tilesim.analytic.fit import fit
 from tilesim.analytic.predict import PREDICTORS, Batch
@@ -64,8 +64,10 @@ def origins(table: str, batch: Batch, entry: Entry, start: dict[str, float]) -> 
     return [{**standard, "alone": alone} for alone in (0.95, 0.5)]
 
 
-def fit_rows(table: str, file: str, rows: list[Measured], start: dict[str, float], at: Entry) -> Entry:
-    """One entry from one group of rows."""
+def fit_rows(
+    table: str, file: str, rows: list[Measured], start: dict[str, float], at: Entry, refine: bool = False
+) -> Entry:
+    """One entry from one group of rows; `refine`: from the constants that it has, in fewer steps."""
     predictor = PREDICTORS[table]
     batch = Batch(rows)
     entry = predictor.entry(batch)
@@ -75,8 +77,16 @@ def fit_rows(table: str, file: str, rows: list[Measured], start: dict[str, float
     measured = np.array([row.seconds for row in rows])
     found = min(
         (
-            fit(predictor.model(batch), measured, origin, free, predictor.infos, tries=3, evaluations=60)
-            for origin in origins(table, batch, entry, start)
+            fit(
+                predictor.model(batch),
+                measured,
+                origin,
+                free,
+                predictor.infos,
+                tries=1 if refine else 3,
+                evaluations=30 if refine else 60,
+            )
+            for origin in ([{**entry.constants, **start}] if refine else origins(table, batch, entry, start))
         ),
         key=lambda result: result.error["mean"],
     )
@@ -163,11 +173,19 @@ def carry_all() -> None:
 
 
 def left_out(reference: Path) -> None:
-    """Errors of products on devices whose rows are not used: constants of all others together, and of none."""
+    """Errors and decisions of products on rows whose like was not used: halves, other devices, nothing fitted."""
     path = reference / "gpu_gemm_latency.csv"
-    for way in ("device", "specification"):
-        for row in calibrate.left_out("gemm", read("gemm", path), way)[0]:
+    for way in ("rows", "device", "specification"):
+        rows = read("gemm", path)
+        found, predicted = calibrate.left_out("gemm", rows, way)
+        for row in found:
             print(f"{way:<14} {row['group']:<42} mean {row['mean']:.1%} median {row['median']:.1%}", flush=True)
+        for key, row in validation.decisions({"rows": validation.judged(rows, predicted)}).items():
+            print(
+                f"{way:<14} {key:<42} right {row['right']:.1%} clear {row['right_clear']:.1%} "
+                f"majority {row['majority']:.1%}",
+                flush=True,
+            )
 
 
 def main() -> None:
@@ -176,7 +194,8 @@ def main() -> None:
     parser.add_argument("reference", type=Path, help="the folder with the tables")
     parser.add_argument("family", nargs="*", help="families; none: all with rows")
     parser.add_argument("--table", action="append", help="kinds of table; none: all")
-    parser.add_argument("--left-out", action="store_true", help="fit nothing; errors on devices left out, and unfitted")
+    parser.add_argument("--refine", action="store_true", help="start from the constants that are there")
+    parser.add_argument("--left-out", action="store_true", help="write nothing; errors and decisions on rows left out")
     options = parser.parse_args()
     if options.left_out:
         return left_out(options.reference)
@@ -200,7 +219,7 @@ def main() -> None:
                 if options.table and table not in options.table:
                     continue
                 start = {**first.get(entry.operation, {}), **entry.constants}
-                entries[index] = fit_rows(table, file, rows, start, entry)
+                entries[index] = fit_rows(table, file, rows, start, entry, options.refine)
                 first.setdefault(entry.operation, dict(entries[index].constants))
                 keys.update(row_key(cells_of(table, row)) for row in rows)
                 print(path.stem, tag, entries[index].fit_error, flush=True)

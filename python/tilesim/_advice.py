@@ -73,5 +73,9 @@ class Advice:
 
     def __repr__(self) -> str:
         """The change and its measured gain."""
-        what = ", ".join(f"{key} = {value}" for key, value in self.change.items())
+        removed = REMOVED | HOST_REMOVED
+        what = ", ".join(
+            f"no {key} (a bound)" if removed.get(key) == value else f"{key} = {value}"
+            for key, value in self.change.items()
+        )
         return f"{what}: {self.gain:.2f} times faster ({self.cycles:,} cycles)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-__all__ = ["Table"]
+__all__ = ["Table", "amount"]
 
 
 class Table:
@@ -61,3 +61,18 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
+
+
+def amount(size: float) -> str:
+    """Bytes in the unit that leaves one to three digits before the point.
+
+    Args:
+        size: bytes.
+
+    Returns:
+        The text, in MB, kB or bytes.
+    """
+    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:,.1f} {unit}"
+    return f"{size:,.0f} bytes"

@@ -13,6 +13,7 @@ from . import __version__, cli_mapping, cli_report, models, validate_noc
 from . import validate as validation
 from ._core import Error
 from ._paths import configs_dir
+from ._table import amount
 from .analytic import cli as analytic_cli
 from .api import compile, simulate
 from .cli_load import WHAT, load, load_graph, write
@@ -181,7 +182,7 @@ def model_show(
     other = sum(flops.values()) - flops["matrix"]
     typer.echo(f"{model}: {graph.parameters:,} parameters, {flops['matrix'] / 1e9:,.3f} GFLOP in products")
     typer.echo(f"  other arithmetic  {other / 1e9:,.3f} GFLOP")
-    typer.echo(f"  compulsory bytes  {size / 1e6:,.1f} MB ({flops['matrix'] / max(1, size):,.1f} FLOPs per byte)")
+    typer.echo(f"  compulsory bytes  {amount(size)} ({flops['matrix'] / max(1, size):,.1f} FLOPs per byte)")
     count = sum(len(graph.operations(name)) for name in graph.functions)
     typer.echo(f"  operations        {count:,} in {len(graph.functions)} functions")
     for title, rows in (("inputs", graph.inputs), ("outputs", graph.outputs)):

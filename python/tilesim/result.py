@@ -11,7 +11,7 @@ from . import _core
 from ._advice import Advice, changes_to_try
 from ._errors import read_text, user_error, writing
 from ._paths import configs_dir
-from ._table import Table
+from ._table import Table, amount
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
@@ -275,8 +275,8 @@ class Result:
         return (
             f"{self.data['program']} on {self.data['machine']}: {self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
             f"bound by {self.bottleneck} ({self.data['bottleneck_share']:.0%} busy), "
-            f"{self.memory_bytes / 1e6:,.1f} MB moved{host}"
-            + (f", {self.remote_bytes / 1e6:,.1f} MB between regions" if self.local_bytes else "")
+            f"{amount(self.memory_bytes)} moved{host}"
+            + (f", {amount(self.remote_bytes)} between regions" if self.local_bytes else "")
         )
 
     def __repr__(self) -> str:

@@ -36,7 +36,7 @@ PLAIN = {
     "cache_fill": 1.0,
     "overlap": 12.0,
     "wave_smoothing": 0.0,
-    "droop": 0.0,
+    "droop": -0.999,
 }
 KERNEL = (128.0, 128.0, 64.0, 1.0, 0.0, 1e18, 0.0, 1e18)
 
@@ -46,7 +46,7 @@ def model(
     scheme_: dict[str, float] | None = None,
     kernel: tuple[float, ...] = KERNEL,
 ) -> _core.GemmModel:
-    return _core.GemmModel(HARDWARE, {"weight_sets": 1.0, **(scheme_ or {})}, {**PLAIN, **(constants or {})}, [kernel])
+    return _core.GemmModel(HARDWARE, {"weight_sets": 1.0, "calls": 1.0, **(scheme_ or {})}, {**PLAIN, **(constants or {})}, [kernel])
 
 
 def terms(of: _core.GemmModel, m: float, n: float, k: float, batch: float = 1) -> dict[str, float]:
@@ -69,8 +69,8 @@ def test_smoothed_waves_epilogue_half_tile_droop_and_least_step() -> None:
     assert epilogue == pytest.approx(2 * 128 * 128 * 192 / 1e12)
     assert terms(model({"half_tile": 64.0}), 128, 128, 128)["compute"] == pytest.approx(2 * 2 * 128**3 / 1e12)
     plain = 2 * 128 * 128 * 64e6 / 1e12
-    droop = terms(model({"droop": 0.5}), 128, 128, 64e6)["compute"]
-    assert droop == pytest.approx(plain * (1 + 0.5 * plain / (plain + 1e-3)))
+    droop = terms(model({"droop": 0.5}), 128, 1280, 64e6)["compute"]  # all ten units busy
+    assert droop == pytest.approx(plain * (1 + 1.5**4) ** 0.25, rel=1e-3)
     assert terms(model({"step": 3e-6}), 128, 128, 640)["compute"] == pytest.approx(30e-6)
 
 
@@ -113,6 +113,45 @@ def test_split_of_k_pays_a_reduction_and_is_chosen_when_it_helps() -> None:
     assert found["splits"] == 8  # ten units, one tile: eight of them work
     assert found["split"] == pytest.approx(1e-6 + 128 * 128 * 8 * 8 / (1e12 * 8))
     assert terms(model({"split": 1e-3}, kernel=splitting), 128, 128, 64)["splits"] == 1
+
+
+def test_rules_of_thumb_keep_to_large_tiles_and_split_only_deep_products() -> None:
+    small, split = (64.0, 64.0, *KERNEL[2:]), (*KERNEL[:3], 4.0, *KERNEL[4:])
+    shape = 128, 128 * 11, 640  # eleven large tiles on ten units: two rounds; 44 small ones take five quarters
+
+    def of(rules: float, kernels: list[tuple[float, ...]], **constants: float) -> _core.GemmModel:
+        scheme_ = {"weight_sets": 1.0, "calls": 1.0, "rules": rules}
+        return _core.GemmModel(HARDWARE, scheme_, {**PLAIN, **constants}, kernels)
+
+    assert terms(of(0.0, [KERNEL, small]), *shape)["tile_m"] == 64
+    assert terms(of(1.0, [KERNEL, small]), *shape)["tile_m"] == 128
+    assert terms(of(1.0, [KERNEL, small]), 128, 128 * 10, 640)["tile_m"] == 128
+    assert terms(of(1.0, [KERNEL, small]), 128, 128 * 3, 640)["tile_m"] == 64  # idle units: smaller tiles fill them
+    long = 128, 128 * 11, 64000
+    assert terms(of(0.0, [split], split=1e-8), *long)["splits"] == 4
+    assert terms(of(1.0, [split], split=1e-8, deep=64000.0), *long)["splits"] == 1
+    found = terms(of(1.0, [split], split=1e-8, deep=40000.0), *long)
+    assert found["splits"] == 4
+    assert found["compute"] == pytest.approx(2 * 40000 * 2 * 128 * 128 / 1e12)  # no sooner than the whole one at deep
+
+
+def test_seven_splits_and_vector_kernels_of_limited_width() -> None:
+    odd = (*KERNEL[:3], 7.0, *KERNEL[4:])
+    assert terms(model({"split": 1e-8}, kernel=odd), 128, 128, 64 * 7 * 100)["splits"] == 7
+    vector = (0.0, 8.0, 1.0, 1.0, 0.0, 8.0, 0.0, 3072.0)
+    assert math.isfinite(terms(model(kernel=vector), 8, 3072, 512)["total"])
+    assert math.isinf(terms(model(kernel=vector), 8, 3073, 512)["total"])
+
+
+def test_the_power_limit_needs_time() -> None:
+    def compute(calls: float, m: float) -> float:
+        return terms(model({"droop": 1.0}, {"calls": calls}), m, 1280, 64000)["compute"]
+
+    plain = 2 * 128 * 128 * 64000 / 1e12  # 2 ms
+    assert compute(0.01, 128) == pytest.approx(plain)
+    assert compute(1e4, 128) == pytest.approx(plain * (1 + 2**4) ** 0.25, rel=1e-3)
+    assert compute(0.01, 128) < compute(7, 128) < compute(1e4, 128)
+    assert compute(1e4, 1) == pytest.approx(plain, rel=0.01)  # of a padded tile, what is useful draws the power
 
 
 def test_cast_reads_and_writes_and_pays_per_row() -> None:

@@ -87,7 +87,7 @@ def test_vector_operations_move_their_tensors() -> None:
         vector.vector_seconds("t4", "gelo", 1, 1)
 
 
-@pytest.mark.parametrize("device", ["h100", "t4", "tpu-v4-chip", "xeon-8480", "phone-neon", "tpu-v3", "gemmini-16"])
+@pytest.mark.parametrize("device", ["h100", "t4", "tpu-v4-datasheet", "xeon-8480", "phone-neon", "tpu-v3", "tpu-v4-chip", "gemmini-16"])
 def test_an_estimate_is_a_result(device: str) -> None:
     graph = ts.models.build("bert-base", sequence=64)
     if device == "gemmini-16":
@@ -227,3 +227,27 @@ class TestDefectsOfAnEarlierSimulator:
         two = ts.estimate(ts.workloads.conv2d(8, 64, 56, 56, 64, 3, stride=2, padding=1), "t4").seconds
         assert two < one
         assert math.isfinite(two)
+
+    def test_nothing_was_fitted_on_the_rows_of_its_table_and_the_clock_is_the_boards(self) -> None:
+        from tilesim.analytic.families import family
+
+        assert ts.Device.load("t4").clock_hz == 1.59e9
+        entries = [entry for entry in family("turing").entries if entry.engine == "mlsim"]
+        assert {entry.scheme for entry in entries} == {"fp32", "fp16", "bf16", "int8"}
+        assert all(not text.startswith("fitted") for entry in entries for text in entry.provenance.values())
+
+    def test_more_than_squares_on_one_gpu_was_compared(self) -> None:
+        from tilesim.analytic.families import family
+
+        fitted = {
+            entry.operation for name in ("ampere", "hopper", "ada", "turing") for entry in family(name).entries if entry.rows
+        }
+        assert {"gemm", "prefill", "decode", "conv", "vector"} <= fitted
+
+    def test_what_is_used_again_is_found_in_the_cache(self) -> None:
+        from tilesim.analytic import gemm
+
+        many = gemm.estimator("h100", "bf16")  # six sets of weights in turn, 200 MB
+        one = gemm.estimator("h100", "bf16", engine="DeepBench")  # one, which stays in the 50 MB cache
+        assert many.entry.constants == one.entry.constants
+        assert one.seconds(1, 4096, 4096) < 0.95 * many.seconds(1, 4096, 4096)

@@ -74,6 +74,16 @@ def test_public_formats_are_renamed(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert validate("attention", path)["n_unsupported"] == 0
+    path.write_text("OPName,Latency (ms),Device,B,H\nsoftmax,0.4,Tesla T4,4096,1024\n", encoding="utf-8")
+    (vector,) = read("vector", path)
+    assert (vector.text("op"), vector.numbers["rows"], vector.numbers["width"]) == ("softmax", 4096, 1024)
+    assert validate("vector", path)["mean_abs_error"] < 1
+    path.write_text("matrix_size,dtype,runtime_ms,tflops\n1024,fp16,0.105206,20.41\n", encoding="utf-8")
+    (square,) = read("gemm", path)
+    assert (square.text("source"), square.text("device"), square.numbers["k"]) == ("mlsim", "T4", 1024)
+    path.write_text("device,dtype,M,N,K,transA,transB,ms\nT4,fp32,1760,16,1760,T,N,0.096\n", encoding="utf-8")
+    (product,) = read("gemm", path)
+    assert (product.text("source"), product.numbers["ta"], product.seconds) == ("DeepBench", 1, pytest.approx(96e-6))
     path.write_text("OPName,Latency (ms),Device,B,M,N,K\nlinear,1.5,Tesla T4,x,128,1024,512\n", encoding="utf-8")
     with pytest.raises(ts.UserError, match=r"gemm.csv:2"):
         read("gemm", path)

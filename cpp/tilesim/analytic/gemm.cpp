@@ -187,6 +187,7 @@ double limited(double seconds, double calls) {
 /// before the limit is reached.
 double powered(double compute, double at_limit) {
   const double ratio = at_limit / compute, square = ratio * ratio;
+  if (ratio < 0.01) return compute;
   return compute * std::sqrt(std::sqrt(1 + square * square));
 }
 
@@ -201,13 +202,14 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   const double rounds = rounds_of(c, waves, whole);
   const double busy = std::max(rounds, shape.per_alone);  // one tile alone leaves gaps that a second one fills
   double compute = busy * (depth + c.epilogue_steps) * t.seconds_per_k;
-  compute = powered(compute, limited(compute, model.scheme.calls) * shape.powered);
   compute = std::max(compute, whole * steps * c.step);
   if (splits > 1 && model.scheme.rules && t.tiles > model.hardware.units)  // no sooner done than the whole kernel at k = deep
     compute = std::max(compute, t.rounds * std::min(shape.k, c.deep) * t.seconds_per_k);
   const double load =
       depth * std::max(t.bytes_per_k * std::max(rounds * shape.per_unit_byte, tiles * shape.per_shared_byte),
                        busy * t.widen_per_k);
+  if (started + reduction + std::max({compute, load, t.memory}) >= best[0]) return;
+  compute = powered(compute, limited(compute, model.scheme.calls) * shape.powered);
   const double largest = std::max({compute, load, t.memory});
   if (started + reduction + largest >= best[0]) return;
   const double total = started + reduction + combine(compute, load, t.memory, largest, c.overlap);

@@ -59,7 +59,7 @@ struct GemmScheme {
   X(deep, 5500.0, 64.0, 1e6, "k up to which rules do not split where tiles fill all units already")    \
   X(overlap, 3.0, 1.0, 12.0, "exponent: 1 terms add, large: the longest hides the others")             \
   X(wave_smoothing, 0.2, 0.0, 1.0, "0: whole waves; 1: the last wave costs its share only")            \
-  X(droop, 0.1, 0.0, 1e3, "how much longer the arithmetic takes at the power limit than at the peak rate") \
+  X(droop, 0.0, -0.999, 1e3, "how much longer the arithmetic takes at the power limit than at the peak rate") \
   X(convert, 64.0, 0.1, 1e5, "weights one unit widens or packs per cycle, where the loop does so")     \
   X(alone, 1.0, 0.1, 1.0, "share of a unit's rate that one tile reaches with no second one beside it") \
   X(vector_launch, 2e-6, 0.0, 1e-3, "s per matrix-vector kernel")                                      \

@@ -30,7 +30,9 @@ FEWEST = 4  # rows of one scheme below which nothing is fitted
 def _table_of(path: str | os.PathLike[str]) -> str:
     with open(path, encoding="utf-8-sig") as file:
         header = [name.strip() for name in file.readline().split(",")]
-    if {"OPName", "gemm_dtype"} & set(header):  # public formats, renamed when read
+    if "OPName" in header:  # public formats, renamed when read
+        return "gemm" if "M" in header else "vector"
+    if {"gemm_dtype", "matrix_size", "transA"} & set(header):
         return "gemm"
     for table in ("attention", "conv", "vector", "gemm"):
         own = {"attention": "num_heads", "conv": "in_channels", "vector": "op", "gemm": "m"}[table]

@@ -209,9 +209,17 @@ def crossover(
             typer.echo(
                 f"m {row['m']:>6g} n {row['n']:>6g} k {row['k']:>6g}  {row['intensity']:>8.4g} FLOP/B  "
                 f"{row['ms']:>9.4g} ms against {row['baseline_ms']:>9.4g} ms  "
-                f"{row['verdict']:<5} {row['speedup']:.2f}x  sure {row['probability']:.0%}"
+                f"{row['verdict']:<5} {row['speedup']:.2f}x  {_sure(row)}"
             )
     typer.echo(answer.summary())
+
+
+def _sure(row: dict[str, Any]) -> str:
+    """How sure the verdict is; of an even one, how likely the scheme is the faster."""
+    if row["verdict"] == "even":
+        return f"(faster with probability {row['probability']:.0%})"
+    sure = row["probability"] if row["helps"] else 1 - row["probability"]
+    return f"({sure:.0%} sure)"
 
 
 def suite(

@@ -1,6 +1,7 @@
 """Columns of public measurement sets, renamed to those of the reference tables.
 
-AIConfigurator (Apache-2.0): gemm and attention tables, written out as CSV. NeuSight (MIT): linear and bmm CSV files.
+AIConfigurator (Apache-2.0): gemm and attention tables, written out as CSV. NeuSight (MIT): CSV files of linear, bmm and
+vector operations. DeepBench (Apache-2.0): a sheet of products, written out as CSV. mlsim: results.csv.
 A header is recognised by its own columns; everything else is left alone.
 """
 
@@ -67,10 +68,59 @@ def _neusight(row: Row) -> Row:
     }
 
 
+_VECTOR = {"layernorm": "ln", "layer_norm": "ln", "div": "div", "true_divide": "div"}
+
+
+def _neusight_vector(row: Row) -> Row:
+    """Operations over B rows of H elements."""
+    name = row["OPName"].strip().lower()
+    return {
+        "source": "NeuSight",
+        "device": _device(row["Device"]),
+        "dtype": "fp32",
+        "op": _VECTOR.get(name, name),
+        "rows": row["B"],
+        "width": row["H"],
+        "latency_ms": row["Latency (ms)"],
+    }
+
+
+def _deepbench(row: Row) -> Row:
+    """The sheets name neither device nor dtype: both columns are added when a sheet is written out."""
+    cells = {key.strip().lower(): (value or "").strip() for key, value in row.items() if key}
+    flag = {"n": "0", "t": "1", "0": "0", "1": "1", "": ""}
+    return {
+        "source": "DeepBench",
+        "device": _device(cells["device"]),
+        "dtype": cells["dtype"],
+        "batch": "1",
+        **{key: cells[key] for key in ("m", "n", "k")},
+        "ta": flag[cells["transa"].lower()],
+        "tb": flag[cells["transb"].lower()],
+        "latency_ms": cells["ms"],
+    }
+
+
+def _mlsim(row: Row) -> Row:
+    """Square products of one T4, which the file does not name."""
+    size = row["matrix_size"]
+    return {
+        "source": "mlsim",
+        "device": row.get("device") or "T4",
+        "dtype": row["dtype"],
+        "batch": "1",
+        **dict.fromkeys(("m", "n", "k"), size),
+        "latency_ms": row["runtime_ms"],
+    }
+
+
 _FORMATS: list[tuple[set[str], Callable[[Row], Row]]] = [
     ({"framework", "device", "gemm_dtype", "m", "n", "k", "latency"}, _configurator_gemm),
     ({"framework", "device", "attn_dtype", "kv_cache_dtype", "isl", "step", "latency"}, _configurator_attention),
     ({"OPName", "Latency (ms)", "Device", "B", "M", "N", "K"}, _neusight),
+    ({"OPName", "Latency (ms)", "Device", "B", "H"}, _neusight_vector),
+    ({"matrix_size", "dtype", "runtime_ms"}, _mlsim),
+    ({"device", "dtype", "M", "N", "K", "transA", "transB", "ms"}, _deepbench),
 ]
 
 

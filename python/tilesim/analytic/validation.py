@@ -89,6 +89,22 @@ def validate(
     return envelope(table, settings, out, group_key)
 
 
+def judged(rows: Sequence[Measured], predicted: Sequence[float]) -> list[dict[str, Any]]:
+    """Rows of a validation file from predictions made elsewhere.
+
+    Args:
+        rows: measured rows, all of status "ok".
+        predicted: seconds, shape [rows].
+
+    Returns:
+        One dict per row with its cells, measured and predicted milliseconds.
+    """
+    return [
+        {**row.cells, "status": row.status, "measured_ms": row.numbers["latency_ms"], "predicted_ms": float(value) * 1e3}
+        for row, value in zip(rows, predicted, strict=True)
+    ]
+
+
 def _fitted(table: str, profile: Profile | None) -> Callable[[Measured], bool]:
     families: dict[str, frozenset[int]] = {}
 
