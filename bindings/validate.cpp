@@ -27,6 +27,7 @@ py::list verify_program(const Graph& prepared, const program::Program& program, 
     entry["error"] = row.error;
     entry["bound"] = row.bound;
     entry["ratio"] = row.ratio;
+    entry["largest"] = row.largest;
     entry["scale"] = row.scale;
     entry["worst"] = row.worst;
     entry["ok"] = row.ok;
@@ -40,5 +41,5 @@ py::list verify_program(const Graph& prepared, const program::Program& program, 
 void init_validate(py::module_& module) {
   module.def("verify", &verify_program, py::arg("prepared"), py::arg("program"), py::arg("machine"), py::arg("inputs"),
              "Runs a program and compares every tensor that a kernel stores with the reference on the reference's\n"
-             "operands. Rows: operation, tensor, elements, error, bound, ratio, scale, worst position, ok.");
+             "operands. Rows: operation, tensor, elements, error, bound, ratio, largest, scale, worst position, ok.");
 }

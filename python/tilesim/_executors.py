@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ._errors import user_error
+
 
 def cores() -> int:
     """Processors that this process may use."""
@@ -20,6 +22,9 @@ def cores() -> int:
 def opened(executor: Any, jobs: int | None) -> Iterator[Any]:
     """The user's executor as it is, or threads that end with the block."""
     if executor is not None:
+        if not callable(getattr(executor, "submit", None)):
+            allowed = "what has the interface of concurrent.futures.Executor; a number of threads is `jobs`"
+            raise user_error("this is no executor", value=repr(executor), allowed=allowed)
         yield executor
         return
     own = concurrent.futures.ThreadPoolExecutor(max_workers=jobs or cores())

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from ._errors import path_text
 from ._passes import Changes, chosen
 
 
@@ -48,7 +49,7 @@ class Graph:
         Raises:
             UserError: for a file that cannot be read or is no legal graph, with line and path.
         """
-        return cls(_core.Graph.load(os.fspath(path)))
+        return cls(_core.Graph.load(path_text(path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a graph file that reads back equal.
@@ -59,7 +60,7 @@ class Graph:
         Raises:
             UserError: when the file cannot be written.
         """
-        self.core.save(os.fspath(path))
+        self.core.save(path_text(path))
 
     @classmethod
     def from_json(cls, text: str, directory: str | os.PathLike[str] = ".") -> Graph:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ._errors import user_error
 
 if TYPE_CHECKING:
-    from ._builder import GraphBuilder
+    from ._function_builder import FunctionBuilder
 
 
 class Tensor:
@@ -19,7 +19,7 @@ class Tensor:
     integers, slices, `...` and `None`. Every mistake in shape or dtype is a `UserError` that names the operation.
     """
 
-    def __init__(self, builder: GraphBuilder, value: int) -> None:
+    def __init__(self, builder: FunctionBuilder, value: int) -> None:
         """Refers to a value; users get tensors from a builder.
 
         Args:

@@ -11,7 +11,7 @@ from . import memory
 from ._core import Unsupported, UserError
 from ._dram_reference import is_reference_form, part_from_reference
 from ._errors import user_error
-from ._validation import envelope, read_cases
+from ._validation import envelope, positive, read_cases
 
 _COLUMNS = ("part", "pattern", "inject_every_cycles", "requests", "cycles")
 # column of the table -> name of the figure
@@ -35,6 +35,12 @@ def _parts_beside(cases: str | os.PathLike[str], parts: str | os.PathLike[str] |
     except (OSError, ValueError) as error:
         raise user_error("the file cannot be read", place=os.fspath(path), value=str(error)) from None
     return {name: entry for name, entry in data.items() if isinstance(entry, dict) and is_reference_form(entry)}
+
+
+def _number(row: dict[str, Any], column: str) -> float:
+    """A cell that may be zero; latencies of rows without reads are, for one."""
+    text = str(row[column]).strip()
+    return 0.0 if text and not text.strip("0.") else positive(row, column)
 
 
 def _load(name: str, others: dict[str, Any]) -> memory.Part:
@@ -68,18 +74,18 @@ def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = N
         for figure in figures.values():
             row[f"measured_{figure}"] = row[f"predicted_{figure}"] = None
         try:
+            row["measured_cycles"] = positive(given, "cycles")
             for column, figure in figures.items():
-                row[f"measured_{figure}"] = float(given[column])
-            if not row["measured_cycles"] > 0:
-                raise ValueError("measured cycles must be positive")
+                if (given[column] or "").strip():
+                    row[f"measured_{figure}"] = _number(given, column)
             name = given["part"]
             if name not in loaded:
                 loaded[name] = _load(name, others)
             result = memory.run(
                 loaded[name],
                 given["pattern"],
-                requests=int(given["requests"]),
-                inject_every=int(given["inject_every_cycles"]),
+                requests=round(_number(given, "requests")),
+                inject_every=round(_number(given, "inject_every_cycles")),
                 wrap=True,
             )
             for figure in figures.values():
@@ -87,7 +93,7 @@ def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = N
             row["error"] = result.cycles / row["measured_cycles"] - 1
         except Unsupported as error:
             row.update(status="unsupported", reason=str(error))
-        except (UserError, TypeError, ValueError) as error:
+        except UserError as error:
             row.update(status="invalid", reason=str(error))
         rows.append(row)
     settings: dict[str, Any] = {

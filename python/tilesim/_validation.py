@@ -7,7 +7,52 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._errors import user_error
+from ._errors import nearest, user_error
+
+
+def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, Any]]]:
+    """Header and rows of a CSV file, a byte order mark or CRLF or not.
+
+    Args:
+        path: of the file, or of a pipe.
+
+    Returns:
+        The columns, and one dict of texts per row, in order.
+
+    Raises:
+        UserError: for a file that cannot be read or is no text.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            rows = list(reader)
+            return [name for name in reader.fieldnames or [] if name], rows
+    except OSError as error:
+        raise user_error("the file cannot be read", place=os.fspath(path), value=error.strerror or "") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise user_error("the file is no table of text", place=os.fspath(path), value=str(error)) from None
+
+
+def positive(row: dict[str, Any], column: str) -> float:
+    """A cell that holds a positive number.
+
+    Args:
+        row: of a table.
+        column: its name.
+
+    Returns:
+        The number.
+
+    Raises:
+        UserError: for anything else.
+    """
+    try:
+        value = float(row[column])
+    except (TypeError, ValueError):
+        value = -1.0
+    if not 0 < value < 1e15:
+        raise user_error(f"{column} is not a positive number", value=repr(row[column]))
+    return value
 
 
 def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dict[str, Any]]:
@@ -23,19 +68,18 @@ def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dic
     Raises:
         UserError: for a file that cannot be read, is empty, or lacks a column.
     """
-    try:
-        with open(cases, encoding="utf-8", newline="") as file:
-            table = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise user_error("the file cannot be read", place=os.fspath(cases), value=str(error)) from None
-    missing = [column for column in wanted if not table or column not in table[0]]
+    header, table = read_csv(cases)
+    missing = [column for column in wanted if column not in header]
     if missing:
         raise user_error(
-            "the table lacks a column",
+            f"the table lacks the column {missing[0]}",
             place=os.fspath(cases),
-            value=", ".join(map(str, table[0] if table else [])),
+            value=", ".join(header) or "an empty file",
             allowed=", ".join(wanted),
+            suggestion=nearest(missing[0], header),
         )
+    if not table:
+        raise user_error("the table has no rows", place=os.fspath(cases), value="a header alone")
     return table
 
 

@@ -44,7 +44,9 @@ def _changes(settings: list[str]) -> dict[str, Any]:
     return changes
 
 
-def _compiled(loaded: Graph | Program, target: Machine, fallback: str, place: list[str], cores: int | None) -> Program:
+def _compiled(
+    loaded: Graph | Program, target: Machine, fallback: str, place: list[str], cores: int | None, sort: str | None
+) -> Program:
     places = {}
     for text in place:
         name, equals, side = text.rpartition("=")
@@ -52,9 +54,9 @@ def _compiled(loaded: Graph | Program, target: Machine, fallback: str, place: li
             raise user_error("an operation needs a place", value=f"'{text}'", allowed="name=host, name=machine")
         places[name] = side
     if isinstance(loaded, Graph):
-        return compile(loaded, target, fallback=fallback, place=places, cores=cores)
-    if cores is not None:
-        raise user_error("a compiled program has its cores already", place="--cores", value=str(loaded.cores))
+        return compile(loaded, target, fallback=fallback, place=places, cores=cores, sort=sort)
+    if cores is not None or sort is not None:
+        raise user_error("a compiled program has its cores already", place="--cores, --sort", value=str(loaded.cores))
     if places or fallback != "error":
         raise user_error("a compiled program is placed already", allowed="--fallback and --place with a graph")
     return loaded
@@ -66,7 +68,7 @@ def run(
     machine: Annotated[
         str | None, typer.Option(help="Preset or file; a compiled program's own if none is given, otherwise tpu-v3.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: path=value.")] = None,
@@ -74,7 +76,9 @@ def run(
     network: Annotated[
         str | None, typer.Option(help="simple, crossbar, mesh, mesh_4x8, ..., a .json file; the machine's if none.")
     ] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
     cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
+    sort: Annotated[str | None, typer.Option(help="Of cores of several sorts the one that runs it.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
@@ -92,11 +96,13 @@ def run(
 ) -> None:
     """Compile, simulate and explain a workload."""
     with step(f"reading {model}"):
-        loaded = load(model, batch, context, phase, passes=passes)
+        loaded = load(model, batch, context, phase, dtype, passes)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
+    if network is not None and isinstance(loaded, Graph):
+        target = target.replace({"network.kind": network})
     with step(f"compiling for {target.name}"):
-        program = _compiled(loaded, target, fallback, place or [], cores)
+        program = _compiled(loaded, target, fallback, place or [], cores, sort)
     if verify_:
         with step("executing and comparing"):
             outcome = verify(program, seed=seed)
@@ -161,7 +167,7 @@ def model_list() -> None:
 @model_app.command("show")
 def model_show(
     model: Annotated[str, typer.Argument(help=WHAT)],
-    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
 ) -> None:
@@ -189,7 +195,8 @@ def validate_tpu_v3(
     ] = None,
 ) -> None:
     """Compare with measured cycles of one TPU v3 core."""
-    report = validation.tpu_v3(cases, machine)
+    with step("simulating and comparing"):
+        report = validation.tpu_v3(cases, machine)
     if json_:
         write(report, json_)
     if json_ == "-":
@@ -216,7 +223,8 @@ def validate_noc_(
     ] = None,
 ) -> None:
     """Compare with measured latencies and accepted loads of on-chip networks."""
-    report = validate_noc.noc(cases, seeds)
+    with step(f"simulating every row {seeds} times"):
+        report = validate_noc.noc(cases, seeds)
     if json_:
         write(report, json_)
     if json_ != "-":
@@ -232,7 +240,8 @@ def validate_dram(
     ] = None,
 ) -> None:
     """Compare with cycles of DRAM channels."""
-    report = validation.dram(cases, parts)
+    with step("simulating and comparing"):
+        report = validation.dram(cases, parts)
     if json_:
         write(report, json_)
     if json_ == "-":
@@ -290,7 +299,7 @@ def options(
 def main() -> None:
     """Entry point: one clear message for the user's mistakes, no traceback; exit code 2."""
     try:
-        app()
+        app(args=cli_mapping.with_store(sys.argv[1:]))
     except Error as error:
         typer.echo(f"tilesim: {error}", err=True)
         sys.exit(2)

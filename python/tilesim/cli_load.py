@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
-from .graph import user_error
+from ._errors import writing
 from .loading import load, load_graph
 
 __all__ = ["WHAT", "load", "load_graph", "write"]
@@ -29,7 +28,5 @@ def write(data: Any, target: str) -> None:
     if target == "-":
         sys.stdout.write(text + "\n")
         return
-    try:
-        Path(target).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise user_error("the file cannot be written", place=target, value=error.strerror or "") from None
+    with writing(target) as file:
+        file.write(text + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,27 @@ from .mapping import MappingTable, Product, VectorKernel, kernels, products
 from .mapping_import import from_timeloop, from_zigzag
 from .tune import tune
 
-__all__ = ["register"]
+__all__ = ["register", "with_store"]
+
+
+STORE = "tilesim-tune.sqlite"
+
+
+def with_store(arguments: Sequence[str]) -> list[str]:
+    """The command line with a name behind a bare --resume, which typer does not know.
+
+    Args:
+        arguments: of `tilesim`.
+
+    Returns:
+        The same, or one more.
+    """
+    words = list(arguments)
+    if words[:1] == ["tune"] and "--resume" in words:
+        after = words.index("--resume") + 1
+        if after == len(words) or words[after].startswith("-"):
+            words.insert(after, STORE)
+    return words
 
 
 def _tiles(graph: Graph, machine: Machine, text: str) -> MappingTable:
@@ -138,8 +159,10 @@ def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycl
 def map_(
     what: Annotated[str, typer.Argument(help=WHAT)],
     machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
-    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
-    dtype: Annotated[str | None, typer.Option(help="Of matmul:M,N,K.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
+    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
+    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
     show: Annotated[
         bool, typer.Option("--show", help="Nests with bytes and time per level, and why they differ.")
     ] = False,
@@ -150,11 +173,15 @@ def map_(
     budget: Annotated[int, typer.Option(min=1, help="Candidates that tuning simulates.")] = 32,
 ) -> None:
     """Show how products and vector kernels are mapped."""
-    graph, target = load_graph(what, batch, dtype=dtype), Machine.load(machine)
+    graph, target = load_graph(what, batch, context, phase, dtype), Machine.load(machine)
     chosen = kernels(graph, target)
     if table is not None or tiles is not None:
-        given = _table(table, order, form, products(graph, target)) if table is not None else None
-        given = given or _tiles(graph, target, tiles or "")
+        if table is not None and tiles is not None:
+            raise user_error("sizes are given twice", value="--table and --tiles", allowed="one of the two")
+        if table is not None:
+            given = _table(table, order, form, products(graph, target))
+        else:
+            given = _tiles(graph, target, tiles or "")
         program = compile(graph, target, mapping=given)
         typer.echo(given.report())
         typer.echo(f"heuristic {simulate(compile(graph, target)).cycles:,} cycles, table {simulate(program).cycles:,}")
@@ -212,12 +239,14 @@ def _show(
 def tune_(
     what: Annotated[str, typer.Argument(help=WHAT)],
     machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
-    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
-    dtype: Annotated[str | None, typer.Option(help="Of matmul:M,N,K.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
+    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
+    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
     budget: Annotated[int, typer.Option(min=1, help="Candidates per distinct product or vector kernel.")] = 64,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; default: one per processor.")] = None,
     confirm: Annotated[str | None, typer.Option(help="Simulate the best four again: bank.")] = None,
-    resume: Annotated[str | None, typer.Option(help="A store of simulated cycles, created if missing.")] = None,
+    resume: Annotated[str | None, typer.Option(help=f"A store of simulated cycles; without a name {STORE}.")] = None,
     save: Annotated[str | None, typer.Option(help="Write the best mapping as a table.")] = None,
     sampler: Annotated[str, typer.Option(help="Where candidates come from: model, random or optuna.")] = "model",
     seed: Annotated[int, typer.Option(help="Of random and optuna.")] = 0,
@@ -225,7 +254,7 @@ def tune_(
     plot: Annotated[str | None, typer.Option(help="Write the history as a picture (.png, .svg).")] = None,
 ) -> None:
     """Find the fastest mapping by simulating candidates."""
-    graph, target = load_graph(what, batch, dtype=dtype), Machine.load(machine)
+    graph, target = load_graph(what, batch, context, phase, dtype), Machine.load(machine)
 
     study = tune(
         graph, target, budget, store=resume, jobs=jobs, confirm=confirm, progress=True, sampler=sampler, seed=seed

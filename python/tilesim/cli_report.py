@@ -15,7 +15,7 @@ __all__ = ["register"]
 
 _Model = Annotated[str, typer.Argument(help=WHAT)]
 _Machine = Annotated[str, typer.Option(help="Preset or file.")]
-_Batch = Annotated[int, typer.Option(min=1, help="Images or sequences.")]
+_Batch = Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")]
 _Context = Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")]
 _Phase = Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")]
 _Json = Annotated[str | None, typer.Option("--json", help="Write the rows; - for standard output.")]

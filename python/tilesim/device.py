@@ -3,131 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from . import _core
+from ._device_fields import KEYS, Level, Rate, checked, sorts_of_units
 from ._paths import configs_dir
 from .graph import nearest, user_error
 from .machine import Machine
 
 __all__ = ["Device", "Level", "Rate"]
-
-KINDS = ("gpu", "cpu", "tpu", "npu")
-HOW = ("native", "emulated", "absent")
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A peak rate in FLOP/s (a multiply-add is two), native, emulated or absent, with the reason."""
-
-    flops_per_second: float
-    how: str = "native"
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Level:
-    """A memory level, all units together: bytes, line in bytes, ways, seconds of latency, bytes per second."""
-
-    name: str
-    bytes: float
-    bytes_per_second: float
-    line_bytes: int = 64
-    ways: int = 16
-    latency_seconds: float = 0.0
-
-
-def _fail(place: str, what: str, value: Any = None, allowed: str = "", suggestion: str = "") -> Exception:
-    return user_error(
-        what, place=place, value="" if value is None else repr(value), allowed=allowed, suggestion=suggestion
-    )
-
-
-def _positive(data: Mapping[str, Any], key: str, place: str, zero: bool = False) -> float:
-    value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise _fail(f"{place}.{key}", "a number is needed", value, "a finite number in SI units")
-    if value < 0 or (value == 0 and not zero):
-        raise _fail(f"{place}.{key}", "the number must be positive", value)
-    return float(value)
-
-
-def _known(data: Any, keys: Iterable[str], place: str) -> None:
-    if not isinstance(data, Mapping):
-        raise _fail(place, "an object is needed", data)
-    names = list(keys)
-    for key in data:
-        if key not in names:
-            raise _fail(place, "unknown key", key, ", ".join(names), nearest(str(key), names))
-
-
-_LEVEL_KEYS = ("name", "bytes", "line_bytes", "ways", "latency_seconds", "bytes_per_second")
-
-
-def _level(data: Any, place: str) -> Level:
-    if isinstance(data, Level):
-        data = asdict(data)
-    _known(data, _LEVEL_KEYS, place)
-    return Level(
-        str(data.get("name", "")),
-        _positive(data, "bytes", place),
-        _positive(data, "bytes_per_second", place),
-        int(_positive(data, "line_bytes", place)) if "line_bytes" in data else 64,
-        int(_positive(data, "ways", place)) if "ways" in data else 16,
-        _positive(data, "latency_seconds", place, zero=True) if "latency_seconds" in data else 0.0,
-    )
-
-
-def _rate(data: Any, place: str) -> Rate:
-    if isinstance(data, Rate):
-        data = asdict(data)
-    elif isinstance(data, (int, float)):
-        data = {"flops_per_second": data}
-    _known(data, ("flops_per_second", "how", "reason"), place)
-    how = data.get("how", "native")
-    if how not in HOW:
-        raise _fail(f"{place}.how", "unknown kind of rate", how, ", ".join(HOW), nearest(str(how), HOW))
-    return Rate(_positive(data, "flops_per_second", place, zero=how == "absent"), how, str(data.get("reason", "")))
-
-
-def _rates(data: Any, place: str) -> dict[str, Rate]:
-    if not isinstance(data, Mapping):
-        raise _fail(place, "an object of rates per dtype is needed", data)
-    rates = {}
-    for key, value in data.items():
-        name = key if key == "tf32" else _core.parse_dtype(str(key))
-        rates[str(name)] = _rate(value, f"{place}.{key}")
-    return rates
-
-
-_KEYS = [
-    "schema",
-    "version",
-    "name",
-    "description",
-    "labels",
-    "kind",
-    "family",
-    "year",
-    "unit",
-    "units",
-    "clock_hz",
-    "matrix",
-    "vector",
-    "levels",
-    "shared_level",
-    "partitions",
-    "multicast",
-    "power_watts",
-    "launch_seconds",
-    "sources",
-]
 
 
 @dataclass(frozen=True, init=False)
@@ -173,8 +62,8 @@ class Device:
         """
         data = {"name": "custom", "kind": "npu", **settings, "levels": list(levels), "units": units}
         if isinstance(units, (list, tuple)):
-            data.update(_sorts(units, settings))
-        for key, value in _checked(data, "device").items():
+            data.update(sorts_of_units(units, settings))
+        for key, value in checked(data, "device").items():
             object.__setattr__(self, key, value)
 
     @classmethod
@@ -205,6 +94,10 @@ class Device:
             return cls.from_machine(source)
         if isinstance(source, Mapping):
             return cls(**{key: value for key, value in source.items() if key not in ("schema", "version")})
+        if not isinstance(source, (str, os.PathLike)):
+            raise user_error(
+                "this is no device", value=repr(source), allowed="a name, a file, a dict, a Machine, a Device"
+            )
         text = os.fspath(source)
         path = Path(text)
         if text.endswith(".json") or path.is_file():
@@ -311,7 +204,7 @@ class Device:
             The JSON form, which `load` reads back.
         """
         data: dict[str, Any] = {"schema": "tilesim.device", "version": 1}
-        for key in _KEYS[2:]:
+        for key in KEYS[2:]:
             value = getattr(self, key)
             if key in ("matrix", "vector"):
                 value = {name: asdict(rate) for name, rate in value.items()}
@@ -339,62 +232,6 @@ class Device:
     def __repr__(self) -> str:
         """Name and description."""
         return f"<Device {self.name}: {self.description}>"
-
-
-def _sorts(units: Sequence[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Several sorts of units as one: the fastest of each dtype."""
-    if not units:
-        raise _fail("device.units", "a device needs at least one sort of units", units)
-    merged: dict[str, Any] = {"matrix": {}, "vector": {}}
-    for index, sort in enumerate(units):
-        place = f"device.units[{index}]"
-        _known(sort, ("name", "count", "matrix", "vector"), place)
-        for key in ("matrix", "vector"):
-            rates = _rates(sort.get(key) or {}, f"{place}.{key}")
-            for dtype, rate in rates.items():
-                kept = merged[key].get(dtype)
-                if kept is None or rate.flops_per_second > kept.flops_per_second:
-                    merged[key][dtype] = rate
-
-    def best(sort: Mapping[str, Any]) -> float:
-        return max((_rate(rate, "").flops_per_second for rate in (sort.get("matrix") or {}).values()), default=0.0)
-
-    main = max(units, key=best)
-    out = {"units": main.get("count", 1), "unit": main.get("name", "unit")}
-    return {**out, **{key: value for key, value in merged.items() if value and key not in settings}}
-
-
-def _checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
-    _known(data, _KEYS, place)
-    levels = data.get("levels")
-    if not isinstance(levels, (list, tuple)) or not levels:
-        raise _fail(f"{place}.levels", "a device needs at least one memory level", levels)
-    if data.get("kind", "npu") not in KINDS:
-        kind = data.get("kind")
-        raise _fail(f"{place}.kind", "unknown kind of device", kind, ", ".join(KINDS), nearest(str(kind), KINDS))
-    if not data.get("matrix"):
-        raise _fail(f"{place}.matrix", "a device needs rates of matrix products", data.get("matrix"))
-    power = data.get("power_watts")
-    return {
-        "name": str(data["name"]),
-        "levels": tuple(_level(level, f"{place}.levels[{i}]") for i, level in enumerate(levels)),
-        "matrix": _rates(data["matrix"], f"{place}.matrix"),
-        "vector": _rates(data.get("vector") or {}, f"{place}.vector"),
-        "units": int(_positive(data, "units", place)),
-        "clock_hz": _positive(data, "clock_hz", place) if "clock_hz" in data else 1e9,
-        "kind": str(data.get("kind", "npu")),
-        "family": str(data.get("family", "")),
-        "unit": str(data.get("unit", "unit")),
-        "description": str(data.get("description", "")),
-        "labels": tuple(map(str, data.get("labels") or ())),
-        "shared_level": str(data.get("shared_level", "")),
-        "partitions": int(_positive(data, "partitions", place)) if "partitions" in data else 1,
-        "multicast": int(_positive(data, "multicast", place)) if "multicast" in data else 1,
-        "launch_seconds": _positive(data, "launch_seconds", place, zero=True) if data.get("launch_seconds") else 0.0,
-        "power_watts": None if power is None else _positive(data, "power_watts", place),
-        "year": data.get("year"),
-        "sources": {str(key): str(value) for key, value in (data.get("sources") or {}).items()},
-    }
 
 
 def _bytes(text: Any) -> float:

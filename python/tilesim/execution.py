@@ -157,7 +157,7 @@ class Verification:
         """Holds one row per tensor that a kernel stores.
 
         Args:
-            rows: operation, tensor, elements, error, bound, ratio, scale, worst, ok.
+            rows: operation, tensor, elements, error, bound, ratio, largest, scale, worst, ok.
         """
         self.rows = rows
 
@@ -172,11 +172,11 @@ class Verification:
         return max(self.rows, key=lambda row: row["ratio"], default=None)
 
     def table(self) -> Table:
-        """Per tensor: largest difference, bound where it is nearest, their ratio, verdict.
+        """Per tensor: difference and bound where the bound is nearest, their ratio, verdict.
 
         Returns:
-            The rows: `error`, `bound` and `scale` (largest magnitude) in the tensor's own unit, `worst` its row-major
-            position.
+            The rows: `error` and `bound` at the row-major position `worst`, the `largest` difference anywhere and
+            `scale` (largest magnitude), all in the tensor's own unit.
         """
         return Table(self.rows)
 
@@ -212,7 +212,7 @@ def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
             return verify(part.program, given).rows
 
         return Verification(verify_parts(program, _whole_inputs(program, inputs, seed), part_rows))
-    if program.graph is None or program.machine is None:
+    if program.graph is None or program.target is None:
         raise user_error("a program without its graph cannot be verified")
     arrays = _arrays(program, inputs, seed)
-    return Verification(_core.verify(program.prepared, program.core, program.machine.core, arrays))
+    return Verification(_core.verify(program.prepared, program.core, program.target.core, arrays))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _core
-from ._errors import user_error
+from ._errors import user_error, writing
 from ._mapping_entries import Nest, checked_entry, nest_of_product, tiles_of_vector
 from ._mapping_fields import documentation, schema_of
 from .graph import Graph
@@ -266,7 +266,7 @@ class MappingTable(Mapping[str, Any]):
             path: JSON file.
         """
         data = {"schema": SCHEMA, "version": VERSION, "order": self.order, "entries": self.entries}
-        with open(path, "w", encoding="utf-8") as file:
+        with writing(path) as file:
             json.dump(data, file, indent=1)
 
     @staticmethod

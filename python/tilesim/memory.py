@@ -13,210 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from . import _core
-from ._dram_reference import is_reference_form, part_from_reference
+from ._arguments import whole
+from ._dram_part import Part
+from ._dram_trace import Trace
 from ._errors import user_error
-from ._paths import configs_dir
-from ._presets import preset_file
 from .result import Table
 
 __all__ = ["MemoryResult", "Part", "Trace", "run"]
-
-
-class Part:
-    """A DRAM part: organisation, timing, constraints and controller of one channel, with sources."""
-
-    def __init__(self, core: _core.DramPart) -> None:
-        """Wraps a part of the core; use `load`.
-
-        Args:
-            core: the compiled description.
-        """
-        self.core = core
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """The shipped parts.
-
-        Returns:
-            Their names, sorted.
-        """
-        return sorted(path.stem for path in (configs_dir() / "dram").glob("*.json"))
-
-    @classmethod
-    def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Part) -> Part:
-        """A part from a shipped name, a file, or a dict.
-
-        Args:
-            source: name, path of a `.json` file, or the file's content as a dict.
-
-        Returns:
-            The part, checked.
-
-        Raises:
-            UserError: for an unknown name or key, a missing or contradictory constraint, with its place.
-        """
-        if isinstance(source, Part):
-            return source
-        if isinstance(source, Mapping):
-            content = part_from_reference(source) if is_reference_form(source) else dict(source)
-            return cls(_core.DramPart.from_json(json.dumps(content), "dict"))
-        return cls(_core.DramPart.read_file(preset_file(source, "dram", "DRAM part", cls.names())))
-
-    @property
-    def name(self) -> str:
-        """Name of the part."""
-        return self.core.name
-
-    @property
-    def standard(self) -> str:
-        """The standard's short name."""
-        return self.core.standard
-
-    @property
-    def description(self) -> str:
-        """One line."""
-        return self.core.description
-
-    @property
-    def burst_bytes(self) -> int:
-        """Bytes of a burst, the smallest transfer."""
-        return self.core.burst_bytes
-
-    @property
-    def clock_ps(self) -> int:
-        """Picoseconds of a controller cycle."""
-        return self.core.clock_ps
-
-    @property
-    def capacity_bytes(self) -> int:
-        """Bytes of one channel."""
-        return self.core.capacity_bytes
-
-    @property
-    def peak_bandwidth(self) -> float:
-        """Bytes per second of one channel's data bus."""
-        return self.core.bytes_per_second
-
-    @property
-    def sources(self) -> dict[str, str]:
-        """Section of the file to where its numbers come from."""
-        return dict(self.core.sources)
-
-    def replace(self, controller: Mapping[str, Any]) -> Part:
-        """A copy with another controller.
-
-        Args:
-            controller: settings as in a part's file: read_queue, write_queue (entries), write_high_watermark,
-                write_low_watermark, page ("open", "closed", "timeout"), page_timeout (cycles), refresh ("all_bank",
-                "per_bank", "none").
-
-        Returns:
-            The changed part.
-
-        Raises:
-            UserError: for an unknown setting or a value out of range.
-        """
-        return Part(self.core.with_controller(json.dumps(dict(controller))))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The resolved part.
-
-        Returns:
-            The JSON form, which `load` reads back; every time is a number of cycles.
-        """
-        result: dict[str, Any] = json.loads(self.core.to_json())
-        return result
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies by the JSON form."""
-        return Part.load, (self.to_dict(),)
-
-    def __repr__(self) -> str:
-        """Name and description."""
-        return f"<Part {self.name}: {self.description}>"
-
-
-class Trace:
-    """Requests of one burst each, in order."""
-
-    def __init__(self, addresses: ArrayLike, writes: ArrayLike | None = None, cycles: ArrayLike | None = None) -> None:
-        """Holds a trace.
-
-        Args:
-            addresses: byte addresses, shape [n], integers.
-            writes: whether each is a write, shape [n]; none: all are reads.
-            cycles: first cycle at which each may be offered, shape [n], not decreasing; none: by the run's period.
-
-        Raises:
-            UserError: for negative or fractional values, or shapes that differ.
-        """
-        self.addresses = _integers(addresses, "addresses", np.uint64)
-        n = self.addresses.size
-        self.writes = np.zeros(n, np.uint8) if writes is None else np.asarray(writes, dtype=bool).astype(np.uint8)
-        self.cycles = _integers([] if cycles is None else cycles, "cycles", np.int64)
-        for what, array in (("writes", self.writes), ("cycles", self.cycles)):
-            if array.shape != (n,) and not (what == "cycles" and cycles is None):
-                raise user_error("the arrays of a trace differ in shape", place=what, value=str(array.shape))
-        if np.any(np.diff(self.cycles) < 0):
-            raise user_error("the cycles of a trace run backwards", place="cycles")
-
-    @classmethod
-    def generate(cls, name: str, requests: int = 20000, burst_bytes: int = 32, span: int = 1 << 28) -> Trace:
-        """A stream by its name.
-
-        Args:
-            name: sequential_read, sequential_write, copy_blocks_64KiB, tile_256B_pitch_4096B, stride_4KiB,
-                two_streams_far, two_streams_1MiB, random_read, random_write, mixed_rand, mixed_small, mixed_seq, with
-                any size in place of these.
-            requests: how many.
-            burst_bytes: bytes of each.
-            span: bytes of the range that random streams and strides stay in.
-
-        Returns:
-            The trace.
-
-        Raises:
-            UserError: for an unknown name or a size that does not fit.
-        """
-        addresses, writes = _core.dram_trace(name, requests, burst_bytes, span)
-        return cls(addresses, writes)
-
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Trace:
-        """A trace file: lines "R address [cycle]" or "W address [cycle]".
-
-        Args:
-            path: text file; addresses decimal or with 0x, # starts a comment.
-
-        Returns:
-            The trace.
-
-        Raises:
-            UserError: for a bad line, with its number, or a file that cannot be read.
-        """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise user_error("the trace cannot be read", place=os.fspath(path), value=str(error)) from None
-        addresses, writes, cycles = _core.dram_parse_trace(text, os.fspath(path))
-        return cls(addresses, writes, cycles if cycles.size else None)
-
-    def __len__(self) -> int:
-        """Number of requests."""
-        return int(self.addresses.size)
-
-
-def _integers(values: ArrayLike, what: str, dtype: type) -> NDArray[Any]:
-    array = np.atleast_1d(np.asarray(values))
-    if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
-        raise user_error("a trace needs integers in one dimension", place=what, value=f"{array.dtype} {array.shape}")
-    if array.size and array.dtype.kind == "i" and int(array.min()) < 0:
-        index = int(np.argmax(array < 0))
-        raise user_error("a negative number in a trace", place=f"{what}[{index}]", value=str(array[index]))
-    return array.astype(dtype)
 
 
 _ENERGIES = {"activate": "ACT", "read": "RD", "write": "WR"}
@@ -446,6 +252,9 @@ def run(
         UserError: for an unknown part or trace, a request outside the memory, a mapping that does not cover the part.
     """
     target = Part.load(part)
+    requests, span = whole("requests", requests, 0), whole("span", span)
+    inject_every = whole("inject_every", inject_every, most=1 << 20)
+    channels, interleave_bytes = whole("channels", channels, most=4096), whole("interleave_bytes", interleave_bytes)
     if controller is not None:
         target = target.replace(controller)
     unknown = sorted(set(resident) - set(tensors or {}))

@@ -7,9 +7,10 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 from . import _core
+from ._arguments import whole
 from .graph import user_error
 from .machine import Machine
 
@@ -119,12 +120,14 @@ def topology(
     """
     if isinstance(name, _core.NetworkTopology):
         return name
+    if not isinstance(name, (str, os.PathLike)):
+        raise user_error("this is no network", value=repr(name), allowed="a name as mesh_8x8, a .json file, a topology")
     text = os.fspath(name)
     if text.endswith(".json"):
         try:
             return _core.NetworkTopology.from_json(Path(text).read_text(encoding="utf-8"), text)
         except OSError as error:
-            raise user_error("the file cannot be read", place=text, value=str(error)) from None
+            raise user_error("the file cannot be read", place=text, value=error.strerror or "") from None
     if "_" in text or text not in _KINDS:
         kind, sizes = _split(text)
         if k is not None:
@@ -267,9 +270,10 @@ def run(
     net = _named(topology, k, shape)
     if fidelity not in ("flit", "simple"):
         raise user_error("unknown fidelity", value=repr(fidelity), allowed="flit, simple")
-    for name, value, low in (("seed", seed, 0), ("packet", packet, 1), ("reply", 1 if reply is None else reply, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 1 << (16 if low else 64):
-            raise user_error(f"{name} is out of range", value=repr(value), allowed=f"a whole number from {low} on")
+    seed, packet = whole("seed", seed, 0, (1 << 64) - 1), whole("packet", packet, 1, (1 << 16) - 1)
+    reply = None if reply is None else whole("reply", reply, 1, (1 << 16) - 1)
+    if isinstance(load, bool) or not isinstance(load, SupportsFloat) or not 0 <= float(load) <= packet:
+        raise user_error("the load is out of range", place="load", value=repr(load), allowed=f"0 to {packet}")
     try:
         half = virtual_channels // 2
         classes = [] if reply is None else [("packet", 0, half), ("reply", half, virtual_channels - half)]
@@ -289,7 +293,7 @@ def run(
     return NetworkResult(
         topology=net.name,
         traffic=traffic,
-        load=load,
+        load=float(load),
         packet=packet,
         stable=measured.stable,
         packet_latency=measured.packet_latency,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import IO, Any
 
+from ._errors import user_error, writing
+
 __all__ = ["write_trace"]
 
 
@@ -38,12 +40,12 @@ def write_trace(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
         path: file to write.
 
     Raises:
-        ValueError: when no timeline was recorded.
+        UserError: when no timeline was recorded, or the file cannot be written.
     """
     if not data["intervals"]:
-        raise ValueError("no timeline was recorded; simulate with timeline=True")
+        raise user_error("no timeline was recorded", suggestion="Simulate with timeline=True")
     used = sorted({interval[0] for interval in data["intervals"]})
-    with open(path, "wb") as file:
+    with writing(path, "wb") as file:
         for unit in used:
             track = _number(1, unit + 1) + _bytes(2, data["units"][unit]["unit"].encode())
             file.write(_packet(_bytes(60, track)))

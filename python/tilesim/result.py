@@ -3,134 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable
 from typing import Any
 
 from . import _core
-from ._errors import read_text, user_error
+from ._advice import Advice, changes_to_try
+from ._errors import read_text, user_error, writing
 from ._paths import configs_dir
+from ._table import Table
 
 __all__ = ["Advice", "Result", "Table", "compare"]
-
-
-class Table:
-    """Rows of equal keys: prints as text, turns into pandas."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        """Holds rows.
-
-        Args:
-            rows: dicts with the same keys.
-        """
-        self.rows = rows
-
-    def to_pandas(self) -> Any:
-        """The table as a pandas DataFrame.
-
-        Returns:
-            A DataFrame with one row per row.
-
-        Raises:
-            ImportError: without pandas (`pip install 'tilesim[notebook]'`).
-        """
-        import pandas
-
-        return pandas.DataFrame(self.rows)
-
-    def __len__(self) -> int:
-        """Number of rows."""
-        return len(self.rows)
-
-    def __str__(self) -> str:
-        """Aligned columns."""
-        if not self.rows:
-            return "(empty)"
-        keys = list(self.rows[0])
-        cells = [[_text(row[key]) for key in keys] for row in self.rows]
-        widths = [max(len(key), *(len(line[i]) for line in cells)) for i, key in enumerate(keys)]
-        lines = ["  ".join(key.ljust(width) for key, width in zip(keys, widths, strict=True))]
-        lines += ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
-        return "\n".join(line.rstrip() for line in lines)
-
-    __repr__ = __str__
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(value)
-
-
-# What advice tries: settings that are doubled, with their largest value, and costs that are taken away.
-DOUBLED: dict[str, float] = {
-    "memory.bandwidth": math.inf,
-    "core.array.count": 16,  # a program names at most 32 queues
-    "core.vector.issue": 64,
-    "core.dma.bytes_per_cycle": 1 << 20,
-    "network.port_bytes_per_cycle": 1 << 20,
-    "core.scratchpad.bytes": math.inf,
-}
-REMOVED: dict[str, Any] = {
-    "core.kernel_launch_cycles": 0,
-    "core.dma.issue_cycles": 0,
-    "core.dma.latency_cycles": 0,
-    "memory.latency": "0 ns",
-}
-# The same for networks of routers, and for results with a host.
-ROUTED_DOUBLED: dict[str, float] = {"network.flit_bytes": 1 << 16}
-HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
-HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
-
-
-def _changes(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]]:
-    """Each setting of the two tables with its new value, where that differs from the present one."""
-
-    def now(path: str) -> Any:
-        value: Any = configuration
-        for key in path.split("."):
-            value = value[key]
-        return value
-
-    changes: list[dict[str, Any]] = []
-    doubled = DOUBLED | HOST_DOUBLED if hosted else dict(DOUBLED)
-    if now("network.kind") != "simple":
-        doubled |= ROUTED_DOUBLED
-        del doubled["network.port_bytes_per_cycle"]
-    for path, most in doubled.items():
-        value = now(path)
-        if isinstance(value, str):
-            number, unit = value.split(" ")
-            changes.append({path: f"{float(number) * 2:g} {unit}"})
-        elif value > 0 and value * 2 <= most:
-            changes.append({path: value * 2})
-    removed = REMOVED | HOST_REMOVED if hosted else REMOVED
-    return changes + [{path: value} for path, value in removed.items() if now(path) != value]
-
-
-class Advice:
-    """One change that was simulated again."""
-
-    def __init__(self, change: dict[str, Any], cycles: int, before: int) -> None:
-        """Holds the outcome of one changed machine.
-
-        Args:
-            change: setting path to its new value.
-            cycles: of the changed machine.
-            before: of the original.
-        """
-        self.change, self.cycles, self.before = change, cycles, before
-
-    @property
-    def gain(self) -> float:
-        """Speed-up: time before divided by time after."""
-        return self.before / max(1, self.cycles)
-
-    def __repr__(self) -> str:
-        """The change and its measured gain."""
-        what = ", ".join(f"{key} = {value}" for key, value in self.change.items())
-        return f"{what}: {self.gain:.2f} times faster ({self.cycles:,} cycles)"
 
 
 class Result:
@@ -182,6 +65,11 @@ class Result:
     def memory_bytes(self) -> int:
         """Bytes read from and written to off-chip memory, in whole bursts."""
         return int(self.data["memory_read_bytes"] + self.data["memory_written_bytes"])
+
+    @property
+    def energy(self) -> dict[str, float]:
+        """Joules by part, for parts whose energy the machine states (settings energy.*); empty where it states none."""
+        return {row["part"]: row["femtojoules"] * 1e-15 for row in self.data["energy"] if row["known"]}
 
     @property
     def host_share(self) -> float:
@@ -238,9 +126,10 @@ class Result:
         """Per core: how busy its arrays, vector unit and queues are, and what it moves.
 
         Returns:
-            Rows with core, array, vector, load, store (busy share of the total time, of several units their mean),
-            multiply_adds, load_bytes, store_bytes, send_bytes.
+            Rows with core, (where the machine has several) sort, array, vector, load, store (busy share of the total
+            time, of several units their mean), multiply_adds, load_bytes, store_bytes, send_bytes.
         """
+        sorts = [entry["sort"] for entry in self.data["configuration"].get("cores", []) for _ in range(entry["count"])]
         kinds = ("array", "vector", "load", "store", "send")
         by_core: dict[int, dict[str, list[dict[str, Any]]]] = {}
         for row in self.data["units"]:
@@ -254,8 +143,17 @@ class Result:
                 for kind in kinds[:4]
             }
             moved = {f"{kind}_bytes": sum(row["bytes"] for row in units[kind]) for kind in kinds[2:]}
-            rows.append({"core": core, **busy, "multiply_adds": sum(row["work"] for row in units["array"]), **moved})
+            named = {"core": core} | ({"sort": sorts[core]} if sorts else {})
+            rows.append({**named, **busy, "multiply_adds": sum(row["work"] for row in units["array"]), **moved})
         return Table(rows)
+
+    def jobs(self) -> Table:
+        """Several programs at once: when each of them ran.
+
+        Returns:
+            Rows with program, cores, arrival, start, finish (cycles); none where one program ran alone.
+        """
+        return Table(self.data.get("jobs", []))
 
     @property
     def local_bytes(self) -> int:
@@ -279,7 +177,7 @@ class Result:
         if self._again is None:
             what = "a result that was stored cannot be simulated again"
             raise user_error(what, suggestion="Simulate the program first")
-        changes = _changes(self.data["configuration"], self.host_share > 0)
+        changes = changes_to_try(self.data["configuration"], self.host_share > 0)
         advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
         return sorted(advice, key=lambda item: item.cycles)
 
@@ -298,8 +196,11 @@ class Result:
 
         Args:
             path: file to write.
+
+        Raises:
+            UserError: when the file cannot be written.
         """
-        with open(path, "w", encoding="utf-8") as file:
+        with writing(path) as file:
             json.dump(self.data, file, indent=1)
 
     @classmethod
@@ -370,7 +271,7 @@ class Result:
         from .picture import page
 
         advice = self.explain() if self._again else []
-        with open(path, "w", encoding="utf-8") as file:
+        with writing(path) as file:
             file.write(page(self, advice))
 
 
@@ -409,5 +310,11 @@ def compare(a: Result, b: Result) -> Comparison:
 
     Returns:
         Their comparison; `.table()` shows it.
+
+    Raises:
+        UserError: for anything but two results.
     """
+    for value in (a, b):
+        if not isinstance(value, Result):
+            raise user_error("this is no result", value=type(value).__name__, allowed="what ts.simulate returns")
     return Comparison(a, b)

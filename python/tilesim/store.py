@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import _core
-from .graph import user_error
+from ._errors import path_text, user_error
 
 __all__ = ["Store"]
 
@@ -35,7 +35,7 @@ class Store:
         Raises:
             UserError: for a file that is damaged, no store, of a newer format, or cannot be written.
         """
-        self.path = os.fspath(path)
+        self.path = path_text(path)
         try:
             self._open()
         except sqlite3.OperationalError as error:

@@ -78,6 +78,8 @@ def sweep(
     named = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["profile"]]
     settings = dict(changes or {})
     for path, values in settings.items():
+        if hasattr(values, "tolist"):  # an array of numpy
+            settings[path] = values = values.tolist()
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise user_error("a sweep needs a list of values", place=path, value=repr(values), allowed="[1, 2, 4]")
     rows: list[dict[str, Any]] = []

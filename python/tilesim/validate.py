@@ -11,7 +11,7 @@ from typing import Any
 from . import models, workloads
 from ._core import UserError
 from ._validate_dram import dram
-from ._validation import envelope, read_cases
+from ._validation import envelope, positive, read_cases
 from .api import compile, simulate
 from .graph import Graph, GraphBuilder, user_error
 from .machine import Machine
@@ -179,16 +179,14 @@ def tpu_v3(cases: str | os.PathLike[str], machine: str | Machine = "tpu-v3") -> 
         row: dict[str, Any] = {**given, "status": "ok", "reason": "", "measured_cycles": None}
         row.update(predicted_cycles=None, error=None, fitted=False)
         try:
-            row["measured_cycles"] = float(given[str(column)])
-            if not row["measured_cycles"] > 0:
-                raise ValueError("measured cycles must be positive")
+            row["measured_cycles"] = positive(given, str(column))
             row["predicted_cycles"] = _predict(given["workload"] or "", target)
             row["error"] = row["predicted_cycles"] / row["measured_cycles"] - 1
             row["fitted"] = given["workload"] in FITTED
         except UserError as error:
-            row.update(status="invalid" if "unknown workload" in str(error) else "unsupported", reason=str(error))
-        except (TypeError, ValueError) as error:
-            row.update(status="invalid", reason=str(error))
+            row.update(status="invalid" if row["measured_cycles"] is None else "unsupported", reason=str(error))
+            if any(words in str(error) for words in ("unknown workload", "a shape needs")):
+                row["status"] = "invalid"
         rows.append(row)
     settings = {"machine": target.name, "machine_hash": target.core.hash()}
     report = envelope("tpu-v3", settings, rows, lambda row: (row["workload"] or "").partition("_")[0])

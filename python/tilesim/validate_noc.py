@@ -7,7 +7,7 @@ from typing import Any
 
 from . import network
 from ._core import UserError
-from ._validation import envelope, read_cases
+from ._validation import envelope, positive, read_cases
 from .graph import user_error
 from .network import NetworkResult
 
@@ -46,24 +46,14 @@ def _predict(row: dict[str, Any], seeds: int) -> dict[str, Any]:
     }
 
 
-def _positive(row: dict[str, Any], column: str) -> float:
-    try:
-        value = float(row[column])
-    except (TypeError, ValueError):
-        value = -1.0
-    if not 0 < value < 1e15:
-        raise user_error(f"{column} is not a positive number", value=repr(row[column]))
-    return value
-
-
 def _compare(row: dict[str, Any], seeds: int) -> None:
     if row["state"] not in ("stable", "saturated"):
         raise user_error("unknown state", value=repr(row["state"]), allowed="stable, saturated")
-    _positive(row, _LOAD)
+    positive(row, _LOAD)
     stable = row["state"] == "stable"
     # Only what the error is of has to be there: the latency of a saturated network is a product of its stopping rule.
-    row["measured_latency"] = _positive(row, _LATENCY) if stable or row[_LATENCY] else None
-    row["measured_accepted"] = _positive(row, _ACCEPTED) if not stable or row[_ACCEPTED] else None
+    row["measured_latency"] = positive(row, _LATENCY) if stable or row[_LATENCY] else None
+    row["measured_accepted"] = positive(row, _ACCEPTED) if not stable or row[_ACCEPTED] else None
     row.update(_predict(row, seeds))
     measure = "latency" if stable else "accepted"
     row["error"] = row[f"predicted_{measure}"] / row[f"measured_{measure}"] - 1

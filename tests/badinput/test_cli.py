@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tilesim as ts
+from tilesim.cli_mapping import with_store
 
 
 def tilesim(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -37,6 +38,16 @@ def tilesim(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["run", "mlp", "--place", "layers.0"], ["layers.0", "name=host"]),
         (["run", "mlp", "--place", "layers.9=host"], ["layers.9", "does not exist"]),
         (["coverage", "resnet19"], ["resnet18"]),
+        (["run", "matmul:8,8,8", "--context", "4"], ["--context 4", "no tokens"]),
+        (["run", "matmul:8,8,8", "--phase", "decode"], ["--phase decode"]),
+        (["run", "matmul:0,8,8"], ["M is no size"]),
+        (["run", "/tmp"], ["/tmp", "a directory", ".onnx"]),
+        (["run", "mlp", "--cores", "0"], ["cores: out of range", "got 0"]),
+        (["run", "mlp", "--set", "memory.bandwidth=900"], ["needs a unit", "GB/s"]),
+        (["run", "mlp", "--dtype", "f23"], ["unknown dtype"]),
+        (["run", "mlp", "--dtype", "f16", "--machine", "edge-8"], ["f16", "--dtype bf16"]),
+        (["roofline", "mlp", "--engine", "vLMM"], ["unknown engine", "vLLM"]),
+        (["map", "matmul:8,8,8", "--table", "x.json", "--tiles", "m=8"], ["given twice"]),
         (["profile", "missing.json"], ["missing.json"]),
     ],
 )
@@ -46,6 +57,46 @@ def test_mistakes_are_explained(arguments: list[str], words: list[str]) -> None:
     assert "Traceback" not in done.stderr
     for word in words:
         assert word in done.stderr
+
+
+def test_sections_are_listed_once() -> None:
+    done = tilesim("run", "mlp", "--set", "foo=3")
+    assert done.returncode == 2 and done.stderr.count("memory.*") == 1
+
+
+def test_batch_of_a_product() -> None:
+    alone, four = (ts.run(ts.workloads.matmul(64, 64, 64, batch=batch)).summary() for batch in (None, 4))
+    assert tilesim("run", "matmul:64,64,64", "--quiet").stdout.strip() == alone
+    assert tilesim("run", "matmul:64,64,64", "--batch", "4", "--quiet").stdout.strip() == four != alone
+
+
+def test_resume_without_a_name() -> None:
+    assert with_store(["tune", "m", "--resume"]) == ["tune", "m", "--resume", "tilesim-tune.sqlite"]
+    assert with_store(["tune", "--resume", "--budget", "2", "m"])[1:3] == ["--resume", "tilesim-tune.sqlite"]
+    for words in (["tune", "m", "--resume", "x"], ["run", "m"], []):
+        assert with_store(words) == words
+
+
+def test_sizes_of_a_file_are_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    ts.models.mlp().save(path)
+    assert tilesim("run", str(path), "--quiet").returncode == 0
+    done = tilesim("run", str(path), "--batch", "4")
+    assert done.returncode == 2 and "--batch 4" in done.stderr and "fixed" in done.stderr
+
+
+def test_tables_by_pipe(tmp_path: Path) -> None:
+    """A byte order mark, a pipe, a header without rows."""
+    table = "\ufeffworkload,measured_cycles_at_940MHz\ngemm_64x64x64,1000\ngemm_8x8,10\ngemm_8x8x8,\n"
+    command = [sys.executable, "-m", "tilesim", "validate", "tpu-v3", "--cases", "/dev/stdin", "--json", "-"]
+    done = subprocess.run(command, input=table, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [row["status"] for row in json.loads(done.stdout)["rows"]] == ["ok", "invalid", "invalid"]
+    path = tmp_path / "header.csv"
+    path.write_text(table.split("\n")[0] + "\n", encoding="utf-8")
+    for name in ("tpu-v3", "gemm"):
+        done = tilesim("validate", name, "--cases", str(path))
+        assert done.returncode == 2 and "no rows" in done.stderr and "header.csv" in done.stderr
 
 
 def test_run_writes_files(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from tilesim import validate
 from tilesim.memory import Part, Trace, run
 
 
@@ -155,3 +156,21 @@ def test_bad_arrays() -> None:
 def test_an_empty_trace_is_no_mistake() -> None:
     result = run("DDR4-3200", np.zeros(0, np.int64))
     assert (result.cycles, result.reads, result.bandwidth) == (0, 0, 0.0)
+
+
+def test_rows_of_a_table(tmp_path: Path) -> None:
+    """Latencies of rows without reads are zero; what was not measured is empty; what is no number is named."""
+    path = tmp_path / "cases.csv"
+    path.write_text(
+        "part,pattern,inject_every_cycles,requests,cycles,avg_read_latency_cycles,row_hits\n"
+        "HBM2-2000,sequential_write,1,500,1000,0.000,\n"
+        "HBM2-2000,sequential_read,x,500,1000,70.5,480\n"
+        "HBM2-2000,sequential_read,1,500,,70.5,480\n"
+        "HBM9,sequential_read,1,500,1000,70.5,480\n",
+        encoding="utf-8",
+    )
+    rows = validate.dram(path)["rows"]
+    assert [row["status"] for row in rows] == ["ok", "invalid", "invalid", "invalid"]
+    assert rows[0]["measured_mean_latency"] == 0 and rows[0]["measured_hits"] is None and rows[0]["predicted_hits"] > 0
+    for row, words in zip(rows[1:], ("inject_every_cycles", "cycles is not a positive", "HBM9"), strict=True):
+        assert words in row["reason"] and row["predicted_cycles"] is None and row["error"] is None

@@ -107,7 +107,7 @@ MISTAKES = [
     ({"topology": "nowhere.json"}, "cannot be read"),
     ({"traffic": "unifrom"}, "uniform"),
     ({"load": 2.0}, "load"),
-    ({"load": "much"}, "wrong type"),
+    ({"load": "much"}, "out of range"),
     ({"packet": 0}, "packet"),
     ({"packet": 1.5}, "packet"),
     ({"seed": -1}, "seed"),

@@ -131,13 +131,14 @@ Comparison compare(const Array& tiled, const Bounded& wanted) {
     const double reference = b.as<double>()[i];
     if (std::isfinite(reference)) row.scale = std::max(row.scale, std::fabs(reference));
     const double error = distance(a.as<double>()[i], reference);
-    row.error = std::max(row.error, error);
+    row.largest = std::max(row.largest, error);
     if (error == 0) continue;
     double bound = wanted.error.empty() ? 0 : wanted.error.as<double>()[i];
     if (std::isfinite(reference)) bound += u * std::fabs(reference);
     const double ratio = bound > 0 ? error / bound : infinite;
     if (!(ratio > row.ratio)) continue;
     row.ratio = ratio;
+    row.error = error;
     row.bound = bound;
     row.worst = i;
   }

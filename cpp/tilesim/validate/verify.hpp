@@ -18,8 +18,9 @@ namespace tilesim::validate {
 struct Comparison {
   std::string operation, tensor;
   std::int64_t elements = 0;
-  double error = 0;        ///< largest |tiled - reference|
-  double bound = 0;        ///< at the element where error / bound is largest
+  double largest = 0;      ///< largest |tiled - reference|
+  double error = 0;        ///< |tiled - reference| at the element where error / bound is largest
+  double bound = 0;        ///< at that element
   double ratio = 0;        ///< largest error / bound; infinite where a bound is 0 and the bits differ
   double scale = 0;        ///< largest magnitude of the reference
   std::int64_t worst = 0;  ///< row-major position of the largest ratio

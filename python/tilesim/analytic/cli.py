@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from .._errors import writing
+from ..cli_load import WHAT, load_graph, write
+from ..cli_show import step
 from ..device import Device
 
 device_app = typer.Typer(no_args_is_help=True, help="Devices: CPUs, GPUs and NPUs in closed form.")
-
-
-def write(data: Any, target: str) -> None:
-    """Writes JSON to a file, or to standard output for "-"."""
-    text = json.dumps(data, indent=1)
-    if target == "-":
-        sys.stdout.write(text + "\n")
-    else:
-        Path(target).write_text(text, encoding="utf-8")
 
 
 @device_app.command("list")
@@ -50,7 +41,8 @@ def device_show(name: str) -> None:
 def _validate(table: str, cases: str, device: str, profile: str | None, json_: str | None) -> None:
     from .validation import decisions, validate
 
-    report = validate(table, cases, device, profile)
+    with step("predicting and comparing"):
+        report = validate(table, cases, device, profile)
     if json_:
         write(report, json_)
     if json_ == "-":
@@ -112,7 +104,8 @@ def calibrate(
     """Fit the few constants of a device to measurements; state the error on rows left out."""
     from .calibrate import calibrate as fit_all
 
-    profile = fit_all(measurements, device, holdout=holdout)
+    with step("fitting, and once more without each part left out" if holdout != "none" else "fitting"):
+        profile = fit_all(measurements, device, holdout=holdout)
     if save:
         profile.save(save)
     worst = 0.0
@@ -133,21 +126,17 @@ def calibrate(
         raise typer.Exit(1)
 
 
-_Model = Annotated[str, typer.Argument(help="A network's name, matmul:M,N,K, or a file (.json, .onnx, .mlir).")]
+_Model = Annotated[str, typer.Argument(help=WHAT)]
 _Html = Annotated[str | None, typer.Option(help="Write a page.")]
-
-
-def _graph(model: str, batch: int, context: int | None) -> Any:
-    from ..cli_load import load_graph
-
-    return load_graph(model, batch, context)
 
 
 def roofline(
     model: _Model,
     device: Annotated[str, typer.Option(help="A device, or a machine.")] = "h100",
-    batch: Annotated[int, typer.Option(min=1, help="Images or sequences.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
+    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme of products with weights.")] = None,
     engine: Annotated[str, typer.Option(help="Whose kernels: vLLM, TensorRT-LLM, a library's.")] = "",
     profile: _Profile = None,
@@ -158,7 +147,7 @@ def roofline(
     from .estimate import estimate
     from .estimate import roofline as bound_of
 
-    graph = _graph(model, batch, context)
+    graph = load_graph(model, batch, context, phase, dtype)
     bound = bound_of(graph, device)
     result = estimate(graph, device, scheme=scheme, engine=engine, profile=profile)
     if json_:
@@ -166,7 +155,8 @@ def roofline(
     if html:
         from .views import html_report
 
-        Path(html).write_text(html_report(result, bound), encoding="utf-8")
+        with writing(html) as file:
+            file.write(html_report(result, bound))
     if json_ == "-":
         return
     typer.echo(result.summary())
@@ -208,7 +198,8 @@ def crossover(
     if html:
         from .views import crossover_page
 
-        Path(html).write_text(crossover_page(answer), encoding="utf-8")
+        with writing(html) as file:
+            file.write(crossover_page(answer))
     if json_:
         write(answer.table().rows, json_)
     if json_ == "-":

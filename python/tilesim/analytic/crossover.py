@@ -14,7 +14,7 @@ from ..graph import Graph, user_error
 from ..result import Table
 from . import gemm
 from .estimate import DeviceLike, device_of, estimate
-from .profile import Profile
+from .profile import Profile, engine_named
 from .schemes import scheme
 
 __all__ = ["Crossover", "CrossoverSummary", "best_schemes", "crossover"]
@@ -186,11 +186,14 @@ class CrossoverSummary:
 
 def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
     rows = []
-    for shape in SQUARES if shapes is None else shapes:
-        values = tuple(float(x) for x in shape)
+    for shape in SQUARES if shapes is None else shapes if isinstance(shapes, Iterable) else (shapes,):
+        try:
+            values = tuple(float(x) for x in shape)
+        except (TypeError, ValueError):
+            values = ()
         if len(values) not in (3, 4) or not all(x > 0 for x in values):
             raise user_error(
-                "a shape has three or four positive extents", value=repr(tuple(shape)), allowed="m, n, k[, batch]"
+                "a shape has three or four positive extents", value=repr(shape), allowed="m, n, k[, batch]"
             )
         rows.append(values if len(values) == 4 else (*values, 1.0))
     if not rows:
@@ -265,17 +268,18 @@ def _one(device: Device, name: str, against: str, shapes: np.ndarray, options: d
     return Crossover(device, how.name, base.scheme.name, rows, warning)
 
 
-def baseline(device: Device) -> str:
+def baseline(device: Device, asked: str | None = None) -> str:
     """The dtype to compare with.
 
     Args:
         device: the device.
+        asked: the scheme in question: it is not compared with itself.
 
     Returns:
-        The first of bf16, fp16 and fp32 that it runs natively.
+        The first of bf16, fp16 and fp32 that it runs natively, and that is not asked about.
     """
     for name in ("bf16", "fp16", "fp32"):
-        if device.rate(scheme(name).arithmetic).how == "native":
+        if name != asked and device.rate(scheme(name).arithmetic).how == "native":
             return name
     return "fp32"
 
@@ -294,7 +298,7 @@ def crossover(
     Args:
         device: a device, its name or label, a file, a machine or the name of one.
         dtype: scheme to ask about; none: every scheme.
-        against: baseline; none: bf16, fp16 or fp32, the first that runs natively.
+        against: baseline; none: bf16, fp16 or fp32, the first that runs natively and is not `dtype`.
         shapes: (m, n, k) or (m, n, k, batch); none: squares from 32 to 8192.
         engine: whose kernels; "": a library's.
         profile: constants that `calibrate` fitted; none: the family's.
@@ -303,11 +307,13 @@ def crossover(
         The crossover; for no dtype, one of every scheme.
 
     Raises:
-        UserError: for an unknown device or scheme, or a shape that is none.
+        UserError: for an unknown device, scheme or engine, or a shape that is none.
         Unsupported: for a baseline that the device lacks.
     """
     target = device_of(device)
-    base = scheme(against or baseline(target), target).name
+    engine_named(engine, profile)
+    asked = None if dtype is None else scheme(dtype, target).name
+    base = scheme(against or baseline(target, asked), target).name
     points = _shapes(shapes)
     options = {"engine": engine, "profile": Profile.open(profile)}
     if dtype is not None:

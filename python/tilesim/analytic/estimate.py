@@ -15,7 +15,7 @@ from ..machine import Machine
 from ..result import Advice, Result, Table
 from .cache import pressure
 from .operations import Cost, Costs, cost_of, flat_operations
-from .profile import Profile
+from .profile import Profile, engine_named
 
 __all__ = ["Estimate", "Roofline", "device_of", "estimate", "roofline"]
 
@@ -203,11 +203,12 @@ def estimate(
         The result: the same type as of a simulation, with the terms of every operation.
 
     Raises:
-        UserError: for an unknown device, scheme or profile.
+        UserError: for an unknown device, scheme, engine or profile.
         Unsupported: for an operation or dtype that the device lacks; names the operation.
     """
     target = device_of(device)
     opened = Profile.open(profile)
+    engine_named(engine, opened)
     costs = Costs(target, scheme, engine, opened)
     graph = as_graph(graph)
     operations = flat_operations(graph)

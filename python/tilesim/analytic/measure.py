@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import user_error
+from .._errors import user_error, writing
 from .this_cpu import describe
 
 __all__ = ["measure_cpu", "measure_cuda"]
@@ -137,6 +137,8 @@ def measure_cpu(
     used = allowed if threads is None else threads
     if not 1 <= used <= allowed:
         raise user_error("a number of threads is needed", value=str(threads), allowed=f"1 to {allowed}")
+    with writing(path, "a"):  # a minute of measurements needs a place to go
+        pass
     beside = os.fspath(Path(path).with_suffix(".device.json"))
     name = beside if device == "auto" else Device.load(device).name
     variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -153,7 +155,8 @@ def _run(path: str, name: str, seconds: float, threads: int, device: str) -> int
     """What `measure_cpu` does in a process of its own, whose libraries were told their threads before they loaded."""
     clock = time.process_time if threads == 1 else time.perf_counter
     if device == "auto":
-        Path(name).write_text(json.dumps(describe(threads, clock), indent=1) + "\n", encoding="utf-8")
+        with writing(name) as file:
+            file.write(json.dumps(describe(threads, clock), indent=1) + "\n")
     kinds = [*_numpy_calls(), *_torch_calls()]
     budget = seconds / (len(kinds) * len(SHAPES))
     rows = []
@@ -191,6 +194,8 @@ def measure_cuda(path: str | os.PathLike[str], device: str, seconds: float = 60.
         raise user_error("torch is needed to measure a GPU", suggestion="pip install 'tilesim[torch]'") from None
     if not torch.cuda.is_available():
         raise user_error("no CUDA device is present", suggestion="tilesim measure cpu measures this machine's CPU")
+    with writing(path, "a"):
+        pass
     rows: list[list[Any]] = []
     dtypes = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
     shapes = [*SHAPES, *((size, size, size) for size in (4096, 8192))]
@@ -227,7 +232,7 @@ def _replay(torch: Any, a: Any, weights: list[Any], budget: float) -> tuple[floa
 
 
 def _write(path: str | os.PathLike[str], rows: list[list[Any]]) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with writing(path, newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
 
 

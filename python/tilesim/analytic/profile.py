@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .._errors import writing
 from .._paths import configs_dir
+from ..graph import nearest, user_error
 from ..result import Table
-from .families import Entry, entry_from, pack_keys, read_json, row_key, unpack_keys
+from .families import Entry, entry_from, pack_keys, protocol_names, read_json, row_key, unpack_keys
 
-__all__ = ["Profile"]
+__all__ = ["Profile", "engine_named"]
 
 
 class Profile:
@@ -88,7 +90,8 @@ class Profile:
         Args:
             path: file to write, schema "tilesim.profile".
         """
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        with writing(path) as file:
+            file.write(json.dumps(self.to_dict(), indent=1) + "\n")
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form.
@@ -161,3 +164,22 @@ class Profile:
     def __repr__(self) -> str:
         """Name and number of fits."""
         return f"<Profile {self.name}: {len(self.entries)} fits on {len(self.fitted_rows)} rows>"
+
+
+def engine_named(engine: str, profile: Profile | str | None = None) -> None:
+    """Checks the name of an engine that a user writes; tables may hold others.
+
+    Args:
+        engine: as "vLLM"; "" for a library's kernels.
+        profile: its engines and sources count too.
+
+    Raises:
+        UserError: for an unknown name, with the nearest one.
+    """
+    opened = Profile.open(profile)
+    own = [part for entry in (opened.entries if opened else []) for part in (entry.engine, entry.source) if part]
+    known = list(dict.fromkeys([*protocol_names(), *own]))
+    if engine and engine.strip().lower() not in [name.lower() for name in known]:
+        similar = nearest(engine.lower(), [name.lower() for name in known])
+        named = next((name for name in known if name.lower() == similar), "")
+        raise user_error("unknown engine", value=f"'{engine}'", allowed=", ".join(known), suggestion=named)

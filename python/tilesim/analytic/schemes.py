@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from .._arguments import dtype_name
 from ..device import Device
 from ..graph import nearest, user_error
 
@@ -85,7 +86,7 @@ def scheme(name: str | Scheme, device: Device | None = None) -> Scheme:
     """
     if isinstance(name, Scheme):
         return name
-    key = name.strip().lower()
+    key = (name if isinstance(name, str) else dtype_name(name)).strip().lower()
     key = _ALIASES.get(key, key)
     found = _SCHEMES.get(key)
     if found is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._validation import read_csv
 from ..device import Device
 from ..graph import nearest, user_error
 from .readers import recognise
@@ -98,12 +98,9 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
         UserError: for a file that cannot be read, lacks a column or gives times in another unit.
     """
     name = os.fspath(path)
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise user_error("the file cannot be read", place=name, value=str(error)) from None
-    header = [key for key in (lines[0] if lines else {}) if key]
+    header, lines = read_csv(path)
+    if header and not lines:
+        raise user_error("the table has no rows", place=name, value=f"the line {', '.join(header)} alone")
     if (convert := recognise(header)) is not None:
         lines = [_renamed(convert, cells, f"{name}:{number}") for number, cells in enumerate(lines, 2)]
         header = list(lines[0])

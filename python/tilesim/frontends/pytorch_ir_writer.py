@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._core import Unsupported
+from .._errors import writing
 from .extras import need
 
 
@@ -172,6 +173,6 @@ def to_pytorch_ir(module: Any, args: Sequence[Any], path: str | os.PathLike[str]
         program = program.run_decompositions({})
     data = Writer(program).write(type(module).__name__)
     if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
+        with writing(path) as file:
             json.dump(data, file, indent=1)
     return data

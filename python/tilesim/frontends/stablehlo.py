@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import Unsupported
-from .._errors import user_error
+from .._errors import path_text, user_error
 from .._graph import Graph
 from .extras import need
 from .stablehlo_module import ModuleReader
@@ -119,7 +120,7 @@ def from_stablehlo(
     if isinstance(source, bytes) or (isinstance(source, str) and ("\n" in source or "{" in source)):
         contents = source
     else:
-        place = os.fspath(source)
+        place = path_text(source)
         try:
             if os.path.getsize(place) > MAX_BYTES:
                 raise user_error("the file is too long", place=place, allowed=f"{MAX_BYTES} bytes")
@@ -169,10 +170,18 @@ def from_jax(
         A graph whose inputs are the leaves of args and kwargs in order, and outputs the leaves of the result.
 
     Raises:
-        UserError: naming what to install where jax is missing.
+        UserError: naming what to install where jax is missing; for arguments that do not fit the function.
         Unsupported: naming operation and place.
     """
+    if not callable(function):
+        raise user_error("this is no function", value=repr(function), allowed="what jax.jit takes, then its arguments")
     jax = need("jax", "jax")
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        raise user_error("the arguments do not fit the function", value=str(error)) from None
+    except ValueError:  # a builtin without a signature
+        pass
     jitted = jax.jit(function, keep_unused=True)
     lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("cpu",))
     module = lowered.compiler_ir("stablehlo")

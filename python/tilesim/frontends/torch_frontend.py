@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export.graph_signature import InputKind
 
@@ -31,6 +32,7 @@ from . import (  # noqa: F401 (they enter the table)
 from .torch_fixed import Fixed, fixed_values
 from .torch_import import IGNORED, Importer
 from .torch_table import TABLE
+from .torch_weights import to_torch
 
 logger = logging.getLogger("tilesim.torch")
 
@@ -86,12 +88,18 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
         raise user_error("the model is no torch.nn.Module", value=type(module).__name__, allowed="a torch.nn.Module")
     if not isinstance(args, tuple):
         args = tuple(args) if isinstance(args, (list,)) else (args,)
+    args = tuple(to_torch(np.asarray(arg)) if _is_array(arg) else arg for arg in args)
     _register_caches()
     try:
         with torch.no_grad(), _quiet():
             return torch.export.export(module, args, dict(kwargs or {}), strict=strict)
     except Exception as error:  # torch raises many sorts
         raise _refused(error, "torch.export cannot read this module", type(module).__name__) from error
+
+
+def _is_array(value: Any) -> bool:
+    """Whether it is an array of numpy or JAX: torch takes its own tensors only."""
+    return hasattr(value, "__array__") and not isinstance(value, (torch.Tensor, np.generic))
 
 
 def _refused(error: Exception, what: str, place: str) -> Exception:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from .._arguments import whole
 from .._errors import nearest, user_error
 from ..graph import Graph
 from .clip import clip_vit_b_32
@@ -125,19 +126,20 @@ def build(
     Raises:
         UserError: for an unknown name, a batch, sequence or phase that the network does not take, or an unknown dtype.
     """
-    found = _MODELS.get(name) or next((entry for entry in _MODELS.values() if name.lower() in entry.aliases), None)
+    name, batch = str(name), whole("batch", batch, 1)
+    small = name.lower()
+    found = _MODELS.get(small) or next((entry for entry in _MODELS.values() if small in entry.aliases), None)
     if found is None:
         raise user_error(
-            "unknown model", value=f"'{name}'", allowed=", ".join(_MODELS), suggestion=nearest(name, _MODELS)
+            "unknown model", value=f"'{name}'", allowed=", ".join(_MODELS), suggestion=nearest(small, _MODELS)
         )
     place = f"model '{name}'"
-    if batch < 1:
-        raise user_error("the batch must be positive", place=place, value=str(batch), allowed="at least 1")
     settings: dict[str, Any] = {"batch": batch}
     if dtype is not None:
         settings["dtype"] = dtype
     length = context if sequence is None else sequence
     if length is not None:
+        length = whole("context" if sequence is None else "sequence", length, 1)
         key = next((key for key in ("context", "sequence") if found.takes(key)), None)
         if key is None:
             raise user_error("this model reads no sequence", place=place, value=f"sequence {length}")

@@ -1,0 +1,77 @@
+"""Advice: changes to a machine that are worth simulating."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+__all__ = ["Advice", "changes_to_try"]
+
+# What advice tries: settings that are doubled, with their largest value, and costs that are taken away.
+DOUBLED: dict[str, float] = {
+    "memory.bandwidth": math.inf,
+    "core.array.count": 16,  # a program names at most 32 queues
+    "core.vector.issue": 64,
+    "core.dma.bytes_per_cycle": 1 << 20,
+    "network.port_bytes_per_cycle": 1 << 20,
+    "core.scratchpad.bytes": math.inf,
+}
+REMOVED: dict[str, Any] = {
+    "core.kernel_launch_cycles": 0,
+    "core.dma.issue_cycles": 0,
+    "core.dma.latency_cycles": 0,
+    "memory.latency": "0 ns",
+}
+# The same for networks of routers, and for results with a host.
+ROUTED_DOUBLED: dict[str, float] = {"network.flit_bytes": 1 << 16}
+HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
+HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
+
+
+def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]]:
+    """Each setting of the two tables with its new value, where that differs from the present one."""
+
+    def now(path: str) -> Any:
+        value: Any = configuration
+        for key in path.split("."):
+            value = value[key]
+        return value
+
+    changes: list[dict[str, Any]] = []
+    doubled = DOUBLED | HOST_DOUBLED if hosted else dict(DOUBLED)
+    if now("network.kind") != "simple":
+        doubled |= ROUTED_DOUBLED
+        del doubled["network.port_bytes_per_cycle"]
+    for path, most in doubled.items():
+        value = now(path)
+        if isinstance(value, str):
+            number, unit = value.split(" ")
+            changes.append({path: f"{float(number) * 2:g} {unit}"})
+        elif value > 0 and value * 2 <= most:
+            changes.append({path: value * 2})
+    removed = REMOVED | HOST_REMOVED if hosted else REMOVED
+    return changes + [{path: value} for path, value in removed.items() if now(path) != value]
+
+
+class Advice:
+    """One change that was simulated again."""
+
+    def __init__(self, change: dict[str, Any], cycles: int, before: int) -> None:
+        """Holds the outcome of one changed machine.
+
+        Args:
+            change: setting path to its new value.
+            cycles: of the changed machine.
+            before: of the original.
+        """
+        self.change, self.cycles, self.before = change, cycles, before
+
+    @property
+    def gain(self) -> float:
+        """Speed-up: time before divided by time after."""
+        return self.before / max(1, self.cycles)
+
+    def __repr__(self) -> str:
+        """The change and its measured gain."""
+        what = ", ".join(f"{key} = {value}" for key, value in self.change.items())
+        return f"{what}: {self.gain:.2f} times faster ({self.cycles:,} cycles)"

@@ -1,0 +1,96 @@
+"""Requests to DRAM: generated, from a file, or as arrays."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _core
+from ._errors import user_error
+
+__all__ = ["Trace"]
+
+
+class Trace:
+    """Requests of one burst each, in order."""
+
+    def __init__(self, addresses: ArrayLike, writes: ArrayLike | None = None, cycles: ArrayLike | None = None) -> None:
+        """Holds a trace.
+
+        Args:
+            addresses: byte addresses, shape [n], integers.
+            writes: whether each is a write, shape [n]; none: all are reads.
+            cycles: first cycle at which each may be offered, shape [n], not decreasing; none: by the run's period.
+
+        Raises:
+            UserError: for negative or fractional values, or shapes that differ.
+        """
+        self.addresses = _integers(addresses, "addresses", np.uint64)
+        n = self.addresses.size
+        self.writes = np.zeros(n, np.uint8) if writes is None else np.asarray(writes, dtype=bool).astype(np.uint8)
+        self.cycles = _integers([] if cycles is None else cycles, "cycles", np.int64)
+        for what, array in (("writes", self.writes), ("cycles", self.cycles)):
+            if array.shape != (n,) and not (what == "cycles" and cycles is None):
+                raise user_error("the arrays of a trace differ in shape", place=what, value=str(array.shape))
+        if np.any(np.diff(self.cycles) < 0):
+            raise user_error("the cycles of a trace run backwards", place="cycles")
+
+    @classmethod
+    def generate(cls, name: str, requests: int = 20000, burst_bytes: int = 32, span: int = 1 << 28) -> Trace:
+        """A stream by its name.
+
+        Args:
+            name: sequential_read, sequential_write, copy_blocks_64KiB, tile_256B_pitch_4096B, stride_4KiB,
+                two_streams_far, two_streams_1MiB, random_read, random_write, mixed_rand, mixed_small, mixed_seq, with
+                any size in place of these.
+            requests: how many.
+            burst_bytes: bytes of each.
+            span: bytes of the range that random streams and strides stay in.
+
+        Returns:
+            The trace.
+
+        Raises:
+            UserError: for an unknown name or a size that does not fit.
+        """
+        addresses, writes = _core.dram_trace(name, requests, burst_bytes, span)
+        return cls(addresses, writes)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Trace:
+        """A trace file: lines "R address [cycle]" or "W address [cycle]".
+
+        Args:
+            path: text file; addresses decimal or with 0x, # starts a comment.
+
+        Returns:
+            The trace.
+
+        Raises:
+            UserError: for a bad line, with its number, or a file that cannot be read.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = str(getattr(error, "strerror", None) or "no text")
+            raise user_error("the trace cannot be read", place=os.fspath(path), value=why) from None
+        addresses, writes, cycles = _core.dram_parse_trace(text, os.fspath(path))
+        return cls(addresses, writes, cycles if cycles.size else None)
+
+    def __len__(self) -> int:
+        """Number of requests."""
+        return int(self.addresses.size)
+
+
+def _integers(values: ArrayLike, what: str, dtype: type) -> NDArray[Any]:
+    array = np.atleast_1d(np.asarray(values))
+    if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
+        raise user_error("a trace needs integers in one dimension", place=what, value=f"{array.dtype} {array.shape}")
+    if array.size and array.dtype.kind == "i" and int(array.min()) < 0:
+        index = int(np.argmax(array < 0))
+        raise user_error("a negative number in a trace", place=f"{what}[{index}]", value=str(array[index]))
+    return array.astype(dtype)
