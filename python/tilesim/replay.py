@@ -292,8 +292,8 @@ def _calls_extended(document: dict[str, Any], run: Callable[[str], dict[str, Any
     name = document["do"][first]["call"]
     data["approximations"] = [
         *two["approximations"],
-        f"replay: {total} calls of {name} ({operations(document):,} tile operations in all) are alike: one and two were "
-        f"simulated and extended linearly; a run of 3 is predicted within {abs(off):.3%}",
+        f"replay: {total} calls of {name} ({operations(document):,} tile operations in all) are alike: one and two "
+        f"were simulated and extended linearly; a run of 3 is predicted within {abs(off):.3%}",
     ]
     return data
 
@@ -302,9 +302,11 @@ def extended(document: dict[str, Any], run: Callable[[str], dict[str, Any]]) -> 
     """The result of a long program from short runs of it.
 
     Layers that are called one after the other are alike where every kernel ends before the next one starts: the program
-    is simulated with one and with two of them, and a run with three checks that time is linear in them. Otherwise every count is taken as linear in the trips of each shortened loop, and kernels as independent: loops are simulated
-    for 4 and for 8 trips, the first and the last ones, in all combinations within a kernel. A run with 12 trips of each
-    checks this.
+    is simulated with one and with two of them, and a run with three checks that time is linear in them.
+
+    Otherwise every count is taken as linear in the trips of each shortened loop, and kernels as independent: loops are
+    simulated for 4 and for 8 trips, the first and the last ones, in all combinations within a kernel. A run with 12
+    trips of each checks this.
 
     Args:
         document: JSON form of the program; not changed.
