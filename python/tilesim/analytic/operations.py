@@ -231,6 +231,10 @@ def cost_of(op: Mapping[str, Any], costs: Costs, producers: Mapping[str, str], u
     try:
         if kind in _MODELS:
             return _MODELS[kind](op, costs)
+        if kind == "while" and not op["attributes"].get("trips"):
+            costs.notes.add("while: how often data let it run is not known; the time is that of one trip")
+        if kind == "branch":
+            costs.notes.add("branch: data choose the side; the time is that of the dearest")
         if op["flops"]["matrix"] > 0:
             raise Unsupported(f"no closed form for {kind}")
         if kind in _FUSIBLE and (chained := _chained(op, producers, uses)):
