@@ -56,7 +56,9 @@ GemmModel model_from(const Values& hardware, const Values& scheme, const Values&
                   take(scheme, "cast_bytes", s.cast_bytes),
                   take(scheme, "weight_sets", s.weight_sets),
                   take(scheme, "widens", 0) != 0,
-                  take(scheme, "warm", 1) != 0};
+                  take(scheme, "warm", 1) != 0,
+                  take(scheme, "calls", s.calls),
+                  take(scheme, "rules", 0) != 0};
   model.constants = constants_from(constants);
   for (const auto& k : kernels) model.kernels.push_back({k[0], k[1], k[2], k[3], k[4], k[5], k[6], k[7]});
   model.check();

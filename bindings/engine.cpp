@@ -25,7 +25,8 @@ Result simulate_program(const program::Program& program, const Machine& machine,
                         std::uint64_t shuffle_seed, bool extra_statistic, const std::optional<engine::dram::Part>& dram,
                         const std::optional<std::string>& network, const std::optional<engine::noc::Topology>& topology,
                         const std::map<std::string, std::string>& placement,
-                        const std::optional<std::shared_ptr<LatencyBook>>& latencies) {
+                        const std::optional<std::shared_ptr<LatencyBook>>& latencies,
+                        const std::vector<std::int64_t>& cores) {
   SimulateOptions options;
   options.latencies = latencies.value_or(nullptr);
   if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
@@ -39,7 +40,7 @@ Result simulate_program(const program::Program& program, const Machine& machine,
   options.tensors = arrays_of(tensors);
   return bindings::cancellable([&](CancelToken& token) {
     options.cancel = &token;
-    return simulate(program, machine, options);
+    return simulate(program, machine, options, cores);
   });
 }
 
@@ -83,14 +84,16 @@ void init_engine(py::module_& module) {
              py::arg("timeline") = false, py::arg("tensors") = py::dict(), py::arg("shuffle_seed") = 0,
              py::arg("extra_statistic") = false, py::arg("dram") = py::none(), py::arg("network") = py::none(),
              py::arg("topology") = py::none(), py::arg("placement") = std::map<std::string, std::string>{},
-             py::arg("latencies") = py::none(), "Runs a program in simulated time.");
+             py::arg("latencies") = py::none(), py::arg("cores") = std::vector<std::int64_t>{},
+             "Runs a program in simulated time, on the first cores or those given.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory,
                        const std::optional<engine::dram::Part>& dram, const std::optional<std::string>& network,
                        const std::optional<engine::noc::Topology>& topology,
-                       const std::map<std::string, std::string>& placement) {
+                       const std::map<std::string, std::string>& placement, bool timeline) {
              SimulateOptions options;
+             options.timeline = timeline;
              options.memory = memory;
              options.network = network;
              if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
@@ -100,7 +103,7 @@ void init_engine(py::module_& module) {
            }),
            py::arg("machine"), py::arg("memory") = py::none(), py::arg("dram") = py::none(),
            py::arg("network") = py::none(), py::arg("topology") = py::none(),
-           py::arg("placement") = std::map<std::string, std::string>{})
+           py::arg("placement") = std::map<std::string, std::string>{}, py::arg("timeline") = false)
       .def(
           "submit",
           [](Own& own, const program::Program& program, std::vector<std::int64_t> cores, std::int64_t arrival,

@@ -53,6 +53,15 @@ void init_machine(py::module_& module) {
             return result;
           },
           "The host: device, and bytes_per_second and latency_ps of the link to it.")
+      .def_property_readonly(
+          "sorts",
+          [](const Machine& machine) {
+            py::dict result;
+            for (const CoreSort& sort : machine.sorts) result[py::str(sort.name)] = machine.cores_of(sort.name);
+            return result;
+          },
+          "Sort of cores -> its cores' numbers; empty where all are alike.")
+      .def("only", &Machine::only, py::arg("sort"), "A machine with the cores of one sort alone.")
       .def("hash", &Machine::hash, "Hash of all settings.")
       .def(
           "device",

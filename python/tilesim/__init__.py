@@ -13,6 +13,7 @@ from .device import Device, Level, Rate
 from .errors import Error, InternalError, Unsupported, UserError
 from .execution import execute, reference, verify
 from .graph import Graph, GraphBuilder, optimize
+from .jobs import Job
 from .latencies import TileLatencies
 from .machine import Machine
 from .mapping import MappingTable
@@ -36,6 +37,7 @@ __all__ = [
     "Graph",
     "GraphBuilder",
     "InternalError",
+    "Job",
     "Level",
     "Machine",
     "MappingTable",

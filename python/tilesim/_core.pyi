@@ -249,6 +249,10 @@ class Machine:
         """
         Hash of all settings.
         """
+    def only(self, sort: str) -> Machine:
+        """
+        A machine with the cores of one sort alone.
+        """
     def replace(self, changes: collections.abc.Mapping[str, str]) -> Machine:
         """
         A copy with settings replaced: path -> JSON text of the value.
@@ -278,6 +282,11 @@ class Machine:
     @property
     def name(self) -> str:
         ...
+    @property
+    def sorts(self) -> dict:
+        """
+        Sort of cores -> its cores' numbers; empty where all are alike.
+        """
     @property
     def sources(self) -> dict[str, str]:
         """
@@ -736,7 +745,7 @@ class Session:
     """
     A simulation in progress with several jobs.
     """
-    def __init__(self, machine: Machine, memory: str | None = None, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}) -> None:
+    def __init__(self, machine: Machine, memory: str | None = None, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, timeline: bool = False) -> None:
         ...
     def finished(self, job: typing.SupportsInt | typing.SupportsIndex) -> int | None:
         """
@@ -974,9 +983,9 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = []) -> Result:
     """
-    Runs a program in simulated time.
+    Runs a program in simulated time, on the first cores or those given.
     """
 def time_operations(graph: Graph, inputs: collections.abc.Iterable, runs: typing.SupportsInt | typing.SupportsIndex = 1) -> list:
     """

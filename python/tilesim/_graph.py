@@ -33,6 +33,8 @@ class Graph:
         self.defaults: dict[str, NDArray[Any]] = {}
         #: what passes that recognise patterns have replaced
         self.changes = Changes()
+        #: what reading the model had to assume (open sizes); results repeat it among their approximations
+        self.assumptions: list[str] = []
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
@@ -93,6 +95,7 @@ class Graph:
         other = Graph(self.core.copy())
         other.defaults.update(self.defaults)
         other.changes = Changes(self.changes)
+        other.assumptions = list(self.assumptions)
         return other
 
     def check(self) -> None:
@@ -317,17 +320,17 @@ class Graph:
             path = os.path.join(folder, "graph.tsim")
             self.save(path)
             with open(path, "rb") as file:
-                return _unpickled, (file.read(), self.defaults, self.changes)
+                return _unpickled, (file.read(), self.defaults, self.changes, self.assumptions)
 
     def __repr__(self) -> str:
         return repr(self.core)
 
 
-def _unpickled(content: bytes, defaults: dict[str, NDArray[Any]], changes: Changes) -> Graph:
+def _unpickled(content: bytes, defaults: dict[str, NDArray[Any]], changes: Changes, assumptions: list[str]) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.tsim")
         with open(path, "wb") as file:
             file.write(content)
         graph = Graph.load(path)
-    graph.defaults, graph.changes = defaults, changes
+    graph.defaults, graph.changes, graph.assumptions = defaults, changes, assumptions
     return graph

@@ -15,6 +15,7 @@ from ._errors import unsupported
 from ._footprint import check_capacity, over_capacity
 from .execution import verify as verify_program
 from .graph import Graph, nearest, user_error
+from .jobs import Job, cores_of, simulate_jobs
 from .latencies import TileLatencies
 from .loading import GraphLike, as_graph, load
 from .machine import Machine, MachineLike
@@ -42,6 +43,7 @@ def compile(
     place: Mapping[str, str] | None = None,
     cores: int | None = None,
     capacity: str = "report",
+    sort: str | None = None,
 ) -> Program:
     """Lowers a graph to a tile program.
 
@@ -64,14 +66,16 @@ def compile(
             none: all of them.
         capacity: tensors that exceed the machine's `memory.capacity` are named in the result's approximations
             ("report"), or an "error". Every tensor has bytes of its own: temporaries share none.
+        sort: machines with cores of several sorts: the one that runs the program; none: all of them share it, each
+            kernel in proportion to their speeds or on the first sort alone, whichever the estimate finds faster.
 
     Returns:
         The program; a `MixedProgram` where operations run on the host.
 
     Raises:
         Unsupported: for an operation or dtype that the machine cannot run; that cannot run on the host either.
-        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores; with
-            capacity="error" when the tensors exceed the machine's memory.
+        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores or no such
+            sort; with capacity="error" when the tensors exceed the machine's memory.
     """
     if capacity not in ("report", "error"):
         raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
@@ -79,22 +83,27 @@ def compile(
         raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
     if fallback not in ("error", "host"):
         raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
-    graph, target = as_graph(graph), Machine.load(machine)
+    graph, machine = as_graph(graph), Machine.load(machine)
+    target = machine.only(sort) if sort is not None else machine
     if cores is not None:
         cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
+    if sort is not None:
+        options["sort"] = sort
     try:
         if not place:
             mappings, rest = _mappings(graph, target, mapping, fuse)
             core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores or 0)
-            program = Program(core, graph, target)
-            program.options = options
+            program = Program(core, graph, machine)
+            program.options, program.sort = options, sort or ""
             if capacity == "error":
                 check_capacity(program.footprint, target)
             return program
     except Unsupported as error:
         if fallback == "error":
             raise _with_remedy(error, graph) from None
+    if sort is not None:
+        raise user_error("a program with a part on the host runs on all cores", place="sort", value=f"'{sort}'")
     return _mixed(graph, target, options)
 
 
@@ -172,6 +181,12 @@ def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return nests
 
 
+def _with_network(machine: MachineLike, network: str | None) -> Machine:
+    """The machine with the network that it will be simulated with: what cores send each other depends on it."""
+    target = Machine.load(machine)
+    return target if network is None else target.replace({"network.kind": network})
+
+
 def _dram_part(machine: Machine) -> _core.DramPart:
     name = machine.get("memory.part")
     if not name:
@@ -181,7 +196,7 @@ def _dram_part(machine: Machine) -> _core.DramPart:
 
 
 def simulate(
-    program: Program | GraphLike,
+    program: Program | GraphLike | Sequence[Job],
     machine: MachineLike | None = None,
     memory: str | None = None,
     network: str | None = None,
@@ -194,7 +209,8 @@ def simulate(
     """Runs a program in simulated time.
 
     Args:
-        program: a compiled program (a graph, or what names one, is compiled first).
+        program: a compiled program (a graph, or what names one, is compiled first), or several jobs that run on one
+            chip: those on different cores share network and memory, those on the same core take turns.
         machine: none: the one that the program was compiled for.
         memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
         network: "simple" (latency, port bandwidth, finite buffers), or every flit in every router of "crossbar",
@@ -218,8 +234,10 @@ def simulate(
     """
     if isinstance(program, (str, os.PathLike)):
         program = load(os.fspath(program))
+    if isinstance(program, Sequence):
+        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if not isinstance(program, Program):
-        program = compile(program, machine or "tpu-v3")
+        program = compile(program, _with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
@@ -240,9 +258,10 @@ def simulate(
     topology = topology_of(target, fabric)
     source = program
     book = latencies.opened(target) if latencies is not None else None
+    cores = cores_of(program, target)
 
     def engine(core: _core.Program) -> dict[str, Any]:
-        parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology}
+        parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
         result = _core.simulate(core, target.core, memory, timeline, given, placement=places, latencies=book, **parts)
         return dict(json.loads(result.to_json()))
 
@@ -255,9 +274,15 @@ def simulate(
     if replay and not timeline and program.operations > LIMIT:
         data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
     data = data or engine(program.core)
+    if fabric != "simple" and program.sends and program.machine and program.machine.get("network.kind") == "simple":
+        data["approximations"].append(
+            "the program was compiled for multicasts that pass the sender's port once; routers take one packet per "
+            f"destination: compile for a machine with network.kind={fabric}"
+        )
     if found := over_capacity(program.footprint, target):
         text = f"memory.capacity is not enforced: {found[0]} on {found[1]}; compile with capacity='error' to refuse it"
         data["approximations"].append(text)
+    data["approximations"] += program.graph.assumptions if program.graph is not None else []
     if latencies is not None and book is not None:
         data["tile_latencies"] = counts = latencies.closed(target, book)
         if counts["misses"] and latencies.source != "closed form":
@@ -265,6 +290,32 @@ def simulate(
             data["approximations"].append(f"tile latencies: {lacking}: closed forms instead")
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data, again)
+
+
+def _simulate_jobs(
+    jobs: Sequence[Job],
+    machine: MachineLike | None,
+    memory: str | None,
+    network: str | None,
+    timeline: bool,
+    tensors: Mapping[str, Any] | None,
+    placement: Mapping[str, str | int] | None,
+    latencies: TileLatencies | None,
+) -> Result:
+    if not isinstance(jobs, Sequence) or not jobs or not all(isinstance(job, Job) for job in jobs):
+        raise user_error("nothing to simulate", value=repr(jobs), allowed="a Graph, a Program, a list of ts.Job")
+    if tensors or latencies is not None:
+        raise user_error("of jobs each has its own", place="tensors, latencies", suggestion="Job(program, tensors=...)")
+    if any(isinstance(job.program, MixedProgram) for job in jobs):
+        raise user_error("a program with a part on the host cannot be one of several jobs")
+    target = jobs[0].program.machine if machine is None else Machine.load(machine)
+    if target is None:
+        raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
+    fabric = str(network or target.get("network.kind"))
+    parts = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
+    parts["dram"] = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
+    places = {name: str(place) for name, place in (placement or {}).items()}
+    return simulate_jobs(jobs, target, parts, timeline, places)
 
 
 def _simulate_mixed(
@@ -289,6 +340,7 @@ def _simulate_mixed(
         return simulate(other, changed, memory, network, replay=replay, latencies=latencies)
 
     data = simulate_parts(program, target, part_result, timeline)
+    data["approximations"] += program.graph.assumptions if program.graph is not None else []
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data, again)
 
@@ -324,7 +376,7 @@ def run(
     Raises:
         UserError: as `compile`; also when verification fails.
     """
-    program = compile(as_graph(model, args), machine, fallback=fallback, place=place)
+    program = compile(as_graph(model, args), _with_network(machine, network), fallback=fallback, place=place)
     if verify:
         outcome = verify_program(program, args or None)
         if not outcome.ok:

@@ -44,7 +44,9 @@ def _changes(settings: list[str]) -> dict[str, Any]:
     return changes
 
 
-def _compiled(loaded: Graph | Program, target: Machine, fallback: str, place: list[str], cores: int | None) -> Program:
+def _compiled(
+    loaded: Graph | Program, target: Machine, fallback: str, place: list[str], cores: int | None, sort: str | None
+) -> Program:
     places = {}
     for text in place:
         name, equals, side = text.rpartition("=")
@@ -52,9 +54,9 @@ def _compiled(loaded: Graph | Program, target: Machine, fallback: str, place: li
             raise user_error("an operation needs a place", value=f"'{text}'", allowed="name=host, name=machine")
         places[name] = side
     if isinstance(loaded, Graph):
-        return compile(loaded, target, fallback=fallback, place=places, cores=cores)
-    if cores is not None:
-        raise user_error("a compiled program has its cores already", place="--cores", value=str(loaded.cores))
+        return compile(loaded, target, fallback=fallback, place=places, cores=cores, sort=sort)
+    if cores is not None or sort is not None:
+        raise user_error("a compiled program has its cores already", place="--cores, --sort", value=str(loaded.cores))
     if places or fallback != "error":
         raise user_error("a compiled program is placed already", allowed="--fallback and --place with a graph")
     return loaded
@@ -76,6 +78,7 @@ def run(
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
     cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
+    sort: Annotated[str | None, typer.Option(help="Of cores of several sorts the one that runs it.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
@@ -87,14 +90,19 @@ def run(
         str, typer.Option(help="What the machine cannot run: 'error', or on the 'host', at its cost.")
     ] = "error",
     place: Annotated[list[str] | None, typer.Option(help="Run an operation there: name=host or name=machine.")] = None,
+    passes: Annotated[
+        str | None, typer.Option(help="What is recognised in a model: all, none, or passes' names with commas between.")
+    ] = None,
 ) -> None:
     """Compile, simulate and explain a workload."""
     with step(f"reading {model}"):
-        loaded = load(model, batch, context, phase, dtype)
+        loaded = load(model, batch, context, phase, dtype, passes)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
+    if network is not None and isinstance(loaded, Graph):
+        target = target.replace({"network.kind": network})
     with step(f"compiling for {target.name}"):
-        program = _compiled(loaded, target, fallback, place or [], cores)
+        program = _compiled(loaded, target, fallback, place or [], cores, sort)
     if verify_:
         with step("executing and comparing"):
             outcome = verify(program, seed=seed)

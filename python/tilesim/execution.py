@@ -212,7 +212,7 @@ def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
             return verify(part.program, given).rows
 
         return Verification(verify_parts(program, _whole_inputs(program, inputs, seed), part_rows))
-    if program.graph is None or program.machine is None:
+    if program.graph is None or program.target is None:
         raise user_error("a program without its graph cannot be verified")
     arrays = _arrays(program, inputs, seed)
-    return Verification(_core.verify(program.prepared, program.core, program.machine.core, arrays))
+    return Verification(_core.verify(program.prepared, program.core, program.target.core, arrays))

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _core, frontends, models, workloads
 from ._errors import nearest, user_error
+from ._passes import chosen
 from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph
 from .program import Program
@@ -80,7 +81,12 @@ def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
 
 
 def load(
-    what: str, batch: int = 1, context: int | None = None, phase: str | None = None, dtype: str | None = None
+    what: str,
+    batch: int = 1,
+    context: int | None = None,
+    phase: str | None = None,
+    dtype: str | None = None,
+    passes: str | None = None,
 ) -> Graph | Program:
     """A workload: a network of the zoo, a product, or a file.
 
@@ -90,6 +96,8 @@ def load(
         context: tokens.
         phase: prefill or decode.
         dtype: of networks and products.
+        passes: what is recognised in a model's file: "all", "none", or names of passes separated by commas; of networks
+            too where it is given.
 
     Returns:
         The graph; the program where the file holds one.
@@ -97,6 +105,21 @@ def load(
     Raises:
         UserError: for an unknown name or ending, a damaged file, or an option that the workload does not take.
     """
+    if passes is None:
+        return _load(what, batch, context, phase, dtype, None)
+    names: Any = passes if passes in ("all", "none") else [name.strip() for name in passes.split(",")]
+    chosen(names)
+    loaded = _load(what, batch, context, phase, dtype, names)
+    if isinstance(loaded, Program):
+        raise user_error("a compiled program has been through its passes", place=what, value=f"--passes {passes}")
+    if not loaded.changes:  # of the zoo, or a graph's own file: nothing was recognised while reading
+        loaded.optimize(names)
+    return loaded
+
+
+def _load(
+    what: str, batch: int, context: int | None, phase: str | None, dtype: str | None, passes: Any
+) -> Graph | Program:
     path = Path(what)
     if path.suffix.lower() not in ENDINGS:
         if ":" in what and not path.exists():
@@ -112,7 +135,7 @@ def load(
             "the file cannot be read", place=what, value="a directory" if path.is_dir() else "no such file"
         )
     _refuse("a file has its phase and dtypes", what, phase=phase, dtype=dtype)
-    return _file(path, batch, context)
+    return _file(path, batch, context, passes)
 
 
 def _refuse(why: str, place: str, **given: Any) -> None:
@@ -122,16 +145,20 @@ def _refuse(why: str, place: str, **given: Any) -> None:
         raise user_error(why, place=place, value=named)
 
 
-def _file(path: Path, batch: int, context: int | None) -> Graph | Program:
+def _file(path: Path, batch: int, context: int | None, passes: Any) -> Graph | Program:
     suffix = path.suffix.lower()
     if suffix == ".onnx":
         sizes = frontends.symbolic_sizes(path, batch, context)
         if (batch > 1 and batch not in sizes.values()) or (context is not None and context not in sizes.values()):
             _refuse_sizes(path, batch, context)
-        return frontends.from_onnx(path, sizes=sizes)
+        graph = frontends.from_onnx(path, sizes=sizes, passes=passes)
+        for name, size in sizes.items():
+            option = "--context" if context is not None and size == context != batch else "--batch"
+            graph.assumptions.append(f"dimension '{name}' of {path.name} is open: {size} ({option})")
+        return graph
     _refuse_sizes(path, batch, context)
     if suffix in MLIR:
-        return frontends.from_stablehlo(path)
+        return frontends.from_stablehlo(path, passes=passes)
     if suffix == ".json":
         with path.open(encoding="utf-8", errors="replace") as file:
             start = file.read(2000)

@@ -75,6 +75,25 @@ class Machine:
         return self.core.hertz
 
     @property
+    def sorts(self) -> dict[str, list[int]]:
+        """Sorts of cores with the numbers of their cores; empty where all cores are alike."""
+        return dict(self.core.sorts)
+
+    def only(self, sort: str) -> Machine:
+        """The machine as cores of one sort see it when they are alone.
+
+        Args:
+            sort: a name of `sorts`.
+
+        Returns:
+            A machine whose cores are those of the sort.
+
+        Raises:
+            UserError: for an unknown sort.
+        """
+        return Machine(self.core.only(sort))
+
+    @property
     def sources(self) -> dict[str, str]:
         """Setting path to where its number comes from."""
         return dict(self.core.sources)
@@ -84,6 +103,8 @@ class Machine:
 
         Args:
             changes: setting path ("core.array.count", or "core.arrays" for short) to value as in a file ("1 GHz", 2).
+                "cores" takes a number or a list of sorts; "cores.little.count" and "cores.little.core.array.rows"
+                change one of them.
 
         Returns:
             The changed machine.
@@ -93,7 +114,10 @@ class Machine:
         """
         if not isinstance(changes, Mapping) or not all(isinstance(path, str) for path in changes):
             raise user_error("changes go by setting path", value=repr(changes), allowed='as {"core.array.count": 2}')
-        texts = {SHORT.get(path, path): json_text(value, path) for path, value in changes.items()}
+        texts = {
+            path if path == "cores" and isinstance(value, list) else SHORT.get(path, path): json_text(value, path)
+            for path, value in changes.items()
+        }
         return Machine(self.core.replace(texts))
 
     def to_dict(self) -> dict[str, Any]:

@@ -31,8 +31,10 @@ class Program:
             machine: what it was compiled for.
         """
         self.core, self.graph, self.machine = core, graph, machine
+        #: sort of cores that it was compiled for; empty: all
+        self.sort = ""
         self._prepared: _core.Graph | None = None
-        self._operations, self._reads = -1, False
+        self._operations, self._reads, self._sends = -1, False, False
         self._footprint: list[tuple[int, str]] = []
         self._weights: dict[str, Any] | None = None
         #: of `compile`, by name; to compile the same graph for another machine
@@ -71,7 +73,9 @@ class Program:
             raise user_error("the file is of another kind or a newer version", place=path, value=found, allowed="1")
         core = _core.Program.from_json(json.dumps(header["program"]), path)
         core.check()
-        return cls(core, Graph.load(path), machine or Machine.load(header["machine"]))
+        program = cls(core, Graph.load(path), machine or Machine.load(header["machine"]))
+        program.sort = header.get("sort", "")
+        return program
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program.
@@ -98,6 +102,8 @@ class Program:
             "machine": self.machine.to_dict(),
             "program": json.loads(self.core.to_json()),
         }
+        if self.sort:
+            header["sort"] = self.sort
         self.graph.core.save_compiled(os.fspath(path), json.dumps(header))
 
     @property
@@ -132,11 +138,18 @@ class Program:
         self._count()
         return self._reads
 
+    @property
+    def sends(self) -> bool:
+        """Whether cores send tiles to each other."""
+        self._count()
+        return self._sends
+
     def _count(self) -> None:
         if self._operations < 0:
             text = self.core.to_json()
             document = json.loads(text)
             self._operations, self._reads = operations(document), "read(" in text
+            self._sends = '"send":' in text
             self._footprint = footprint(document["tensors"])
 
     @property
@@ -160,9 +173,14 @@ class Program:
             raise user_error("a program without its graph has no weights")
         return self.prepared.weight(name)
 
+    @property
+    def target(self) -> Machine | None:
+        """What it was compiled for: the machine, or its cores of one sort."""
+        return self.machine.only(self.sort) if self.machine is not None and self.sort else self.machine
+
     def _shared_by(self) -> int:
         """Cores that it was compiled for; a program by hand may name more than the machine has."""
-        most = int(self.machine.get("core.count")) if self.machine is not None else 1
+        most = int(self.target.get("core.count")) if self.target is not None else 1
         return min(self.cores, most)
 
     @property
@@ -179,8 +197,8 @@ class Program:
         """
         if self.graph is None or self.machine is None:
             raise user_error("a program without its graph has none to prepare")
-        if self._prepared is None:
-            self._prepared = _core.prepared(self.graph.core, self.machine.core, self._shared_by())
+        if self._prepared is None and self.target is not None:
+            self._prepared = _core.prepared(self.graph.core, self.target.core, self._shared_by())
         return self._prepared
 
     def weights(self) -> dict[str, Any]:

@@ -126,9 +126,10 @@ class Result:
         """Per core: how busy its arrays, vector unit and queues are, and what it moves.
 
         Returns:
-            Rows with core, array, vector, load, store (busy share of the total time, of several units their mean),
-            multiply_adds, load_bytes, store_bytes, send_bytes.
+            Rows with core, (where the machine has several) sort, array, vector, load, store (busy share of the total
+            time, of several units their mean), multiply_adds, load_bytes, store_bytes, send_bytes.
         """
+        sorts = [entry["sort"] for entry in self.data["configuration"].get("cores", []) for _ in range(entry["count"])]
         kinds = ("array", "vector", "load", "store", "send")
         by_core: dict[int, dict[str, list[dict[str, Any]]]] = {}
         for row in self.data["units"]:
@@ -142,8 +143,17 @@ class Result:
                 for kind in kinds[:4]
             }
             moved = {f"{kind}_bytes": sum(row["bytes"] for row in units[kind]) for kind in kinds[2:]}
-            rows.append({"core": core, **busy, "multiply_adds": sum(row["work"] for row in units["array"]), **moved})
+            named = {"core": core} | ({"sort": sorts[core]} if sorts else {})
+            rows.append({**named, **busy, "multiply_adds": sum(row["work"] for row in units["array"]), **moved})
         return Table(rows)
+
+    def jobs(self) -> Table:
+        """Several programs at once: when each of them ran.
+
+        Returns:
+            Rows with program, cores, arrival, start, finish (cycles); none where one program ran alone.
+        """
+        return Table(self.data.get("jobs", []))
 
     @property
     def local_bytes(self) -> int:

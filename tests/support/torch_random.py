@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from hypothesis import strategies as st
 from torch import nn
 
+F64 = torch.float64
 Step = tuple[Callable[..., Any], tuple[int, ...]]
 
 SMOOTH: list[Callable[[Any], Any]] = [
@@ -26,8 +27,15 @@ JUMPS: list[Callable[[Any], Any]] = [
 ]  # fmt: skip
 PAIRS: list[Callable[[Any, Any], Any]] = [
     torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum, lambda a, b: a / (1 + b * b),
-    lambda a, b: torch.add(a, b, alpha=0.5), lambda a, b: torch.lerp(a, b, 0.25),
+    lambda a, b: torch.add(a, b, alpha=0.5), lambda a, b: torch.lerp(a, b, 0.25), torch.hypot, torch.logaddexp,
+    lambda a, b: torch.addcmul(a, a, b, value=0.5), lambda a, b: torch.where(b.isnan(), b, a),
+    lambda a, b: F.scaled_dot_product_attention(a, b, b), lambda a, b: torch.einsum("...i,...i->...", a, b),
 ]  # fmt: skip
+
+
+def first(value: Any) -> Any:
+    """Recurrent layers give a tuple."""
+    return value[0] if isinstance(value, tuple) else value
 
 
 def axis(draw: Any, x: Any) -> int:
@@ -48,6 +56,9 @@ def _view(draw: Any, x: Any) -> Callable[[Any], Any]:
         key[dim] = slice(start, stop, step)
         return t[tuple(key)]
 
+    def like(t: Any, at: int) -> Any:
+        return torch.ones([len(index) if i == at % t.ndim else size for i, size in enumerate(t.shape)], dtype=t.dtype)
+
     index = torch.tensor(draw(st.lists(st.integers(-extent, extent - 1), min_size=1, max_size=3)))
     return draw(
         st.sampled_from([
@@ -57,7 +68,11 @@ def _view(draw: Any, x: Any) -> Callable[[Any], Any]:
             lambda t: t.repeat_interleave(2, dim), lambda t: t.index_select(dim, index % extent),
             lambda t: t.chunk(2, dim)[0], lambda t: t.select(dim, start), lambda t: t.reshape(-1, t.shape[-1]),
             lambda t: t[..., index % t.shape[-1]], lambda t: torch.tril(t) if t.ndim > 1 else t,
-            lambda t: t.clone().add_(1),
+            lambda t: t.clone().add_(1), lambda t: t.narrow(dim, start, stop - start), lambda t: t.movedim(dim, 0),
+            lambda t: t.index_fill(dim, index % extent, 0.5), lambda t: t.index_add(dim, index % extent, like(t, dim)),
+            lambda t: t.gather(dim, torch.zeros_like(t, dtype=torch.int64) + start), lambda t: t.unfold(dim, 1, step),
+            lambda t: t.scatter(dim, torch.zeros_like(t, dtype=torch.int64) + start, 1.5), lambda t: t.diff(dim=dim),
+            lambda t: t.double().to(t.dtype), lambda t: t.to(torch.bfloat16).to(t.dtype) if t.dtype != F64 else t,
         ])
     )  # fmt: skip
 
@@ -71,7 +86,10 @@ def _reduction(draw: Any, x: Any) -> Callable[[Any], Any]:
             lambda t: F.log_softmax(t, dim), lambda t: t.cumsum(dim), lambda t: t.logsumexp(dim, keep),
             lambda t: t.var(dim, unbiased=False, keepdim=keep), lambda t: F.layer_norm(t, t.shape[-1:]),
             lambda t: F.rms_norm(t, t.shape[-1:], eps=0.1), lambda t: t.sum(), lambda t: t.norm(dim=dim),
-            lambda t: F.normalize(t, dim=dim, eps=0.1), lambda t: t.prod(dim),
+            lambda t: F.normalize(t, dim=dim, eps=0.1), lambda t: t.prod(dim), lambda t: t.std(dim, keepdim=keep),
+            lambda t: t.max(dim, keepdim=keep)[0], lambda t: t.median(dim, keepdim=keep)[0],
+            lambda t: t.cummax(dim)[0], lambda t: t.sort(dim)[0], lambda t: t.topk(1, dim)[0],
+            lambda t: t.float().mean(dim, keepdim=keep).to(t.dtype), lambda t: t.amin((dim,), keepdim=keep),
         ])
     )  # fmt: skip
 
@@ -98,9 +116,30 @@ def _layer(draw: Any, x: Any) -> nn.Module | None:
             lambda: nn.GroupNorm(groups, x.shape[1]),
         ]
     if x.ndim == 3:
-        choices += [lambda: nn.Conv1d(x.shape[1], 3, 1), lambda: nn.BatchNorm1d(x.shape[1])]
-        choices += [lambda: nn.MultiheadAttention(x.shape[-1], 1, batch_first=True)]
+        pad, dilation, causal = draw(st.integers(0, 2)), draw(st.integers(1, 2)), draw(st.booleans())
+        choices += [
+            lambda: nn.Conv1d(x.shape[1], 3, 2, padding=pad, dilation=dilation, padding_mode="zeros"),
+            lambda: nn.BatchNorm1d(x.shape[1]),
+            lambda: nn.InstanceNorm1d(x.shape[1], affine=True),
+            lambda: SelfAttention(x.shape[-1], causal),
+            lambda: nn.LSTM(x.shape[-1], 3, batch_first=True),
+            lambda: nn.GRU(x.shape[-1], 2, batch_first=True),
+        ]
     return draw(st.sampled_from(choices))().eval() if choices else None
+
+
+class SelfAttention(nn.Module):
+    """Attention of a sequence to itself; a module, so that copies have weights of their own."""
+
+    def __init__(self, width: int, causal: bool) -> None:
+        super().__init__()
+        self.attend = nn.MultiheadAttention(width, 1, batch_first=True)
+        self.causal = causal
+
+    def forward(self, x: Any) -> Any:
+        size = x.shape[1]
+        mask = torch.ones(size, size, dtype=torch.bool).triu(1) if self.causal else None
+        return self.attend(x, x, x, need_weights=False, attn_mask=mask)[0]
 
 
 class RandomModule(nn.Module):
@@ -114,7 +153,7 @@ class RandomModule(nn.Module):
     def forward(self, *inputs: Any) -> Any:
         pool = list(inputs)
         for function, sources in self.steps:
-            pool.append(function(*[pool[i] for i in sources]))
+            pool.append(first(function(*[pool[i] for i in sources])))
         return tuple(pool[-2:])
 
 
@@ -150,14 +189,11 @@ def modules(draw: Any) -> tuple[nn.Module, tuple[Any, ...]]:
         elif sort == "layer" and x.ndim:
             layer = _layer(draw, x)
             function = None if layer is None else layer.to(dtype)
-            if isinstance(layer, nn.MultiheadAttention):
-                module.layers.append(layer)
-                function = lambda t, attend=layer: attend(t, t, t, need_weights=False)[0]  # noqa: E731
         if function is None:
             continue
         try:
             with torch.no_grad():
-                value = function(*[pool[i] for i in sources])
+                value = first(function(*[pool[i] for i in sources]))
         except (RuntimeError, ValueError, IndexError):
             continue
         if value.numel() == 0 or value.numel() > 1 << 16 or not bool(value.isfinite().all()) or value.abs().max() > 1e3:

@@ -120,6 +120,30 @@ def test_multicast_fetches_shared_operands_once() -> None:
     assert ts.verify(ts.compile(graph, "mesh-16")).ok
 
 
+@pytest.mark.parametrize("network", ["simple", "mesh", "crossbar"])
+@pytest.mark.parametrize("sizes", [(512, 512, 512), (64, 1024, 512), (1024, 128, 256)])
+def test_multicast_never_makes_a_program_slower(network: str, sizes: tuple[int, int, int]) -> None:
+    """Routers copy no packets: there every core fetches for itself."""
+    graph = product(*sizes)
+    machine = ts.Machine.load("mesh-16").replace({"network.kind": network})
+    allowed, without = (
+        ts.simulate(ts.compile(graph, machine.replace({"network.multicast": flag}))) for flag in (True, False)
+    )
+    assert allowed.cycles <= 1.02 * without.cycles
+    if network != "simple":
+        assert sum(row["send_bytes"] for row in allowed.cores().rows) == 0
+
+
+def test_a_program_of_another_network_says_so() -> None:
+    program = ts.compile(product(512, 512, 256), "mesh-16")
+    assert program.sends
+    assert not any("multicasts" in text for text in ts.simulate(program).data["approximations"])
+    routed = ts.simulate(program, network="mesh")
+    assert any("compile for a machine with network.kind=mesh" in text for text in routed.data["approximations"])
+    again = ts.simulate(product(512, 512, 256), "mesh-16", network="mesh")
+    assert again.cycles < routed.cycles
+
+
 def test_a_signal_to_another_core_takes_the_network() -> None:
     """Kernels follow each other across cores no faster than a message travels."""
     b = ts.GraphBuilder("chain")

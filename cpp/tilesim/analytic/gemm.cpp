@@ -13,8 +13,8 @@ namespace tilesim::analytic {
 
 namespace {
 
-/// Time constant of the power limiter against one kernel, s: kernels far shorter run at full clock.
-constexpr double power_seconds = 1e-3;
+/// Seconds of work after which the power limiter holds the clock down; shorter measurements run at full clock.
+constexpr double power_seconds = 13.5e-3;
 /// Threads of a unit that matrix-vector blocks share, and multiply-adds it retires per cycle on ordinary lanes.
 constexpr double blocks_per_unit = 16, lane_flops_per_clock = 256;
 
@@ -36,6 +36,7 @@ struct Shape {
   double per_unit, per_unit_byte, per_shared_byte;  ///< 1 / units; seconds per byte of a unit and of all of them
   double per_alone;                                 ///< 1 / alone
   double per_split;                                 ///< seconds of a reduction per split
+  double powered;                                   ///< seconds of the arithmetic at the power limit
   bool fits;
 };
 
@@ -71,6 +72,7 @@ Shape describe(const GemmModel& model, double batch, double m, double n, double 
               0,
               1 / model.constants.alone,
               0,
+              2 * batch * m * n * k / model.hardware.flops_per_second * (1 + model.constants.droop),
               true};
   const double before_cast = s.cast_bytes > 0 ? batch * m * k * (s.cast_bytes - s.activation_bytes) : 0;
   const double working_set =
@@ -134,6 +136,7 @@ void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKern
 /// One tile shape on one shape of product: what no split changes.
 struct Tiling {
   double tiles;          ///< without a split
+  double rounds;         ///< likewise
   double seconds_per_k;  ///< of one tile on one unit at full clock
   double bytes_per_k;    ///< of one tile
   double widen_per_k;    ///< seconds to widen the weights of one tile
@@ -141,11 +144,17 @@ struct Tiling {
   double whole_k;        ///< k-steps without a split
 };
 
+/// Rounds of tiles over the units, the last one at its share as far as it is smoothed.
+double rounds_of(const GemmConstants& c, double waves, double whole) {
+  return (1 - c.wave_smoothing) * whole + c.wave_smoothing * std::max(waves, 1.0);
+}
+
 Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& kernel) {
   const auto& c = model.constants;
   const auto& hw = model.hardware;
   Tiling t{};
   t.tiles = shape.batch * up(shape.m / kernel.tile_m) * up(shape.n / kernel.tile_n);
+  t.rounds = rounds_of(c, t.tiles * shape.per_unit, up(t.tiles * shape.per_unit));
   const double extent = kernel.tile_m * kernel.tile_n / (kernel.tile_m + kernel.tile_n);
   t.seconds_per_k = 2 * kernel.tile_m * kernel.tile_n * hw.units * (extent + c.half_tile) /
                     (hw.flops_per_second * c.efficiency * extent);
@@ -168,6 +177,19 @@ bool hopeless(const GemmModel& model, double per_unit, const Tiling& t, const Ge
   return model.constants.launch + std::max(busy, t.memory) >= best;
 }
 
+/// How far the power limit has come into force when kernels of this length follow each other.
+double limited(double seconds, double calls) {
+  const double x = seconds * calls / power_seconds;
+  return x * x / (1 + x * x);
+}
+
+/// The longer of a kernel's time at full clock and of its arithmetic at the power limit, gradually: the clock falls
+/// before the limit is reached.
+double powered(double compute, double at_limit) {
+  const double ratio = at_limit / compute, square = ratio * ratio;
+  return compute * std::sqrt(std::sqrt(1 + square * square));
+}
+
 void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, const Tiling& t,
                     double splits, GemmTerms& best) {
   const auto& c = model.constants;
@@ -176,11 +198,13 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   const double reduction = splits > 1 ? c.split + shape.per_split * splits : 0;
   if (started + reduction + t.memory >= best[0]) return;
   const double steps = splits > 1 ? up(t.whole_k / splits) : t.whole_k, depth = steps * kernel.tile_k;
-  const double rounds = (1 - c.wave_smoothing) * whole + c.wave_smoothing * std::max(waves, 1.0);
+  const double rounds = rounds_of(c, waves, whole);
   const double busy = std::max(rounds, shape.per_alone);  // one tile alone leaves gaps that a second one fills
   double compute = busy * (depth + c.epilogue_steps) * t.seconds_per_k;
-  compute *= 1 + c.droop * compute / (compute + power_seconds) * depth / (depth + c.epilogue_steps);
+  compute = powered(compute, limited(compute, model.scheme.calls) * shape.powered);
   compute = std::max(compute, whole * steps * c.step);
+  if (splits > 1 && model.scheme.rules && t.tiles > model.hardware.units)  // no sooner done than the whole kernel at k = deep
+    compute = std::max(compute, t.rounds * std::min(shape.k, c.deep) * t.seconds_per_k);
   const double load =
       depth * std::max(t.bytes_per_k * std::max(rounds * shape.per_unit_byte, tiles * shape.per_shared_byte),
                        busy * t.widen_per_k);
@@ -188,6 +212,16 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   if (started + reduction + largest >= best[0]) return;
   const double total = started + reduction + combine(compute, load, t.memory, largest, c.overlap);
   keep(best, {total, started, compute, load, t.memory, reduction, 0, kernel.tile_m, kernel.tile_n, splits, shape.hits});
+}
+
+/// The largest tile that has more tiles than there are units: rules of thumb consider none that is smaller.
+double filling_area(const GemmModel& model, const Shape& shape) {
+  double area = 0;
+  for (const auto& kernel : model.kernels)
+    if (kernel.tile_m > 0 && kernel.tile_m <= shape.m && kernel.tile_n <= shape.n &&
+        shape.batch * up(shape.m / kernel.tile_m) * up(shape.n / kernel.tile_n) > model.hardware.units)
+      area = std::max(area, kernel.tile_m * kernel.tile_n);
+  return area;
 }
 
 double cast_seconds(const GemmModel& model, const Shape& shape) {
@@ -240,9 +274,12 @@ GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
   best[0] = std::numeric_limits<double>::infinity();
   const Shape shape = describe(*this, batch, m, n, k);
   std::array<Tiling, most_kernels> tilings;
+  const double least_area = scheme.rules ? filling_area(*this, shape) : 0;
   const auto serves = [&](const GemmKernel& kernel) {
-    if (kernel.tile_m == 0) return std::min(m, n) >= kernel.least_m && std::min(m, n) <= kernel.most_m;
-    return m >= kernel.least_m && m <= kernel.most_m && n >= kernel.least_n && n <= kernel.most_n;
+    if (kernel.tile_m == 0)
+      return std::min(m, n) >= kernel.least_m && std::min(m, n) <= kernel.most_m && std::max(m, n) <= kernel.most_n;
+    return m >= kernel.least_m && m <= kernel.most_m && n >= kernel.least_n && n <= kernel.most_n &&
+           kernel.tile_m * kernel.tile_n >= least_area;
   };
   for (std::size_t i = 0; i < kernels.size(); ++i) {  // without splits first: their best prunes most of the splits
     if (!serves(kernels[i])) continue;
@@ -258,7 +295,8 @@ GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
     if (!serves(kernels[i]) || kernels[i].tile_m == 0 || kernels[i].most_splits < 2 ||
         hopeless(*this, shape.per_unit, tilings[i], kernels[i], best[0] - constants.split))
       continue;
-    for (double splits = 2; splits <= kernels[i].most_splits; splits *= 2)
+    const bool every = kernels[i].most_splits < 8;
+    for (double splits = 2; splits <= kernels[i].most_splits; splits = every ? splits + 1 : splits * 2)
       tile_candidate(*this, shape, kernels[i], tilings[i], splits, best);
   }
   best[10] = shape.hits;

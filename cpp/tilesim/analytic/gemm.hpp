@@ -37,6 +37,8 @@ struct GemmScheme {
                            ///< fill the cache
   bool widens = false;     ///< weights are widened or packed by the product's own loop
   bool warm = true;        ///< false: nothing of the operands is in the cache
+  double calls = 1000;     ///< of one product after another, after which its time is taken
+  bool rules = false;      ///< the library chooses by rules of thumb, not by timing every kernel (see GemmKernel)
 };
 
 /// The few constants of a family and scheme. X(name, default, lowest, highest, unit)
@@ -54,9 +56,10 @@ struct GemmScheme {
   X(cache_fill, 0.8, 0.05, 1.1, "share of the cache that a repeated walk can use")                     \
   X(cache_edge, 0.06, 0.005, 1.0, "relative width of the step from hit to miss")                       \
   X(split, 1.5e-6, 1e-8, 1e-3, "s per reduction of a split k")                                         \
+  X(deep, 5500.0, 64.0, 1e6, "k up to which rules do not split where tiles fill all units already")    \
   X(overlap, 3.0, 1.0, 12.0, "exponent: 1 terms add, large: the longest hides the others")             \
   X(wave_smoothing, 0.2, 0.0, 1.0, "0: whole waves; 1: the last wave costs its share only")            \
-  X(droop, 0.1, 0.0, 3.0, "share of the rate lost to the power limit in long kernels")                 \
+  X(droop, 0.1, 0.0, 1e3, "how much longer the arithmetic takes at the power limit than at the peak rate") \
   X(convert, 64.0, 0.1, 1e5, "weights one unit widens or packs per cycle, where the loop does so")     \
   X(alone, 1.0, 0.1, 1.0, "share of a unit's rate that one tile reaches with no second one beside it") \
   X(vector_launch, 2e-6, 0.0, 1e-3, "s per matrix-vector kernel")                                      \
@@ -80,11 +83,12 @@ struct GemmConstantInfo {
 std::span<const GemmConstantInfo> gemm_constants();
 
 /// One entry of the library's menu; it serves products with m and n in the stated ranges (matrix-vector: the smaller of
-/// the two in the range of m).
+/// the two in the range of m, the larger at most `most_n`). By rules of thumb, smaller tiles and splits are for filling idle units: once a kernel has
+/// more tiles than there are units, smaller ones are not considered, and k is split only beyond `deep`.
 struct GemmKernel {
   double tile_m = 128, tile_n = 128,
          tile_k = 64;  ///< tile_m 0: matrix-vector, a block walks k for tile_n of the longer side
-  double most_splits = 1;
+  double most_splits = 1;  ///< powers of two up to it; below 8: every number
   double least_m = 0, most_m = 1e18;
   double least_n = 0, most_n = 1e18;
 };

@@ -10,6 +10,7 @@
 #include "tilesim/compile/grouping.hpp"
 #include "tilesim/compile/overlap.hpp"
 #include "tilesim/compile/prepare.hpp"
+#include "tilesim/compile/sorts.hpp"
 
 namespace tilesim {
 
@@ -31,6 +32,7 @@ class Compiler {
     const Graph& graph = prepared_.graph;
     program_.name = graph.name;
     program_.machine = machine_.name;
+    program_.notes = prepared_.notes;
     program_.cores = machine_.core.count;
     check_mappings();
     for (const GraphFunction& function : prepared_.graph.functions)
@@ -371,7 +373,8 @@ class Compiler {
 
 namespace {
 
-/// The machine as each of `cores` equal cores sees it while all are at work: its share of the bandwidth.
+/// The machine as each of `cores` cores sees it while all are at work: its share of the bandwidth, at most what its
+/// port passes.
 Machine shared_by(const Machine& machine, std::int64_t cores) {
   if (cores < 0 || cores > machine.core.count)
     throw UserError({"the machine does not have so many cores",
@@ -380,8 +383,12 @@ Machine shared_by(const Machine& machine, std::int64_t cores) {
                      "1 to " + std::to_string(machine.core.count) + "; 0: all",
                      {}});
   Machine share = machine;
-  share.core.count = cores > 0 ? cores : machine.core.count;
-  share.memory.bytes_per_second = std::max<std::int64_t>(1, share.memory.bytes_per_second / share.core.count);
+  lower::keep_cores(share, cores > 0 ? cores : machine.core.count);
+  const auto dma =
+      static_cast<double>(share.core.dma.bytes_per_cycle) * static_cast<double>(share.core.clock.hertz);
+  const double most = std::min({lower::port_rate(share), dma, 1e18}) / share.memory.efficiency;
+  share.memory.bytes_per_second = std::clamp<std::int64_t>(share.memory.bytes_per_second / share.core.count, 1,
+                                                           std::max<std::int64_t>(1, static_cast<std::int64_t>(most)));
   return share;
 }
 
@@ -391,7 +398,7 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
   const Machine share = shared_by(machine, options.cores);
   program::Program result = Compiler(graph, share, options).run();
   lower::overlap_kernels(result, share);
-  program::check(result, &machine);
+  program::check(result, &share);
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tilesim/compile/plan.hpp"
+#include "tilesim/compile/sorts.hpp"
 #include "tilesim/mapping/nest.hpp"
 
 namespace tilesim::lower {
@@ -15,9 +16,12 @@ struct CoreSplit {
   struct Part {
     int dim = -1;
     std::int64_t parts = 1;
-    std::int64_t chunk = 0;  ///< extent of a part; the last one may be shorter
+    std::int64_t chunk = 0;  ///< extent of a part, of the largest where they differ; the last one may be shorter
     std::int64_t whole = 0;  ///< extent of the dim
-    bool even() const { return chunk * parts == whole; }
+    std::vector<Stretch> stretches = {};  ///< cores of several sorts: their extents; the only part then
+    bool even() const { return stretches.empty() && chunk * parts == whole; }
+    /// Whether every part takes as many steps of so many elements.
+    bool same_steps(std::int64_t step) const;
   };
   std::vector<Part> parts;
 
@@ -25,10 +29,16 @@ struct CoreSplit {
   const Part* find(int dim) const;
   /// Which part of `dim` the core has, as an expression of "core".
   Expr index(int dim) const;
-  Expr base(int dim) const { return find(dim) ? index(dim) * Expr(find(dim)->chunk) : Expr(0); }
+  Expr base(int dim) const;
   /// Extent of the core's part of `dim`; the dim must be cut.
   Expr extent(int dim) const;
 };
+
+/// Bytes per second that one core takes from the network, or gives to it.
+double port_rate(const Machine& machine);
+/// Whether operands that several cores need are fetched once and sent on. Only where a multicast passes the sender's port
+/// once: networks of routers copy no packets, so there a send to each core takes longer than fetching.
+bool multicasts(const Machine& machine);
 
 /// The fastest way to divide the product over the machine's cores, by estimated time; leaves in problem.domain the
 /// extents of one part. `kept`: dims that stay whole; `even`: only parts of equal extent. Bandwidth of the machine is

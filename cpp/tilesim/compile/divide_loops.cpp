@@ -56,7 +56,7 @@ struct Facts {
 class Divider {
  public:
   Divider(program::Scope& scope, program::Program& program, const Machine& machine)
-      : scope_(scope), program_(program), cores_(machine.core.count) {
+      : scope_(scope), program_(program), cores_(machine.core.count), speeds_(vector_speeds(machine)) {
     for (const program::Tensor& tensor : program.tensors)
       if (!tensor.alias_of.empty()) root_[tensor.name] = tensor.alias_of;
   }
@@ -230,6 +230,7 @@ class Divider {
 
   bool divide() {
     std::vector<program::For*> loops = divisible();
+    if (!speeds_.empty()) return divide_by_speed(loops);
     if (loops.size() > 4) loops.resize(4);
     const std::vector<std::int64_t> parts = parts_of(loops);
     std::int64_t used = 1;
@@ -254,9 +255,26 @@ class Divider {
     return true;
   }
 
+  /// Cores of several sorts: the longest loop, in proportion to their speeds.
+  bool divide_by_speed(const std::vector<program::For*>& loops) {
+    program::For* longest = nullptr;
+    for (program::For* loop : loops)
+      if (!longest || loop->extent.value() > longest->extent.value()) longest = loop;
+    if (!longest) return false;
+    std::int64_t all = 0;
+    for (const Stretch& stretch : speeds_) all += stretch.count * stretch.each;
+    const std::int64_t trips = longest->extent.value();
+    const Expr first = floor_div(shares_before(speeds_) * Expr(trips), all);
+    const Expr next = first.substitute({{"core", Expr::symbol("core") + Expr(1)}});
+    longest->extent = next - first;
+    substitute(longest->body, {{longest->index, first + Expr::symbol(longest->index)}});
+    return true;
+  }
+
   program::Scope& scope_;
   program::Program& program_;
   std::int64_t cores_;
+  std::vector<Stretch> speeds_;
   std::map<std::string, std::string> root_;
   Facts facts_;
 };

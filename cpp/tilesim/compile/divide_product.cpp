@@ -1,5 +1,6 @@
 // Products over several cores: parts of rows, columns and batches.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "tilesim/base/shape.hpp"
@@ -12,6 +13,22 @@ std::int64_t CoreSplit::used() const {
   std::int64_t product = 1;
   for (const Part& part : parts) product *= part.parts;
   return product;
+}
+
+bool CoreSplit::Part::same_steps(std::int64_t step) const {
+  const std::int64_t most = ceil_div(chunk, step);
+  if (stretches.empty()) return ceil_div(whole - (parts - 1) * chunk, step) == most;
+  std::int64_t left = whole;
+  bool same = true;
+  for (const Stretch& stretch : stretches) {
+    const std::int64_t cores = std::min(stretch.count, parts - stretch.first);
+    if (cores < 1) continue;
+    same &= ceil_div(stretch.each, step) == most || cores * stretch.each > left;
+    left -= (cores - 1) * stretch.each;
+    same &= ceil_div(std::min(left, stretch.each), step) == most;
+    left -= stretch.each;
+  }
+  return same;
 }
 
 const CoreSplit::Part* CoreSplit::find(int dim) const {
@@ -30,8 +47,15 @@ Expr CoreSplit::index(int dim) const {
   return 0;
 }
 
+Expr CoreSplit::base(int dim) const {
+  const Part* part = find(dim);
+  if (!part) return 0;
+  return part->stretches.empty() ? index(dim) * Expr(part->chunk) : shares_before(part->stretches);
+}
+
 Expr CoreSplit::extent(int dim) const {
   const Part& part = *find(dim);
+  if (!part.stretches.empty()) return min(share_of(part.stretches), Expr(part.whole) - base(dim));
   return part.even() ? Expr(part.chunk) : min(Expr(part.chunk), Expr(part.whole) - base(dim));
 }
 
@@ -80,7 +104,7 @@ double part_bytes(const mapping::Problem& part, std::size_t operand) {
 
 /// By how much fewer bytes leave the memory where operands that several cores need are sent on.
 double saved_by_multicast(const mapping::Problem& part, const CoreSplit& split, const Machine& machine) {
-  if (!machine.network.multicast) return 1;
+  if (!multicasts(machine)) return 1;
   double each = part_bytes(part, 2), once = each;
   for (std::size_t i = 0; i < 2; ++i) {
     double sharing = 1;
@@ -100,8 +124,7 @@ double saved_by_multicast(const mapping::Problem& part, const CoreSplit& split, 
 /// does.
 Machine seen_by(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
   Machine share = machine;
-  const auto port =
-      static_cast<double>(machine.network.port_bytes_per_cycle) * static_cast<double>(machine.network.clock.hertz);
+  const double port = port_rate(machine);
   const auto dma =
       static_cast<double>(machine.core.dma.bytes_per_cycle) * static_cast<double>(machine.core.clock.hertz);
   const auto most = static_cast<std::int64_t>(std::min({port, dma, 1e18}) / machine.memory.efficiency);
@@ -127,6 +150,60 @@ double bound(const mapping::Problem& problem, const Machine& machine) {
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
   return std::max(work / cells, bytes / rate) + 1e-3 * (work / cells + bytes / rate);
+}
+
+/// The dim cut in proportion to the cores' speeds.
+CoreSplit::Part weighted_part(const Choice& choice, const Machine& machine, const std::vector<double>& speeds) {
+  CoreSplit::Part part{choice.dim, 0, 0, choice.extent};
+  double all = 0;
+  for (std::size_t i = 0; i < speeds.size(); ++i) all += speeds[i] * static_cast<double>(machine.sorts[i].core.count);
+  std::int64_t first = 0, at = 0;
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    const std::int64_t count = machine.sorts[i].core.count;
+    const double share = static_cast<double>(choice.extent) * speeds[i] / all;
+    std::int64_t chunk = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(share)));
+    if (chunk > choice.granule) chunk = round_up(chunk, choice.granule);
+    part.stretches.push_back({first, count, chunk});
+    if (at < choice.extent) {
+      part.parts = first + std::min(count, ceil_div(choice.extent - at, chunk));
+      part.chunk = std::max(part.chunk, std::min(chunk, choice.extent - at));
+    }
+    first += count;
+    at += count * chunk;
+  }
+  return part;
+}
+
+/// A sort of cores at work: the machine as it sees it, and the largest part that one of them has.
+struct Share {
+  Machine machine;
+  mapping::Problem part;
+  double cycle = 1;  ///< in cycles of the fastest
+};
+
+std::vector<Share> shares(const mapping::Problem& part, const Machine& machine, const CoreSplit& split) {
+  std::vector<Share> result;
+  if (machine.sorts.empty()) {
+    result.push_back({seen_by(machine, part, split), part});
+    return result;
+  }
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < machine.sorts.size() && first < split.used(); ++i) {
+    Machine own = machine;
+    own.core = machine.sorts[i].core;
+    own.core.count = machine.core.count;
+    own.core.array.count = machine.core.array.count;
+    own.sorts.clear();
+    mapping::Problem largest = part;
+    for (const CoreSplit::Part& cut : split.parts)
+      if (!cut.stretches.empty())
+        largest.domain.extents[static_cast<std::size_t>(cut.dim)] = std::min(cut.stretches[i].each, cut.whole);
+    const double cycle =
+        static_cast<double>(machine.core.clock.hertz) / static_cast<double>(own.core.clock.hertz);
+    result.push_back({seen_by(own, largest, split), std::move(largest), cycle});
+    first += machine.sorts[i].core.count;
+  }
+  return result;
 }
 
 mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& split) {
@@ -158,6 +235,28 @@ std::vector<CoreSplit> candidates(const std::vector<Choice>& dims, std::int64_t 
   return result;
 }
 
+std::vector<CoreSplit> all_candidates(const Context& context, const mapping::Problem& problem,
+                                      const std::vector<int>& kept) {
+  const Machine& machine = context.machine;
+  const std::vector<Choice> dims = choices(context, problem, kept);
+  std::vector<CoreSplit> result = candidates(dims, machine.core.count);
+  if (machine.sorts.empty()) return result;
+  // The first sort alone, or all in proportion to their speeds.
+  for (CoreSplit& split : candidates(dims, machine.sorts.front().core.count)) result.push_back(std::move(split));
+  const std::vector<double> speeds = product_speeds(machine, problem.dtypes[0], problem.on_vector);
+  for (const Choice& choice : dims)
+    if (CoreSplit::Part part = weighted_part(choice, machine, speeds); part.parts > 1)
+      result.push_back({{std::move(part)}});
+  return result;
+}
+
+/// The nest of a larger part for a smaller one.
+mapping::Nest within(mapping::Nest nest, const mapping::Problem& part) {
+  for (std::size_t i = 0; i < nest.tiles.size(); ++i)
+    nest.tiles[i] = std::min(nest.tiles[i], part.domain.extents[i]);
+  return nest;
+}
+
 }  // namespace
 
 CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
@@ -169,11 +268,14 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
     CoreSplit split;
   };
   std::vector<Ranked> ranked;
-  for (CoreSplit& split : candidates(choices(context, problem, kept), cores)) {
+  for (CoreSplit& split : all_candidates(context, problem, kept)) {
     const auto uneven = [](const CoreSplit::Part& part) { return !part.even(); };
     if (even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
     const mapping::Problem part = part_problem(problem, split);
-    ranked.push_back({bound(part, seen_by(context.machine, part, split)), std::move(split)});
+    double cycles = 0;
+    for (const Share& share : shares(part, context.machine, split))
+      cycles = std::max(cycles, bound(share.part, share.machine) * share.cycle);
+    ranked.push_back({cycles, std::move(split)});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
   constexpr std::size_t most_mapped = 4;
@@ -182,8 +284,11 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   for (std::size_t i = 0; i < std::min(most_mapped, ranked.size()); ++i) {
     mapping::Problem part = part_problem(problem, ranked[i].split);
     const mapping::Nest nest = product_nest(context, kernel, part);
-    const Machine share = seen_by(context.machine, part, ranked[i].split);
-    const double cycles = mapping::estimated_cycles(part, nest, share);
+    double cycles = 0;
+    for (const Share& share : shares(part, context.machine, ranked[i].split)) {
+      const mapping::Nest own = within(nest, share.part);
+      cycles = std::max(cycles, mapping::estimated_cycles(share.part, own, share.machine) * share.cycle);
+    }
     if (cycles >= least) continue;
     least = cycles;
     best = &ranked[i];

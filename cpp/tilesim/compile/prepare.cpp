@@ -131,7 +131,7 @@ void copy_images(GraphFunction& function) {
 }  // namespace
 
 Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions&) {
-  Prepared prepared{graph, {}};
+  Prepared prepared{graph, {}, {}};
   Graph& work = prepared.graph;
   if (flag(machine, "keep_affine_apart"))
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
@@ -143,6 +143,7 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
         return evaluate_op(g, f, op, operands);
       },
       fold_limit);
+  choose_branches(work, prepared.notes);
   merge_common_subexpressions(work);
   remove_no_ops(work);
   remove_dead_code(work);

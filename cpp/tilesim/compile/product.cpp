@@ -52,8 +52,7 @@ std::vector<int> ProductLowering::reduced_result_dims() const {
 }
 
 bool ProductLowering::same_trips(const CoreSplit::Part& part) const {
-  const std::int64_t last = part.whole - (part.parts - 1) * part.chunk;
-  return ceil_div(last, nest_.tiles[static_cast<std::size_t>(part.dim)]) == trips(part.dim);
+  return part.same_steps(nest_.tiles[static_cast<std::size_t>(part.dim)]);
 }
 
 /// Windows inside a reduction loop are counted in the order of their loops, which needs constant trips: a shorter last
@@ -101,6 +100,8 @@ Expr ProductLowering::extent(int dim) const {
   const bool even = !part || part->even();
   const std::int64_t own = domain_.extents[d], tile = std::min(nest_.tiles[d], own);
   if (!loops(dim)) return own_extent(dim);
+  if (part && !part->stretches.empty())
+    return min(Expr(tile), own_extent(dim) - (start(dim) - split_.base(dim)));
   const Expr left = Expr(own) - (start(dim) - split_.base(dim));
   const Expr inside = own % tile == 0 ? Expr(tile) : min(Expr(tile), left);
   return even ? inside : min(inside, Expr(part->whole) - start(dim));

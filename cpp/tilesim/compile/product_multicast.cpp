@@ -21,14 +21,21 @@ bool depends_on(const Access& access, int dim) {
 
 }  // namespace
 
+double port_rate(const Machine& machine) {
+  const NetworkSpec& network = machine.network;
+  const double width = static_cast<double>(network.kind == "simple" ? network.port_bytes_per_cycle
+                                                                    : network.flit_bytes * network.ports_per_core);
+  return width * static_cast<double>(network.clock.hertz);
+}
+
+bool multicasts(const Machine& machine) { return machine.network.multicast && machine.network.kind == "simple"; }
+
 /// Whether fetching is what takes the time, and one core alone fetches faster than all of them at once.
 bool ProductLowering::memory_bound() const {
   const Machine& machine = context_.machine;
   const double clock = static_cast<double>(machine.core.clock.hertz);
   const double share = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / clock;
-  const double port = std::min(static_cast<double>(machine.core.dma.bytes_per_cycle),
-                               static_cast<double>(machine.network.port_bytes_per_cycle) *
-                                   static_cast<double>(machine.network.clock.hertz) / clock);
+  const double port = std::min(static_cast<double>(machine.core.dma.bytes_per_cycle), port_rate(machine) / clock);
   if (port <= share) return false;
   const mapping::Cost cost = mapping::CostModel(problem_, machine).price(nest_);
   return cost.memory > cost.compute;
@@ -37,7 +44,7 @@ bool ProductLowering::memory_bound() const {
 /// The machine has multicast, some cut does not concern the operand, all its parts make the same trips, and a second
 /// copy of the tile fits.
 bool ProductLowering::may_multicast(int index) const {
-  if (!context_.machine.network.multicast || operands_[index].prologue || context_.machine.core.count > most_cores)
+  if (!multicasts(context_.machine) || operands_[index].prologue || context_.machine.core.count > most_cores)
     return false;
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
   bool shared = false;

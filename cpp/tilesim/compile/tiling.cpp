@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/sorts.hpp"
 
 namespace tilesim::lower {
 
@@ -57,6 +58,14 @@ void cut_for_cores(TileChoice& choice, std::int64_t cores) {
   }
 }
 
+/// A tile for each core; more where faster cores should have more than slower ones.
+std::int64_t parts_wanted(const Machine& machine) {
+  constexpr std::int64_t most_per_core = 4;
+  std::int64_t weight = 0;
+  for (const Stretch& stretch : vector_speeds(machine)) weight += stretch.count * stretch.each;
+  return std::clamp(weight, machine.core.count, most_per_core * machine.core.count);
+}
+
 }  // namespace
 
 void add_granules(TileChoice& choice, const Context& context, const Placement& placement) {
@@ -93,7 +102,7 @@ bool choose_tiles(TileChoice& choice, const Machine& machine) {
   }();
   while (needed(choice) > std::max(smallest, whole / 8))
     if (!cut(choice, true)) break;
-  cut_for_cores(choice, machine.core.count);
+  cut_for_cores(choice, parts_wanted(machine));
   for (std::size_t axis = 0; axis < choice.space.size(); ++axis) {  // equal pieces
     const std::int64_t extent = std::max<std::int64_t>(1, choice.space[axis]);
     choice.tiles[axis] = ceil_div(extent, ceil_div(extent, choice.tiles[axis]));

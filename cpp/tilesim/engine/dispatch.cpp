@@ -59,9 +59,10 @@ bool Simulator::begin_scope(int id, const program::Instruction& instruction) {
   if (scope.kernel.empty()) return true;
   const bool outermost = stream.kernels.empty();
   stream.kernels.push_back(instruction.scope);
-  if (outermost) begin_kernel(id, instruction.scope, scope.launch_cycles);
-  if (scope.launch_cycles > 0) {
-    stream.stalled_until = now_ + scope.launch_cycles;
+  const std::int64_t launched = stream.kind->after(now_, scope.launch_cycles);
+  if (outermost) begin_kernel(id, instruction.scope, launched - now_);
+  if (launched > now_) {
+    stream.stalled_until = launched;
     stream.done_until = std::max(stream.done_until, stream.stalled_until);
     push(EventKind::stream, stream.stalled_until, id, 0);
   }
@@ -233,8 +234,8 @@ void Simulator::resolve_mma(Stream& stream, const program::Instruction& instruct
   for (int i = 0; i < op.n_dims; ++i) d.n *= take(b, op.batch_dims + op.k_dims + i);
   entry.work = work;
   const program::CompiledView& kept = op.stationary_a ? a : b;
-  const bool one_tile = d.batch == 1 && d.k_outer == 1 && d.k <= machine_.core.array.rows &&
-                        (op.stationary_a ? d.m : d.n) <= machine_.core.array.columns;
+  const bool one_tile = d.batch == 1 && d.k_outer == 1 && d.k <= stream.kind->core.array.rows &&
+                        (op.stationary_a ? d.m : d.n) <= stream.kind->core.array.columns;
   if (one_tile)
     entry.weights = (cursor.version(kept.slot, kept.back) << 24 | kept.slot) ^ cursor.value(kept.offset) << 40;
 }

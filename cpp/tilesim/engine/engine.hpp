@@ -64,7 +64,8 @@ class Session {
   std::unique_ptr<State> state_;
 };
 
-/// One job on cores 0..n-1.
-Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options = {});
+/// One job, on cores 0..n-1 unless they are given.
+Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options = {},
+                std::vector<std::int64_t> cores = {});
 
 }  // namespace tilesim

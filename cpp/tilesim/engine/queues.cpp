@@ -37,7 +37,7 @@ void Simulator::unblock(int id, int queue) {
   }
   const std::int64_t begin =
       std::max({q.blocked_since, q.busy_end, unit_states_[static_cast<std::size_t>(q.unit)].busy_until});
-  if (now_ > begin && machine_.core.contexts == 1)
+  if (now_ > begin && streams_[static_cast<std::size_t>(id)]->kind->core.contexts == 1)
     units_[static_cast<std::size_t>(q.unit)].cycles[static_cast<std::size_t>(q.blocked_on)] += now_ - begin;
   q.blocked_since = -1;
 }
@@ -196,12 +196,13 @@ bool Simulator::try_compute(int id, int queue, const Entry& entry) {
   History history;
   history.weights_resident = entry.weights >= 0 && entry.weights == q.last_weights;
   history.pipelined = entry.descriptor.kind == ComputeKind::mma && q.busy_end == now_ && now_ > 0;
-  const TileLatency latency = latencies_.latency(entry.descriptor, history);
+  const TileLatency latency = stream.kind->latencies().latency(entry.descriptor, history);
   if (entry.descriptor.kind == ComputeKind::mma) q.last_weights = entry.weights;
-  busy(id, queue, now_, now_ + latency.busy, entry);
+  const CoreKind& kind = *stream.kind;
+  busy(id, queue, now_, kind.after(now_, latency.busy), entry);
   units_[static_cast<std::size_t>(q.unit)].work += entry.work;
-  q.done_until = std::max(q.done_until, now_ + latency.done);
-  q.consumed_until = std::max(q.consumed_until, now_ + latency.consumed);
+  q.done_until = std::max(q.done_until, kind.after(now_, latency.done));
+  q.consumed_until = std::max(q.consumed_until, kind.after(now_, latency.consumed));
   if (KernelCounters* kernel = kernel_of(stream, entry))
     (entry.opcode == Opcode::mma ? kernel->multiply_adds : kernel->vector_operations) += entry.work;
   used(stream, entry, now_, q.done_until);
@@ -216,7 +217,7 @@ bool Simulator::try_transfer(int id, int queue, Entry& entry) {
     return false;
   }
   if (entry.bytes == 0) {  // nothing inside the tensor: only the fill, which costs the issue
-    q.issue_ready = now_ + machine_.core.dma.issue_cycles;
+    q.issue_ready = stream.kind->after(now_, stream.kind->core.dma.issue_cycles);
     q.done_until = q.consumed_until = std::max(q.done_until, q.issue_ready);
     used(stream, entry, now_, q.done_until);
     if (entry.opcode == Opcode::store && entry.counter >= 0)
@@ -229,8 +230,8 @@ bool Simulator::try_transfer(int id, int queue, Entry& entry) {
   q.left = entry.bytes;
   q.next_address = entry.address;
   q.finish = q.started = now_;
-  if (machine_.core.dma.issue_cycles > 0)
-    push(EventKind::chunk, now_ + machine_.core.dma.issue_cycles, id, queue);
+  if (const std::int64_t cycles = stream.kind->core.dma.issue_cycles; cycles > 0)
+    push(EventKind::chunk, stream.kind->after(now_, cycles), id, queue);
   else
     chunk(id, queue);
   return false;  // end_transfer pops the entry
@@ -244,17 +245,18 @@ void Simulator::chunk(int id, int queue) {
     routed_chunk(id, queue);
     return;
   }
+  const CoreKind& kind = *stream.kind;
   while (true) {
-    if (q.chunks >= window_) {
-      std::int64_t& oldest = q.in_flight[static_cast<std::size_t>((q.chunks - window_) & 63)];
+    if (q.chunks >= kind.window) {
+      std::int64_t& oldest = q.in_flight[static_cast<std::size_t>((q.chunks - kind.window) & 63)];
       oldest = memory_->completion(oldest);
       if (oldest > now_) {
         push(EventKind::chunk, oldest, id, queue);
         return;
       }
     }
-    const Request request{stream.physical_core,          q.next_address,   std::min(q.left, chunk_bytes_),
-                          entry.opcode == Opcode::store, id * 64L + queue, q.left > chunk_bytes_};
+    const Request request{stream.physical_core,          q.next_address,   std::min(q.left, kind.chunk_bytes),
+                          entry.opcode == Opcode::store, id * 64L + queue, q.left > kind.chunk_bytes};
     std::int64_t retry = now_ + 1;
     const auto complete = memory_->submit(request, now_, retry);
     if (!complete) {
@@ -268,10 +270,11 @@ void Simulator::chunk(int id, int queue) {
     (request.write ? written_bytes_ : read_bytes_) += request.bytes;
     network_bytes_ += request.bytes;
     const std::int64_t next =
-        now_ + (machine_.memory.kind == "ideal" ? 0 : ceil_div(request.bytes, machine_.core.dma.bytes_per_cycle));
+        machine_.memory.kind == "ideal" ? now_
+                                        : kind.after(now_, ceil_div(request.bytes, kind.core.dma.bytes_per_cycle));
     if (q.left == 0) {
       q.issue_ready = next;
-      end_transfer(id, queue, q.finish + machine_.core.dma.latency_cycles);
+      end_transfer(id, queue, kind.after(q.finish, kind.core.dma.latency_cycles));
       return;
     }
     if (next > now_) {

@@ -107,7 +107,7 @@ Result Simulator::result() const {
     std::int64_t counted = 0;
     for (std::size_t i = 0; i < unit.cycles.size(); ++i) counted += use.cycles[i] = unit.cycles[i];
     use.cycles[static_cast<std::size_t>(UnitState::idle)] += finish_ - counted;
-    require(use.cycles[static_cast<std::size_t>(UnitState::idle)] >= 0 || machine_.core.contexts > 1,
+    require(use.cycles[static_cast<std::size_t>(UnitState::idle)] >= 0 || machine_.core_at(unit.core).contexts > 1,
             "the states of a unit exceed the total time");
     use.operations = unit.operations;
     use.bytes = unit.bytes;
@@ -147,6 +147,9 @@ Result Simulator::result() const {
   }
   for (const auto& job : jobs_) {
     const program::CompiledProgram& program = *job->job.program;
+    if (jobs_.size() > 1)
+      result.jobs.push_back({program.program().name, job->job.cores, job->job.arrival_cycles, job->start,
+                             job->finished ? job->finish : -1});
     for (std::size_t i = 0; i < job->kernels.size(); ++i) {
       if (job->kernels[i].count == 0) continue;
       result.operations.push_back(operation(job->kernels[i], *program.scopes[i].scope, ideal ? 0 : achieved,
@@ -166,8 +169,8 @@ Result Simulator::result() const {
   add_energy(result, machine_, routed_ ? routed_->memory().energy() : memory_->energy());
   add_fidelity(result);
   if (options_.latencies) {
-    options_.latencies->memory_hits = latencies_.hits();
-    options_.latencies->memory_misses = latencies_.misses();
+    options_.latencies->memory_hits = kinds_.front()->latencies().hits();
+    options_.latencies->memory_misses = kinds_.front()->latencies().misses();
   }
   if (const std::string assumed = assumed_values(); !assumed.empty())
     result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + assumed +

@@ -35,8 +35,6 @@ RoutedMemory::RoutedMemory(const Machine& machine, const noc::Topology& topology
       interleave_(std::max(machine.memory.interleave_bytes, machine.memory.burst_bytes)),
       packet_bytes_(std::max(machine.network.packet_bytes, machine.memory.burst_bytes)),
       burst_(machine.memory.burst_bytes),
-      loads_first_(machine.core.dma.priority == "loads"),
-      stores_first_(machine.core.dma.priority == "stores"),
       topology_(topology),
       network_(noc::flit_network(topology, routers(machine.network), 1)),
       memory_(std::move(memory)),
@@ -48,6 +46,8 @@ RoutedMemory::RoutedMemory(const Machine& machine, const noc::Topology& topology
     port.node = places_[static_cast<std::size_t>(i)];
     port.core = static_cast<std::uint32_t>(i / ports);
     port.number = static_cast<std::uint32_t>(i % ports);
+    const std::string& priority = machine.core_at(i / ports).dma.priority;
+    port.loads_first = priority == "loads", port.stores_first = priority == "stores";
   }
   const std::int64_t places = std::max<std::int64_t>(1, machine.memory.buffer_bytes / packet_bytes_);
   for (std::int64_t c = 0; c < channels_; ++c)
@@ -135,7 +135,7 @@ bool RoutedMemory::request_line(Port& port, Kind& kind) const {
   const bool loads = !port.lines[read].empty(), stores = !port.lines[write].empty();
   if (!loads && !stores) return false;
   if (loads && stores)
-    kind = loads_first_ ? read : stores_first_ ? write : port.last == read ? write : read;
+    kind = port.loads_first ? read : port.stores_first ? write : port.last == read ? write : read;
   else
     kind = loads ? read : write;
   return true;

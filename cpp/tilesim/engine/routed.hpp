@@ -99,7 +99,7 @@ class RoutedMemory {
     std::deque<Run> lines[3];  ///< by kind
     std::uint32_t node = 0, core = 0, number = 0;
     Kind last = write;
-    bool active = false;
+    bool active = false, loads_first = false, stores_first = false;
   };
   struct Piece {
     std::uint64_t tag = 0;
@@ -126,7 +126,6 @@ class RoutedMemory {
   Clock core_;
   NetworkSpec spec_;
   std::int64_t cores_, channels_, interleave_, packet_bytes_, burst_;
-  bool loads_first_, stores_first_;
   noc::Topology topology_;
   std::unique_ptr<noc::Network> network_;
   std::unique_ptr<MemoryNodes> memory_;

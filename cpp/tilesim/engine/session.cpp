@@ -18,11 +18,13 @@ std::int64_t Session::now() const { return state_->simulator.now(); }
 std::optional<std::int64_t> Session::finished(int job) const { return state_->simulator.finished(job); }
 Result Session::result() const { return state_->simulator.result(); }
 
-Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options) {
+Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options,
+                std::vector<std::int64_t> cores) {
   Session session(machine, options);
   Job job;
   job.program = std::make_shared<const program::CompiledProgram>(program);
   job.tensors = options.tensors;
+  job.cores = std::move(cores);
   session.submit(std::move(job));
   session.run();
   return session.result();

@@ -19,17 +19,6 @@ std::uint64_t order_of(EventKind kind, int stream, int port) {
          static_cast<std::uint64_t>(port) << 8 | static_cast<std::uint64_t>(kind);
 }
 
-/// Contexts of a core divide its memories: a program that stays within the share of its own leaves the others to
-/// further jobs.
-std::int64_t contexts_of(const program::CompiledProgram& program, const CoreSpec& core) {
-  std::int64_t ends[2] = {0, 0};
-  for (const program::CompiledSlot& slot : program.slots)
-    ends[slot.accumulator ? 1 : 0] = std::max(ends[slot.accumulator ? 1 : 0], slot.address + slot.depth * slot.bytes);
-  const bool fits =
-      ends[0] <= core.scratchpad.bytes / core.contexts && ends[1] <= core.scratchpad.accumulator_bytes / core.contexts;
-  return fits ? program.program().contexts : core.contexts;
-}
-
 }  // namespace
 
 void EventQueue::push(const Event& event) {
@@ -54,14 +43,9 @@ Simulator::Simulator(const Machine& machine, SimulateOptions options)
     : machine_(machine),
       options_(std::move(options)),
       send_ports_(machine),
-      closed_form_(machine_),
-      booked_(options_.latencies ? std::make_unique<BookedLatency>(*options_.latencies, closed_form_) : nullptr),
-      latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_),
       contexts_used_(static_cast<std::size_t>(machine.core.count), 0) {
   make_memory();
-  chunk_bytes_ = std::max<std::int64_t>(chunk_bytes_, machine_.memory.interleave_bytes * machine_.memory.channels);
-  chunk_bytes_ = std::max<std::int64_t>(1, std::min(chunk_bytes_, machine_.core.dma.outstanding_bytes));
-  window_ = std::clamp<std::int64_t>(machine_.core.dma.outstanding_bytes / chunk_bytes_, 1, 64);
+  kinds_ = core_kinds(machine_, options_.latencies.get(), kind_of_core_);
   events_.shuffle = options_.shuffle_seed;
 }
 
@@ -83,14 +67,9 @@ int Simulator::submit(Job job) {
                        std::to_string(core),
                        "0 to " + std::to_string(machine_.core.count - 1),
                        {}});
-  if (job.program->program().contexts > machine_.core.contexts)
-    throw UserError({"the program needs more contexts than a core has",
-                     job.program->program().name,
-                     std::to_string(job.program->program().contexts),
-                     "at most " + std::to_string(machine_.core.contexts),
-                     {}});
   auto state = std::make_unique<JobState>();
-  state->contexts = contexts_of(*job.program, machine_.core);
+  for (std::int64_t core : job.cores)
+    state->contexts.push_back(contexts_of(*job.program, *kind_of_core_[static_cast<std::size_t>(core)], core));
   state->job = std::move(job);
   jobs_.push_back(std::move(state));
   push(EventKind::stream, std::max(now_, jobs_.back()->job.arrival_cycles), 0, 255, -1);
@@ -110,9 +89,10 @@ void Simulator::start_jobs() {
   for (int id : waiting) {
     JobState& job = *jobs_[static_cast<std::size_t>(id)];
     bool free = true;
-    for (std::int64_t core : job.job.cores)
-      free &= contexts_used_[static_cast<std::size_t>(core)] + job.contexts <= machine_.core.contexts &&
-              !wanted[static_cast<std::size_t>(core)];
+    for (std::size_t i = 0; i < job.job.cores.size(); ++i) {
+      const auto core = static_cast<std::size_t>(job.job.cores[i]);
+      free &= contexts_used_[core] + job.contexts[i] <= kind_of_core_[core]->core.contexts && !wanted[core];
+    }
     if (free)
       start(job, id);
     else
@@ -135,6 +115,34 @@ void Simulator::start(JobState& job, int id) {
   for (std::size_t i = 0; i < program.slots.size(); ++i)
     if (program.slots[i].scope >= 0)
       job.slots_of[static_cast<std::size_t>(program.slots[i].scope)].push_back(static_cast<std::int32_t>(i));
+  count_costs(job);
+  for (std::size_t i = 0; i < job.job.cores.size(); ++i)
+    contexts_used_[static_cast<std::size_t>(job.job.cores[i])] += job.contexts[i];
+  for (std::int64_t virtual_core = 0; virtual_core < program.program().cores; ++virtual_core)
+    for (std::int64_t context = 0; context < program.program().contexts; ++context) {
+      auto stream = std::make_unique<Stream>(program, virtual_core, context, job.reader.get());
+      stream->physical_core = job.job.cores[static_cast<std::size_t>(virtual_core)];
+      stream->kind = kind_of_core_[static_cast<std::size_t>(stream->physical_core)];
+      stream->job = id;
+      stream->cursor.poll_with(options_.cancel);
+      for (const std::string& queue : program.queues) {
+        stream->queues.emplace_back(static_cast<std::size_t>(stream->kind->core.dma.queue_entries));
+        stream->queues.back().unit = unit_of(*stream, queue);
+      }
+      for (const program::CompiledSlot& slot : program.slots) {
+        SlotState& state = stream->slots.emplace_back();
+        state.buffers.resize(static_cast<std::size_t>(slot.depth));
+        state.dispatched.assign(static_cast<std::size_t>(slot.depth + 64), 0);
+      }
+      job.streams.push_back(static_cast<int>(streams_.size()));
+      ++job.streams_left;
+      streams_.push_back(std::move(stream));
+      push(EventKind::stream, now_, static_cast<int>(streams_.size()) - 1, 0);
+    }
+}
+
+void Simulator::count_costs(JobState& job) const {
+  const program::CompiledProgram& program = *job.job.program;
   job.costs.resize(program.instructions().size());
   for (std::size_t i = 0; i < job.costs.size(); ++i) {
     const program::Instruction& instruction = program.instructions()[i];
@@ -155,27 +163,6 @@ void Simulator::start(JobState& job, int id) {
     }
     for (std::int32_t count : cost.functions) cost.functions_total += count;
   }
-  for (std::int64_t core : job.job.cores) contexts_used_[static_cast<std::size_t>(core)] += job.contexts;
-  for (std::int64_t virtual_core = 0; virtual_core < program.program().cores; ++virtual_core)
-    for (std::int64_t context = 0; context < program.program().contexts; ++context) {
-      auto stream = std::make_unique<Stream>(program, virtual_core, context, job.reader.get());
-      stream->physical_core = job.job.cores[static_cast<std::size_t>(virtual_core)];
-      stream->job = id;
-      stream->cursor.poll_with(options_.cancel);
-      for (const std::string& queue : program.queues) {
-        stream->queues.emplace_back(static_cast<std::size_t>(machine_.core.dma.queue_entries));
-        stream->queues.back().unit = unit_of(*stream, queue);
-      }
-      for (const program::CompiledSlot& slot : program.slots) {
-        SlotState& state = stream->slots.emplace_back();
-        state.buffers.resize(static_cast<std::size_t>(slot.depth));
-        state.dispatched.assign(static_cast<std::size_t>(slot.depth + 64), 0);
-      }
-      job.streams.push_back(static_cast<int>(streams_.size()));
-      ++job.streams_left;
-      streams_.push_back(std::move(stream));
-      push(EventKind::stream, now_, static_cast<int>(streams_.size()) - 1, 0);
-    }
 }
 
 int Simulator::unit_of(const Stream& stream, const std::string& queue) {
@@ -200,9 +187,9 @@ int Simulator::unit_of(const Stream& stream, const std::string& queue) {
                        std::string(stem) + "0 to " + stem + std::to_string(count - 1),
                        {}});
   };
-  if (kind == "load") limited("load", machine_.core.dma.load_queues);
-  if (kind == "store") limited("store", machine_.core.dma.store_queues);
-  if (kind == "array") limited("mma", machine_.core.array.count);
+  if (kind == "load") limited("load", stream.kind->core.dma.load_queues);
+  if (kind == "store") limited("store", stream.kind->core.dma.store_queues);
+  if (kind == "array") limited("mma", stream.kind->core.array.count);
   const std::string name = "core" + std::to_string(stream.physical_core) + "." + unit;
   for (std::size_t i = 0; i < units_.size(); ++i)
     if (units_[i].name == name) return static_cast<int>(i);
@@ -330,7 +317,8 @@ void Simulator::finish_stream(int id) {
   if (job.last_kernel >= 0)
     job.kernels[static_cast<std::size_t>(job.last_kernel)].exclusive += job.finish - job.accounted;
   job.accounted = job.finish;
-  for (std::int64_t core : job.job.cores) contexts_used_[static_cast<std::size_t>(core)] -= job.contexts;
+  for (std::size_t i = 0; i < job.job.cores.size(); ++i)
+    contexts_used_[static_cast<std::size_t>(job.job.cores[i])] -= job.contexts[i];
   start_jobs();
 }
 

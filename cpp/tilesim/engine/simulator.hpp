@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tilesim/engine/cores.hpp"
 #include "tilesim/engine/engine.hpp"
 #include "tilesim/engine/memory.hpp"
 #include "tilesim/engine/routed.hpp"
@@ -193,6 +194,7 @@ struct Stream {
   program::Cursor cursor;
   std::int64_t virtual_core, context, physical_core = 0;
   int job = 0;
+  CoreKind* kind = nullptr;                    ///< of its core
   const program::Instruction* held = nullptr;  ///< resolved next statement that found its queue full
   std::int64_t stalled_until = 0;              ///< launch, barrier
   bool waiting_for_drain = false, finished = false, started = false;
@@ -225,8 +227,8 @@ struct JobState {
   bool started = false, finished = false;
   std::int64_t start = 0, finish = 0;
   int streams_left = 0;
-  std::int64_t contexts =
-      1;  ///< of each core that it takes; all of them where its slots exceed its share of the memories
+  /// Of each core that it takes; all of them where its slots exceed its share of the memories.
+  std::vector<std::int64_t> contexts;
   std::unique_ptr<MemoryMap> map;
   std::unique_ptr<CompiledExpr::TensorReader> reader;
   std::vector<StaticCost> costs;                    ///< per instruction
@@ -260,6 +262,7 @@ class Simulator {
   // simulator.cpp: jobs, events
   void start_jobs();
   void start(JobState& job, int id);
+  void count_costs(JobState& job) const;
   void make_memory();
   void place_tensors(const JobState& job);
   void process(const Event& event);
@@ -327,9 +330,8 @@ class Simulator {
   Ports send_ports_;  ///< where memory has ports of its own
   std::vector<OpenTransfer> open_;
   std::vector<std::int32_t> free_open_;
-  ClosedForm closed_form_;
-  std::unique_ptr<BookedLatency> booked_;
-  LatencyStore latencies_;
+  std::vector<std::unique_ptr<CoreKind>> kinds_;
+  std::vector<CoreKind*> kind_of_core_;
   EventQueue events_;
   std::int64_t now_ = 0;
   std::vector<std::unique_ptr<JobState>> jobs_;
@@ -337,7 +339,6 @@ class Simulator {
   std::vector<UnitCounters> units_;
   std::vector<UnitState_> unit_states_;
   std::vector<std::int64_t> contexts_used_;  ///< of each core
-  std::int64_t chunk_bytes_ = 16384, window_ = 1;
   std::int64_t next_base_ = 0;
   std::int64_t tile_operations_ = 0, event_count_ = 0, read_bytes_ = 0, written_bytes_ = 0, network_bytes_ = 0,
                finish_ = 0;

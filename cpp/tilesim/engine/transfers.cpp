@@ -77,13 +77,13 @@ void Simulator::routed_chunk(int id, int queue) {
   Stream& stream = *streams_[static_cast<std::size_t>(id)];
   Queue& q = stream.queues[static_cast<std::size_t>(queue)];
   const Entry& entry = q.entries.front();
-  if (q.open_pieces >= window_) {
+  if (q.open_pieces >= stream.kind->window) {
     q.waits_for_piece = true;
     return;
   }
   const bool first = q.left == entry.bytes;
   const std::int32_t transfer = first ? open_transfer(id, queue, entry, q.started) : q.open.back();
-  const Request request{stream.physical_core, q.next_address, std::min(q.left, chunk_bytes_),
+  const Request request{stream.physical_core, q.next_address, std::min(q.left, stream.kind->chunk_bytes),
                         entry.opcode == Opcode::store};
   routed_->submit(request, tag_of(transfer, no_target), now_);
   ++open_[static_cast<std::size_t>(transfer)].left;
@@ -93,7 +93,7 @@ void Simulator::routed_chunk(int id, int queue) {
   (request.write ? written_bytes_ : read_bytes_) += request.bytes;
   network_bytes_ += request.bytes;
   const std::int64_t next =
-      now_ + std::max<std::int64_t>(1, ceil_div(request.bytes, machine_.core.dma.bytes_per_cycle));
+      std::max(now_ + 1, stream.kind->after(now_, ceil_div(request.bytes, stream.kind->core.dma.bytes_per_cycle)));
   if (q.left > 0) {
     push(EventKind::chunk, next, id, queue);
     return;
@@ -159,8 +159,8 @@ void Simulator::finish_transfers(int id, int queue) {
     q.open.pop_front();
     const Entry entry = open.entry;
     const std::vector<Deferred> after = std::move(open.after);
-    const std::int64_t latency = entry.opcode == Opcode::send ? 0 : machine_.core.dma.latency_cycles;
-    account_transfer(id, queue, entry, open.started, now_ + latency);
+    const std::int64_t latency = entry.opcode == Opcode::send ? 0 : stream.kind->core.dma.latency_cycles;
+    account_transfer(id, queue, entry, open.started, stream.kind->after(now_, latency));
     free_open_.push_back(transfer);
     for (const Deferred& what : after) {
       push(what.kind, std::max(now_, q.done_until) + what.delay, id, what.port, what.a, what.b, what.c);

@@ -97,7 +97,7 @@ void Simulator::add_fidelity(Result& result) const {
   const std::string& memory = machine_.memory.kind;
   const bool ideal = memory == "ideal";
   const std::string network = routed_ ? routed_->topology().name : ideal ? "none" : "simple";
-  result.fidelity = {{"memory", memory}, {"network", network}, {"tile latency", std::string(latencies_.name())}};
+  result.fidelity = {{"memory", memory}, {"network", network}, {"tile latency", std::string(kinds_.front()->latencies().name())}};
   std::vector<std::string>& said = result.approximations;
   if (ideal) {
     said.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
@@ -123,6 +123,10 @@ void Simulator::add_fidelity(Result& result) const {
     said.emplace_back(
         "memory regions: a strided transfer counts as the same number of contiguous bytes from its start when they are "
         "looked up; links carry data only, not requests");
+  if (!machine_.sorts.empty())
+    said.emplace_back(
+        "cores of several sorts: cycles are those of core.clock; crossing from one core's clock to another takes no "
+        "further time");
   said.emplace_back("tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
   said.emplace_back("handing statements to queues takes no time");
 }

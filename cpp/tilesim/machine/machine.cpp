@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/machine/settings.hpp"
+#include "tilesim/machine/sorts.hpp"
 
 namespace tilesim {
 
@@ -66,10 +67,17 @@ Machine Machine::from_json(const Json& json) {
   machine.description = reader.string_or("description", "");
   for (const char* section : {"core", "network", "memory", "layout", "energy", "host"})
     if (const Json* body = reader.optional(section)) read_section(machine, *body, std::string(section) + ".");
+  if (const Json* cores = reader.optional("cores")) {
+    const std::int64_t counted = machine.core.count;
+    read_sorts(machine, *cores);
+    const Json* core = json.find("core");
+    if (core && core->find("count") && counted != machine.core.count)
+      core->at("count").fail("the sorts have another number of cores together", std::to_string(machine.core.count));
+  }
   if (const Json* lowering = reader.optional("lowering")) machine.lowering = *lowering;
   if (const Json* sources = reader.optional("sources"))
     for (const auto& [path, source] : sources->members()) {
-      bool known = false;
+      bool known = path == "cores" || path.compare(0, 6, "cores.") == 0;
       for (const Setting& setting : machine_settings()) known |= setting.path == path;
       if (!known) source.fail("a source for a setting that does not exist: '" + path + "'");
       machine.sources[path] = source.as_string();
@@ -81,29 +89,14 @@ Machine Machine::from_json(const Json& json) {
 
 Machine Machine::read_file(const std::string& path) { return from_json(Json::read_file(path)); }
 
-namespace {
-
-void put(Json& object, const std::string& path, Json value) {
-  const std::size_t dot = path.find('.');
-  if (dot == std::string::npos) {
-    object.set(path, std::move(value));
-    return;
-  }
-  const std::string key = path.substr(0, dot);
-  Json inner = object.find(key) ? *object.find(key) : Json::object();
-  put(inner, path.substr(dot + 1), std::move(value));
-  object.set(key, std::move(inner));
-}
-
-}  // namespace
-
 Json Machine::to_json() const {
   Json json = Json::object();
   json.set("schema", "tilesim.machine");
   json.set("version", 1);
   json.set("name", name);
   json.set("description", description);
-  for (const Setting& setting : machine_settings()) put(json, setting.path, setting.get(*this));
+  for (const Setting& setting : machine_settings()) put_setting(json, setting.path, setting.get(*this));
+  if (!sorts.empty()) json.set("cores", sorts_json(*this));
   if (!lowering.is_null()) json.set("lowering", lowering);
   Json origins = Json::object();
   for (const auto& [path, source] : sources) origins.set(path, source);
@@ -135,6 +128,8 @@ Machine Machine::replace(const std::map<std::string, Json>& changes) const {
   std::vector<std::string> known;
   for (const Setting& setting : machine_settings()) known.push_back(setting.path);
   for (const auto& [path, value] : changes) {
+    result.sources[path] = "replaced by the user";
+    if (replace_in_sorts(result, path, value)) continue;
     const Setting* found = nullptr;
     for (const Setting& setting : machine_settings())
       if (setting.path == path) found = &setting;
@@ -145,8 +140,8 @@ Machine Machine::replace(const std::map<std::string, Json>& changes) const {
     } catch (const UserError& error) {
       throw UserError({error.parts().what, path, error.parts().value, error.parts().allowed, error.parts().suggestion});
     }
-    result.sources[path] = "replaced by the user";
   }
+  resolve_sorts(result);
   return result;
 }
 
@@ -159,7 +154,8 @@ std::string Machine::hash() const {
   const Machine fresh;
   for (const Setting& setting : machine_settings())
     if (Json value = setting.get(*this); !setting.added || value.dump() != setting.get(fresh).dump())
-      put(json, setting.path, std::move(value));
+      put_setting(json, setting.path, std::move(value));
+  if (!sorts.empty()) json.set("cores", sorts_json(*this));
   if (!lowering.is_null()) json.set("lowering", lowering);
   json.set("sources", Json());
   json.set("description", "");
@@ -176,25 +172,35 @@ double Device::vector_flops_per_second(DType dtype) const {
   return found == vector_rates.end() ? 0 : found->second;
 }
 
-Device Device::from_machine(const Machine& machine) {
-  Device device;
-  device.name = machine.name;
-  const double clock = static_cast<double>(machine.core.clock.hertz), cores = static_cast<double>(machine.core.count);
-  const ArraySpec& array = machine.core.array;
+namespace {
+
+void add_rates(Device& device, const CoreSpec& core) {
+  const double clock = static_cast<double>(core.clock.hertz), cores = static_cast<double>(core.count);
+  const ArraySpec& array = core.array;
   const double cells = static_cast<double>(array.count * array.rows * array.columns);
-  for (const auto& [dtype, rate] : array.rates) device.matrix_rates[dtype] = 2 * cells * rate * clock * cores;
-  const VectorSpec& vector = machine.core.vector;
+  for (const auto& [dtype, rate] : array.rates) device.matrix_rates[dtype] += 2 * cells * rate * clock * cores;
+  const VectorSpec& vector = core.vector;
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
     if (!vector.dtypes.empty() && !vector.dtypes.count(dtype)) continue;
     const double packed = vector.packs_narrow && bits(dtype) < 32 ? 32.0 / std::max(8, bits(dtype))
                           : bits(dtype) > 32                      ? 0.5
                                                                   : 1.0;
-    device.vector_rates[dtype] =
+    device.vector_rates[dtype] +=
         static_cast<double>(vector.lanes * vector.sublanes * vector.issue) / vector.simple * packed * clock * cores;
   }
+}
+
+}  // namespace
+
+Device Device::from_machine(const Machine& machine) {
+  Device device;
+  device.name = machine.name;
+  if (machine.sorts.empty()) add_rates(device, machine.core);
+  for (const CoreSort& sort : machine.sorts) add_rates(device, sort.core);
   device.memory_bytes_per_second = static_cast<double>(machine.memory.bytes_per_second);
-  device.kernel_seconds = static_cast<double>(machine.core.kernel_launch_cycles) / clock;
+  device.kernel_seconds =
+      static_cast<double>(machine.core.kernel_launch_cycles) / static_cast<double>(machine.core.clock.hertz);
   return device;
 }
 

@@ -80,6 +80,14 @@ struct CoreSpec {
   bool kernel_barrier = false;            ///< a kernel starts only when all operations of the previous one are complete
 };
 
+/// Cores of one sort among several that share network and memory: settings are those of the machine's `core`, but for
+/// `changes`.
+struct CoreSort {
+  std::string name;
+  std::map<std::string, Json> changes;  ///< setting path ("core.array.rows") -> value as in a file
+  CoreSpec core;                        ///< resolved; `count` is of this sort
+};
+
 /// Between cores and memory channels. "simple" is told by the first four numbers, routers by the others.
 struct NetworkSpec {
   std::string kind = "simple";  ///< simple | crossbar | mesh | torus | ring | tree | cmesh, with sizes, | a file
@@ -141,7 +149,8 @@ struct EnergySpec {  ///< femtojoules per event; 0: not known (reported as such)
 struct Machine {
   std::string name;
   std::string description;
-  CoreSpec core;
+  CoreSpec core;                ///< what all cores have; `count`: of all sorts; its clock counts the machine's cycles
+  std::vector<CoreSort> sorts;  ///< cores 0.. are of the first, the next ones of the second; empty: all are alike
   NetworkSpec network;
   MemorySpec memory;
   LayoutSpec layout;
@@ -156,6 +165,11 @@ struct Machine {
   /// A copy with settings replaced: path ("core.array.count") -> value as in a file.
   Machine replace(const std::map<std::string, Json>& changes) const;
   std::string hash() const;
+  /// Of core number `core`.
+  const CoreSpec& core_at(std::int64_t core) const;
+  /// A machine with the cores of one sort alone, and their numbers in this one. UserError for an unknown sort.
+  Machine only(const std::string& sort) const;
+  std::vector<std::int64_t> cores_of(const std::string& sort) const;
 };
 
 /// Closed-form view: what a roofline needs.

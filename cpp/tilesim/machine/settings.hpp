@@ -29,6 +29,8 @@ std::string setting_text(SettingUnit unit, double value);
 std::vector<Setting> region_settings();
 /// Settings of how addresses fall on channels and banks.
 std::vector<Setting> address_settings();
+/// Sets the value that a dotted path names, in objects within objects as files have them.
+void put_setting(Json& object, const std::string& path, Json value);
 /// Unit as users read it: "Hz", "bytes", ...
 std::string unit_name(SettingUnit unit);
 /// JSON schema of a machine file.

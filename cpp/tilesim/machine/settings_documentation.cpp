@@ -13,6 +13,18 @@ std::string unit_name(SettingUnit unit) {
   return names[static_cast<std::size_t>(unit)];
 }
 
+void put_setting(Json& object, const std::string& path, Json value) {
+  const std::size_t dot = path.find('.');
+  if (dot == std::string::npos) {
+    object.set(path, std::move(value));
+    return;
+  }
+  const std::string key = path.substr(0, dot);
+  Json inner = object.find(key) ? *object.find(key) : Json::object();
+  put_setting(inner, path.substr(dot + 1), std::move(value));
+  object.set(key, std::move(inner));
+}
+
 Json machine_schema() {
   Json root = Json::object();
   root.set("$schema", "https://json-schema.org/draft/2020-12/schema");

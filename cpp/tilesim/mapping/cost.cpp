@@ -118,12 +118,12 @@ CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, const
   return {low, std::min(high, size - 1) - low + 1, high >= size - 1};
 }
 
-std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) const {
+std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) {
   const std::vector<AxisAccess>& axes = access(operand).axes;
-  std::vector<Span> region(axes.size());
+  region_.resize(axes.size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis)
-    region[axis] = span(axes[axis], problem_.shapes[operand][axis], nest, index);
-  return moved(operand, region);
+    region_[axis] = span(axes[axis], problem_.shapes[operand][axis], nest, index);
+  return moved(operand, region_);
 }
 
 /// Positions of the tiles along one axis; those of equal length and equal place in a burst or layout tile are one
@@ -209,21 +209,22 @@ double eighth_power(double value) {
 
 }  // namespace
 
-/// What depends on the sizes of the tiles alone.
-void CostModel::weigh_tiles(const Nest& nest) {
-  if (nest.tiles == weighed_.tiles) return;
-  weighed_.tiles = nest.tiles;
+const CostModel::Weighed& CostModel::weigh_tiles(const Nest& nest) {
+  const auto [entry, fresh] = weighed_.try_emplace(nest.tiles, Weighed{});
+  Weighed& weighed = entry->second;
+  if (!fresh) return weighed;
   const std::size_t dims = nest.tiles.size();
   Extents first(dims, 0), last(dims);
   for (std::size_t d = 0; d < dims; ++d) last[d] = trips(nest, d) - 1;
-  for (std::size_t operand = 0; operand < 3; ++operand) weighed_.swept[operand] = sweep(operand, nest);
-  weighed_.work = work(nest);
-  weighed_.ends = static_cast<double>(tile_bytes(0, nest, first) + tile_bytes(1, nest, first)) / rate_ + wait_ +
-                  one_way_ + static_cast<double>(tile_bytes(2, nest, last)) / rate_ + wait_;
+  for (std::size_t operand = 0; operand < 3; ++operand) weighed.swept[operand] = sweep(operand, nest);
+  weighed.work = work(nest);
+  weighed.ends = static_cast<double>(tile_bytes(0, nest, first) + tile_bytes(1, nest, first)) / rate_ + wait_ +
+                 one_way_ + static_cast<double>(tile_bytes(2, nest, last)) / rate_ + wait_;
+  return weighed;
 }
 
 Cost CostModel::price(const Nest& nest) {
-  weigh_tiles(nest);
+  const Weighed& weighed = weigh_tiles(nest);
   Cost cost;
   double requests = 0, loaded = 0;
   bool spans = false, inside = false;  // sums of several result tiles are kept: early ones are stored meanwhile
@@ -246,7 +247,7 @@ Cost CostModel::price(const Nest& nest) {
       transfers = pending;  // fetched at the innermost loop that it depends on
       repeats = pending_repeats;
     }
-    const Sweep& swept = weighed_.swept[operand];
+    const Sweep& swept = weighed.swept[operand];
     cost.transfers[operand] = transfers;
     cost.bytes[operand] = repeats * swept.bytes;
     const double moving = static_cast<double>(repeats * swept.tiles), bytes = static_cast<double>(cost.bytes[operand]);
@@ -255,16 +256,16 @@ Cost CostModel::price(const Nest& nest) {
     requests += std::max(moving, bytes / static_cast<double>(chunk_));
     loaded += bytes / rate_;
   }
-  cost.compute = weighed_.work.busy;
-  cost.epilogue = weighed_.work.finishing;
+  cost.compute = weighed.work.busy;
+  cost.epilogue = weighed.work.finishing;
   cost.memory = static_cast<double>(cost.total_bytes()) / rate_;
   cost.ring[0] += cost.compute;
   cost.ring[1] += cost.compute;
   cost.ring[2] = cost.compute + (spans ? 0 : problem_.epilogue_functions > 0 ? cost.epilogue : cost.ring[2]);
   const auto queues = static_cast<double>(std::min<std::int64_t>(2, machine_.core.dma.load_queues));
   const std::pair<double, const char*> flat[] = {
-      {cost.compute + weighed_.ends, "compute"},
-      {cost.epilogue + weighed_.ends, "epilogue"},
+      {cost.compute + weighed.ends, "compute"},
+      {cost.epilogue + weighed.ends, "epilogue"},
       {cost.memory + wait_, "memory"},
       {(requests * (wait_ + one_way_) + loaded) / static_cast<double>(window_) / queues, "latency of loads"}};
   const auto& most = *std::max_element(std::begin(flat), std::end(flat));
@@ -273,6 +274,16 @@ Cost CostModel::price(const Nest& nest) {
   for (const auto& part : flat) cost.flat_power += eighth_power(part.first);
   with_depths(cost, nest.depths);
   return cost;
+}
+
+double CostModel::bound(const Cost& cost, const std::vector<std::int64_t>& depths) const {
+  double bound = cost.flat;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (i < 2 && cost.transfers[i] <= depths[i]) continue;
+    bound = std::max(
+        bound, cost.ring[i] / static_cast<double>(depths[i]) + static_cast<double>(machine_.core.kernel_launch_cycles));
+  }
+  return bound;
 }
 
 void CostModel::with_depths(Cost& cost, const std::vector<std::int64_t>& depths) const {

@@ -38,7 +38,8 @@ class CostModel {
 
   /// Closed form. The nest must have the problem's number of dims; capacity is not looked at.
   Cost price(const Nest& nest);
-  /// The same nest with other depths: `bound` and `limit`.
+  /// The bound of the same nest with other depths, and all that depends on them: `bound`, `limit`, `soft`.
+  double bound(const Cost& cost, const std::vector<std::int64_t>& depths) const;
   void with_depths(Cost& cost, const std::vector<std::int64_t>& depths) const;
   /// Cycles by walking the tiles through load queue, array, vector unit and store queue with finite rings.
   /// Infinite for more than `most_steps` tiles.
@@ -64,6 +65,11 @@ class CostModel {
   };
   struct Work { double busy = 0, finishing = 0; };
   struct Sweep { std::int64_t bytes = 0, tiles = 0; };  ///< all tiles of an operand once; tiles that move anything
+  struct Weighed {                                      ///< what depends on the sizes of the tiles alone
+    Sweep swept[3];
+    Work work;
+    double ends = 0;
+  };
   struct Hash { std::size_t operator()(const Extents& key) const; };
   struct Walk;  // steps.cpp
 
@@ -71,14 +77,14 @@ class CostModel {
   std::int64_t trips(const Nest& nest, std::size_t dim) const;
   std::int64_t moved(std::size_t operand, const std::vector<Span>& region) const;
   Span span(const AxisAccess& axis, std::int64_t size, const Nest& nest, const Extents& index) const;
-  std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) const;
+  std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index);
   const std::vector<Group>& groups(std::size_t operand, std::size_t axis, const Nest& nest);
   Sweep sweep(std::size_t operand, const Nest& nest);
   Split split(const Nest& nest) const;
   std::int64_t busy(const Extents& tile, const Split& split);
   std::int64_t finishing(const Extents& tile);
   Work work(const Nest& nest);
-  void weigh_tiles(const Nest& nest);
+  const Weighed& weigh_tiles(const Nest& nest);
 
   Problem problem_;
   Machine machine_;
@@ -88,17 +94,12 @@ class CostModel {
   std::array<std::vector<std::int64_t>, 3> strides_;  ///< bits, of the padded tensor
   std::unordered_map<Extents, std::vector<Group>, Hash> groups_;
   std::unordered_map<Extents, Sweep, Hash> swept_[3];
-  std::unordered_map<Extents, Work, Hash> work_;
+  std::unordered_map<Extents, Weighed, Hash> weighed_;
   double rate_ = 0;                      ///< bytes per core cycle
   double one_way_ = 0, wait_ = 0;        ///< network; memory and network of a store, in core cycles
   std::int64_t chunk_ = 1, window_ = 1;  ///< bytes per request; requests in flight per queue
   Extents key_;
-  struct {
-    Extents tiles;
-    Sweep swept[3];
-    Work work;
-    double ends = 0;
-  } weighed_;  ///< of the tiles priced last: a search changes order and depths more often
+  std::vector<Span> region_;  ///< of the tile at hand
 };
 
 }  // namespace tilesim::mapping

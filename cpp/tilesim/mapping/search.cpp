@@ -1,6 +1,9 @@
 // Best-first search: closed forms bound every nest from below, and only promising ones are walked tile by tile.
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <limits>
+#include <list>
 #include <set>
 
 #include "tilesim/base/error.hpp"
@@ -13,7 +16,13 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-bool less_bound(const Ranked& a, const Ranked& b) { return a.cost.bound < b.cost.bound; }
+/// A nest that may still win, in few bytes: there are tens of thousands.
+struct Candidate {
+  std::size_t tiles;              ///< where its sizes begin in the pool
+  const std::vector<int>* order;  ///< of the space, or of the nest that the search started from
+  std::array<std::int64_t, 3> depths;
+  double bound, soft;
+};
 
 class Search {
  public:
@@ -30,6 +39,7 @@ class Search {
     known_ = first.cycles;
     if (first.cycles == infinite) first.cycles = first.cost.bound;
     first.nest.on_vector = model_.problem().on_vector;
+    walked_.insert(key_of(first.nest));
     found_.best.push_back(first);
     double tiles = 1;
     for (const auto& sizes : space_.tiles) tiles *= static_cast<double>(sizes.size());
@@ -57,8 +67,27 @@ class Search {
     if (!model_.fits(nest)) return infinite;
     ++found_.priced;
     const Cost cost = model_.price(nest);
-    if (cost.bound <= known_ * margin_) candidates_.push_back({nest, cost.bound, cost});
+    if (cost.bound <= known_ * margin_) {
+      const auto same = std::find(space_.orders.begin(), space_.orders.end(), nest.order);
+      if (same == space_.orders.end()) other_orders_.push_back(nest.order);
+      const std::vector<int>& order = same == space_.orders.end() ? other_orders_.back() : *same;
+      candidates_.push_back({pooled(nest.tiles), &order, {}, cost.bound, cost.soft});
+      std::copy(nest.depths.begin(), nest.depths.end(), candidates_.back().depths.begin());
+    }
     return cost.bound;
+  }
+
+  std::size_t pooled(const std::vector<std::int64_t>& tiles) {
+    pool_.insert(pool_.end(), tiles.begin(), tiles.end());
+    return pool_.size() - tiles.size();
+  }
+
+  Nest nest_of(const Candidate& candidate) const {
+    const auto begin = pool_.begin() + static_cast<std::ptrdiff_t>(candidate.tiles);
+    return {{begin, begin + static_cast<std::ptrdiff_t>(space_.tiles.size())},
+            *candidate.order,
+            {candidate.depths.begin(), candidate.depths.end()},
+            space_.on_vector};
   }
 
   /// Orders that differ only in loops of one trip are one.
@@ -97,6 +126,7 @@ class Search {
     nest.depths = {1, 1, 1};
     nest.order = space_.orders[0];
     if (!model_.fits(nest)) return;  // other orders keep as many sums on chip, or more
+    std::size_t place = SIZE_MAX;
     for (const auto* order : distinct_orders(nest)) {
       if (options_.cancel && (found_.priced & 255) == 0) options_.cancel->poll();
       nest.order = *order;
@@ -109,8 +139,10 @@ class Search {
         const auto code = (nest.depths[0] - 1) | (nest.depths[1] - 1) << 2 | (nest.depths[2] - 1) << 4;
         if (seen >> code & 1) continue;
         seen |= std::uint64_t{1} << code;
+        if (model_.bound(cost, nest.depths) > known_ * margin_ || !model_.fits(nest)) continue;
         model_.with_depths(cost, nest.depths);
-        if (cost.bound <= known_ * margin_ && model_.fits(nest)) candidates_.push_back({nest, cost.bound, cost});
+        if (place == SIZE_MAX) place = pooled(nest.tiles);
+        candidates_.push_back({place, order, {nest.depths[0], nest.depths[1], nest.depths[2]}, cost.bound, cost.soft});
       }
     }
   }
@@ -138,9 +170,10 @@ class Search {
 
   /// Walks the most promising nests so far: a known time cuts the enumeration short.
   void first_guess() {
-    std::stable_sort(candidates_.begin(), candidates_.end(), less_bound);
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
     for (std::size_t i = 0; i < std::min<std::size_t>(3, candidates_.size()); ++i)
-      known_ = std::min(known_, model_.steps(candidates_[i].nest, i == 0 ? 10000 : 3000));
+      known_ = std::min(known_, model_.steps(nest_of(candidates_[i]), i == 0 ? 10000 : 3000));
   }
 
   /// What no nest beats: every byte once at full bandwidth, every product at the array's peak.
@@ -159,22 +192,45 @@ class Search {
     floor_ = std::max(floor_, products / peak);
   }
 
-  /// Walks one candidate unless its bound, its number of tiles or the budget speaks against it.
-  void walk_one(Ranked& candidate, double share) {
-    if (candidate.cycles != not_walked || candidate.cost.bound > known_) return;
-    double count = 1;
-    for (std::size_t d = 0; d < candidate.nest.tiles.size(); ++d)
-      count *= static_cast<double>(trips(candidate.nest, d));
+  /// Walks candidates by rising `key` while their bounds and the budget allow.
+  void walk_by(double Candidate::* key, double share) {
     const auto keep = static_cast<double>(keep_);
-    const double most_walked = std::max(static_cast<double>(options_.most_walked), keep);
-    const double most_steps = std::max(static_cast<double>(options_.most_steps), 1000 * keep);
-    if (static_cast<double>(found_.walked) >= share * most_walked || steps_ + count > share * most_steps) return;
-    if (options_.cancel) options_.cancel->poll();
-    steps_ += count;
-    ++found_.walked;
-    candidate.cycles = model_.steps(candidate.nest);
-    if (keep_ == 1) known_ = std::min(known_, candidate.cycles);
-    found_.best.push_back(candidate);
+    const double most_walked = share * std::max(static_cast<double>(options_.most_walked), keep);
+    const double most_steps = share * std::max(static_cast<double>(options_.most_steps), 1000 * keep);
+    std::vector<std::pair<double, std::size_t>> heap;  // the first of equals first
+    for (std::size_t i = 0; i < candidates_.size(); ++i)
+      if (candidates_[i].bound <= known_) heap.push_back({candidates_[i].*key, i});
+    std::make_heap(heap.begin(), heap.end(), std::greater<>{});
+    for (auto end = heap.end(); end != heap.begin(); --end) {
+      if (static_cast<double>(found_.walked) >= most_walked || steps_ >= most_steps) return;
+      std::pop_heap(heap.begin(), end, std::greater<>{});
+      const Candidate& candidate = candidates_[std::prev(end)->second];
+      if (candidate.bound > known_ || steps_ + tile_count(candidate) > most_steps) continue;
+      Ranked ranked{nest_of(candidate), 0, {}};
+      if (!walked_.insert(key_of(ranked.nest)).second) continue;
+      if (options_.cancel) options_.cancel->poll();
+      steps_ += tile_count(candidate);
+      ++found_.walked;
+      ranked.cost = model_.price(ranked.nest);
+      ranked.cycles = model_.steps(ranked.nest);
+      if (keep_ == 1) known_ = std::min(known_, ranked.cycles);
+      found_.best.push_back(std::move(ranked));
+    }
+  }
+
+  double tile_count(const Candidate& candidate) const {
+    double count = 1;
+    for (std::size_t d = 0; d < space_.tiles.size(); ++d)
+      count *= static_cast<double>(ceil_div(model_.problem().domain.extents[d], pool_[candidate.tiles + d]));
+    return count;
+  }
+
+  /// Descent and enumeration meet the same nests.
+  static std::vector<std::int64_t> key_of(const Nest& nest) {
+    std::vector<std::int64_t> key = nest.tiles;
+    key.insert(key.end(), nest.depths.begin(), nest.depths.end());
+    key.insert(key.end(), nest.order.begin(), nest.order.end());
+    return key;
   }
 
   /// Steps from the best nest to neighbours that are faster when walked.
@@ -203,41 +259,28 @@ class Search {
 
   /// First those whose parts are all low, to find a good nest; then by bound, to prove that there is no better one.
   void walk() {
-    remove_doubles();
-    for (Ranked& candidate : candidates_) candidate.cycles = not_walked;
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Ranked& a, const Ranked& b) { return a.cost.soft < b.cost.soft; });
-    for (Ranked& candidate : candidates_) walk_one(candidate, keep_ == 1 ? 0.7 : 1);
-    std::stable_sort(candidates_.begin(), candidates_.end(), less_bound);
-    for (Ranked& candidate : candidates_) walk_one(candidate, 1);
+    walk_by(&Candidate::soft, keep_ == 1 ? 0.7 : 1);
+    walk_by(&Candidate::bound, 1);
     for (const Ranked& ranked : found_.best) known_ = std::min(known_, ranked.cycles);
     if (!found_.complete) improve();
     double unexplored = infinite;
-    for (const Ranked& candidate : candidates_)
-      if (candidate.cycles == not_walked) unexplored = std::min(unexplored, candidate.cost.bound);
+    for (const Candidate& candidate : candidates_)
+      if (candidate.bound < std::min(known_, unexplored) && !walked_.count(key_of(nest_of(candidate))))
+        unexplored = candidate.bound;
     std::stable_sort(found_.best.begin(), found_.best.end(),
                      [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
     if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
     found_.lower_bound = std::min(known_, found_.complete ? unexplored : floor_);
   }
 
-  /// Descent and enumeration meet the same nests.
-  void remove_doubles() {
-    std::set<std::vector<std::int64_t>> seen;
-    std::erase_if(candidates_, [&](const Ranked& candidate) {
-      std::vector<std::int64_t> key = candidate.nest.tiles;
-      key.insert(key.end(), candidate.nest.depths.begin(), candidate.nest.depths.end());
-      key.insert(key.end(), candidate.nest.order.begin(), candidate.nest.order.end());
-      return !seen.insert(std::move(key)).second;
-    });
-  }
-
-  static constexpr double not_walked = -1;
   CostModel model_;
   Space space_;
   std::size_t keep_;
   SearchOptions options_;
-  std::vector<Ranked> candidates_;
+  std::vector<Candidate> candidates_;
+  std::vector<std::int64_t> pool_;            ///< tile sizes of candidates
+  std::list<std::vector<int>> other_orders_;  ///< of candidates, where the space has not got them
+  std::set<std::vector<std::int64_t>> walked_;
   Found found_;
   double known_ = 0, floor_ = 0, steps_ = 0;
   double margin_ = 1;  ///< nests whose bound is above the best known time by more are not kept

@@ -2,6 +2,7 @@
 // below.
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/cost.hpp"
@@ -33,6 +34,12 @@ struct Step {
   double weights = 0;          ///< cycles to load its first weights where nothing streams meanwhile
   bool stores = false;         ///< a result tile is complete after it
   bool keeps_weights = false;  ///< its weights are one array tile, which the next step may use again
+};
+
+/// What tiles of one shape have in common.
+struct Kind {
+  double busy = 0, weights = 0, finishing = 0;
+  bool keeps_weights = false, complete = false;
 };
 
 }  // namespace
@@ -74,6 +81,11 @@ struct CostModel::Walk {
     }
     const Split halves = model.split(nest);
     Extents index(dims, 0), tile(dims);
+    double count = 1;
+    for (std::size_t loop : loops) count *= static_cast<double>(model.trips(nest, loop));
+    steps.reserve(static_cast<std::size_t>(count));
+    loads.reserve(static_cast<std::size_t>(count));
+    std::unordered_map<std::uint32_t, Kind> kinds;  // by the dims in which a tile is the last one
     std::int64_t versions[3] = {-1, -1, -1};
     std::size_t changed = 0;  // outermost loop that moved
     while (true) {
@@ -85,19 +97,30 @@ struct CostModel::Walk {
           if (operand < 2) loads.push_back({operand, versions[operand], model.tile_bytes(operand, nest, index)});
         }
       for (std::size_t operand = 0; operand < 3; ++operand) step.versions[operand] = versions[operand];
-      bool complete = true;
-      for (std::size_t d = 0; d < dims; ++d) {
-        const std::int64_t extent = model.problem_.domain.extents[d];
-        tile[d] = std::min(nest.tiles[d], extent - index[d] * nest.tiles[d]);
-        if (model.reduced_ >> d & 1) complete &= index[d] + 1 == model.trips(nest, d);
+      std::uint32_t last = 0;
+      for (std::size_t loop : loops)
+        if (index[loop] + 1 == model.trips(nest, loop)) last |= 1U << loop;
+      const auto [known, fresh] = kinds.try_emplace(last, Kind{});
+      Kind& kind = known->second;
+      if (fresh) {
+        kind.complete = true;
+        for (std::size_t d = 0; d < dims; ++d) {
+          const std::int64_t extent = model.problem_.domain.extents[d];
+          tile[d] = std::min(nest.tiles[d], extent - index[d] * nest.tiles[d]);
+          if (model.reduced_ >> d & 1) kind.complete &= index[d] + 1 == model.trips(nest, d);
+        }
+        kind.busy = static_cast<double>(model.busy(tile, halves));
+        if (exposes) kind.weights = first_weights(tile, halves);
+        kind.keeps_weights = one_tile;
+        if (kind.complete) kind.finishing = static_cast<double>(model.finishing(tile));
       }
-      step.busy = static_cast<double>(model.busy(tile, halves));
-      if (exposes) step.weights = first_weights(tile, halves);
-      step.keeps_weights = one_tile;
-      step.stores = complete;
-      if (complete) {
+      step.busy = kind.busy;
+      step.weights = kind.weights;
+      step.keeps_weights = kind.keeps_weights;
+      step.stores = kind.complete;
+      if (kind.complete) {
         stores.push_back({2, versions[2], model.tile_bytes(2, nest, index)});
-        finishing.push_back(static_cast<double>(model.finishing(tile)));
+        finishing.push_back(kind.finishing);
       }
       steps.push_back(step);
       std::size_t at = loops.size();

@@ -84,8 +84,6 @@ std::int64_t CostModel::finishing(const Extents& tile) {
 
 /// Sum over all tiles of the nest: full and ragged ones by how many there are.
 CostModel::Work CostModel::work(const Nest& nest) {
-  const auto [entry, fresh] = work_.try_emplace(nest.tiles, Work{});
-  if (!fresh) return entry->second;
   const std::size_t dims = nest.tiles.size();
   const Split halves = split(nest);
   Extents tile(dims), rest(dims), ragged_dims;
@@ -114,7 +112,7 @@ CostModel::Work CostModel::work(const Nest& nest) {
       if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
     if (reduced_full) total.finishing += results * static_cast<double>(finishing(here));
   }
-  return entry->second = total;
+  return total;
 }
 
 }  // namespace tilesim::mapping

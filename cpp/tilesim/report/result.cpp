@@ -117,6 +117,29 @@ OperationUse read_operation(const Json& json) {
   return use;
 }
 
+Json job_json(const JobUse& job) {
+  Json json = Json::object(), cores = Json::array();
+  json.set("program", job.program);
+  for (std::int64_t core : job.cores) cores.push(core);
+  json.set("cores", std::move(cores));
+  json.set("arrival", job.arrival);
+  json.set("start", job.start);
+  json.set("finish", job.finish);
+  return json;
+}
+
+JobUse read_job(const Json& json) {
+  ObjectReader reader(json);
+  JobUse job;
+  job.program = reader.string("program");
+  for (const Json& core : reader.required("cores").items()) job.cores.push_back(core.as_int());
+  job.arrival = reader.required("arrival").as_int();
+  job.start = reader.required("start").as_int();
+  job.finish = reader.required("finish").as_int();
+  reader.finish();
+  return job;
+}
+
 }  // namespace
 
 std::string_view name(UnitState state) { return state_names[static_cast<std::size_t>(state)]; }
@@ -160,6 +183,11 @@ Json Result::to_json() const {
   }
   json.set("units", std::move(unit_list));
   json.set("operations", std::move(operation_list));
+  if (!jobs.empty()) {
+    Json list = Json::array();
+    for (const JobUse& job : jobs) list.push(job_json(job));
+    json.set("jobs", std::move(list));
+  }
   json.set("energy", std::move(energy_list));
   json.set("approximations", strings(approximations));
   json.set("fidelity", texts(fidelity));
@@ -192,6 +220,8 @@ Result Result::from_json(const Json& json) {
   result.bottleneck_share = reader.required("bottleneck_share").as_double();
   for (const Json& item : reader.required("units").items()) result.units.push_back(read_unit(item));
   for (const Json& item : reader.required("operations").items()) result.operations.push_back(read_operation(item));
+  if (const Json* jobs = reader.optional("jobs"))
+    for (const Json& item : jobs->items()) result.jobs.push_back(read_job(item));
   for (const Json& item : reader.required("energy").items())
     result.energy.push_back({item.at("part").as_string(), item.at("count").as_int(), item.at("femtojoules").as_int(),
                              item.at("known").as_bool()});

@@ -49,6 +49,13 @@ struct Interval {
   std::int64_t start, finish;
 };
 
+/// A program among several, in cycles of the core clock; `finish` below zero: not finished.
+struct JobUse {
+  std::string program;
+  std::vector<std::int64_t> cores;
+  std::int64_t arrival = 0, start = 0, finish = -1;
+};
+
 struct EnergyPart {
   std::string part;
   std::int64_t count = 0;
@@ -69,6 +76,7 @@ struct Result {
   double bottleneck_share = 0;
   std::vector<UnitUse> units;
   std::vector<OperationUse> operations;
+  std::vector<JobUse> jobs;  ///< where there are several
   std::vector<EnergyPart> energy;
   std::vector<std::string> approximations;      ///< what was modelled how, what was left out
   std::map<std::string, std::string> fidelity;  ///< part -> level

@@ -107,7 +107,7 @@ def _fit_group(table: str, rows: list[Measured], blind: bool = False) -> tuple[E
         free,
         predictor.infos,
         tries=5 if len(rows) < 200 else 2 if blind else 1,
-        evaluations=80 if len(rows) < 200 else 30,
+        evaluations=80 if len(rows) < 200 else 60,
     )
     provenance = {
         name: f"fitted on {len(rows)} rows" if result.shown.get(name) else entry.provenance.get(name, "default")

@@ -35,6 +35,7 @@ class Protocol:
     single: tuple[str, ...] = ()  # schemes measured on one set of weights
     casts: int = 1  # kernels that a cast takes: one with a known scale, three where the scale is found first
     packs: bool = False  # weights are rearranged on every call
+    calls: float = 1000.0  # one after another, with those before the clock started: what the power limiter sees
 
     def sets_of(self, scheme: str) -> float:
         """Distinct weights that repeated calls of a scheme walk over."""
@@ -43,13 +44,13 @@ class Protocol:
 
 _PROTOCOLS = [
     Protocol(
-        "TensorRT-LLM", -5, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, trtllm", casts=3
+        "TensorRT-LLM", -5, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, trtllm", casts=3, calls=9
     ),
-    Protocol("vLLM", 6, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, vllm", ("nvfp4",)),
+    Protocol("vLLM", 6, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, vllm", ("nvfp4",), calls=9),
     Protocol("DeepBench", 1, "warm", "stream", "boost", "mean", "DeepBench, CUDA 10.1"),
-    Protocol("NeuSight-linear", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),
-    Protocol("NeuSight-bmm", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),
-    Protocol("NeuSight", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact"),
+    Protocol("NeuSight-linear", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact", calls=25),
+    Protocol("NeuSight-bmm", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact", calls=25),
+    Protocol("NeuSight", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact", calls=25),
     Protocol("mlsim", 1, "warm", "stream", "capped", "mean of 100 after 20", "mlsim results table"),
     Protocol("numpy", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu", packs=True),
     Protocol("torch-plain", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu", packs=True),

@@ -53,8 +53,9 @@ def statistics(predicted: Array, measured: Array) -> dict[str, float]:
     }
 
 
-ALIKE = 120  # rows of like time that show their scatter
-MOST = 4.0  # how much more than the median row one may count
+ALIKE = 40  # rows of like time that show their scatter
+ENOUGH = 600  # rows from which their scatter is looked at
+MOST = 10.0  # how much more than the median row one may count
 
 
 def evenness(predicted: Array, measured: Array) -> Array:
@@ -65,7 +66,7 @@ def evenness(predicted: Array, measured: Array) -> Array:
         measured: seconds, shape [rows].
 
     Returns:
-        Median scatter over that of the rows of like time, between 1/2 and 4, shape [rows].
+        Median scatter over that of the rows of like time, between 1/2 and MOST, shape [rows].
     """
     residual = np.log(predicted / measured)
     scatter = np.empty(len(measured))
@@ -97,7 +98,7 @@ def fit(
         start: constants to start from; a constant that the rows do not show keeps its value.
         free: names to fit.
         infos: default, low and high per name.
-        tries: starts; the second one is moved at random with a fixed seed.
+        tries: starts; the second one at the power limit, others moved at random with a fixed seed.
         evaluations: most evaluations of the model's slopes per start.
 
     Returns:
@@ -134,13 +135,15 @@ def fit(
         )
 
     best = descend(origin)
+    # a power limit that binds nowhere has little slope: the second start lies where it binds
+    bound = np.array([0.75 if name.endswith("energy") else 0.0 for name in names])
     random = np.random.default_rng(0)
-    for _ in range(tries - 1):
-        moved = best.x + random.normal(scale=0.2, size=len(best.x))
+    for index in range(tries - 1):
+        moved = origin + bound if index == 0 and bound.any() else best.x + random.normal(scale=0.2, size=len(best.x))
         found = descend(np.clip(moved, low + 1e-9, high - 1e-9))
         if found.cost < best.cost:
             best = found
-    if len(measured) >= 5 * ALIKE:
+    if len(measured) >= ENOUGH:
         weights = evenness(predict(constants(best.x)), measured)
         best = descend(np.clip(best.x, low + 1e-9, high - 1e-9))
     x, shown = best.x.copy(), dict.fromkeys(names, True)

@@ -29,18 +29,22 @@ _REGISTERS = [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (1, 64)]
 _LIBRARY = [(m, n, 64, 16, 0, _LARGE, 0, _LARGE) for m, n in _TILES]
 
 
-def _vector(most_m: float, columns: float = 1) -> tuple[float, ...]:
-    return (0, columns, 1, 1, 0, most_m, 0, _LARGE)
+def _vector(most_m: float, columns: float = 1, most_n: float = _LARGE) -> tuple[float, ...]:
+    return (0, columns, 1, 1, 0, most_m, 0, most_n)
 
 
 # Menus by name. tile m, n, k, most splits of k, least and most m, least and most n; tile m 0: matrix-vector.
 _MENUS: dict[str, list[tuple[float, ...]]] = {
     # cuBLAS and its like: tiles of NVIDIA's CUTLASS profiler, split-K up to 16, a matrix-vector kernel for one row
     "library": [*_LIBRARY, _vector(1)],
+    # the same, chosen by rules of thumb: cuBLAS on Ampere and Ada (on Hopper, kernels that stay resident even out the
+    # last round, and nothing of it is seen)
+    "library-rules": [*_LIBRARY, _vector(1)],
     # libraries with matrix-vector kernels of their own up to four rows (TensorRT-LLM: smooth-quant, weight-only, fp8)
     "library-vector4": [*_LIBRARY, _vector(4)],
-    # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, a profiler chooses rows and splits
-    "trtllm-weight-only": [*[(m, 128, 64, 4, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)], _vector(4)],
+    # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, up to seven splits, and matrix-vector
+    # kernels of eight columns a block for few rows; a profiler chooses
+    "trtllm-weight-only": [*[(m, 128, 64, 7, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)], _vector(4, 8), _vector(8, 8, 3072)],
     # vLLM's fixed table for fp8 on Hopper (CUTLASS 3, chosen by m alone in the version measured, no split-K)
     "vllm-fp8-sm90": [
         (64, 64, 128, 1, 0, 64, 0, _LARGE),
@@ -61,7 +65,7 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     ],
     # one large tile and no split of k (int8 through torch's integer product on T4)
     "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
-    # the same with a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1)
+    # "simt" with a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1)
     "simt-thin": [
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
         _vector(4, 4),
@@ -74,6 +78,10 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     "array-128": [(m, 128, 128, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
     "array-256": [(m, 256, 256, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
 }  # fmt: skip
+
+
+# Libraries that choose by rules of thumb; others time every kernel beforehand or have one.
+_BY_RULES = {"library-rules", "simt"}
 
 
 def kernels(name: str) -> list[tuple[float, ...]]:
@@ -103,6 +111,7 @@ class GemmEstimator:
     weight_sets: float
     origin: str
     packs: bool = False
+    calls: float = 1000.0
 
     @property
     def widens(self) -> bool:
@@ -138,6 +147,8 @@ class GemmEstimator:
             "cast_bytes": how.cast_bytes,
             "weight_sets": self.weight_sets,
             "widens": float(self.widens),
+            "calls": self.calls,
+            "rules": float(self.entry.kernels in _BY_RULES),
         }
         given = {**self.entry.constants, **(constants or {})}
         _check(constants or {})
@@ -304,7 +315,7 @@ def estimator(
         entry = _standard(target, how, protocol(engine or source))
     entry = replace(entry, constants={**standard(target, how), **entry.constants})
     called = protocol(engine or source)
-    return GemmEstimator(target, how, entry, called.sets_of(how.name), origin, called.packs)
+    return GemmEstimator(target, how, entry, called.sets_of(how.name), origin, called.packs, called.calls)
 
 
 def gemm_seconds(

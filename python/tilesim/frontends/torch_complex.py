@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +21,16 @@ class Complex:
     im: Tensor
 
 
-def _parts(importer: Importer, value: Any) -> Complex:
+def parts_of(importer: Importer, value: Any) -> Complex:
+    """A value as a complex one; a real one has no imaginary part."""
     if isinstance(value, Complex):
         return value
     if isinstance(value, torch.Tensor) and value.is_complex():
         return Complex(importer.tensor(value.real.contiguous()), importer.tensor(value.imag.contiguous()))
+    if isinstance(value, complex):
+        return Complex(*(importer.builder.scalar(part, importer.dtype) for part in (value.real, value.imag)))
     real = importer.tensor(value)
-    return Complex(real, importer.builder.scalar(0, real.dtype))
+    return Complex(real, importer.broadcast(importer.builder.scalar(0, real.dtype), list(real.shape)))
 
 
 @handles("aten.view_as_complex.default")
@@ -37,7 +41,7 @@ def _view_as_complex(importer: Importer, x: Any) -> Complex:
 
 @handles("aten.view_as_real.default", "aten.real.default", "aten.imag.default")
 def _view_as_real(importer: Importer, x: Any) -> Tensor:
-    value, overload = _parts(importer, x), str(importer.node.target)
+    value, overload = parts_of(importer, x), str(importer.node.target)
     if "as_real" not in overload:
         return value.re if "real" in overload else value.im
     shape = [*value.re.shape, 1]
@@ -46,5 +50,103 @@ def _view_as_real(importer: Importer, x: Any) -> Tensor:
 
 def product(importer: Importer, x: Any, y: Any) -> Complex:
     """(a + bi)(c + di)."""
-    a, b = _parts(importer, x), _parts(importer, y)
+    a, b = parts_of(importer, x), parts_of(importer, y)
     return Complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
+
+
+def each(handler: Any) -> Any:
+    """A handler for both parts of complex operands: views, copies, and what is linear."""
+
+    def build(importer: Importer, *args: Any, **keywords: Any) -> Any:
+        if not any(isinstance(one, Complex) for one in _leaves((args, keywords))):
+            return handler(importer, *args, **keywords)
+        halves = []
+        for imaginary in (False, True):
+            own = [_half(importer, one, imaginary) for one in args]
+            halves.append(
+                handler(importer, *own, **{key: _half(importer, one, imaginary) for key, one in keywords.items()})
+            )
+        if isinstance(halves[0], (tuple, list)):
+            return tuple(Complex(re, im) for re, im in zip(*halves, strict=True))
+        return Complex(*halves)
+
+    return build
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return _leaves(tuple(value.values()))
+    return [leaf for one in value for leaf in _leaves(one)] if isinstance(value, (tuple, list)) else [value]
+
+
+def _half(importer: Importer, value: Any, imaginary: bool) -> Any:
+    if isinstance(value, (tuple, list)) and any(isinstance(one, Complex) for one in value):
+        return [_half(importer, one, imaginary) for one in value]
+    if isinstance(value, Complex) or (isinstance(value, torch.Tensor) and value.is_complex()):
+        parts = parts_of(importer, value)
+        return parts.im if imaginary else parts.re
+    return value
+
+
+@handles("aten.complex.default")
+def _complex(importer: Importer, re: Any, im: Any) -> Complex:
+    a, b = importer.tensor(re, importer.dtype), importer.tensor(im, importer.dtype)
+    return Complex(importer.broadcast(a, importer.shape), importer.broadcast(b, importer.shape))
+
+
+@handles("aten.polar.default")
+def _polar(importer: Importer, size: Any, angle: Any) -> Complex:
+    r, phi = importer.tensor(size), importer.tensor(angle)
+    return Complex(r * importer.apply("cos", phi), r * importer.apply("sin", phi))
+
+
+@handles("aten._conj.default", "aten.conj.default", "aten._conj_physical.default", "aten.conj_physical.default")
+def _conjugate(importer: Importer, x: Any) -> Any:
+    if isinstance(x, Complex):
+        return Complex(x.re, -x.im)
+    return parts_of(importer, x) if isinstance(x, torch.Tensor) and x.is_complex() else importer.tensor(x)
+
+
+@handles("aten.angle.default")
+def _angle(importer: Importer, x: Any) -> Tensor:
+    """atan2 of the parts; of real numbers 0, pi below 0, NaN for NaN."""
+    if isinstance(x, Complex):
+        return importer.apply("atan2", x.im, x.re)
+    real = importer.tensor(x, importer.dtype)
+    zero = importer.builder.scalar(0, real.dtype)
+    below = importer.apply("less", real, zero)
+    angle = importer.apply("select", below, importer.builder.scalar(math.pi, real.dtype), zero)
+    return importer.apply("select", importer.apply("is_nan", real), real, angle)
+
+
+def magnitude(importer: Importer, x: Complex) -> Tensor:
+    """|a + bi| by the larger part times a root: squares neither overflow nor vanish."""
+    a, b = importer.apply("abs", x.re), importer.apply("abs", x.im)
+    large, small = importer.apply("maximum", a, b), importer.apply("minimum", a, b)
+    zero, one = importer.builder.scalar(0, a.dtype), importer.builder.scalar(1, a.dtype)
+    empty = importer.apply("equal", small, zero)
+    ratio = importer.apply("divide", small, importer.apply("select", empty, one, large))
+    root = importer.apply("sqrt", one + ratio * ratio)
+    return importer.apply("select", empty, large, large * root)
+
+
+def quotient(importer: Importer, x: Any, y: Any) -> Complex:
+    """(a + bi) / (c + di); by a real number both parts."""
+    a = parts_of(importer, x)
+    if not isinstance(y, Complex) and not (isinstance(y, torch.Tensor) and y.is_complex()):
+        c = importer.tensor(y, a.re.dtype)
+        return Complex(a.re / c, a.im / c)
+    b = parts_of(importer, y)
+    size = b.re * b.re + b.im * b.im
+    return Complex((a.re * b.re + a.im * b.im) / size, (a.im * b.re - a.re * b.im) / size)
+
+
+def sum_of(importer: Importer, x: Any, y: Any, factor: float = 1) -> Complex:
+    """x + factor * y."""
+    a, b = parts_of(importer, x), parts_of(importer, y)
+    halves = []
+    for mine, theirs in ((a.re, b.re), (a.im, b.im)):
+        scaled = theirs if abs(factor) == 1 else theirs * abs(factor)
+        both = importer.apply("add" if factor > 0 else "subtract", mine, scaled)
+        halves.append(importer.broadcast(both, importer.shape))
+    return Complex(*halves)

@@ -40,7 +40,6 @@ _UNARY = {
     "round": "round_even",
     "rsqrt": "rsqrt",
     "sigmoid": "sigmoid",
-    "sign": "sign",
     "silu": "silu",
     "sin": "sin",
     "sinh": "sinh",

@@ -20,12 +20,14 @@ from . import (  # noqa: F401 (they enter the table)
     torch_activations,
     torch_attention,
     torch_elementwise,
+    torch_fft,
     torch_index,
     torch_layers,
     torch_pooling,
     torch_reduce,
     torch_scatter,
     torch_shape,
+    torch_special,
 )
 from .torch_fixed import Fixed, fixed_values
 from .torch_import import IGNORED, Importer

@@ -64,9 +64,10 @@ class Importer:
 
     @property
     def dtype(self) -> str:
-        """dtype of the current operation's (first) result."""
+        """dtype of the current operation's (first) result; of the parts of a complex one."""
         meta = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
-        return dtype_name(meta.dtype, self._place)
+        parts = {torch.complex64: "f32", torch.complex128: "f64"}
+        return parts.get(meta.dtype) or dtype_name(meta.dtype, self._place)
 
     @property
     def shape(self) -> list[int]:
@@ -95,6 +96,9 @@ class Importer:
         elif isinstance(value, (bool, int, float)):
             return self.builder.scalar(float(value), dtype or self.dtype)
         if not isinstance(value, Tensor):
+            if hasattr(value, "im"):
+                what = "complex numbers have no meaning here" if self.node is not None else "an output is complex"
+                raise self.unsupported(what, suggestion="take torch.view_as_real, or write it with real tensors")
             raise self.unsupported("an argument is no tensor", repr(type(value)))
         return value if dtype is None or value.dtype == dtype else value.convert(dtype)
 

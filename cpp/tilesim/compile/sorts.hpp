@@ -1,0 +1,31 @@
+// Programs that cores of several sorts share: what all of them can run, and how fast each is.
+#pragma once
+
+#include <vector>
+
+#include "tilesim/base/expr.hpp"
+#include "tilesim/machine/machine.hpp"
+
+namespace tilesim::lower {
+
+/// Keeps the first `cores` cores. Where they are of several sorts, machine.core becomes the fastest sort's with the
+/// smallest memories and the fewest queues and arrays of all; with one sort left, that sort's. Unsupported where sorts
+/// compute differently.
+void keep_cores(Machine& machine, std::int64_t cores);
+
+/// Neighbouring cores of one sort.
+struct Stretch {
+  std::int64_t first = 0, count = 0;
+  std::int64_t each = 0;  ///< share of a core: elements, or a weight
+};
+
+/// Sum of the shares of the cores before "core", and the share of "core".
+Expr shares_before(const std::vector<Stretch>& stretches);
+Expr share_of(const std::vector<Stretch>& stretches);
+
+/// Relative speeds on what streams through the vector unit, per core; empty where all cores are alike.
+std::vector<Stretch> vector_speeds(const Machine& machine);
+/// The same of products of this type (on the vector unit: of its multiply-adds), unscaled, one per sort.
+std::vector<double> product_speeds(const Machine& machine, DType dtype, bool on_vector);
+
+}  // namespace tilesim::lower

@@ -1,0 +1,84 @@
+#include "tilesim/engine/cores.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::engine {
+
+namespace {
+
+constexpr std::int64_t least_chunk = 16384, most_under_way = 64;
+
+/// What is told of cores to those who only see one sort.
+Machine only(const Machine& machine, const CoreSort* sort) { return sort ? machine.only(sort->name) : machine; }
+
+}  // namespace
+
+CoreKind::CoreKind(const Machine& whole, const CoreSort* sort, LatencyBook* book)
+    : name(sort ? sort->name : ""),
+      machine(only(whole, sort)),
+      core(machine.core),
+      base_(whole.core.clock),
+      same_clock_(machine.core.clock.hertz == base_.hertz),
+      closed_form_(machine),
+      booked_(book ? std::make_unique<BookedLatency>(*book, closed_form_) : nullptr),
+      latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_) {
+  chunk_bytes = std::max(least_chunk, machine.memory.interleave_bytes * machine.memory.channels);
+  chunk_bytes = std::max<std::int64_t>(1, std::min(chunk_bytes, core.dma.outstanding_bytes));
+  window = std::clamp<std::int64_t>(core.dma.outstanding_bytes / chunk_bytes, 1, most_under_way);
+}
+
+std::int64_t CoreKind::after_own(std::int64_t now, std::int64_t cycles) const {
+  const auto edge =
+      static_cast<std::int64_t>(static_cast<Int128>(now) * core.clock.hertz / static_cast<Int128>(base_.hertz));
+  return std::max(now, cycles_at_or_after({edge + cycles, core.clock.hertz}, base_));
+}
+
+std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, LatencyBook* book,
+                                                  std::vector<CoreKind*>& of_core) {
+  std::vector<std::unique_ptr<CoreKind>> kinds;
+  if (machine.sorts.empty()) {
+    kinds.push_back(std::make_unique<CoreKind>(machine, nullptr, book));
+    of_core.assign(static_cast<std::size_t>(machine.core.count), kinds.back().get());
+    return kinds;
+  }
+  if (book)
+    throw Unsupported({"kept tile latencies are those of one sort of cores",
+                       machine.name,
+                       std::to_string(machine.sorts.size()) + " sorts",
+                       {},
+                       "simulate without latencies="});
+  for (const CoreSort& sort : machine.sorts) {
+    kinds.push_back(std::make_unique<CoreKind>(machine, &sort, nullptr));
+    of_core.insert(of_core.end(), static_cast<std::size_t>(sort.core.count), kinds.back().get());
+  }
+  return kinds;
+}
+
+std::int64_t contexts_of(const program::CompiledProgram& program, const CoreKind& kind, std::int64_t number) {
+  const std::int64_t wanted = program.program().contexts;
+  const CoreSpec& core = kind.core;
+  if (wanted > core.contexts)
+    throw UserError({"the program needs more contexts than a core has",
+                     program.program().name,
+                     std::to_string(wanted),
+                     "at most " + std::to_string(core.contexts),
+                     {}});
+  std::int64_t ends[2] = {0, 0};
+  for (const program::CompiledSlot& slot : program.slots)
+    ends[slot.accumulator ? 1 : 0] = std::max(ends[slot.accumulator ? 1 : 0], slot.address + slot.depth * slot.bytes);
+  const std::int64_t sizes[2] = {core.scratchpad.bytes, core.scratchpad.accumulator_bytes};
+  for (int i = 0; i < 2; ++i)
+    if (!kind.name.empty() && ends[i] > sizes[i])
+      throw UserError({i == 0 ? "the program's slots exceed the scratchpad of a core that it runs on"
+                              : "the program's slots exceed the accumulator of a core that it runs on",
+                       program.program().name,
+                       std::to_string(ends[i]) + " B",
+                       std::to_string(sizes[i]) + " B on core " + std::to_string(number) + " (" + kind.name + ")",
+                       "compile it with sort=\"" + kind.name + "\""});
+  return ends[0] <= sizes[0] / core.contexts && ends[1] <= sizes[1] / core.contexts ? wanted : core.contexts;
+}
+
+}  // namespace tilesim::engine

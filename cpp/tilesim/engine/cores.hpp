@@ -1,0 +1,53 @@
+// What cores of one sort have in common in a simulation: settings, clock, tile latencies, pieces of transfers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/units.hpp"
+#include "tilesim/machine/machine.hpp"
+#include "tilesim/program/cursor.hpp"
+#include "tilesim/tile/latency_book.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::engine {
+
+class CoreKind {
+ public:
+  CoreKind(const Machine& machine, const CoreSort* sort, LatencyBook* book);
+
+  const std::string name;    ///< of the sort; empty where all cores are alike
+  const Machine machine;     ///< with cores of this sort alone
+  const CoreSpec& core;      ///< of `machine`
+  std::int64_t chunk_bytes;  ///< of a piece of a transfer
+  std::int64_t window;       ///< pieces that a queue may have under way
+
+  /// The machine's cycle in which so many cycles of these cores have passed since `now`. A slower core starts at its
+  /// own edge that `now` belongs to, so chains on one core add up exactly.
+  std::int64_t after(std::int64_t now, std::int64_t cycles) const {
+    return same_clock_ || cycles == 0 ? now + cycles : after_own(now, cycles);
+  }
+  LatencyStore& latencies() { return latencies_; }
+  const LatencyStore& latencies() const { return latencies_; }
+
+ private:
+  std::int64_t after_own(std::int64_t now, std::int64_t cycles) const;
+
+  Clock base_;
+  bool same_clock_;
+  ClosedForm closed_form_;
+  std::unique_ptr<BookedLatency> booked_;
+  LatencyStore latencies_;
+};
+
+/// One for each sort; `of_core` gets the kind of every core.
+std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, LatencyBook* book,
+                                                  std::vector<CoreKind*>& of_core);
+
+/// Contexts of a core divide its memories: a program that stays within the share of its own leaves the others to
+/// further jobs. UserError where the core has too few contexts, or memories that are too small.
+std::int64_t contexts_of(const program::CompiledProgram& program, const CoreKind& kind, std::int64_t number);
+
+}  // namespace tilesim::engine

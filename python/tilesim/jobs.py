@@ -1,0 +1,81 @@
+"""Several programs at once on one chip."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _core
+from .graph import user_error
+from .machine import Machine
+from .program import Program
+from .result import Result
+
+__all__ = ["Job"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program, and where and when it runs.
+
+    Attributes:
+        program: a compiled program.
+        cores: numbers of the machine's cores, one for each core of the program; none: the first ones, of its sort if it
+            was compiled for one.
+        arrival: cycles of core.clock before which it does not start.
+        priority: among jobs that wait for the same cores the smaller goes first, after earlier arrival.
+        tensors: integer tensors that timing depends on, by name.
+    """
+
+    program: Program
+    cores: Sequence[int] | None = None
+    arrival: int = 0
+    priority: int = 0
+    tensors: Mapping[str, Any] = field(default_factory=dict)
+
+
+def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = None) -> list[int]:
+    """The physical cores of a program; an empty list stands for the first ones.
+
+    Raises:
+        UserError: for a sort of cores that the machine lacks, or has too few of.
+    """
+    if cores is not None:
+        return [int(core) for core in cores]
+    if not program.sort:
+        return []
+    own = machine.sorts.get(program.sort)
+    if own is None:
+        has = ", ".join(machine.sorts) or "one sort without a name"
+        raise user_error("the machine has no cores of the program's sort", value=f"'{program.sort}'", allowed=has)
+    if len(own) < program.cores:
+        raise user_error("too few cores of the sort", place=program.sort, value=str(program.cores), allowed=f"{len(own)}")
+    return own[: program.cores]
+
+
+def simulate_jobs(
+    jobs: Sequence[Job], machine: Machine, parts: dict[str, Any], timeline: bool, placement: dict[str, str]
+) -> Result:
+    """Runs jobs in one simulation.
+
+    Args:
+        jobs: what runs.
+        machine: the chip.
+        parts: fidelity of memory and network, as the core takes them.
+        timeline: record intervals.
+        placement: of tensors over memory regions.
+
+    Returns:
+        One result; `jobs()` says when each of them started and finished.
+    """
+    session = _core.Session(machine.core, placement=placement, timeline=timeline, **parts)
+    for job in jobs:
+        cores = cores_of(job.program, machine, job.cores)
+        session.submit(job.program.core, cores, job.arrival, job.priority, dict(job.tensors))
+    session.run()
+    data = json.loads(session.result().to_json())
+    data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
+    return Result(data)
