@@ -196,7 +196,7 @@ def _dram_part(machine: Machine) -> _core.DramPart:
 
 
 def simulate(
-    program: Program | GraphLike | Sequence[Job],
+    program: Program | GraphLike | list[Job] | tuple[Job, ...],
     machine: MachineLike | None = None,
     memory: str | None = None,
     network: str | None = None,
@@ -232,10 +232,10 @@ def simulate(
     Raises:
         UserError: for an unknown fidelity or a program without a machine.
     """
+    if isinstance(program, (list, tuple)):
+        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if isinstance(program, (str, os.PathLike)):
         program = load(os.fspath(program))
-    if isinstance(program, Sequence):
-        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if not isinstance(program, Program):
         program = compile(program, _with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
@@ -312,7 +312,7 @@ def _simulate_jobs(
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
     fabric = str(network or target.get("network.kind"))
-    parts = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
+    parts: dict[str, Any] = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
     parts["dram"] = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     places = {name: str(place) for name, place in (placement or {}).items()}
     return simulate_jobs(jobs, target, parts, timeline, places)

@@ -195,10 +195,11 @@ class Program:
         Raises:
             UserError: for a program without its graph.
         """
-        if self.graph is None or self.machine is None:
+        target = self.target
+        if self.graph is None or target is None:
             raise user_error("a program without its graph has none to prepare")
-        if self._prepared is None and self.target is not None:
-            self._prepared = _core.prepared(self.graph.core, self.target.core, self._shared_by())
+        if self._prepared is None:
+            self._prepared = _core.prepared(self.graph.core, target.core, self._shared_by())
         return self._prepared
 
     def weights(self) -> dict[str, Any]:
