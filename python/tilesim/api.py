@@ -203,7 +203,7 @@ def _dram_part(machine: Machine) -> _core.DramPart:
 
 
 def simulate(
-    program: Program | GraphLike | Sequence[Job],
+    program: Program | GraphLike | list[Job] | tuple[Job, ...],
     machine: MachineLike | None = None,
     memory: str | None = None,
     network: str | None = None,
@@ -244,10 +244,10 @@ def simulate(
         UserError: for an unknown fidelity or a program without a machine; for resident tensors that the program lacks,
             that exceed the cache, or of a machine without one.
     """
+    if isinstance(program, (list, tuple)):
+        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if isinstance(program, (str, os.PathLike)):
         program = load(os.fspath(program))
-    if isinstance(program, Sequence):
-        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if not isinstance(program, Program):
         program = compile(program, _with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
