@@ -87,7 +87,9 @@ def test_vector_operations_move_their_tensors() -> None:
         vector.vector_seconds("t4", "gelo", 1, 1)
 
 
-@pytest.mark.parametrize("device", ["h100", "t4", "tpu-v4-datasheet", "xeon-8480", "phone-neon", "tpu-v3", "tpu-v4-chip", "gemmini-16"])
+@pytest.mark.parametrize(
+    "device", ["h100", "t4", "tpu-v4-datasheet", "xeon-8480", "phone-neon", "tpu-v3", "tpu-v4-chip", "gemmini-16"]
+)
 def test_an_estimate_is_a_result(device: str) -> None:
     graph = ts.models.build("bert-base", sequence=64)
     if device == "gemmini-16":
@@ -240,7 +242,10 @@ class TestDefectsOfAnEarlierSimulator:
         from tilesim.analytic.families import family
 
         fitted = {
-            entry.operation for name in ("ampere", "hopper", "ada", "turing") for entry in family(name).entries if entry.rows
+            entry.operation
+            for name in ("ampere", "hopper", "ada", "turing")
+            for entry in family(name).entries
+            if entry.rows
         }
         assert {"gemm", "prefill", "decode", "conv", "vector"} <= fitted
 

@@ -44,9 +44,27 @@ class Protocol:
 
 _PROTOCOLS = [
     Protocol(
-        "TensorRT-LLM", -5, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, trtllm", casts=3, calls=9
+        "TensorRT-LLM",
+        -5,
+        "warm",
+        "graph",
+        "unknown",
+        "mean of 6 after 3",
+        "AIConfigurator collector, trtllm",
+        casts=3,
+        calls=9,
     ),
-    Protocol("vLLM", 6, "warm", "graph", "unknown", "mean of 6 after 3", "AIConfigurator collector, vllm", ("nvfp4",), calls=9),
+    Protocol(
+        "vLLM",
+        6,
+        "warm",
+        "graph",
+        "unknown",
+        "mean of 6 after 3",
+        "AIConfigurator collector, vllm",
+        ("nvfp4",),
+        calls=9,
+    ),
     Protocol("DeepBench", 1, "warm", "stream", "boost", "mean", "DeepBench, CUDA 10.1"),
     Protocol("NeuSight-linear", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact", calls=25),
     Protocol("NeuSight-bmm", 1, "warm", "stream", "boost", "5 fastest of 25", "NeuSight artifact", calls=25),
@@ -55,7 +73,9 @@ _PROTOCOLS = [
     Protocol("numpy", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu", packs=True),
     Protocol("torch-plain", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu", packs=True),
     Protocol("torch-packed", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu"),
-    Protocol("library", 6, "warm", "graph", "sustained", "mean", "a model's layers: every call has other weights", calls=9),
+    Protocol(
+        "library", 6, "warm", "graph", "sustained", "mean", "a model's layers: every call has other weights", calls=9
+    ),
 ]
 
 
