@@ -2,7 +2,9 @@
 
 Import: torch.export and functionalising are torch's; the rest of `from_torch` is ours, in processor seconds (goals:
 ResNet-50 and BERT-base 1 s, Llama-3-8B of 32 layers 3 s; weights on the device meta). Backend of torch.compile: a warm
-512^3 product against a backend that does nothing (goal: 50 ms). `--json FILE` writes the figures.
+512^3 product against a backend that does nothing (goal: 50 ms). Zoo: compile and simulate (memory simple, tpu-v3)
+Llama-3-8B of 32 layers (goals: decode at 4096 1 s, prefill of 2048 3 s), with `--long` also prefill of 8192 by
+DeepSeek-V3; in processor seconds of the process. `--json FILE` writes the figures.
 """
 
 from __future__ import annotations
@@ -99,13 +101,37 @@ def backend(rows: list[dict[str, Any]]) -> None:
     print(f"torch.compile 512^3, warm      {extra * 1e3:7.2f} ms beyond a backend that does nothing   (goal: <= 50 ms)")
 
 
+def networks(rows: list[dict[str, Any]], long: bool) -> None:
+    """Compile and simulate networks of the zoo."""
+    import tilesim as ts
+
+    cases: list[tuple[str, int, str, float | None]] = [
+        ("llama-3-8b", 4096, "decode", 1.0),
+        ("llama-3-8b", 2048, "prefill", 3.0),
+    ]
+    for name, context, phase, goal in cases + [("deepseek-v3", 8192, "prefill", None)] * long:
+        begin = time.process_time()
+        graph = ts.models.build(name, batch=1, sequence=context, phase=phase)
+        program = ts.compile(graph, "tpu-v3")
+        result = ts.simulate(program, memory="simple")
+        seconds = time.process_time() - begin
+        what = f"{name} {phase} {context}"
+        rows.append({"name": what, "seconds": seconds, "goal": goal, "operations": program.operations})
+        said = f"(goal: <= {goal} s)" if goal else ""
+        print(
+            f"{what:<28} {seconds:7.2f} s   {program.operations:,} tile operations, {result.cycles:,} cycles   {said}"
+        )
+
+
 def main() -> None:
     """Runs all of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", metavar="FILE", help="write the figures")
+    parser.add_argument("--long", action="store_true", help="also DeepSeek-V3's prefill of 8192 tokens")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
     rows: list[dict[str, Any]] = []
+    networks(rows, options.long)
     backend(rows)
     imports(rows)
     if options.json:

@@ -50,15 +50,7 @@ py::dict counters_of(const dram::Counters& c) {
 
 py::dict cache_of(const dram::RunResult& run) {
   cache::Counters sum;
-  for (const cache::Counters& slice : run.slices) {
-    for (const auto member :
-         {&cache::Counters::reads, &cache::Counters::writes, &cache::Counters::hits, &cache::Counters::misses,
-          &cache::Counters::merged, &cache::Counters::bypassed, &cache::Counters::fetched_bytes,
-          &cache::Counters::written_bytes, &cache::Counters::stalled_cycles, &cache::Counters::latency_sum,
-          &cache::Counters::dirty_bytes})
-      sum.*member += slice.*member;
-    sum.latency_max = std::max(sum.latency_max, slice.latency_max);
-  }
+  for (const cache::Counters& slice : run.slices) sum.add(slice);
   py::dict result;
   result["reads"] = sum.reads;
   result["writes"] = sum.writes;
@@ -121,7 +113,7 @@ py::dict run(const dram::Part& part, const py::array_t<std::uint64_t, py::array:
   options.mapping = mapping;
   options.hashes = dram::read_hashes(Json::parse(hashes, "hashes"));
   options.wrap = wrap;
-  if (!cache.empty()) options.cache = cache::Spec::from_json(Json::parse(cache, "cache"), part.burst_bytes);
+  if (!cache.empty()) options.cache = cache::read_spec(Json::parse(cache, "cache"), part.burst_bytes);
   options.regions = dram::read_regions(Json::parse(tensors, "tensors"));
   return result_of(bindings::cancellable([&](CancelToken& token) {
     options.cancel = &token;

@@ -26,7 +26,7 @@ Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::string>& network, const std::optional<engine::noc::Topology>& topology,
                         const std::map<std::string, std::string>& placement,
                         const std::optional<std::shared_ptr<LatencyBook>>& latencies,
-                        const std::vector<std::int64_t>& cores) {
+                        const std::vector<std::int64_t>& cores, const std::vector<std::string>& resident) {
   SimulateOptions options;
   options.latencies = latencies.value_or(nullptr);
   if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
@@ -35,6 +35,7 @@ Result simulate_program(const program::Program& program, const Machine& machine,
   options.memory = memory;
   options.timeline = timeline;
   options.placement = placement;
+  options.resident = resident;
   options.shuffle_seed = shuffle_seed;
   options.extra_statistic = extra_statistic;
   options.tensors = arrays_of(tensors);
@@ -85,15 +86,18 @@ void init_engine(py::module_& module) {
              py::arg("extra_statistic") = false, py::arg("dram") = py::none(), py::arg("network") = py::none(),
              py::arg("topology") = py::none(), py::arg("placement") = std::map<std::string, std::string>{},
              py::arg("latencies") = py::none(), py::arg("cores") = std::vector<std::int64_t>{},
+             py::arg("resident") = std::vector<std::string>{},
              "Runs a program in simulated time, on the first cores or those given.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory,
                        const std::optional<engine::dram::Part>& dram, const std::optional<std::string>& network,
                        const std::optional<engine::noc::Topology>& topology,
-                       const std::map<std::string, std::string>& placement, bool timeline) {
+                       const std::map<std::string, std::string>& placement, bool timeline,
+                       const std::vector<std::string>& resident) {
              SimulateOptions options;
              options.timeline = timeline;
+             options.resident = resident;
              options.memory = memory;
              options.network = network;
              if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
@@ -103,7 +107,8 @@ void init_engine(py::module_& module) {
            }),
            py::arg("machine"), py::arg("memory") = py::none(), py::arg("dram") = py::none(),
            py::arg("network") = py::none(), py::arg("topology") = py::none(),
-           py::arg("placement") = std::map<std::string, std::string>{}, py::arg("timeline") = false)
+           py::arg("placement") = std::map<std::string, std::string>{}, py::arg("timeline") = false,
+           py::arg("resident") = std::vector<std::string>{})
       .def(
           "submit",
           [](Own& own, const program::Program& program, std::vector<std::int64_t> cores, std::int64_t arrival,

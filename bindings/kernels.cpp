@@ -35,7 +35,7 @@ Numerics numerics_from(const py::dict& settings) {
       numerics.accumulate = parse_dtype(value.cast<std::string>());
     } else {
       const std::vector<std::string> known{"multiply", "multiply_tf32", "accumulate"};
-      throw UserError({"Unknown setting of numerics.", {}, name, join(known), nearest(name, known)});
+      throw UserError({"unknown setting of numerics", {}, name, join(known), nearest(name, known)});
     }
   }
   return numerics;

@@ -63,6 +63,7 @@ py::dict describe(const VectorProblem& own) {
   result["kernel"] = problem.kernel;
   result["space"] = problem.space;
   result["reduced"] = problem.reduced;
+  result["whole"] = problem.whole;
   result["lanes"] = problem.lanes;
   result["passes"] = problem.passes;
   result["functions"] = problem.functions;

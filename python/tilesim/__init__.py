@@ -19,6 +19,7 @@ from .machine import Machine
 from .mapping import MappingTable
 from .profiler import OperationTimes, profile
 from .program import Program
+from .residency import Residency, residency
 from .result import Result, compare
 from .store import Store
 from .sweep import sweep
@@ -45,6 +46,7 @@ __all__ = [
     "Profile",
     "Program",
     "Rate",
+    "Residency",
     "Result",
     "Roofline",
     "Store",
@@ -72,6 +74,7 @@ __all__ = [
     "optimize",
     "profile",
     "reference",
+    "residency",
     "roofline",
     "run",
     "simulate",

@@ -92,7 +92,7 @@ class GraphBuilder(FunctionBuilder):
         Raises:
             UserError: for shapes or dtypes that do not fit.
         """
-        pads = _pair(padding)
+        pads = _pair("padding", padding)
         result: Tensor = self.op(
             "convolution",
             x,
@@ -102,9 +102,9 @@ class GraphBuilder(FunctionBuilder):
             x_labels="NCHW",
             w_labels="OIHW",
             y_labels="NCHW",
-            strides=_pair(stride),
+            strides=_pair("stride", stride),
             pads=[pads[0], pads[0], pads[1], pads[1]],
-            window_dilation=_pair(dilation),
+            window_dilation=_pair("dilation", dilation),
             groups=groups,
         )
         return result
@@ -135,12 +135,12 @@ class GraphBuilder(FunctionBuilder):
         Raises:
             UserError: for a window that does not fit.
         """
-        steps, pads = _pair(window if stride is None else stride), _pair(padding)
+        steps, pads = _pair("stride", window if stride is None else stride), _pair("padding", padding)
         result: Tensor = self.op(
             "window_reduce",
             x,
             name=name,
-            window=[1, 1, *_pair(window)],
+            window=[1, 1, *_pair("window", window)],
             strides=[1, 1, *steps],
             pads=[0, 0, 0, 0, pads[0], pads[0], pads[1], pads[1]],
             combiner=combiner,
@@ -228,8 +228,8 @@ class GraphBuilder(FunctionBuilder):
         return result
 
 
-def _pair(value: int | Sequence[int]) -> list[int]:
+def _pair(name: str, value: int | Sequence[int]) -> list[int]:
     pair = list(value) if isinstance(value, Sequence) else [value, value]
     if len(pair) != 2:
-        raise user_error("a setting of both axes", value=repr(value), allowed="one number, or two")
-    return [whole("height" if axis == 0 else "width", one, 0) for axis, one in enumerate(pair)]
+        raise user_error("a setting of both axes", place=name, value=repr(value), allowed="one number, or two")
+    return [whole(f"{name} of the {'width' if axis else 'height'}", one, 0) for axis, one in enumerate(pair)]

@@ -47,7 +47,7 @@ class Study:
         return Table(self.rows)
 
     def summary(self) -> Table:
-        """One row per distinct operation: how often it occurs, cycles of the default, the heuristic's, the best.
+        """One row per distinct operation: how often it occurs, cycles of the default and of the best mapping.
 
         Returns:
             The rows; `gap` is the distance of the best mapping from the model's lower bound, as a ratio.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _core
@@ -26,6 +26,7 @@ from .network import topology_of
 from .placer import COLLECTIVES, compile_mixed
 from .program import Program
 from .replay import LIMIT, extended
+from .residency import capacity_of, residency
 from .result import Result
 
 __all__ = ["compile", "run", "simulate"]
@@ -187,6 +188,12 @@ def _with_network(machine: MachineLike, network: str | None) -> Machine:
     return target if network is None else target.replace({"network.kind": network})
 
 
+def _names(resident: Iterable[str] | str) -> list[str]:
+    if isinstance(resident, str):
+        raise user_error("resident tensors are a list of names", value=f"'{resident}'", allowed='["w", ...], "auto"')
+    return list(resident)
+
+
 def _dram_part(machine: Machine) -> _core.DramPart:
     name = machine.get("memory.part")
     if not name:
@@ -196,7 +203,7 @@ def _dram_part(machine: Machine) -> _core.DramPart:
 
 
 def simulate(
-    program: Program | GraphLike | Sequence[Job],
+    program: Program | GraphLike | list[Job] | tuple[Job, ...],
     machine: MachineLike | None = None,
     memory: str | None = None,
     network: str | None = None,
@@ -205,6 +212,7 @@ def simulate(
     replay: bool = True,
     placement: Mapping[str, str | int] | None = None,
     latencies: TileLatencies | None = None,
+    resident: Iterable[str] | str = (),
 ) -> Result:
     """Runs a program in simulated time.
 
@@ -225,17 +233,21 @@ def simulate(
         placement: machines with several memory regions: where tensors lie, by name: "interleaved", "local" (each page
             in the region of the core that touches it first) or a region's number; others as memory.placement says.
         latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits.
+        resident: machines with a cache (settings memory.cache.*): names of the program's tensors that stay in it, all
+            others pass by; "auto": what `ts.residency` proposes. None given: a cache that hardware manages keeps what
+            was used last, one that software manages keeps nothing.
 
     Returns:
         The result.
 
     Raises:
-        UserError: for an unknown fidelity or a program without a machine.
+        UserError: for an unknown fidelity or a program without a machine; for resident tensors that the program lacks,
+            that exceed the cache, or of a machine without one.
     """
+    if isinstance(program, (list, tuple)):
+        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if isinstance(program, (str, os.PathLike)):
         program = load(os.fspath(program))
-    if isinstance(program, Sequence):
-        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
     if not isinstance(program, Program):
         program = compile(program, _with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
@@ -249,6 +261,11 @@ def simulate(
         )
     given = dict(tensors or {})
     places = {name: str(place) for name, place in (placement or {}).items()}
+    by_itself = capacity_of(target) > 0 and target.get("memory.cache.managed") == "hardware"
+    if isinstance(program, MixedProgram) and (resident or by_itself):
+        remedy = "set memory.cache.sets to 0" if by_itself else "leave out resident"
+        raise unsupported("a cache where the host runs a part", place="memory.cache", suggestion=remedy)
+    names = list(residency(program, target, given) if resident == "auto" else _names(resident))
     dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     if isinstance(program, MixedProgram):
         if placement:
@@ -262,15 +279,23 @@ def simulate(
 
     def engine(core: _core.Program) -> dict[str, Any]:
         parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
+        parts["resident"] = names
         result = _core.simulate(core, target.core, memory, timeline, given, placement=places, latencies=book, **parts)
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
         other = compile(source.graph, changed, **source.options) if source.graph is not None else source
-        return simulate(other, changed, memory, network, replay=replay, placement=placement, latencies=latencies)
+        more: dict[str, Any] = {
+            "placement": placement,
+            "latencies": latencies,
+            "resident": resident if resident == "auto" else names,
+        }
+        return simulate(other, changed, memory, network, replay=replay, **more)
 
     data = None
+    # What a cache holds is not linear in the trips of a loop.
+    replay &= not (by_itself or names)
     if replay and not timeline and program.operations > LIMIT:
         data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
     data = data or engine(program.core)
@@ -302,7 +327,7 @@ def _simulate_jobs(
     placement: Mapping[str, str | int] | None,
     latencies: TileLatencies | None,
 ) -> Result:
-    if not isinstance(jobs, Sequence) or not jobs or not all(isinstance(job, Job) for job in jobs):
+    if not jobs or not all(isinstance(job, Job) for job in jobs):
         raise user_error("nothing to simulate", value=repr(jobs), allowed="a Graph, a Program, a list of ts.Job")
     if tensors or latencies is not None:
         raise user_error("of jobs each has its own", place="tensors, latencies", suggestion="Job(program, tensors=...)")
@@ -312,7 +337,7 @@ def _simulate_jobs(
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
     fabric = str(network or target.get("network.kind"))
-    parts = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
+    parts: dict[str, Any] = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
     parts["dram"] = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     places = {name: str(place) for name, place in (placement or {}).items()}
     return simulate_jobs(jobs, target, parts, timeline, places)

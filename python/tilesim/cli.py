@@ -94,6 +94,9 @@ def run(
     passes: Annotated[
         str | None, typer.Option(help="What is recognised in a model: all, none, or passes' names with commas between.")
     ] = None,
+    resident: Annotated[
+        list[str] | None, typer.Option(help="A tensor that stays in the machine's cache; 'auto': what is used most.")
+    ] = None,
 ) -> None:
     """Compile, simulate and explain a workload."""
     with step(f"reading {model}"):
@@ -111,7 +114,8 @@ def run(
         if not outcome.ok:
             raise typer.Exit(1)
     with step("simulating"):
-        result = simulate(program, target, memory, network, timeline=timeline is not None)
+        stays = "auto" if resident == ["auto"] else resident or []
+        result = simulate(program, target, memory, network, timeline=timeline is not None, resident=stays)
     if timeline:
         result.timeline(timeline)
     if report:

@@ -132,8 +132,9 @@ def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycl
     for name, nest in nests.items():
         if name == "heuristic":
             continue
-        if nest == nests["heuristic"]:
-            lines.append(f"{name} chooses the heuristic's nest.")
+        before = next(other for other in nests if nests[other] == nest)
+        if nest == nests["heuristic"] or before != name:
+            lines.append(f"{name} chooses the same nest as {'heuristic' if nest == nests['heuristic'] else before}.")
             continue
         other = product.cost(nest)
         parts = []
@@ -172,7 +173,7 @@ def map_(
     tiles: Annotated[str | None, typer.Option(help="Manual sizes of a single product: m=128,n=256,k=512.")] = None,
     budget: Annotated[int, typer.Option(min=1, help="Candidates that tuning simulates.")] = 32,
 ) -> None:
-    """Show how products and vector kernels are mapped."""
+    """Show how products, vector kernels and kernels that move data are mapped."""
     graph, target = load_graph(what, batch, context, phase, dtype), Machine.load(machine)
     chosen = kernels(graph, target)
     if table is not None or tiles is not None:
@@ -184,7 +185,7 @@ def map_(
             given = _tiles(graph, target, tiles or "")
         program = compile(graph, target, mapping=given)
         typer.echo(given.report())
-        typer.echo(f"heuristic {simulate(compile(graph, target)).cycles:,} cycles, table {simulate(program).cycles:,}")
+        typer.echo(f"default {simulate(compile(graph, target)).cycles:,} cycles, table {simulate(program).cycles:,}")
         if given.illegal:
             raise typer.Exit(2)
         return
@@ -207,9 +208,12 @@ def _show(
     target: Machine,
     tuned: dict[str, Any] | None,
 ) -> None:
-    """Nests of one kernel by each rule; simulated where it is the only one."""
+    """Nests of one kernel by each rule, equal ones once; simulated where it is the only kernel."""
     lower_bound = kernel.candidates(1)[1]
-    nests = {"heuristic": kernel.nest, "cost": by_cost}
+    heuristic = dict(kernel.problem.heuristic()) if isinstance(kernel, Product) else kernel.nest
+    nests = {"heuristic": heuristic, "cost": by_cost}
+    if heuristic != kernel.nest:
+        nests = {"profile (default)": kernel.nest, **nests}
     cycles: dict[str, int] = {}
     if tuned is not None:
         nests["tuned"] = tuned.get(kernel.operation, kernel.nest)
@@ -225,7 +229,9 @@ def _show(
             f"{kernel.operation}: vector kernel over {'x'.join(map(str, kernel.sizes))} ({kernel.info['kernel']})"
         )
     for name, nest in nests.items():
-        typer.echo(f"\n{name}\n" + "\n".join(_describe(kernel, nest, cycles.get(name))))
+        names = [other for other in nests if nests[other] == nest]
+        if name == names[0]:
+            typer.echo(f"\n{', '.join(names)}\n" + "\n".join(_describe(kernel, nest, cycles.get(name))))
     modelled = kernel.cost(nests["cost"])["cycles"]
     typer.echo(
         f"\nNothing takes less than {lower_bound:,.0f} cycles by the model; the best found takes {modelled:,.0f} "

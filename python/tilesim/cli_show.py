@@ -104,6 +104,27 @@ def busy_line(result: Result) -> str:
     return "Busy: " + ", ".join(parts) if result.utilisation else ""
 
 
+def _cache(result: Result) -> list[str]:
+    """What the cache did, in all and for the tensors that are moved most."""
+    cache, rows = result.cache, result.cache_table().rows
+    if cache is None:
+        return []
+    looked = max(1, cache["hits"] + cache["misses"])
+    lines = [
+        f"Cache: {cache['hits']:,} hits, {cache['misses']:,} misses ({cache['hits'] / looked:.1%} hits), "
+        f"{cache['fetched_bytes'] / 1e6:,.2f} MB fetched, {cache['returned_bytes'] / 1e6:,.2f} MB written back, "
+        f"{cache['bypassed_bytes'] / 1e6:,.2f} MB past it"
+    ]
+    cells = [["tensor", "stays", "MB moved", "hits", "MB fetched", "MB back", "MB past"]]
+    for row in rows[:ROWS]:
+        moved = [row["read_bytes"] + row["written_bytes"], row["fetched_bytes"]]
+        moved += [row["returned_bytes"], row["bypassed_bytes"]]
+        first, *rest = [f"{number / 1e6:,.2f}" for number in moved]
+        cells.append([clipped(row["tensor"]), "yes" if row["resident"] else "", first, f"{row['hit_rate']:.1%}", *rest])
+    more = [f"... and {len(rows) - ROWS} more tensors"] if len(rows) > ROWS else []
+    return [*lines, *columns(cells, 2), *more, ""]
+
+
 def show(result: Result, best: Any = None) -> None:
     """Prints a result: headline, how busy the parts are, the longest operations, advice, what was modelled how.
 
@@ -111,7 +132,7 @@ def show(result: Result, best: Any = None) -> None:
         result: of a simulation.
         best: the best advice, if any was sought.
     """
-    lines = [result.summary(), busy_line(result), "", *_operations(result), ""]
+    lines = [result.summary(), busy_line(result), "", *_operations(result), "", *_cache(result)]
     if best is not None and best.gain > 1.005:
         lines.append(f"What would help most, simulated again: {best!r}")
     lines.append("How it was modelled:")

@@ -52,7 +52,8 @@ def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = N
         has = ", ".join(machine.sorts) or "one sort without a name"
         raise user_error("the machine has no cores of the program's sort", value=f"'{program.sort}'", allowed=has)
     if len(own) < program.cores:
-        raise user_error("too few cores of the sort", place=program.sort, value=str(program.cores), allowed=f"{len(own)}")
+        most = f"at most {len(own)}"
+        raise user_error("too few cores of the sort", place=program.sort, value=str(program.cores), allowed=most)
     return own[: program.cores]
 
 

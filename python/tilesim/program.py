@@ -118,7 +118,7 @@ class Program:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies by the JSON form, with graph and machine."""
-        return _unpickled, (self.core.to_json(), self.graph, self.machine, self.options)
+        return _unpickled, (self.core.to_json(), self.graph, self.machine, self.options, self.sort)
 
     @property
     def operations(self) -> int:
@@ -195,10 +195,11 @@ class Program:
         Raises:
             UserError: for a program without its graph.
         """
-        if self.graph is None or self.machine is None:
+        target = self.target
+        if self.graph is None or target is None:
             raise user_error("a program without its graph has none to prepare")
-        if self._prepared is None and self.target is not None:
-            self._prepared = _core.prepared(self.graph.core, self.target.core, self._shared_by())
+        if self._prepared is None:
+            self._prepared = _core.prepared(self.graph.core, target.core, self._shared_by())
         return self._prepared
 
     def weights(self) -> dict[str, Any]:
@@ -229,7 +230,7 @@ class Program:
         return f"<Program {self.core.name} for {self.core.machine or 'any machine'}>"
 
 
-def _unpickled(text: str, graph: Graph | None, machine: Machine | None, options: dict[str, Any]) -> Program:
+def _unpickled(text: str, graph: Graph | None, machine: Machine | None, options: dict[str, Any], sort: str) -> Program:
     program = Program(_core.Program.from_json(text, "pickle"), graph, machine)
-    program.options = options
+    program.options, program.sort = options, sort
     return program

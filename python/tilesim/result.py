@@ -50,7 +50,7 @@ class Result:
 
     @property
     def bottleneck(self) -> str:
-        """The part busy longest: compute, vector, memory, network (a core's port, or a link), launch, host, link.
+        """The part busy longest: compute, vector, memory, cache, network (a core's port, a link), launch, host, link.
 
         "latency" if none is for half the time.
         """
@@ -80,7 +80,8 @@ class Result:
     @property
     def utilisation(self) -> dict[str, float]:
         """Fraction of the time, from 0 to 1, for which each sort of unit is busy, averaged over its units."""
-        names = {"array": "arrays", "vector": "vector unit", "channel": "memory", "host": "host", "link": "link"}
+        names = {"array": "arrays", "vector": "vector unit", "channel": "memory", "cache": "cache"}
+        names |= {"host": "host", "link": "link"}
         found: dict[str, list[float]] = {}
         for row in self.data["units"]:
             if row["kind"] in names:
@@ -154,6 +155,31 @@ class Result:
             Rows with program, cores, arrival, start, finish (cycles); none where one program ran alone.
         """
         return Table(self.data.get("jobs", []))
+
+    @property
+    def cache(self) -> dict[str, Any] | None:
+        """What the cache before the memory channels did; none: there was none, or nothing was to stay in it.
+
+        slices, capacity_bytes, managed ("hardware", "software"), hits, misses (requests of a sector or less; a hit may
+        wait for its sector), merged (hits on a sector on its way), fetched_bytes (from memory), returned_bytes (to it),
+        bypassed_bytes (both ways, past the cache), dirty_bytes (left at the end), stalled_cycles (network clock),
+        tensors (`cache_table`).
+        """
+        found = self.data.get("cache")
+        return dict(found) if found else None
+
+    def cache_table(self) -> Table:
+        """Per tensor: what the cache did, the most moved first.
+
+        Returns:
+            Rows with tensor, resident, bytes (its own, whole pages), read_bytes and written_bytes (asked by the cores),
+            hits, misses (requests), hit_rate, fetched_bytes, returned_bytes, bypassed_bytes; no rows without a cache.
+        """
+        rows = []
+        for use in (self.cache or {"tensors": []})["tensors"]:
+            looked = use["hits"] + use["misses"]
+            rows.append({**use, "hit_rate": use["hits"] / looked if looked else 0.0})
+        return Table(sorted(rows, key=lambda row: -(row["read_bytes"] + row["written_bytes"])))
 
     @property
     def local_bytes(self) -> int:

@@ -53,7 +53,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a size beyond 64 bits": (lambda: ts.workloads.matmul(4, 4, 2**63), ["k: out of range"]),
     "a number for a shape": (lambda: builder()[0].input("y", 8), ["input 'y'", "as (8,)"]),  # type: ignore[arg-type]
     "a negative extent": (lambda: builder()[0].input("y", (4, -1)), ["extent of axis 1", "-1"]),
-    "a fraction in a stride": (lambda: ts.workloads.conv2d(1, 3, 8, 8, 4, stride=1.5), ["height", "1.5"]),  # type: ignore[arg-type]
+    "a fraction in a stride": (lambda: ts.workloads.conv2d(1, 3, 8, 8, 4, stride=1.5), ["stride of the height", "1.5"]),  # type: ignore[arg-type]
     "three strides": (lambda: ts.workloads.conv2d(1, 3, 8, 8, 4, stride=(1, 2, 3)), ["one number, or two"]),
     "no dtype": (lambda: ts.workloads.matmul(4, 4, 4, dtype=3), ["this is no dtype"]),  # type: ignore[arg-type]
     "a batch that is text": (lambda: ts.models.build("mlp", batch="2"), ["batch: not a whole number"]),  # type: ignore[arg-type]

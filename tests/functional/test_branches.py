@@ -1,4 +1,4 @@
-"""Branches: known ones are calls; of those that data choose every side is computed, one result taken, and it is said."""
+"""Branches: known ones are calls; where data choose, every side is computed, one result taken, and it is said."""
 
 from __future__ import annotations
 

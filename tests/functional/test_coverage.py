@@ -94,7 +94,7 @@ def test_profile_of_a_graph() -> None:
     assert len(found.to_pandas()) == len(rows)
     with pytest.raises(ts.UserError, match="number of runs"):
         ts.profile(graph, runs=0)
-    with pytest.raises(ts.UserError, match="no model"):
+    with pytest.raises(ts.UserError, match="unknown model"):
         ts.profile("graph")
     with pytest.raises(ts.UserError, match="wrong number of inputs"):
         ts.profile(graph, [])

@@ -1,4 +1,4 @@
-"""Special values (NaN, infinities, -0, ends of ranges) of every elementwise function, transforms and orders, as torch."""
+"""Special values (NaN, infinities, -0, ends of ranges) of elementwise functions, transforms and orders, as torch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -120,6 +120,22 @@ def test_multicast_fetches_shared_operands_once() -> None:
     assert ts.verify(ts.compile(graph, "mesh-16")).ok
 
 
+def test_cores_fetch_for_each_other_in_equal_parts() -> None:
+    """Of a grid of cores, none fetches and sends both operands: its port would pass twice as much as others'."""
+    result = ts.simulate(ts.compile(product(1024, 1024, 1024), "mesh-16"))
+    sent = [row["send_bytes"] for row in result.cores().rows]
+    assert sum(sent) > 6 * max(sent)
+
+
+def test_windows_are_divided_over_all_cores() -> None:
+    b = ts.GraphBuilder("pool")
+    b.output(b.op("window_reduce", b.input("x", [1, 8, 64, 64]), window=[1, 1, 3, 3], combiner="maximum"), "y")
+    graph = b.build()
+    alone, together = (ts.simulate(ts.compile(graph, wide(cores))) for cores in (1, 16))
+    assert sum(row["load_bytes"] > 0 for row in together.cores().rows) == 16
+    assert alone.cycles > 4 * together.cycles
+
+
 @pytest.mark.parametrize("network", ["simple", "mesh", "crossbar"])
 @pytest.mark.parametrize("sizes", [(512, 512, 512), (64, 1024, 512), (1024, 128, 256)])
 def test_multicast_never_makes_a_program_slower(network: str, sizes: tuple[int, int, int]) -> None:
@@ -135,12 +151,13 @@ def test_multicast_never_makes_a_program_slower(network: str, sizes: tuple[int, 
 
 
 def test_a_program_of_another_network_says_so() -> None:
-    program = ts.compile(product(512, 512, 256), "mesh-16")
+    graph = product(256, 1024, 512)
+    program = ts.compile(graph, "mesh-16")
     assert program.sends
     assert not any("multicasts" in text for text in ts.simulate(program).data["approximations"])
     routed = ts.simulate(program, network="mesh")
     assert any("compile for a machine with network.kind=mesh" in text for text in routed.data["approximations"])
-    again = ts.simulate(product(512, 512, 256), "mesh-16", network="mesh")
+    again = ts.simulate(graph, "mesh-16", network="mesh")
     assert again.cycles < routed.cycles
 
 

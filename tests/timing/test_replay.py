@@ -103,3 +103,50 @@ def test_operations_counts_loops_branches_and_calls() -> None:
         "do": [{"for": "k", "extent": 7, "do": [{"call": "f"}, leaf]}, {"scope": "s", "do": [leaf]}],
     }
     assert replay.operations(json.loads(json.dumps(document))) == 7 * (10 + 1) + 1
+
+
+def layers(count: int, shared: bool = False) -> ts.Graph:
+    """Layers between an embedding-like product and a head."""
+    b = ts.GraphBuilder("layers")
+    f = b.function("layer")
+    x, w, v = f.input("x", [64, 96]), f.input("w", [96, 200]), f.input("v", [200, 96])
+    f.output(x + f.apply("relu", x @ w) @ v)
+    h = b.linear(b.input("x", [64, 32]), 96, name="first")
+    for i in range(count):
+        j = 0 if shared else i
+        h = b.call(f, h, b.weight(f"w{j}", [96, 200]), b.weight(f"v{j}", [200, 96]), name=f"layer.{i}")
+    b.output(b.linear(h, 500, name="head"), "y")
+    return b.build()
+
+
+def test_layers_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that end before the next one starts: one layer more costs the same each time."""
+    program = ts.compile(layers(9), "tpu-v3")
+    whole = ts.simulate(program, replay=False)
+    for module in (api, replay):
+        monkeypatch.setattr(module, "LIMIT", 10)
+    short = ts.simulate(program)
+    assert any("replay: 9 calls of layer" in text for text in short.approximations)
+    assert short.cycles == pytest.approx(whole.cycles, rel=1e-3)
+    for what in ("memory_read_bytes", "memory_written_bytes", "tile_operations", "multiply_adds"):
+        assert short.data[what] == whole.data[what]
+    assert [row["count"] for row in short.data["operations"]] == [row["count"] for row in whole.data["operations"]]
+
+
+def test_calls_that_differ_or_overlap_are_not_alike() -> None:
+    document = json.loads(ts.compile(layers(9), "tpu-v3").core.to_json())
+    first, last = replay._alike_calls(document) or (0, 0)
+    assert last - first == 9 and all("call" in statement for statement in document["do"][first:last])
+    assert replay._alike_calls(json.loads(ts.compile(layers(4), "tpu-v3").core.to_json())) is None
+    different = json.loads(json.dumps(document))
+    different["do"][first + 4]["tensors"].popitem()
+    assert replay._alike_calls(different) is None
+    reading = json.loads(json.dumps(document))
+    for name in [next(iter(call["tensors"].values())) for call in document["do"][first:last]]:
+        for tensor in reading["tensors"]:
+            if tensor["name"] == name:
+                tensor["typical"] = {"values": [1]}
+    assert replay._alike_calls(reading) is None
+    overlapping = json.loads(json.dumps(document))
+    overlapping["functions"][0]["do"][0]["barrier"] = False
+    assert replay._alike_calls(overlapping) is None

@@ -42,7 +42,7 @@ def opaque(cycles: int) -> _core.Program:
         "cores": 1,
         "tensors": [],
         "slots": [],
-        "do": [{"opaque": {"target": "wait", "cycles": cycles, "reads": [], "writes": []}, "queue": "unit"} for _ in range(3)],
+        "do": 3 * [{"opaque": {"target": "wait", "cycles": cycles, "reads": [], "writes": []}, "queue": "unit"}],
     }
     return _core.Program.from_json(json.dumps(program))
 

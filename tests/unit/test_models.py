@@ -89,7 +89,7 @@ def test_unknown_models_and_settings() -> None:
         models.build("resnet18", sequence=4)
     with pytest.raises(_core.UserError, match="1 to 512"):
         models.build("bert-base", sequence=513)
-    with pytest.raises(_core.UserError, match="positive"):
+    with pytest.raises(_core.UserError, match="batch: out of range"):
         models.build("mlp", batch=0)
     with pytest.raises(_core.UserError, match="unknown dtype"):
         models.build("mlp", dtype="float31")

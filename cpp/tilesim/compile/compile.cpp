@@ -113,7 +113,7 @@ class Compiler {
     const std::vector<std::string> known(vector_names_.begin(), vector_names_.end());
     for (const auto& [name, tiles] : options_.vectors)
       if (!vector_names_.count(name))
-        throw UserError({"tiles are given for an operation that is no kernel of the vector unit", prepared_.graph.name,
+        throw UserError({"tiles are given for an operation that is no vector or movement kernel", prepared_.graph.name,
                          "'" + name + "'", join(known), nearest(name, known)});
   }
 
@@ -244,7 +244,7 @@ class Compiler {
       const Kernel* current = nullptr;
       try {
         for (const Kernel& kernel : kernels) {
-          if (kernel.family == lower::Family::vector) vector_names_.insert(kernel.name);
+          if (tiled(kernel)) vector_names_.insert(kernel.name);
           if (options_.cancel) options_.cancel->poll();
           if (!options_.only.empty() && !is_only(function, kernel)) continue;
           current = &kernel;
@@ -295,11 +295,14 @@ class Compiler {
     return changed;
   }
 
+  static bool tiled(const Kernel& kernel) {
+    return kernel.family == lower::Family::vector || kernel.family == lower::Family::movement;
+  }
+
   bool is_only(const GraphFunction& function, const Kernel& kernel) const {
     if (kernel.family == lower::Family::call) return true;
-    if (kernel.family == lower::Family::vector) return kernel.name == options_.only;
-    return kernel.family == lower::Family::product &&
-           function.ops[static_cast<std::size_t>(kernel.anchor)].name == options_.only;
+    if (tiled(kernel)) return kernel.name == options_.only;
+    return function.ops[static_cast<std::size_t>(kernel.anchor)].name == options_.only;
   }
 
   program::Statement lower_kernel(Context& context, const Kernel& kernel) {
@@ -384,8 +387,7 @@ Machine shared_by(const Machine& machine, std::int64_t cores) {
                      {}});
   Machine share = machine;
   lower::keep_cores(share, cores > 0 ? cores : machine.core.count);
-  const auto dma =
-      static_cast<double>(share.core.dma.bytes_per_cycle) * static_cast<double>(share.core.clock.hertz);
+  const auto dma = static_cast<double>(share.core.dma.bytes_per_cycle) * static_cast<double>(share.core.clock.hertz);
   const double most = std::min({lower::port_rate(share), dma, 1e18}) / share.memory.efficiency;
   share.memory.bytes_per_second = std::clamp<std::int64_t>(share.memory.bytes_per_second / share.core.count, 1,
                                                            std::max<std::int64_t>(1, static_cast<std::int64_t>(most)));

@@ -24,6 +24,8 @@ struct CoreSplit {
     bool same_steps(std::int64_t step) const;
   };
   std::vector<Part> parts;
+  /// Operands that several cores need are fetched by one of them and sent to all: faster by the estimate.
+  bool multicast = false;
 
   std::int64_t used() const;
   const Part* find(int dim) const;
@@ -36,8 +38,8 @@ struct CoreSplit {
 
 /// Bytes per second that one core takes from the network, or gives to it.
 double port_rate(const Machine& machine);
-/// Whether operands that several cores need are fetched once and sent on. Only where a multicast passes the sender's port
-/// once: networks of routers copy no packets, so there a send to each core takes longer than fetching.
+/// Whether operands that several cores need are fetched once and sent on. Only where a multicast passes the sender's
+/// port once: networks of routers copy no packets, so there a send to each core takes longer than fetching.
 bool multicasts(const Machine& machine);
 
 /// The fastest way to divide the product over the machine's cores, by estimated time; leaves in problem.domain the

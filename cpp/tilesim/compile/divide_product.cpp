@@ -102,36 +102,50 @@ double part_bytes(const mapping::Problem& part, std::size_t operand) {
   return static_cast<double>(mapping::tile_elements(part, whole, operand)) * bits(part.memory_dtypes[operand]) / 8;
 }
 
-/// By how much fewer bytes leave the memory where operands that several cores need are sent on.
-double saved_by_multicast(const mapping::Problem& part, const CoreSplit& split, const Machine& machine) {
-  if (!multicasts(machine)) return 1;
-  double each = part_bytes(part, 2), once = each;
-  for (std::size_t i = 0; i < 2; ++i) {
-    double sharing = 1;
-    for (const CoreSplit::Part& cut : split.parts) {
-      bool own = false;
-      for (const AxisAccess& axis : part.domain.operands[i].axes)
-        for (const AxisAccess::Term& term : axis.terms) own |= term.dim == cut.dim;
-      if (!own) sharing *= static_cast<double>(cut.parts);
-    }
-    each += part_bytes(part, i);
-    once += part_bytes(part, i) / sharing;
+/// How many cores need the same of an operand.
+double sharing(const mapping::Problem& part, const CoreSplit& split, std::size_t operand) {
+  double cores = 1;
+  for (const CoreSplit::Part& cut : split.parts) {
+    bool own = false;
+    for (const AxisAccess& axis : part.domain.operands[operand].axes)
+      for (const AxisAccess::Term& term : axis.terms) own |= term.dim == cut.dim;
+    if (!own) cores *= static_cast<double>(cut.parts);
   }
-  return each / once;
+  return cores;
 }
 
-/// The machine as each core of the split sees it; the given one is for all at work. No core takes more than its port
-/// does.
+/// Bytes per second at which a core of the split gets what it needs, and whether that takes a multicast.
+struct Supply {
+  double rate = 1;
+  bool multicast = false;
+};
+
+/// All at work share the memory, and no core takes more than its port passes. With a multicast fewer bytes leave the
+/// memory, but what a core fetches for others passes its port a second time, on its way out.
+Supply supply(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
+  const double dma =
+      static_cast<double>(machine.core.dma.bytes_per_cycle) * static_cast<double>(machine.core.clock.hertz);
+  const double port = std::min({port_rate(machine), dma, 1e18}) / machine.memory.efficiency;
+  const double wide = static_cast<double>(machine.memory.bytes_per_second) * static_cast<double>(machine.core.count) /
+                      static_cast<double>(split.used());
+  const Supply own{std::min(wide, port), false};
+  if (!multicasts(machine)) return own;
+  double each = part_bytes(part, 2), once = each, sent = 0;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double bytes = part_bytes(part, i), cores = sharing(part, split, i);
+    each += bytes;
+    once += bytes / cores;
+    if (cores > 1) sent = std::max(sent, bytes);
+  }
+  const double rate = std::min(wide * each / once, port * each / (each + sent));
+  return rate > own.rate ? Supply{rate, true} : own;
+}
+
+/// The machine as each core of the split sees it; the given one is for all at work.
 Machine seen_by(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
   Machine share = machine;
-  const double port = port_rate(machine);
-  const auto dma =
-      static_cast<double>(machine.core.dma.bytes_per_cycle) * static_cast<double>(machine.core.clock.hertz);
-  const auto most = static_cast<std::int64_t>(std::min({port, dma, 1e18}) / machine.memory.efficiency);
-  std::int64_t& rate = share.memory.bytes_per_second;
-  const double wide = static_cast<double>(rate) * static_cast<double>(machine.core.count) /
-                      static_cast<double>(split.used()) * saved_by_multicast(part, split, machine);
-  rate = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(wide, static_cast<double>(most))));
+  share.memory.bytes_per_second =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(supply(machine, part, split).rate));
   return share;
 }
 
@@ -198,8 +212,7 @@ std::vector<Share> shares(const mapping::Problem& part, const Machine& machine, 
     for (const CoreSplit::Part& cut : split.parts)
       if (!cut.stretches.empty())
         largest.domain.extents[static_cast<std::size_t>(cut.dim)] = std::min(cut.stretches[i].each, cut.whole);
-    const double cycle =
-        static_cast<double>(machine.core.clock.hertz) / static_cast<double>(own.core.clock.hertz);
+    const double cycle = static_cast<double>(machine.core.clock.hertz) / static_cast<double>(own.core.clock.hertz);
     result.push_back({seen_by(own, largest, split), std::move(largest), cycle});
     first += machine.sorts[i].core.count;
   }
@@ -252,8 +265,7 @@ std::vector<CoreSplit> all_candidates(const Context& context, const mapping::Pro
 
 /// The nest of a larger part for a smaller one.
 mapping::Nest within(mapping::Nest nest, const mapping::Problem& part) {
-  for (std::size_t i = 0; i < nest.tiles.size(); ++i)
-    nest.tiles[i] = std::min(nest.tiles[i], part.domain.extents[i]);
+  for (std::size_t i = 0; i < nest.tiles.size(); ++i) nest.tiles[i] = std::min(nest.tiles[i], part.domain.extents[i]);
   return nest;
 }
 
@@ -278,7 +290,7 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
     ranked.push_back({cycles, std::move(split)});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
-  constexpr std::size_t most_mapped = 4;
+  constexpr std::size_t most_mapped = 8;
   const Ranked* best = nullptr;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < std::min(most_mapped, ranked.size()); ++i) {
@@ -295,7 +307,9 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   }
   if (!best) best = &ranked.front();
   problem = part_problem(problem, best->split);
-  return best->split;
+  CoreSplit chosen = best->split;
+  chosen.multicast = supply(context.machine, problem, chosen).multicast;
+  return chosen;
 }
 
 }  // namespace tilesim::lower

@@ -57,7 +57,8 @@ MovementLowering::MovementLowering(Context& context, const Kernel& kernel)
       kernel_(kernel),
       op_(context.function.ops[at(kernel.ops[0])]),
       y_(op_.results[0]),
-      shape_(context.value(y_).type.shape) {}
+      shape_(context.value(y_).type.shape),
+      main_(shape_) {}
 
 program::Scope MovementLowering::lower() {
   scope_ = named_scope(context_, kernel_);
@@ -69,40 +70,17 @@ void MovementLowering::unsupported(const std::string& why) const {
   throw Unsupported({std::string(info(op_.kind).name) + ": " + why, op_.name, {}, {}, {}});
 }
 
-MovementLowering::Region MovementLowering::region(const Shape& space, std::int64_t bytes, int suffix,
-                                                  const std::vector<Placement>& tensors) const {
-  TileChoice choice;
-  choice.space = space;
-  choice.buffers = {{std::vector<bool>(space.size(), true), bytes}};
-  choice.whole.assign(space.size(), false);
-  for (const Placement& tensor : tensors) add_granules(choice, context_, tensor);
-  const program::Tensor* target = context_.program.find_tensor(placement(y_).tensor);
-  if (target && target->minor_to_major.size() == space.size() && placement(y_).identity)
-    for (auto axis = target->minor_to_major.rbegin(); axis != target->minor_to_major.rend(); ++axis)
-      choice.order.push_back(at(*axis));
-  if (!choose_tiles(choice, context_.machine)) unsupported("not even one element fits the scratchpad");
-  Region r{space, choice.tiles, {}, {}, row_major_strides(choice.tiles)};
-  for (std::size_t axis = 0; axis < space.size(); ++axis) {
-    const std::int64_t whole = space[axis], tile = r.tiles[axis];
-    const Expr start = tile >= whole ? Expr(0) : Expr::symbol(index(axis, suffix)) * Expr(tile);
-    r.start.push_back(start);
-    r.extent.push_back(tile >= whole || whole % tile == 0 ? Expr(std::min(tile, whole))
-                                                          : min(Expr(tile), Expr(whole) - start));
-  }
-  return r;
-}
-
 std::string MovementLowering::index(std::size_t axis, int suffix) {
   return "i" + std::to_string(suffix) + "_" + std::to_string(axis);
 }
 
 void MovementLowering::add_slot(program::Scope& scope, const std::string& name, DType dtype, std::int64_t elements,
-                                const std::vector<std::string>& consumers) {
+                                const std::vector<std::string>& consumers) const {
   program::Slot slot;
   slot.name = name;
   slot.dtype = dtype;
   slot.elements = std::max<std::int64_t>(1, elements);
-  slot.depth = 2;
+  slot.depth = depth_;
   slot.consumers = consumers;
   scope.slots.push_back(std::move(slot));
 }
@@ -231,6 +209,8 @@ void MovementLowering::emit() {
 
 void MovementLowering::concat() {
   const std::size_t dim = at(op_.attributes.integer("dim"));
+  main_[dim] = 0;
+  for (ValueId x : op_.operands) main_[dim] = std::max(main_[dim], shape(x)[dim]);
   std::int64_t offset = 0;
   for (ValueId x : op_.operands) {
     std::vector<AxisAccess> to = plain_axes(shape_.size());
@@ -246,10 +226,12 @@ void MovementLowering::reshape() {
   const std::vector<AxisAccess> own = plain_axes(shape(x).size()), plain = plain_axes(shape_.size());
   if (const auto split = split_access(shape(x), shape_))
     return copy(shape_, placement(x), *split, placement(y_), plain);
+  main_ = shape(x);
   if (const auto merge = split_access(shape_, shape(x)))
     return copy(shape(x), placement(x), own, placement(y_), *merge);
   if (const auto bytes = same_bytes(placement(y_), placement(y_).dtype, shape(x)))
     return copy(shape(x), placement(x), own, *bytes, own);
+  main_ = shape_;
   const Placement between = temporary("dense", placement(x).dtype, shape(x));
   copy(shape(x), placement(x), own, between, own);
   copy(shape_, *same_bytes(between, between.dtype, shape_), plain, placement(y_), plain);
@@ -302,7 +284,10 @@ Placement MovementLowering::dense(ValueId value, bool flat) {
   }
   const Placement copied = temporary("dense", own.dtype, shape(value));
   const std::vector<AxisAccess> plain = plain_axes(shape(value).size());
+  Shape main;
+  std::swap(main, main_);
   copy(shape(value), own, plain, copied, plain);
+  std::swap(main, main_);
   return flat ? *same_bytes(copied, own.dtype, {element_count(shape(value))}) : copied;
 }
 

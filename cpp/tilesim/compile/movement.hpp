@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilesim/compile/plan.hpp"
+#include "tilesim/mapping/vector.hpp"
 
 namespace tilesim::lower {
 
@@ -28,10 +29,12 @@ class MovementLowering {
   const Placement& placement(ValueId value) const { return context_.placements[static_cast<std::size_t>(value)]; }
   [[noreturn]] void unsupported(const std::string& why) const;
   /// Tiles of `space` for buffers of so many bytes per element in all; `tensors`: by the axes of the space.
-  Region region(const Shape& space, std::int64_t bytes, int suffix, const std::vector<Placement>& tensors = {}) const;
+  Region region(const Shape& space, std::int64_t bytes, int suffix, const std::vector<Placement>& tensors = {});
+  Shape usual_tiles(const Shape& space, std::int64_t bytes, const std::vector<Placement>& tensors) const;
+  mapping::VectorProblem problem(std::int64_t bytes, const std::vector<Placement>& tensors) const;
   static std::string index(std::size_t axis, int suffix);
-  static void add_slot(program::Scope& scope, const std::string& name, DType dtype, std::int64_t elements,
-                       const std::vector<std::string>& consumers);
+  void add_slot(program::Scope& scope, const std::string& name, DType dtype, std::int64_t elements,
+                const std::vector<std::string>& consumers) const;
   void add_step(const Region& r, program::Scope step, program::Block body, int suffix);
   /// to at `write` = from at `read` for every point of `space`, converting where the types differ.
   void copy(const Shape& space, const Placement& from, const std::vector<AxisAccess>& read, const Placement& to,
@@ -88,6 +91,9 @@ class MovementLowering {
   const Op& op_;
   ValueId y_;
   const Shape& shape_;
+  Shape main_;  ///< space of the steps that the kernel's mapping is for; empty while others are emitted
+  std::optional<mapping::VectorTiles> usual_, chosen_;  ///< of `main_`, once a step has asked
+  std::int64_t depth_ = 2;                              ///< buffers of the slots of this step
   program::Scope scope_;
   int steps_ = 0, temporaries_ = 0;
 };

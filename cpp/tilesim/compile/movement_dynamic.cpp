@@ -118,7 +118,10 @@ void MovementLowering::dynamic_update() {
   const program::Tensor* result = context_.program.find_tensor(placement(y_).tensor);
   const bool in_place =
       placement(y_).tensor == placement(x).tensor || (result && result->alias_of == placement(x).tensor);
-  if (!in_place) copy(shape_, placement(x), plain, placement(y_), plain);
+  if (in_place)
+    main_ = shape(update);
+  else
+    copy(shape_, placement(x), plain, placement(y_), plain);
   const Shape& part = shape(update);
   if (element_count(part) == 0) return;
   move_box(placement(update), placement(y_), part, clamped_starts(2, shape_, part), false);

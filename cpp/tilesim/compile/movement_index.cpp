@@ -89,7 +89,10 @@ Placement MovementLowering::box_starts(const Gather& g) {
   const Placement result = temporary("starts", index_dtype(g.span), stored);
   const int suffix = steps_++;
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(1, components));
+  Shape main;
+  std::swap(main, main_);
   const Region r = region(space, 2 * (count * host_bytes(from.dtype) + host_bytes(result.dtype)), suffix);
+  std::swap(main, main_);
   program::Scope step;
   const std::int64_t tile = element_count(r.tiles);
   add_slot(step, "index", from.dtype, tile * count, {"vector"});

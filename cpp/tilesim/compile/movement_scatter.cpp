@@ -44,6 +44,7 @@ Placement MovementLowering::flat_updates(const std::vector<std::int64_t>& window
 }
 
 void MovementLowering::scatter() {
+  main_.clear();  // until the boxes are stored
   const ValueId x = op_.operands[0];
   const std::string combiner = op_.attributes.text("combiner");
   const auto& map = op_.attributes.integers("scatter_dims_to_operand_dims");
@@ -86,6 +87,7 @@ void MovementLowering::scatter() {
   const Placement starts = *same_bytes(found, found.dtype, {boxes[0]});
   g.source = flat ? *same_bytes(target, dtype, {element_count(shape_)}) : target;
   store_boxes(g, starts, updates, boxes);
+  main_.clear();
   if (!own) copy(shape_, target, plain, placement(y_), plain);
 }
 
@@ -96,7 +98,11 @@ void MovementLowering::store_boxes(const Gather& g, const Placement& starts, con
   const bool combines = combiner != "set";
   const int suffix = steps_++;
   const DType dtype = g.source.dtype;
-  const Region r = region(boxes, 2 * host_bytes(updates.dtype) + (combines ? 4 * host_bytes(dtype) : 0), suffix);
+  const std::int64_t bytes = 2 * host_bytes(updates.dtype) + (combines ? 4 * host_bytes(dtype) : 0);
+  // Boxes are stored in their order: a mapping may say how many at a time, where they need not be cut themselves.
+  const Shape usual = usual_tiles(boxes, bytes, {});
+  if (std::equal(usual.begin() + 1, usual.end(), boxes.begin() + 1)) main_ = boxes;
+  const Region r = region(boxes, bytes, suffix);
   Shape tiles = r.tiles;
   if (combines) tiles[0] = 1;
   const Shape strides = row_major_strides(tiles);

@@ -67,9 +67,32 @@ class OrderLowering {
                          std::to_string(shape_[dim_] * bytes) + " bytes for a row of " + std::to_string(shape_[dim_]),
                          "at most " + std::to_string(context_.machine.core.scratchpad.bytes) + " bytes",
                          "sort shorter rows, or place the operation on the host"});
-    t_ = tiled_space(shape_, choice.tiles, "i");
+    const int last = static_cast<int>(shape_.size()) - 1;
+    const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem(bytes), {choice.tiles, last, 2});
+    depth_ = chosen.depth;
+    t_ = tiled_space(shape_, chosen.tiles, "i");
     in_tiles_ = out_tiles_ = t_.tiles;
     out_tiles_[dim_] = std::max<std::int64_t>(1, kept());
+  }
+
+  /// Passes of compare and exchange make the estimate too rough to choose by.
+  mapping::VectorProblem problem(std::int64_t bytes) const {
+    using Use = mapping::VectorOperand::Use;
+    mapping::VectorProblem problem = vector_problem(context_, kernel_, shape_);
+    problem.kernel += attributes_text(op_);
+    problem.ranks = false;
+    problem.lanes = {static_cast<int>(shape_.size()) - 1};
+    problem.whole.assign(shape_.size(), false);
+    problem.whole[dim_] = true;
+    problem.bytes_per_point = bytes / 2;
+    for (std::size_t i = 0; i < op_.operands.size(); ++i)
+      if (loaded(i))
+        problem.operands.push_back(placed_operand(context_, placement(op_.operands[i]), shape_.size(), Use::load));
+    for (std::size_t i = 0; i < op_.results.size(); ++i)
+      if (stored(i))
+        problem.operands.push_back(placed_operand(context_, placement(op_.results[i]), shape_.size(), Use::store));
+    for (mapping::VectorOperand& operand : problem.operands) operand.held = false;  // among the bytes per point
+    return problem;
   }
 
   DType widest_key() const {
@@ -82,7 +105,7 @@ class OrderLowering {
   }
 
   void add_slot(const std::string& name, DType dtype, const Shape& tiles, const std::string& consumer) {
-    scope_.slots.push_back(ring_slot(name, dtype, element_count(tiles), consumer));
+    scope_.slots.push_back(ring_slot(name, dtype, element_count(tiles), consumer, depth_));
   }
 
   /// All axes, the sorted one last.
@@ -264,6 +287,7 @@ class OrderLowering {
   std::size_t dim_;
   bool descending_ = false;
   program::Scope scope_;
+  std::int64_t depth_ = 2;
   TiledSpace t_;
   Shape in_tiles_, out_tiles_;
 };

@@ -100,8 +100,7 @@ Expr ProductLowering::extent(int dim) const {
   const bool even = !part || part->even();
   const std::int64_t own = domain_.extents[d], tile = std::min(nest_.tiles[d], own);
   if (!loops(dim)) return own_extent(dim);
-  if (part && !part->stretches.empty())
-    return min(Expr(tile), own_extent(dim) - (start(dim) - split_.base(dim)));
+  if (part && !part->stretches.empty()) return min(Expr(tile), own_extent(dim) - (start(dim) - split_.base(dim)));
   const Expr left = Expr(own) - (start(dim) - split_.base(dim));
   const Expr inside = own % tile == 0 ? Expr(tile) : min(Expr(tile), left);
   return even ? inside : min(inside, Expr(part->whole) - start(dim));

@@ -44,8 +44,7 @@ bool ProductLowering::memory_bound() const {
 /// The machine has multicast, some cut does not concern the operand, all its parts make the same trips, and a second
 /// copy of the tile fits.
 bool ProductLowering::may_multicast(int index) const {
-  if (!multicasts(context_.machine) || operands_[index].prologue || context_.machine.core.count > most_cores)
-    return false;
+  if (!split_.multicast || operands_[index].prologue || context_.machine.core.count > most_cores) return false;
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
   bool shared = false;
   for (const CoreSplit::Part& part : split_.parts) {
@@ -63,7 +62,8 @@ bool ProductLowering::may_multicast(int index) const {
   return bytes <= context_.machine.core.scratchpad.bytes;
 }
 
-/// The first of the cores that share the operand has number 0 in every cut that does not concern it.
+/// Cores that share the operand differ in the cuts that do not concern it. Which of them fetches goes round with the
+/// other cut, one further for the first operand, so that no core fetches both operands for others.
 void ProductLowering::emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent,
                                      program::Block& block) {
   const Operand& operand = operands_[index];
@@ -77,7 +77,12 @@ void ProductLowering::emit_multicast(int index, program::Transfer transfer, cons
       first = first + split_.index(part.dim) * Expr(stride);
       continue;
     }
-    leads = logical_and(leads, equal(split_.index(part.dim), 0));
+    Expr turn = 0;
+    if (split_.parts.size() == 2) {
+      const int other = split_.parts[1 - i].dim;
+      if (depends_on(access, other)) turn = modulo(split_.index(other) + Expr(index == 0 ? 1 : 0), part.parts);
+    }
+    leads = logical_and(leads, equal(split_.index(part.dim), turn));
     const std::vector<std::int64_t> before = further;
     for (std::int64_t digit = 1; digit < part.parts; ++digit)
       for (std::int64_t core : before) further.push_back(core + digit * stride);

@@ -116,8 +116,8 @@ Expr shares_before(const std::vector<Stretch>& stretches) {
 Expr share_of(const std::vector<Stretch>& stretches) {
   Expr share = stretches.front().each;
   for (std::size_t i = 1; i < stretches.size(); ++i)
-    share = share + less(Expr(stretches[i].first - 1), Expr::symbol("core")) *
-                        Expr(stretches[i].each - stretches[i - 1].each);
+    share = share +
+            less(Expr(stretches[i].first - 1), Expr::symbol("core")) * Expr(stretches[i].each - stretches[i - 1].each);
   return share;
 }
 

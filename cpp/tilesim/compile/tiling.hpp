@@ -44,6 +44,9 @@ mapping::VectorOperand placed_operand(const Context& context, const Placement& p
 /// The problem of a kernel without operands: name, kinds and types of its operations, functions per point.
 mapping::VectorProblem vector_problem(const Context& context, const Kernel& kernel, const Shape& space);
 
+/// Every attribute of an operation: with `vector_problem`, what tells movement kernels apart.
+std::string attributes_text(const Op& op);
+
 /// An empty scope with the kernel's name, operations, launch cost and barrier.
 program::Scope named_scope(const Context& context, const Kernel& kernel);
 

@@ -79,7 +79,7 @@ mapping::VectorProblem vector_problem(const Context& context, const Kernel& kern
 
 mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, mapping::VectorProblem problem,
                                   const mapping::VectorTiles& usual) {
-  problem.lanes = lanes_of(context.machine, problem);
+  if (problem.lanes.empty()) problem.lanes = lanes_of(context.machine, problem);
   mapping::VectorTiles chosen = usual;
   const auto given = context.options.vectors.find(kernel.name);
   if (given != context.options.vectors.end()) {
@@ -87,7 +87,8 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
     if (const mapping::Legality verdict = mapping::legal(problem, chosen, context.machine); !verdict.legal)
       throw UserError(
           {"the mapping given for this operation is not legal: " + verdict.reason, kernel.name, {}, {}, {}});
-  } else if (context.options.mapping == "cost" && context.machine.core.count == 1) {  // estimates are for one core
+  } else if (problem.ranks && context.options.mapping == "cost" &&
+             context.machine.core.count == 1) {  // estimates are for one core
     const std::vector<mapping::RankedTiles> found =
         mapping::search(problem, context.machine, 1, context.options.cancel);
     if (!found.empty() && mapping::legal(problem, usual, context.machine).legal &&

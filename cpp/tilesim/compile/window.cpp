@@ -1,4 +1,6 @@
 // Windows (pooling) on the vector unit. A window longer than the scratchpad is reduced in parts.
+#include <algorithm>
+
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/tiling.hpp"
@@ -82,12 +84,31 @@ class WindowLowering {
     halve(tiles, [&] { return bytes(tiles) > budget; });
     if (bytes(tiles) > static_cast<double>(capacity))
       throw UserError({"not even one tap of a window fits the scratchpad", op_.name, {}, {}, {}});
+    cut_for_cores(tiles);
     const mapping::VectorTiles chosen =
         vector_tiles(context_, kernel_, problem(taps), {tiles, static_cast<int>(rank()) - 1, 2});
     lane_ = chosen.lane;
     depth_ = chosen.depth;
     y_ = tiled_space(out_, chosen.tiles, "i");
     w_ = tiled_space(window_, taps, "w");
+  }
+
+  /// Until each core has a tile: outer axes first, none below what its layout moves at once.
+  void cut_for_cores(Shape& tiles) const {
+    const std::int64_t cores = context_.machine.core.count;
+    TileChoice least;
+    least.space = out_;
+    add_granules(least, context_, from_);
+    add_granules(least, context_, to_);
+    least.granules.resize(rank(), 1);
+    const auto trips = [&] {
+      std::int64_t count = 1;
+      for (std::size_t axis = 0; axis < rank() && count < cores; ++axis) count *= ceil_div(out_[axis], tiles[axis]);
+      return count;
+    };
+    for (std::size_t axis = 0; axis < rank(); ++axis)
+      while (trips() < cores && tiles[axis] > least.granules[axis])
+        tiles[axis] = std::max(least.granules[axis], ceil_div(tiles[axis], 2));
   }
 
   mapping::VectorProblem problem(const Shape& taps) const {

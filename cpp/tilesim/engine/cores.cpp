@@ -74,8 +74,7 @@ std::int64_t contexts_of(const program::CompiledProgram& program, const CoreKind
     if (!kind.name.empty() && ends[i] > sizes[i])
       throw UserError({i == 0 ? "the program's slots exceed the scratchpad of a core that it runs on"
                               : "the program's slots exceed the accumulator of a core that it runs on",
-                       program.program().name,
-                       std::to_string(ends[i]) + " B",
+                       program.program().name, std::to_string(ends[i]) + " B",
                        std::to_string(sizes[i]) + " B on core " + std::to_string(number) + " (" + kind.name + ")",
                        "compile it with sort=\"" + kind.name + "\""});
   return ends[0] <= sizes[0] / core.contexts && ends[1] <= sizes[1] / core.contexts ? wanted : core.contexts;

@@ -10,6 +10,7 @@
 
 #include "tilesim/base/units.hpp"
 #include "tilesim/engine/bandwidth.hpp"
+#include "tilesim/engine/pattern.hpp"
 #include "tilesim/engine/ports.hpp"
 #include "tilesim/machine/machine.hpp"
 
@@ -18,6 +19,10 @@ namespace tilesim::engine {
 namespace dram {
 struct Part;
 }
+namespace cache {
+class Level;
+struct Tensors;
+}  // namespace cache
 
 /// A piece of a transfer: `bytes` of bursts from `address` on. Times are cycles of the core clock.
 struct Request {
@@ -27,6 +32,10 @@ struct Request {
   bool write = false;
   std::int64_t transfer = 0;  ///< pieces with the same number belong together, one transfer after the other
   bool more = false;          ///< another piece of the same transfer follows
+  /// With a cache: where the transfer's bytes lie, and how many came before; none: contiguous.
+  Pattern* pattern = nullptr;
+  std::int64_t offset = 0;
+  bool placed = false;  ///< contiguous all the same: one of the places that the pattern has been taken to
 };
 
 /// Where the bytes of a tensor lie in a memory of several regions: the number of a region, or one of these.
@@ -62,6 +71,8 @@ class MemorySystem {
   /// Of DRAM channels: commands of each bank, channel by channel.
   struct Bank { std::int64_t activates = 0, columns = 0; };
   virtual std::vector<Bank> banks() const { return {}; }
+  /// Caches before its channels, one of each region.
+  virtual void add_caches(std::vector<const cache::Level*>& /*levels*/) const {}
   /// Bytes that the channels have moved over time; none: not recorded.
   virtual const BandwidthSeries* series() const { return nullptr; }
 };
@@ -70,6 +81,8 @@ class MemorySystem {
 std::unique_ptr<MemorySystem> simple_memory(const Machine& machine);
 /// DRAM channels of a part: banks, rows, queues, refresh. Bandwidth and latency are the part's.
 std::unique_ptr<MemorySystem> bank_memory(const Machine& machine, const dram::Part& part);
+/// Either of them behind a cache; `part`: of DRAM channels, null for simple ones. `tensors` outlives the memory.
+std::unique_ptr<MemorySystem> cached_memory(const Machine& machine, const dram::Part* part, cache::Tensors& tensors);
 /// Regions, each a memory of its own with its share of channels and bandwidth (made by `make` for a machine of one
 /// region), joined by links. Remote requests pass the link between the two regions and its latency.
 std::unique_ptr<MemorySystem> region_memory(const Machine& machine,

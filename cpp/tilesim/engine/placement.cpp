@@ -3,6 +3,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/engine/simulator.hpp"
+#include "tilesim/machine/settings.hpp"
 
 namespace tilesim::engine {
 
@@ -32,12 +33,25 @@ void Simulator::make_memory() {
   machine_.memory.kind = kind;
   if (kind == "bank" && !options_.dram)
     throw UserError({"memory of fidelity bank needs a DRAM part", "memory.part", {}, "a part of configs/dram", {}});
+  check_cache(machine_, "memory.cache");
+  if (machine_.memory.cache.sets > 0 && (!machine_.memory.cache.software || !options_.resident.empty())) {
+    tensors_ = std::make_unique<cache::Tensors>();
+    tensors_->plan = !options_.resident.empty();
+  } else if (!options_.resident.empty()) {
+    throw UserError({"tensors cannot stay in a cache that the machine lacks",
+                     "resident",
+                     "'" + options_.resident[0] + "'",
+                     "a machine with memory.cache",
+                     {}});
+  }
   if (options_.network) machine_.network.kind = *options_.network;
   if (machine_.network.kind != "simple") {
     add_routed_memory();
     return;
   }
   const auto make = [&](const Machine& machine) -> std::unique_ptr<MemorySystem> {
+    if (tensors_ && kind != "ideal")
+      return cached_memory(machine, kind == "bank" ? options_.dram.get() : nullptr, *tensors_);
     if (kind == "bank") return bank_memory(machine, *options_.dram);
     return kind == "ideal" ? ideal_memory(machine) : simple_memory(machine);
   };

@@ -220,6 +220,7 @@ bool Simulator::try_transfer(int id, int queue, Entry& entry) {
     q.issue_ready = stream.kind->after(now_, stream.kind->core.dma.issue_cycles);
     q.done_until = q.consumed_until = std::max(q.done_until, q.issue_ready);
     used(stream, entry, now_, q.done_until);
+    if (entry.pattern >= 0) free_patterns_.push_back(entry.pattern);
     if (entry.opcode == Opcode::store && entry.counter >= 0)
       after_transfers(id, queue, q.done_until, {EventKind::count, entry.counter, entry.index, 1});
     stream.done_until = std::max(stream.done_until, q.done_until);
@@ -255,8 +256,12 @@ void Simulator::chunk(int id, int queue) {
         return;
       }
     }
-    const Request request{stream.physical_core,          q.next_address,   std::min(q.left, kind.chunk_bytes),
-                          entry.opcode == Opcode::store, id * 64L + queue, q.left > kind.chunk_bytes};
+    Request request{stream.physical_core,          q.next_address,   std::min(q.left, kind.chunk_bytes),
+                    entry.opcode == Opcode::store, id * 64L + queue, q.left > kind.chunk_bytes};
+    if (entry.pattern >= 0) {
+      request.pattern = &patterns_[static_cast<std::size_t>(entry.pattern)];
+      request.offset = entry.bytes - q.left;
+    }
     std::int64_t retry = now_ + 1;
     const auto complete = memory_->submit(request, now_, retry);
     if (!complete) {
@@ -269,9 +274,9 @@ void Simulator::chunk(int id, int queue) {
     q.next_address += request.bytes;
     (request.write ? written_bytes_ : read_bytes_) += request.bytes;
     network_bytes_ += request.bytes;
-    const std::int64_t next =
-        machine_.memory.kind == "ideal" ? now_
-                                        : kind.after(now_, ceil_div(request.bytes, kind.core.dma.bytes_per_cycle));
+    const std::int64_t next = machine_.memory.kind == "ideal"
+                                  ? now_
+                                  : kind.after(now_, ceil_div(request.bytes, kind.core.dma.bytes_per_cycle));
     if (q.left == 0) {
       q.issue_ready = next;
       end_transfer(id, queue, kind.after(q.finish, kind.core.dma.latency_cycles));
@@ -306,10 +311,12 @@ void Simulator::account_transfer(int id, int queue, const Entry& entry, std::int
     written_bytes_ -= entry.index_bytes;
     read_bytes_ += entry.index_bytes;
   }
-  if (KernelCounters* kernel = kernel_of(stream, entry); kernel && entry.opcode != Opcode::send) {
+  KernelCounters* kernel = entry.opcode == Opcode::send ? nullptr : kernel_of(stream, entry);
+  if (kernel) {
     kernel->load_bytes += entry.bytes - stored;
     kernel->store_bytes += stored;
   }
+  if (entry.pattern >= 0) account_pattern(entry, kernel);
   used(stream, entry, started, q.done_until);
   if (entry.opcode == Opcode::store && entry.counter >= 0)
     push(EventKind::count, q.done_until, id, entry.counter, entry.index, 1);

@@ -116,6 +116,10 @@ class RegionMemory final : public MemorySystem {
     return sum;
   }
 
+  void add_caches(std::vector<const cache::Level*>& levels) const override {
+    for (const auto& part : parts_) part->add_caches(levels);
+  }
+
   std::int64_t port_busy() const override {
     return cycles_at_or_after({*std::max_element(port_busy_.begin(), port_busy_.end()), network_.clock.hertz}, core_);
   }
@@ -161,7 +165,9 @@ class RegionMemory final : public MemorySystem {
   std::optional<std::int64_t> serve(const Request& request, const Piece& piece, bool is_local, std::int64_t now,
                                     bool first, std::int64_t& retry) {
     MemorySystem& part = *parts_[static_cast<std::size_t>(piece.region)];
-    const Request own{request.core, piece.address, piece.bytes, request.write};
+    Request own{request.core, piece.address, piece.bytes, request.write};
+    own.pattern = request.pattern;
+    own.placed = true;
     std::int64_t at = now + (is_local ? 0 : further_), next = at + 1;
     std::optional<std::int64_t> done = part.submit(own, at, next);
     if (!done && first) {
@@ -187,9 +193,15 @@ class RegionMemory final : public MemorySystem {
   /// Contiguous pieces in the regions' own addresses.
   void split(const Request& request, std::int64_t home) {
     pieces_.clear();
-    auto found = ranges_.upper_bound(request.address);
+    if (request.pattern == nullptr || !request.pattern->known) return split(request.address, request.bytes, home);
+    request.pattern->for_runs(request.offset, request.bytes,
+                              [&](std::int64_t address, std::int64_t bytes) { split(address, bytes, home); });
+  }
+
+  void split(std::int64_t address, std::int64_t size, std::int64_t home) {
+    auto found = ranges_.upper_bound(address);
     const Range range = found == ranges_.begin() ? Range{} : std::prev(found)->second;
-    std::int64_t at = request.address - range.low, left = request.bytes;
+    std::int64_t at = address - range.low, left = size;
     if (range.placement >= 0) return add(range.placement, range.base + at, left);
     while (left > 0) {
       const std::int64_t unit = range.placement == local ? page : interleave_;

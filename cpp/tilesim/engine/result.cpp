@@ -26,8 +26,8 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-OperationUse operation(const KernelCounters& k, const program::Scope& scope, double bytes_per_cycle, std::int64_t cores,
-                       std::int64_t network_busy) {
+OperationUse operation(const KernelCounters& k, const program::Scope& scope, double bytes_per_cycle,
+                       std::int64_t memory_bytes, std::int64_t cores, std::int64_t network_busy) {
   OperationUse use;
   use.name = scope.kernel;
   use.operation = scope.operation;
@@ -43,10 +43,9 @@ OperationUse operation(const KernelCounters& k, const program::Scope& scope, dou
   use.array_busy = k.array_busy / cores;  // mean over the cores
   use.vector_busy = k.vector_busy / cores;
   use.launch = k.launch;
-  use.memory_busy =
-      bytes_per_cycle > 0
-          ? static_cast<std::int64_t>(std::ceil(static_cast<double>(k.load_bytes + k.store_bytes) / bytes_per_cycle))
-          : 0;
+  use.memory_busy = bytes_per_cycle > 0
+                        ? static_cast<std::int64_t>(std::ceil(static_cast<double>(memory_bytes) / bytes_per_cycle))
+                        : 0;
   const std::int64_t whole = std::max<std::int64_t>(1, k.cycles);
   const Share bound = largest({{"compute", ratio(use.array_busy, whole)},
                                {"vector", ratio(use.vector_busy, whole)},
@@ -131,6 +130,11 @@ Result Simulator::result() const {
     memory_busy = std::max(memory_busy, use.cycles[0]);
     result.units.push_back(use);
   }
+  const std::size_t before_caches = result.units.size();
+  add_cache(result);
+  std::int64_t cache_busy = 0;
+  for (std::size_t i = before_caches; i < result.units.size(); ++i)
+    cache_busy = std::max(cache_busy, result.units[i].cycles[0]);
   std::int64_t longest_link = network_busy();
   const auto region_links = memory_ ? memory_->links() : std::vector<MemorySystem::Link>{};
   for (const MemorySystem::Link& link : region_links) {
@@ -151,10 +155,11 @@ Result Simulator::result() const {
       result.jobs.push_back({program.program().name, job->job.cores, job->job.arrival_cycles, job->start,
                              job->finished ? job->finish : -1});
     for (std::size_t i = 0; i < job->kernels.size(); ++i) {
-      if (job->kernels[i].count == 0) continue;
-      result.operations.push_back(operation(job->kernels[i], *program.scopes[i].scope, ideal ? 0 : achieved,
-                                            program.program().cores,
-                                            network_busy(job->kernels[i], program.program().cores)));
+      const KernelCounters& k = job->kernels[i];
+      if (k.count == 0) continue;
+      result.operations.push_back(operation(k, *program.scopes[i].scope, ideal ? 0 : achieved,
+                                            tensors_ ? k.below_bytes : k.load_bytes + k.store_bytes,
+                                            program.program().cores, network_busy(k, program.program().cores)));
       launch += job->kernels[i].launch;
     }
     for (const std::string& note : program.program().notes) result.approximations.push_back(note);
@@ -162,6 +167,7 @@ Result Simulator::result() const {
   const Share bound = largest({{"compute", ratio(array_busy, finish_)},
                                {"vector", ratio(vector_busy, finish_)},
                                {"memory", ratio(memory_busy, finish_)},
+                               {"cache", ratio(cache_busy, finish_)},
                                {"network", ratio(longest_link, finish_)},
                                {"launch", ratio(launch, finish_)}});
   result.bottleneck = bound.name;

@@ -108,9 +108,32 @@ void RoutedMemory::submit(const Request& request, std::uint64_t tag, std::int64_
                      std::to_string(request.address + request.bytes) + " B",
                      std::to_string(memory_->capacity) + " B in all channels",
                      {}});
+  if (request.pattern && request.pattern->known) {
+    std::int64_t whole = 0;
+    const auto bursts = [&](std::int64_t address, std::int64_t bytes) {
+      return std::pair(address / burst_ * burst_, round_up(address + bytes, burst_));
+    };
+    request.pattern->for_runs(request.offset, request.bytes, [&](std::int64_t address, std::int64_t bytes) {
+      const auto [begin, end] = bursts(address, bytes);
+      whole += end - begin;
+    });
+    const std::uint32_t piece = new_piece(tag, whole, now);
+    pieces_[piece].pattern = request.pattern;
+    request.pattern->for_runs(request.offset, request.bytes, [&](std::int64_t address, std::int64_t bytes) {
+      const auto [begin, end] = bursts(address, bytes);
+      add_run(piece, request, begin, end);
+    });
+    return;
+  }
   const std::int64_t begin = request.address / burst_ * burst_;
   const std::int64_t end = round_up(request.address + request.bytes, burst_);
   const std::uint32_t piece = new_piece(tag, end - begin, now);
+  pieces_[piece].pattern = request.pattern;
+  add_run(piece, request, begin, end);
+}
+
+/// Contiguous bursts, in runs for one channel each.
+void RoutedMemory::add_run(std::uint32_t piece, const Request& request, std::int64_t begin, std::int64_t end) {
   const std::int64_t first_port = request.core * spec_.ports_per_core;
   for (std::int64_t at = begin; at < end;) {
     const std::int64_t next = std::min(end, (at / interleave_ + 1) * interleave_);
@@ -210,7 +233,9 @@ void RoutedMemory::deliver() {
     traffic.latency_cycles += delivery.delivered - delivery.created;
     if (delivery.packet.message_class == requests) {
       if (boundary_ < 0) boundary_ = delivery.delivered + memory_->step();
-      memory_->take(packet.target, {id, packet.address, packet.bytes, packet.kind == write}, delivery.delivered);
+      memory_->take(packet.target,
+                    {id, packet.address, packet.bytes, packet.kind == write, pieces_[packet.piece].pattern},
+                    delivery.delivered);
       continue;
     }
     free_packets_.push_back(id);

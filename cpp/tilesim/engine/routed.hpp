@@ -30,6 +30,7 @@ class MemoryNodes {
     std::uint64_t address = 0;  ///< within the channel
     std::uint32_t bytes = 0;
     bool write = false;
+    Pattern* pattern = nullptr;  ///< of its transfer, with a cache
   };
   struct Answer {
     std::int64_t cycle = 0;
@@ -49,6 +50,7 @@ class MemoryNodes {
   virtual std::vector<MemorySystem::Channel> channels(Clock core) const = 0;
   virtual std::vector<MemorySystem::Bank> banks() const { return {}; }
   virtual std::vector<MemorySystem::Energy> energy() const { return {}; }
+  virtual const cache::Level* cache() const { return nullptr; }
 
   BandwidthSeries series;
   std::vector<std::deque<Answer>> answers;  ///< per channel, by cycle
@@ -61,6 +63,9 @@ std::unique_ptr<MemoryNodes> ideal_nodes(const Machine& machine);
 std::unique_ptr<MemoryNodes> simple_nodes(const Machine& machine);
 /// DRAM channels with banks.
 std::unique_ptr<MemoryNodes> bank_nodes(const Machine& machine, const dram::Part& part);
+
+/// Either of them behind a cache; `part`: of DRAM channels, null for simple ones. `tensors` outlives the nodes.
+std::unique_ptr<MemoryNodes> cached_nodes(const Machine& machine, const dram::Part* part, cache::Tensors& tensors);
 
 class RoutedMemory {
  public:
@@ -104,6 +109,7 @@ class RoutedMemory {
   struct Piece {
     std::uint64_t tag = 0;
     std::int64_t left = 0;  ///< bytes
+    Pattern* pattern = nullptr;
   };
   struct Packet {
     std::uint64_t address = 0;
@@ -112,6 +118,7 @@ class RoutedMemory {
   };
 
   void place_nodes(std::int64_t endpoints);
+  void add_run(std::uint32_t piece, const Request& request, std::int64_t begin, std::int64_t end);
   std::uint32_t new_piece(std::uint64_t tag, std::int64_t bytes, std::int64_t now);
   void add(std::uint32_t port, Kind kind, const Run& run);
   void cycle();

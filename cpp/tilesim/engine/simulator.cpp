@@ -107,6 +107,7 @@ void Simulator::start(JobState& job, int id) {
   job.map = std::make_unique<MemoryMap>(program, next_base_);
   next_base_ = job.map->end;
   place_tensors(job);
+  if (tensors_) add_tensors(job);
   job.reader = std::make_unique<ArrayReader>(program, job.job.tensors);
   for (const auto& [name, size] : program.counters)
     job.counters.emplace_back(static_cast<std::size_t>(size * program.program().cores), 0);

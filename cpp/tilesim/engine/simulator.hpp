@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tilesim/engine/cache/level.hpp"
 #include "tilesim/engine/cores.hpp"
 #include "tilesim/engine/engine.hpp"
 #include "tilesim/engine/memory.hpp"
@@ -55,6 +56,7 @@ struct Entry {
   std::int64_t index = 0;     ///< counter index
   std::int64_t core = 0;      ///< signal: target
   std::int32_t sequence = 0;  ///< commit: its place among the version's commits
+  std::int32_t pattern = -1;  ///< transfers of a machine with a cache: where the bytes lie
   std::int64_t kernel = -1;   ///< ordinal of the stream's kernel that it belongs to
   std::int64_t epoch = 0;     ///< acquire: scopes that ended before it in text order
   std::int64_t address = 0, bytes = 0, elements = 0, index_bytes = 0;
@@ -158,7 +160,8 @@ struct UnitCounters {
 
 struct KernelCounters {
   std::int64_t count = 0, start = -1, finish = 0, cycles = 0, exclusive = 0;
-  std::int64_t load_bytes = 0, store_bytes = 0, array_busy = 0, vector_busy = 0, memory_busy = 0, launch = 0;
+  std::int64_t load_bytes = 0, store_bytes = 0, below_bytes = 0, array_busy = 0, vector_busy = 0, memory_busy = 0,
+               launch = 0;
   double multiply_adds = 0, vector_operations = 0;
 };
 
@@ -230,6 +233,7 @@ struct JobState {
   /// Of each core that it takes; all of them where its slots exceed its share of the memories.
   std::vector<std::int64_t> contexts;
   std::unique_ptr<MemoryMap> map;
+  std::int32_t first_tensor = 0;  ///< its tensors among the cache's
   std::unique_ptr<CompiledExpr::TensorReader> reader;
   std::vector<StaticCost> costs;                    ///< per instruction
   std::vector<std::vector<std::int64_t>> counters;  ///< per counter: core * size + index
@@ -265,6 +269,14 @@ class Simulator {
   void count_costs(JobState& job) const;
   void make_memory();
   void place_tensors(const JobState& job);
+  // residency.cpp: what the cache knows of tensors
+  void add_tensors(JobState& job);
+  std::int32_t new_pattern(const JobState& job, const program::Cursor& cursor,
+                           const program::CompiledTransfer& transfer);
+  void account_pattern(const Entry& entry, KernelCounters* kernel);
+  void add_cache(Result& result) const;
+  void add_cache_fidelity(Result& result) const;
+  std::vector<const cache::Level*> caches() const;
   void process(const Event& event);
   void step_poll();
   [[noreturn]] void deadlock() const;
@@ -327,7 +339,10 @@ class Simulator {
   SimulateOptions options_;
   std::unique_ptr<MemorySystem> memory_;  ///< with the simple network; else:
   std::unique_ptr<RoutedMemory> routed_;
-  Ports send_ports_;  ///< where memory has ports of its own
+  Ports send_ports_;                         ///< where memory has ports of its own
+  std::unique_ptr<cache::Tensors> tensors_;  ///< with a cache
+  std::deque<Pattern> patterns_;             ///< of transfers in queues; pointers to them stay
+  std::vector<std::int32_t> free_patterns_;
   std::vector<OpenTransfer> open_;
   std::vector<std::int32_t> free_open_;
   std::vector<std::unique_ptr<CoreKind>> kinds_;

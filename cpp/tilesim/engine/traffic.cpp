@@ -76,11 +76,53 @@ bool axis_ranges(const program::CompiledTensor& tensor, const program::Cursor& c
   return true;
 }
 
+/// Runs that lie one behind the other are one.
+void add_runs(Pattern& pattern, std::int64_t& run_bits, std::int64_t stride_bits, std::int64_t extent) {
+  if (extent == 1) return;
+  if (pattern.dims == 0 && stride_bits == run_bits) {
+    run_bits *= extent;
+    return;
+  }
+  const auto at = static_cast<std::size_t>(pattern.dims++);
+  pattern.stride_bits[at] = stride_bits;
+  pattern.extent[at] = extent;
+}
+
+/// Padded layouts lie tile by tile. Rows that begin or end within tiles of several rows count as equal shares of each
+/// tile's row, from its beginning.
+void tile_runs(Pattern& pattern, const MemoryMap::Entry& entry, const std::array<std::int64_t, max_dims>& lows,
+               const std::array<std::int64_t, max_dims>& extents, std::int64_t bytes) {
+  const auto minor = static_cast<std::size_t>(entry.order[0]), second = static_cast<std::size_t>(entry.order[1]);
+  const std::int64_t height = entry.tile[0], lanes = entry.tile[1], row_bits = lanes * entry.element_bits;
+  const std::int64_t tile_bits = height * row_bits, across = extents[minor] / lanes;
+  const std::int64_t down_bits = entry.strides[second] * height * entry.element_bits;
+  const std::int64_t within = lows[second] % height, rows = extents[second];
+  pattern.first_bits = lows[second] / height * down_bits + lows[minor] / lanes * tile_bits;
+  std::int64_t run_bits = across * tile_bits, tiles = ceil_div(within + rows, height);
+  if (tiles == 1 && rows < height) {
+    pattern.first_bits += within * row_bits;
+    run_bits = rows * row_bits;
+    add_runs(pattern, run_bits, tile_bits, across);
+  } else {
+    add_runs(pattern, run_bits, down_bits, tiles);
+  }
+  std::int64_t runs = 1;
+  for (std::size_t i = 2; i < entry.order.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(entry.order[i]);
+    pattern.first_bits += lows[axis] * entry.strides[axis] * entry.element_bits;
+    add_runs(pattern, run_bits, entry.strides[axis] * entry.element_bits, extents[axis]);
+  }
+  for (int d = 0; d < pattern.dims; ++d) runs *= pattern.extent[static_cast<std::size_t>(d)];
+  pattern.run_bytes = std::max<std::int64_t>(1, ceil_div(bytes, runs));
+  pattern.known = true;
+}
+
 /// Padded layouts: whole rows of lanes; whole tiles where the region starts at one and ends with the tensor.
 Moved tiled(const MemoryMap::Entry& entry, const Shape& shape, const std::array<Range, max_dims>& ranges,
-            std::size_t rank) {
+            std::size_t rank, Pattern* pattern) {
   Moved moved;
   std::int64_t elements = 1, offset = 0;
+  std::array<std::int64_t, max_dims> lows{}, extents{};
   moved.elements = 1;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     Range r = ranges[axis];
@@ -92,11 +134,14 @@ Moved tiled(const MemoryMap::Entry& entry, const Shape& shape, const std::array<
     } else if (static_cast<int>(axis) == entry.order[1] && r.low % entry.tile[0] == 0 && r.high == shape[axis] - 1) {
       r.high = round_up(r.high + 1, entry.tile[0]) - 1;
     }
+    lows[axis] = r.low;
+    extents[axis] = r.high - r.low + 1;
     elements *= r.high - r.low + 1;
     offset += r.low * entry.strides[axis];
   }
   moved.bytes = (elements * entry.element_bits + 7) / 8;
   moved.address = entry.base + offset * entry.element_bits / 8;
+  if (pattern) tile_runs(*pattern, entry, lows, extents, moved.bytes);
   return moved;
 }
 
@@ -104,7 +149,8 @@ struct Walk { std::int64_t stride, extent; };
 
 /// Dense layouts: contiguous runs, each in whole bursts.
 Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor, const program::Cursor& cursor,
-            const program::CompiledTransfer& t, const std::array<Range, max_dims>& ranges, std::int64_t burst) {
+            const program::CompiledTransfer& t, const std::array<Range, max_dims>& ranges, std::int64_t burst,
+            Pattern* pattern) {
   std::array<Walk, max_dims> walks;
   std::array<int, max_dims> dims_on_axis{};
   for (const auto& dim : t.dims)
@@ -133,6 +179,11 @@ Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor
   std::int64_t runs = indirect;
   bool aligned = true;
   for (; next < count; ++next) {
+    if (pattern) {
+      const auto at = static_cast<std::size_t>(pattern->dims++);
+      pattern->stride_bits[at] = walks[next].stride * entry.element_bits;
+      pattern->extent[at] = walks[next].extent;
+    }
     runs *= walks[next].extent;
     aligned &= walks[next].stride * entry.element_bits / 8 % burst == 0;
   }
@@ -143,6 +194,11 @@ Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor
   const std::int64_t skew =
       aligned || runs == 1 ? moved.address % burst : (burst - 1) / 2;  // unequal alignments: their mean
   moved.bytes = runs * round_up(skew + bytes, burst);
+  if (pattern) {
+    pattern->first_bits = offset * entry.element_bits;
+    pattern->run_bytes = round_up(skew + bytes, burst);
+    pattern->known = indirect == 1;
+  }
   (void)tensor;
   return moved;
 }
@@ -150,7 +206,7 @@ Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor
 }  // namespace
 
 Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, const program::Cursor& cursor,
-                  const program::CompiledTransfer& transfer, std::int64_t burst_bytes) {
+                  const program::CompiledTransfer& transfer, std::int64_t burst_bytes, Pattern* pattern) {
   const auto id = static_cast<std::size_t>(cursor.tensor(transfer.tensor));
   const program::CompiledTensor& tensor = program.tensors[id];
   const MemoryMap::Entry& entry = map.entries[id];
@@ -160,8 +216,10 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
   if (!axis_ranges(tensor, cursor, transfer, ranges)) return {};
   const bool indirect =
       std::any_of(transfer.dims.begin(), transfer.dims.end(), [](const auto& dim) { return dim.through >= 0; });
-  if (entry.tile.size() == 2 && !indirect) return tiled(entry, tensor.shape, ranges, transfer.at.size());
-  Moved moved = dense(entry, tensor, cursor, transfer, ranges, burst_bytes);
+  if (pattern) pattern->base = entry.base, pattern->burst = burst_bytes;
+  if (entry.tile.size() == 2 && !indirect) return tiled(entry, tensor.shape, ranges, transfer.at.size(), pattern);
+  Moved moved = dense(entry, tensor, cursor, transfer, ranges, burst_bytes, pattern);
+  if (pattern && indirect) pattern->known = false;
   for (const auto& dim : transfer.dims) {  // the rows' indices are read too
     if (dim.through < 0) continue;
     const DType dtype = program.tensors[static_cast<std::size_t>(cursor.tensor(dim.through))].dtype;

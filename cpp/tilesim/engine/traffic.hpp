@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tilesim/engine/pattern.hpp"
 #include "tilesim/machine/machine.hpp"
 #include "tilesim/program/cursor.hpp"
 
@@ -29,8 +30,9 @@ struct Moved {
   std::int64_t index_bytes = 0;  ///< part of `bytes`: indices of an indirect transfer, always read
 };
 
-/// Bytes in whole bursts, and where they start. Elements outside the tensor cost nothing.
+/// Bytes in whole bursts, and where they start. Elements outside the tensor cost nothing. `pattern`: where all of them
+/// lie, if that is wanted.
 Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, const program::Cursor& cursor,
-                  const program::CompiledTransfer& transfer, std::int64_t burst_bytes);
+                  const program::CompiledTransfer& transfer, std::int64_t burst_bytes, Pattern* pattern = nullptr);
 
 }  // namespace tilesim::engine

@@ -32,8 +32,10 @@ void Simulator::add_routed_memory() {
                      "simple; or one region, with slower links in the network's file",
                      {}});
   const std::string& kind = machine_.memory.kind;
+  const dram::Part* dram = kind == "bank" ? options_.dram.get() : nullptr;
   routed_ = std::make_unique<RoutedMemory>(machine_, *options_.topology,
-                                           kind == "bank"    ? bank_nodes(machine_, *options_.dram)
+                                           tensors_          ? cached_nodes(machine_, dram, *tensors_)
+                                           : kind == "bank"  ? bank_nodes(machine_, *options_.dram)
                                            : kind == "ideal" ? ideal_nodes(machine_)
                                                              : simple_nodes(machine_));
 }
@@ -83,8 +85,12 @@ void Simulator::routed_chunk(int id, int queue) {
   }
   const bool first = q.left == entry.bytes;
   const std::int32_t transfer = first ? open_transfer(id, queue, entry, q.started) : q.open.back();
-  const Request request{stream.physical_core, q.next_address, std::min(q.left, stream.kind->chunk_bytes),
-                        entry.opcode == Opcode::store};
+  Request request{stream.physical_core, q.next_address, std::min(q.left, stream.kind->chunk_bytes),
+                  entry.opcode == Opcode::store};
+  if (entry.pattern >= 0) {
+    request.pattern = &patterns_[static_cast<std::size_t>(entry.pattern)];
+    request.offset = entry.bytes - q.left;
+  }
   routed_->submit(request, tag_of(transfer, no_target), now_);
   ++open_[static_cast<std::size_t>(transfer)].left;
   ++q.open_pieces;

@@ -111,6 +111,7 @@ void Simulator::add_fidelity(Result& result) const {
         "efficiency factor of " +
         std::to_string(machine_.memory.efficiency));
   }
+  add_cache_fidelity(result);
   if (memory == "bank" && options_.dram->energy.known() && options_.dram->energy.refresh_all < 0)
     said.emplace_back("DRAM energy: activations and bursts; the part states none for refresh");
   if (routed_)

@@ -183,7 +183,7 @@ Results run_function(const Graph& graph, const GraphFunction& function, const st
 
 void check_inputs(const GraphFunction& function, const std::vector<Array>& inputs) {
   if (inputs.size() != function.inputs.size()) {
-    throw UserError({"Wrong number of inputs.",
+    throw UserError({"wrong number of inputs",
                      "function \"" + function.name + "\"",
                      std::to_string(inputs.size()),
                      std::to_string(function.inputs.size()),

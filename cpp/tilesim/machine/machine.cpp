@@ -54,6 +54,10 @@ void check_machine(const Machine& machine, const Json& json) {
   if (machine.memory.channels % regions != 0 || machine.core.count % regions != 0)
     json.fail("memory.regions must divide memory.channels and core.count, not " + std::to_string(regions) + " of " +
               std::to_string(machine.memory.channels) + " and " + std::to_string(machine.core.count));
+  const Json* memory = json.find("memory");
+  const Json* cache = memory ? memory->find("cache") : nullptr;
+  if (cache && !cache->find("sets")) cache->fail("the setting memory.cache.sets is missing", "1 or more; 0: no cache");
+  check_cache(machine, cache ? cache->place() : json.place());
 }
 
 }  // namespace
@@ -142,6 +146,12 @@ Machine Machine::replace(const std::map<std::string, Json>& changes) const {
     }
   }
   resolve_sorts(result);
+  const auto of_cache = changes.lower_bound("memory.cache.");
+  if (of_cache != changes.end() && of_cache->first.compare(0, 13, "memory.cache.") == 0) {
+    if (result.memory.cache.sets == 0 && !changes.count("memory.cache.sets"))
+      throw UserError({"the machine has no cache", of_cache->first, {}, "memory.cache.sets of 1 or more with it", {}});
+    check_cache(result, "memory.cache");
+  }
   return result;
 }
 

@@ -108,6 +108,23 @@ struct NetworkSpec {
   std::int64_t region_bytes_per_cycle = 1024;  ///< of the link from one region to another, each way
 };
 
+/// A cache or shared level before the memory channels: one slice for each, in cycles of the network's clock.
+struct CacheSpec {
+  std::int64_t sets = 0;  ///< of a slice; 0: there is no cache
+  std::int64_t ways = 16;
+  std::int64_t line_bytes = 128, sector_bytes = 32;  ///< tags are kept per line, data is fetched by sectors
+  std::int64_t hit_cycles = 1;                       ///< from a request to its data, or to its request of memory
+  std::int64_t ports = 1;                            ///< requests per cycle and slice, each of a sector at most
+  std::int64_t bytes_per_cycle = 0;                  ///< of a port; 0: a sector
+  std::int64_t mshrs = 64;                           ///< sectors being fetched; more misses wait, and what follows them
+  std::int64_t mshr_targets = 8;                     ///< requests that wait for one sector; more wait at the door
+  bool write_back = true;                            ///< otherwise every write goes through to memory
+  bool write_allocate = true;                        ///< a write that misses takes a line
+  bool software = false;  ///< holds the tensors of a residency plan alone; what is not in it passes by unseen
+
+  std::int64_t bytes() const { return sets * ways * line_bytes; }  ///< of a slice
+};
+
 struct MemorySpec {
   std::string kind = "simple";  ///< fidelity: ideal | simple | bank
   std::string part;             ///< DRAM part of each channel, of fidelity bank; empty: none is known
@@ -127,6 +144,7 @@ struct MemorySpec {
   /// Of tensors that are not placed by name: "interleaved" over all regions, or "local": each page in the region of
   /// the core that touches it first.
   std::string placement = "interleaved";
+  CacheSpec cache;
 };
 
 /// Where operations go that the chip cannot run, and the link to there.

@@ -27,6 +27,10 @@ const std::vector<Setting>& machine_settings();
 std::string setting_text(SettingUnit unit, double value);
 /// Settings of chips of several cores: memory regions, multicast.
 std::vector<Setting> region_settings();
+/// Settings of the cache before the memory channels.
+std::vector<Setting> cache_settings();
+/// What contradicts within the cache's settings, with the place; nothing without a cache.
+void check_cache(const Machine& machine, const std::string& place);
 /// Settings of how addresses fall on channels and banks.
 std::vector<Setting> address_settings();
 /// Sets the value that a dotted path names, in objects within objects as files have them.

@@ -109,13 +109,11 @@ void resolve_sorts(Machine& machine) {
     total += sort.core.count;
     if (sort.core.clock.hertz > machine.core.clock.hertz)
       throw UserError({"a core's clock is faster than core.clock, which counts the machine's cycles",
-                       "cores." + sort.name + ".core.clock",
-                       std::to_string(sort.core.clock.hertz) + " Hz",
+                       "cores." + sort.name + ".core.clock", std::to_string(sort.core.clock.hertz) + " Hz",
                        "at most " + std::to_string(machine.core.clock.hertz) + " Hz",
                        "let core.clock be that of the fastest sort"});
     if (sort.core.array.count > 0 && sort.core.array.rates.empty())
-      throw UserError(
-          {"the setting core.array.rates is missing", "cores." + sort.name, {}, "{\"f32\": 1.0, ...}", {}});
+      throw UserError({"the setting core.array.rates is missing", "cores." + sort.name, {}, "{\"f32\": 1.0, ...}", {}});
   }
   if (total > most_cores)
     throw UserError({"too many cores", "cores", std::to_string(total), "at most " + std::to_string(most_cores), {}});

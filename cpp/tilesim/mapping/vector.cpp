@@ -69,7 +69,7 @@ std::int64_t moved_bytes(const VectorProblem& problem, const VectorOperand& oper
 
 /// Bytes of distinct elements that the kernel reads or writes at least.
 double compulsory_bytes(const VectorProblem& problem, const VectorOperand& operand) {
-  if (operand.use == VectorOperand::Use::scratch) return 0;
+  if (operand.use == VectorOperand::Use::scratch || !operand.certain) return 0;
   double elements = 1;
   for (std::size_t i = 0; i < operand.axes.size(); ++i) {
     if (operand.axes[i] < 0) continue;
@@ -120,6 +120,7 @@ double compute_cycles(const VectorProblem& problem, VectorTiles& tiles, ClosedFo
 std::vector<std::int64_t> sizes_of(const VectorProblem& problem, std::size_t axis, const Machine& machine,
                                    std::int64_t factor) {
   const std::int64_t extent = std::max<std::int64_t>(1, problem.space[axis]);
+  if (!problem.whole.empty() && problem.whole[axis]) return {extent};
   std::vector<std::int64_t> granules{machine.core.vector.lanes};
   for (const VectorOperand& operand : problem.operands) {
     if (operand.axes.empty() || operand.use == VectorOperand::Use::scratch) continue;
@@ -164,12 +165,16 @@ std::vector<std::vector<std::int64_t>> all_sizes(const VectorProblem& problem, c
 std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorTiles& tiles) {
   std::int64_t bytes = 0;
   for (const VectorOperand& operand : problem.operands) {
+    if (!operand.held) continue;
     const std::int64_t elements = held_elements(problem, operand, tiles);
     const bool scratch = operand.use == VectorOperand::Use::scratch;
     const std::int64_t one = elements >= most_bytes / 8 ? most_bytes : packed_bytes(operand.dtype, elements);
     bytes = std::min(most_bytes, bytes + saturating(round_up(one, 64), scratch ? operand.depth : tiles.depth));
   }
-  return bytes;
+  std::int64_t beside = problem.bytes_per_point;
+  for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
+    beside = saturating(beside, std::min(tiles.tiles[axis], problem.space[axis]));
+  return std::min(most_bytes, bytes + saturating(round_up(std::min(beside, most_bytes / 8), 64), tiles.depth));
 }
 
 Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
@@ -180,6 +185,10 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Mac
     if (tiles.tiles[axis] < 1 || tiles.tiles[axis] > std::max<std::int64_t>(1, problem.space[axis]))
       return {false, "tile size of axis " + std::to_string(axis) + " is " + std::to_string(tiles.tiles[axis]) +
                          "; 1 to " + std::to_string(problem.space[axis]) + " are possible"};
+  for (std::size_t axis = 0; axis < problem.whole.size(); ++axis)
+    if (problem.whole[axis] && tiles.tiles[axis] < problem.space[axis])
+      return {false, "axis " + std::to_string(axis) + " stays whole: a tile has " +
+                         std::to_string(problem.space[axis]) + " elements along it"};
   if (tiles.depth < 1) return {false, "a ring needs a depth of at least 1"};
   if (rank > 0 && std::find(problem.lanes.begin(), problem.lanes.end(), tiles.lane) == problem.lanes.end()) {
     std::string allowed;

@@ -31,6 +31,8 @@ struct VectorOperand {
   Shape extents;
   Shape layout;            ///< the two minor axes are padded to these, {second minor, minor}; empty: dense
   std::int64_t depth = 2;  ///< of scratch; loads and stores have the tiles' depth
+  bool held = true;        ///< false: stored from a buffer that is counted already
+  bool certain = true;     ///< all its elements within the space are moved at least once
 };
 
 struct VectorProblem {
@@ -39,11 +41,14 @@ struct VectorProblem {
   Shape space;
   std::vector<bool> reduced;  ///< axes that are combined; where one is cut, the tiles of a row stream by, in `passes`
   std::vector<bool> carried;  ///< axes along which a tile continues the one before (scans)
+  std::vector<bool> whole;    ///< axes that are never cut; empty: none
   std::vector<int> lanes;     ///< axes that may lie over the lanes; the first is the usual one
   std::int64_t passes = 1;
   std::vector<VectorOperand> operands;
   std::array<std::int32_t, 4> functions{};  ///< per point: simple, multiply, divide, transcendental
   std::int64_t points = 1;                  ///< computed per point of the space (taps of a window)
+  std::int64_t bytes_per_point = 0;         ///< on chip beside the operands, per buffer
+  bool ranks = true;                        ///< whether the estimate is good enough to choose by
   std::int64_t reductions = 0;
   DType dtype = DType::f32;
 };

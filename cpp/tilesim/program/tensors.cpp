@@ -43,7 +43,7 @@ Tensors::Tensors(const CompiledProgram& program, const std::map<std::string, Arr
   }
   for (const auto& [key, array] : inputs) {
     if (std::find(wanted.begin(), wanted.end(), key) == wanted.end()) {
-      throw UserError({"The program has no such input.", program.program().name, "'" + key + "'", join(wanted),
+      throw UserError({"the program has no such input", program.program().name, "'" + key + "'", join(wanted),
                        nearest(key, wanted)});
     }
   }
@@ -59,11 +59,11 @@ void Tensors::bind(std::size_t i, const std::map<std::string, Array>& inputs, bo
   }
   const auto found = inputs.find(t.name);
   if (found == inputs.end()) {
-    throw UserError({"An input is missing.", t.name, {}, type_text(t.dtype, t.shape), {}});
+    throw UserError({"an input is missing", t.name, {}, type_text(t.dtype, t.shape), {}});
   }
   const Array& given = found->second;
   if (given.dtype() != t.dtype || given.shape() != t.shape) {
-    throw UserError({"An input has the wrong type.",
+    throw UserError({"an input has the wrong type",
                      t.name,
                      type_text(given.dtype(), given.shape()),
                      type_text(t.dtype, t.shape),

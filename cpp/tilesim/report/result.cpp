@@ -196,6 +196,7 @@ Json Result::to_json() const {
   json.set("labels", strings(labels));
   json.set("intervals", std::move(interval_list));
   if (!memory.is_null()) json.set("memory", memory);
+  if (!cache.is_null()) json.set("cache", cache);
   if (!network.is_null()) json.set("network", network);
   json.set("configuration", configuration);
   return json;
@@ -237,6 +238,7 @@ Result Result::from_json(const Json& json) {
                                 item.items()[3].as_int()});
   }
   if (const Json* memory = reader.optional("memory")) result.memory = *memory;
+  if (const Json* cache = reader.optional("cache")) result.cache = *cache;
   if (const Json* network = reader.optional("network")) result.network = *network;
   result.configuration = reader.required("configuration");
   reader.finish();

@@ -86,6 +86,7 @@ struct Result {
   std::vector<Interval> intervals;
   std::int64_t intervals_dropped = 0;
   Json memory;         ///< bytes of each channel over time, commands of each bank; null: not recorded
+  Json cache;          ///< what the cache before the channels did, in all and per tensor; null: there was none
   Json network;        ///< links, endpoints and packets of a network of routers; null: there was none
   Json configuration;  ///< the resolved machine
 

@@ -14,7 +14,7 @@ from ..loading import GraphLike, as_graph
 from ..machine import Machine
 from ..result import Advice, Result, Table
 from .cache import pressure
-from .operations import Cost, Costs, cost_of, flat_operations
+from .operations import Cost, Costs, costs_of, flat_operations, inlined
 from .profile import Profile, engine_named
 
 __all__ = ["Estimate", "Roofline", "device_of", "estimate", "roofline"]
@@ -211,13 +211,8 @@ def estimate(
     engine_named(engine, opened)
     costs = Costs(target, scheme, engine, opened)
     graph = as_graph(graph)
-    operations = flat_operations(graph)
-    producers = {result["name"]: op["kind"] for op in operations for result in op["results"]}
-    uses: dict[str, int] = {}
-    for op in operations:
-        for operand in op["operands"]:
-            uses[operand["name"]] = uses.get(operand["name"], 0) + 1
-    rows = [cost_of(op, costs, producers, uses) for op in operations]
+    costs.core = inlined(graph)
+    rows = costs_of(costs.core.operations(), costs)
     redo = _Redo(graph, target, {"scheme": scheme, "engine": engine, "profile": opened})
     return Estimate(_result_data(graph, target, rows, costs), rows, redo)
 

@@ -17,7 +17,7 @@ from . import attention, conv, gemm, vector
 from .profile import Profile
 from .schemes import Scheme, scheme
 
-__all__ = ["Cost", "Costs", "cost_of", "flat_operations"]
+__all__ = ["Cost", "Costs", "cost_of", "costs_of", "flat_operations", "inlined"]
 
 VIEWS = {"reshape", "bitcast", "constant", "iota"}
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
@@ -52,6 +52,39 @@ class Costs:
     engine: str
     profile: Profile | None
     notes: set[str] = field(default_factory=set)
+    core: Any = None  #: the graph with its calls replaced, for the bodies of loops and branches
+
+
+def inlined(graph: Graph) -> Any:
+    """A graph of the core with its calls replaced by their bodies.
+
+    Args:
+        graph: the workload.
+
+    Returns:
+        A copy; loops and branches keep the functions that they run.
+    """
+    core = graph.core.copy()
+    core.inline_calls()
+    return core
+
+
+def costs_of(operations: Sequence[Mapping[str, Any]], costs: Costs) -> list[Cost]:
+    """Costs of operations that follow each other.
+
+    Args:
+        operations: of one function.
+        costs: as of `cost_of`.
+
+    Returns:
+        One cost per operation.
+    """
+    producers = {result["name"]: op["kind"] for op in operations for result in op["results"]}
+    uses: dict[str, int] = {}
+    for op in operations:
+        for operand in op["operands"]:
+            uses[operand["name"]] = uses.get(operand["name"], 0) + 1
+    return [cost_of(op, costs, producers, uses) for op in operations]
 
 
 def flat_operations(graph: Graph) -> list[dict[str, Any]]:
@@ -63,9 +96,7 @@ def flat_operations(graph: Graph) -> list[dict[str, Any]]:
     Returns:
         One dict per operation: kind, operands, results, attributes, flops, bytes.
     """
-    core = graph.core.copy()
-    core.inline_calls()
-    return list(core.operations())
+    return list(inlined(graph).operations())
 
 
 def _elements(tensor: Mapping[str, Any]) -> float:
@@ -110,6 +141,43 @@ def _gemm_cost(op: Mapping[str, Any], costs: Costs, how: Scheme, batch: float, m
     note = f"{int(table['tile_m'][0])}x{int(table['tile_n'][0])} tiles, k split {int(table['splits'][0])}"
     seconds, hits = float(table["total"][0]), float(table["hits"][0])
     return Cost(op["name"], op["kind"], seconds, terms, op["bytes"], _flops(op), how.name, note, hits)
+
+
+def _ragged(op: Mapping[str, Any], costs: Costs) -> Cost:
+    """Rows that choose their matrix by group (experts): as many products as groups that can have rows."""
+    a, b = op["operands"][:2]
+    rows, (groups, k, n) = a["shape"][0], b["shape"]
+    used = max(1, min(groups, rows))
+    costs.notes.add("rows of experts are taken as spread evenly over as many groups as there can be")
+    return _gemm_cost(op, costs, _scheme_of(a["dtype"], costs, costs.scheme), used, -(-rows // used), n, k)
+
+
+def _functions(op: Mapping[str, Any], costs: Costs) -> list[list[Cost]]:
+    """Costs of the functions that a loop or branch runs."""
+    return [costs_of(costs.core.operations(name), costs) for name in op["functions"]]
+
+
+def _sum(op: Mapping[str, Any], parts: Sequence[Cost], times: float, model: str) -> Cost:
+    terms: dict[str, float] = {}
+    for part in parts:
+        for key, value in part.terms.items():
+            terms[key] = terms.get(key, 0.0) + times * value
+    moved, work, seconds = (times * sum(getattr(part, key) for part in parts) for key in ("bytes", "flops", "seconds"))
+    return Cost(op["name"], op["kind"], seconds, terms, moved, work, op["results"][0]["dtype"], model)
+
+
+def _loop(op: Mapping[str, Any], costs: Costs) -> Cost:
+    trips = op["attributes"].get("trips")
+    if trips is None:
+        raise Unsupported("a loop whose length only the data know has no closed form")
+    costs.notes.add("loops: every trip runs its operations one after the other")
+    return _sum(op, [part for body in _functions(op, costs) for part in body], float(trips), f"{trips} trips")
+
+
+def _branch(op: Mapping[str, Any], costs: Costs) -> Cost:
+    costs.notes.add("branches: the side that takes longest")
+    sides = [_sum(op, body, 1.0, "longest side") for body in _functions(op, costs)]
+    return max(sides, key=lambda side: side.seconds)
 
 
 def _convolution(op: Mapping[str, Any], costs: Costs) -> Cost:
@@ -202,6 +270,9 @@ _MODELS: dict[str, Callable[[Mapping[str, Any], Costs], Cost]] = {
     "contract": _product,
     "convolution": _convolution,
     "attention": _attention,
+    "ragged_contract": _ragged,
+    "while": _loop,
+    "branch": _branch,
     "softmax": lambda op, costs: _stream(op, costs, "softmax"),
     "log_softmax": lambda op, costs: _stream(op, costs, "softmax"),
     "normalize": lambda op, costs: _stream(op, costs, "ln"),
@@ -231,6 +302,10 @@ def cost_of(op: Mapping[str, Any], costs: Costs, producers: Mapping[str, str], u
     try:
         if kind in _MODELS:
             return _MODELS[kind](op, costs)
+        if kind == "while" and not op["attributes"].get("trips"):
+            costs.notes.add("while: how often data let it run is not known; the time is that of one trip")
+        if kind == "branch":
+            costs.notes.add("branch: data choose the side; the time is that of the dearest")
         if op["flops"]["matrix"] > 0:
             raise Unsupported(f"no closed form for {kind}")
         if kind in _FUSIBLE and (chained := _chained(op, producers, uses)):

@@ -3,170 +3,242 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
 
 namespace tilesim::engine::cache {
 
-namespace {
-
-constexpr std::uint32_t no_fetch = 0xffffffff;  ///< tag of bursts that no MSHR waits for
-
-}  // namespace
-
-Slice::Slice(const Spec& spec, dram::Channel& channel, const dram::AddressMap& map, std::int64_t burst)
-    : spec_(spec), tags_(spec), channel_(channel), map_(map), burst_(burst) {
-  channel_.report_to(&reported_);
+void Counters::add(const Counters& other) {
+  for (const auto member : {&Counters::reads, &Counters::writes, &Counters::hits, &Counters::misses, &Counters::merged,
+                            &Counters::bypassed, &Counters::fetched_bytes, &Counters::written_bytes,
+                            &Counters::bypass_read_bytes, &Counters::bypass_written_bytes, &Counters::stalled_cycles,
+                            &Counters::latency_sum, &Counters::dirty_bytes, &Counters::port_cycles})
+    this->*member += other.*member;
+  latency_max = std::max(latency_max, other.latency_max);
 }
 
-/// The cycle at which a request passes the door: in order, so many to a cycle.
+Slice::Slice(const Spec& spec, Below& below)
+    : spec_(spec),
+      tags_(spec),
+      below_(below),
+      port_bytes_(spec.bytes_per_cycle > 0 ? spec.bytes_per_cycle : spec.sector_bytes),
+      ports_(static_cast<std::size_t>(spec.ports), 0) {}
+
+/// The cycle at which a request passes the door: in order, through a free port.
 std::int64_t Slice::enter(std::int64_t due) {
-  if (due > now_) now_ = due, used_ports_ = 0;
-  if (used_ports_ == spec_.ports) ++now_, used_ports_ = 0;
+  now_ = std::max({now_, due, *std::min_element(ports_.begin(), ports_.end())});
   // What the channel has not accepted waits here; not more than there are MSHRs.
-  if (static_cast<std::int64_t>(channel_.waiting()) >= spec_.mshrs) channel_.advance(now_);
-  while (static_cast<std::int64_t>(channel_.waiting()) >= spec_.mshrs) {
-    channel_.advance(channel_.now() + 1);
-    counters_.stalled_cycles += channel_.now() - now_;
-    now_ = channel_.now();
-    used_ports_ = 0;
+  if (below_.waiting() >= spec_.mshrs) {
+    below_.advance(now_);
+    const std::int64_t before = now_;
+    while (below_.waiting() >= spec_.mshrs) below_.advance(++now_);
+    counters_.stalled_cycles += now_ - before;
   }
   progress(now_);
   return now_;
 }
 
+void Slice::take_port(std::int64_t at, std::int64_t bytes) {
+  const std::int64_t cycles = ceil_div(bytes, port_bytes_);
+  *std::min_element(ports_.begin(), ports_.end()) = at + cycles;
+  counters_.port_cycles += cycles;
+}
+
 void Slice::collect() {
-  for (const dram::Completion& one : reported_) {
-    last_ = std::max(last_, one.tick);
-    if (one.write || one.tag == no_fetch) continue;
-    const std::uint64_t sector = sector_of_[one.tag];
-    Fetch& fetch = fetches_.at(sector);
-    fetch.ready = std::max(fetch.ready, one.tick);
-    if (--fetch.left > 0) continue;
-    free_tags_.push_back(one.tag);
-    come_.emplace(fetch.ready, sector);
-    for (const std::int64_t asked : fetch.readers) answer(asked, fetch.ready);
+  for (const Below::Returned& one : below_.returned) {
+    last_ = std::max(last_, one.cycle);
+    Pending& pending = pending_[one.tag];
+    pending.ready = std::max(pending.ready, one.cycle);
+    if (--pending.left > 0) continue;
+    for (const Reader& reader : pending.readers)
+      if (pending.fetch) {
+        answer(reader, pending.ready);
+      } else if (reader.tag != no_tag) {
+        answers.push_back({reader.tag, pending.ready});
+      }
+    readers_ -= static_cast<std::int64_t>(pending.readers.size());
+    pending.readers.clear();
+    if (pending.fetch)
+      come_.emplace(pending.ready, pending.sector);
+    else
+      free_.push_back(one.tag);
   }
-  reported_.clear();
+  below_.returned.clear();
 }
 
 /// Data that came by cycle `at` frees its MSHRs.
 void Slice::progress(std::int64_t at) {
-  if (fetches_.empty()) return reported_.clear();
-  channel_.advance(at);
+  if (fetches_.empty() && readers_ == 0) return;
+  below_.advance(at);
   collect();
   while (!come_.empty() && come_.top().first <= at) {
-    fetches_.erase(come_.top().second);
+    const auto gone = fetches_.find(come_.top().second);
+    free_.push_back(gone->second);
+    fetches_.erase(gone);
     come_.pop();
   }
 }
 
-/// The request stays at the door until an MSHR is free (`sector` none of them) or until that sector has come.
-std::int64_t Slice::wait_for(std::int64_t at, std::uint64_t sector) {
+void Slice::advance(std::int64_t cycle) {
+  if (cycle >= now_) progress(cycle);
+}
+
+/// The request stays at the door until an MSHR is free, or until that sector has come.
+std::int64_t Slice::wait_for(std::int64_t at, bool any, std::uint64_t sector) {
   // Where a sector comes is known when its burst is issued, long before it does: no step goes beyond.
-  const bool any = !fetches_.contains(sector);
-  const auto waits = [&] { return any ? come_.empty() : fetches_.at(sector).left > 0; };
-  while (waits()) {
-    channel_.advance(std::max(at, channel_.now()) + 1);
+  const auto waits = [&] { return any ? come_.empty() : pending_[fetches_.at(sector)].left > 0; };
+  for (std::int64_t look = at; waits();) {
+    below_.advance(++look);
     collect();
   }
-  const std::int64_t until = std::max(at, any ? come_.top().first : fetches_.at(sector).ready);
+  const std::int64_t until = std::max(at, any ? come_.top().first : pending_[fetches_.at(sector)].ready);
   counters_.stalled_cycles += until - at;
-  if (until > now_) now_ = until, used_ports_ = 0;
+  now_ = std::max(now_, until);
   progress(now_);
   return now_;
 }
 
-void Slice::offer(std::int64_t at, std::uint64_t address, std::int64_t bytes, bool write, std::uint32_t tag) {
-  for (std::int64_t done = 0; done < bytes; done += burst_) {
-    const std::uint64_t burst = address + static_cast<std::uint64_t>(done);
-    const dram::AddressMap::Location place = map_.locate(burst);
-    channel_.offer({at, burst, place.row, tag, static_cast<std::uint8_t>(place.bank), write});
+std::int64_t Slice::wait_at_door(std::int64_t at, std::uint64_t sector, bool fetches) {
+  for (;;) {
+    const auto on_its_way = fetches_.find(sector);
+    if (on_its_way != fetches_.end() && (fetches || pending_[on_its_way->second].targets >= spec_.mshr_targets))
+      at = wait_for(at, false, sector);  // evicted before it came, or too many wait for it
+    else if (fetches && static_cast<std::int64_t>(fetches_.size()) >= spec_.mshrs)
+      at = wait_for(at, true, sector);
+    else
+      return at;
   }
 }
 
-void Slice::answer(std::int64_t asked, std::int64_t ready) {
-  const std::int64_t latency = std::max(ready, asked + spec_.hit_cycles) - asked;
+void Slice::answer(const Reader& reader, std::int64_t ready) {
+  const std::int64_t latency = std::max(ready - reader.asked, spec_.hit_cycles);
   counters_.latency_sum += latency;
   counters_.latency_max = std::max(counters_.latency_max, latency);
-  last_ = std::max(last_, asked + latency);
+  last_ = std::max(last_, reader.asked + latency);
+  if (reader.tag != no_tag) answers.push_back({reader.tag, reader.asked + latency});
 }
 
-void Slice::fetch(std::int64_t at, std::uint64_t sector, bool reader) {
-  if (free_tags_.empty()) {
-    free_tags_.push_back(static_cast<std::uint32_t>(sector_of_.size()));
-    sector_of_.push_back(0);
+Slice::Pending& Slice::open(std::uint32_t& tag) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(pending_.size()));
+    pending_.emplace_back();
   }
-  const std::uint32_t tag = free_tags_.back();
-  free_tags_.pop_back();
-  sector_of_[tag] = sector;
-  Fetch& fetch = fetches_[sector];
-  fetch.left = spec_.sector_bytes / burst_;
-  fetch.targets = 1;
-  if (reader) fetch.readers.push_back(at);
-  offer(at + spec_.hit_cycles, sector, spec_.sector_bytes, false, tag);
+  tag = free_.back();
+  free_.pop_back();
+  Pending& pending = pending_[tag];
+  pending.ready = -1;
+  pending.targets = 0;
+  return pending;
+}
+
+void Slice::fetch(std::int64_t at, std::uint64_t sector, const Access& request) {
+  std::uint32_t tag = no_tag;
+  Pending& pending = open(tag);
+  fetches_[sector] = tag;
+  pending.sector = sector;
+  pending.fetch = true;
+  pending.targets = 1;
+  if (!request.write) pending.readers.push_back({at, request.tag}), ++readers_;
+  pending.left = below_.offer(at + spec_.hit_cycles, sector, spec_.sector_bytes, false, tag);
   counters_.fetched_bytes += spec_.sector_bytes;
 }
 
-bool Slice::access(std::int64_t due, std::uint64_t address, bool write) {
-  const std::uint64_t sector =
-      address / static_cast<std::uint64_t>(spec_.sector_bytes) * static_cast<std::uint64_t>(spec_.sector_bytes);
-  std::int64_t at = enter(due);
-  const bool hit = tags_.holds(sector);
-  const bool allocates = !write || spec_.write_allocate;
-  // A write of a whole sector needs nothing of what was there.
-  const bool fetches = !hit && allocates && !(write && spec_.sector_bytes == burst_);
-  for (;;) {
-    const auto on_its_way = fetches_.find(sector);
-    if (on_its_way != fetches_.end() && (fetches || on_its_way->second.targets >= spec_.mshr_targets))
-      at = wait_for(at, sector);  // evicted before it came, or too many wait for it
-    else if (fetches && static_cast<std::int64_t>(fetches_.size()) >= spec_.mshrs)
-      at = wait_for(at, ~0ULL);
-    else
-      break;
+/// A hit; its sector may be on its way.
+void Slice::found(std::int64_t at, std::uint64_t sector, const Access& request) {
+  tags_.touch(sector, request.write && spec_.write_back);
+  const auto on_its_way = fetches_.empty() ? fetches_.end() : fetches_.find(sector);
+  if (on_its_way == fetches_.end()) {
+    if (!request.write) answer({at, request.tag}, 0);
+    return;
   }
-  ++used_ports_;
-  ++(write ? counters_.writes : counters_.reads);
-  ++(hit ? counters_.hits : counters_.misses);
-  const bool dirties = write && spec_.write_back;
-  if (hit) {
-    tags_.touch(sector, dirties);
-    const auto on_its_way = fetches_.find(sector);
-    if (on_its_way != fetches_.end()) ++counters_.merged, ++on_its_way->second.targets;
-    if (!write) {
-      if (on_its_way == fetches_.end())
-        answer(at, 0);
-      else if (on_its_way->second.left == 0)
-        answer(at, on_its_way->second.ready);
-      else
-        on_its_way->second.readers.push_back(at);
-    }
-  } else if (allocates) {
-    for (const std::uint64_t victim : tags_.insert(sector, dirties)) {
-      offer(at + spec_.hit_cycles, victim, spec_.sector_bytes, true, no_fetch);
-      counters_.written_bytes += spec_.sector_bytes;
-    }
-    if (fetches) fetch(at, sector, !write);
-  }
-  if (write && (!spec_.write_back || (!hit && !allocates))) {
-    offer(at + spec_.hit_cycles, address, burst_, true, no_fetch);
-    counters_.written_bytes += burst_;
-  }
-  last_ = std::max(last_, at + spec_.hit_cycles);
-  return hit;
+  Pending& pending = pending_[on_its_way->second];
+  ++counters_.merged;
+  ++pending.targets;
+  if (request.write) return;
+  if (pending.left == 0)
+    answer({at, request.tag}, pending.ready);
+  else
+    pending.readers.push_back({at, request.tag}), ++readers_;
 }
 
-void Slice::bypass(std::int64_t due, std::uint64_t address, bool write) {
-  const std::int64_t at = enter(due);
-  ++used_ports_;
+Slice::Outcome Slice::access(const Access& request) {
+  victims_.clear();
+  const std::uint64_t sector = request.address & ~(static_cast<std::uint64_t>(spec_.sector_bytes) - 1);
+  std::int64_t at = enter(request.due);
+  const bool hit = tags_.holds(sector);
+  const bool allocates = !request.write || spec_.write_allocate;
+  // A write of a whole sector needs nothing of what was there.
+  const bool fetches = !hit && allocates && !(request.write && request.bytes == spec_.sector_bytes);
+  if (!fetches_.empty()) at = wait_at_door(at, sector, fetches);
+  take_port(at, request.bytes);
+  ++(request.write ? counters_.writes : counters_.reads);
+  ++(hit ? counters_.hits : counters_.misses);
+  Outcome outcome{hit, at, 0, 0};
+  if (hit) {
+    found(at, sector, request);
+  } else if (allocates) {
+    for (const Tags::Victim& victim : tags_.insert(sector, request.write && spec_.write_back, request.owner)) {
+      below_.offer(at + spec_.hit_cycles, victim.address, spec_.sector_bytes, true, no_tag);
+      counters_.written_bytes += spec_.sector_bytes;
+      victims_.push_back(victim);
+    }
+    if (fetches) fetch(at, sector, request), outcome.fetched = spec_.sector_bytes;
+  }
+  if (request.write && (!spec_.write_back || (!hit && !allocates))) {
+    below_.offer(at + spec_.hit_cycles, request.address, request.bytes, true, no_tag);
+    counters_.written_bytes += request.bytes;
+    outcome.through = request.bytes;
+  }
+  last_ = std::max(last_, at + spec_.hit_cycles);
+  if (!below_.returned.empty()) collect();
+  return outcome;
+}
+
+std::int64_t Slice::bypass(const Access& request) {
+  const std::int64_t at = enter(request.due);
+  if (!spec_.software) take_port(at, request.bytes);
   ++counters_.bypassed;
-  offer(at + spec_.hit_cycles, address, burst_, write, no_fetch);
+  (request.write ? counters_.bypass_written_bytes : counters_.bypass_read_bytes) += request.bytes;
+  // A memory that software manages is addressed by itself: what lies elsewhere is not looked up.
+  const std::int64_t leaves = at + (spec_.software ? 1 : spec_.hit_cycles);
+  std::uint32_t tag = no_tag;
+  if (!request.write && request.tag != no_tag) {
+    Pending& pending = open(tag);
+    pending.fetch = false;
+    pending.readers.push_back({at, request.tag});
+    ++readers_;
+  }
+  const std::int64_t parts = below_.offer(leaves, request.address, request.bytes, request.write, tag);
+  if (tag != no_tag) pending_[tag].left = parts;
+  if (!below_.returned.empty()) collect();
+  return at;
+}
+
+void Slice::outlook(std::vector<Below::Returned>& found) {
+  if (readers_ == 0) return;
+  std::vector<Below::Returned> returns;
+  below_.outlook(returns);
+  for (const Below::Returned& one : returns) {  // the last return of a tag decides: each is answered anew
+    const Pending& pending = pending_[one.tag];
+    for (const Reader& reader : pending.readers) {
+      const std::int64_t ready = std::max(one.cycle, pending.ready);
+      const std::int64_t cycle = pending.fetch ? std::max(ready, reader.asked + spec_.hit_cycles) : ready;
+      if (reader.tag != no_tag) found.push_back({reader.tag, cycle});
+    }
+  }
 }
 
 std::int64_t Slice::finish() {
-  const std::int64_t stop = channel_.finish();
+  const std::int64_t stop = below_.finish();
   collect();
-  counters_.dirty_bytes = tags_.dirty_sectors() * spec_.sector_bytes;
-  for (const auto& [sector, fetch] : fetches_) require(fetch.left == 0, "a cache waits for a sector that never comes");
+  for (const Pending& pending : pending_)
+    require(pending.readers.empty(), "a cache waits for a sector that never comes");
   return std::max(stop, last_);
+}
+
+Counters Slice::counters() const {
+  Counters all = counters_;
+  all.dirty_bytes = tags_.dirty_sectors() * spec_.sector_bytes;
+  return all;
 }
 
 }  // namespace tilesim::engine::cache

@@ -1,9 +1,10 @@
-// A slice of a cache before a DRAM channel: requests in order, misses overlapping, in time.
+// A slice of a cache before a memory channel: requests in order, misses overlapping, in time.
 //
 // A request enters when a port is free. A hit has its data after `hit_cycles`. A miss takes an MSHR and asks the
 // channel for the sector; a request for a sector that is on its way waits with it. Without a free MSHR (or place to
 // wait) the request waits, and those behind it. Tags change in the order of requests, so hits and misses do not depend
-// on time. The channel decides when data returns; nothing is done for a cycle in which nothing happens.
+// on time. The channel decides when data returns; nothing is done for a cycle in which nothing happens. As requests
+// enter in order, the channel may run to the entry of each as soon as it is known.
 #pragma once
 
 #include <queue>
@@ -11,64 +12,103 @@
 #include <utility>
 #include <vector>
 
+#include "tilesim/engine/cache/below.hpp"
 #include "tilesim/engine/cache/tags.hpp"
-#include "tilesim/engine/dram/channel.hpp"
-#include "tilesim/engine/dram/mapping.hpp"
 
 namespace tilesim::engine::cache {
 
 struct Counters {
   std::int64_t reads = 0, writes = 0, hits = 0, misses = 0;  ///< requests; a hit may still wait for its sector
   std::int64_t merged = 0;                                   ///< hits on a sector that was on its way
-  std::int64_t bypassed = 0;                                 ///< outside what the residency plan keeps
+  std::int64_t bypassed = 0;                                 ///< requests outside what the residency plan keeps
   std::int64_t fetched_bytes = 0, written_bytes = 0;         ///< between cache and memory, without what bypassed
-  std::int64_t stalled_cycles = 0;                           ///< for want of an MSHR, a place to wait, or the channel
-  std::int64_t latency_sum = 0, latency_max = 0;             ///< of reads, cycles
-  std::int64_t dirty_bytes = 0;                              ///< left in the cache at the end
+  std::int64_t bypass_read_bytes = 0, bypass_written_bytes = 0;
+  std::int64_t stalled_cycles = 0;                ///< for want of an MSHR, a place to wait, or the channel
+  std::int64_t latency_sum = 0, latency_max = 0;  ///< of reads that do not bypass, cycles
+  std::int64_t dirty_bytes = 0;                   ///< left in the cache at the end
+  std::int64_t port_cycles = 0;                   ///< ports in use, summed over them
+
+  void add(const Counters& other);
+};
+
+/// A request for a sector or less; of a bypass, for any number of bytes. Addresses are within the channel.
+struct Access {
+  std::int64_t due = 0;
+  std::uint64_t address = 0;
+  std::int64_t bytes = 0;
+  bool write = false;
+  std::uint32_t tag = no_tag;  ///< of a read: returns with its answer
+  std::int32_t owner = 0;      ///< whose data it is, for what is written back
 };
 
 class Slice {
  public:
-  /// The channel reports to the slice from now on, so the slice stays where it is.
-  Slice(const Spec& spec, dram::Channel& channel, const dram::AddressMap& map, std::int64_t burst);
+  Slice(const Spec& spec, Below& below);
   Slice(const Slice&) = delete;
   Slice& operator=(const Slice&) = delete;
 
-  /// A burst, due at a cycle; requests come in order. `address` is within the channel. Returns whether it hit.
-  bool access(std::int64_t due, std::uint64_t address, bool write);
-  /// A burst that passes by the cache.
-  void bypass(std::int64_t due, std::uint64_t address, bool write);
+  struct Outcome {
+    bool hit = false;
+    std::int64_t taken = 0;                 ///< cycle in which it entered
+    std::int64_t fetched = 0, through = 0;  ///< bytes asked of memory; written to it at once
+  };
+  /// Requests come in order. The answers of reads are in `answers` as soon as they are known.
+  Outcome access(const Access& request);
+  /// One that passes by the cache; the cycle in which it entered.
+  std::int64_t bypass(const Access& request);
+  /// Dirty sectors that the last `access` drove out.
+  const std::vector<Tags::Victim>& victims() const { return victims_; }
+  /// All that happens up to and including `cycle`; nothing before the last entry.
+  void advance(std::int64_t cycle);
+  /// Answers that are not known yet, if no further request comes. Changes nothing.
+  void outlook(std::vector<Below::Returned>& found);
   /// Until everything has returned; the cycle.
   std::int64_t finish();
-  const Counters& counters() const { return counters_; }
+
+  std::int64_t now() const { return now_; }          ///< entry of the last request
+  std::int64_t readers() const { return readers_; }  ///< reads that wait for an answer
+  Counters counters() const;
+  const Spec& spec() const { return spec_; }
+
+  std::vector<Below::Returned> answers;  ///< the owner clears it
 
  private:
-  struct Fetch {
-    std::int64_t left = 0, ready = -1;  ///< bursts on their way; when the last came
+  struct Reader {
+    std::int64_t asked = 0;
+    std::uint32_t tag = no_tag;
+  };
+  /// A sector on its way (a fetch), or a read that passes by.
+  struct Pending {
+    std::uint64_t sector = 0;
+    std::int64_t left = 0, ready = -1;  ///< parts on their way; when the last came
     std::int64_t targets = 0;
-    std::vector<std::int64_t> readers;  ///< cycles at which they asked
+    bool fetch = false;
+    std::vector<Reader> readers;
   };
   std::int64_t enter(std::int64_t due);
-  std::int64_t wait_for(std::int64_t at, std::uint64_t sector);
+  void take_port(std::int64_t at, std::int64_t bytes);
+  std::int64_t wait_for(std::int64_t at, bool any, std::uint64_t sector);
+  std::int64_t wait_at_door(std::int64_t at, std::uint64_t sector, bool fetches);
   void progress(std::int64_t at);
   void collect();
-  void offer(std::int64_t at, std::uint64_t address, std::int64_t bytes, bool write, std::uint32_t tag);
-  void fetch(std::int64_t at, std::uint64_t sector, bool reader);
-  void answer(std::int64_t asked, std::int64_t ready);
+  Pending& open(std::uint32_t& tag);
+  void fetch(std::int64_t at, std::uint64_t sector, const Access& request);
+  void found(std::int64_t at, std::uint64_t sector, const Access& request);
+  void answer(const Reader& reader, std::int64_t ready);
 
   Spec spec_;
   Tags tags_;
-  dram::Channel& channel_;
-  const dram::AddressMap& map_;
-  std::int64_t burst_, now_ = 0, used_ports_ = 0, last_ = 0;
-  std::unordered_map<std::uint64_t, Fetch> fetches_;  ///< by sector address
-  std::vector<std::uint64_t> sector_of_;              ///< by tag
-  std::vector<std::uint32_t> free_tags_;
+  Below& below_;
+  std::int64_t port_bytes_, now_ = 0, last_ = 0, readers_ = 0;
+  std::vector<std::int64_t> ports_;                           ///< free from that cycle on
+  std::unordered_map<std::uint64_t, std::uint32_t> fetches_;  ///< by sector: place in pending_
+  std::vector<Pending> pending_;                              ///< by tag
+  std::vector<std::uint32_t> free_;
   /// Sectors that have come, by when; their MSHR is free from then on.
   std::priority_queue<std::pair<std::int64_t, std::uint64_t>, std::vector<std::pair<std::int64_t, std::uint64_t>>,
                       std::greater<>>
       come_;
-  std::vector<dram::Completion> reported_;
+  std::vector<Tags::Victim> victims_;
   Counters counters_;
 };
 

@@ -7,9 +7,10 @@
 
 namespace tilesim::engine::cache {
 
-Spec Spec::from_json(const Json& json, std::int64_t burst) {
+Spec read_spec(const Json& json, std::int64_t burst) {
   ObjectReader reader(json);
   Spec spec;
+  spec.sets = 1024;
   const auto bytes = [&](const char* key, std::int64_t fallback) {
     const Json* value = reader.optional(key);
     if (!value) return fallback;
@@ -24,6 +25,7 @@ Spec Spec::from_json(const Json& json, std::int64_t burst) {
   spec.sector_bytes = bytes("sector", spec.sector_bytes);
   spec.hit_cycles = reader.integer_or("hit_cycles", spec.hit_cycles, 1, 1 << 16);
   spec.ports = reader.integer_or("ports", spec.ports, 1, 1 << 10);
+  spec.bytes_per_cycle = reader.integer_or("bytes_per_cycle", spec.bytes_per_cycle, 0, 1 << 16);
   spec.mshrs = reader.integer_or("mshrs", spec.mshrs, 1, 1 << 16);
   spec.mshr_targets = reader.integer_or("mshr_targets", spec.mshr_targets, 1, 1 << 16);
   const std::string write = reader.string_or("write", "back");
@@ -81,7 +83,7 @@ void Tags::touch(std::uint64_t address, bool dirty) {
   if (dirty) lines_[slot].dirty |= bit_of(address);
 }
 
-const std::vector<std::uint64_t>& Tags::insert(std::uint64_t address, bool dirty) {
+const std::vector<Tags::Victim>& Tags::insert(std::uint64_t address, bool dirty, std::int32_t owner) {
   written_back_.clear();
   const std::uint64_t number = address / line_bytes_;
   if (!place_.contains(number)) {
@@ -95,12 +97,14 @@ const std::vector<std::uint64_t>& Tags::insert(std::uint64_t address, bool dirty
       unlink(set, slot);
       const Line& victim = lines_[slot];
       for (std::uint64_t rest = victim.dirty; rest != 0; rest &= rest - 1)
-        written_back_.push_back(victim.number * line_bytes_ +
-                                static_cast<std::uint64_t>(std::countr_zero(rest)) * sector_bytes_);
+        written_back_.push_back(
+            {victim.number * line_bytes_ + static_cast<std::uint64_t>(std::countr_zero(rest)) * sector_bytes_,
+             victim.owner});
       place_.erase(victim.number);
     }
     lines_[slot] = {};
     lines_[slot].number = number;
+    lines_[slot].owner = owner;
     make_newest(set, slot);
     place_[number] = slot;
   }

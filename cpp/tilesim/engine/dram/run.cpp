@@ -68,8 +68,12 @@ class Regions {
 std::vector<cache::Counters> run_cached(std::vector<Channel>& channels, const AddressMap& map,
                                         const ChannelMap& channel_map, const Trace& trace, const RunOptions& options,
                                         std::int64_t burst, RunResult& result) {
-  std::deque<cache::Slice> slices;  // channels report to where they are
-  for (Channel& channel : channels) slices.emplace_back(*options.cache, channel, map, burst);
+  std::deque<cache::BankBelow> below;  // channels report to where they are
+  std::deque<cache::Slice> slices;
+  for (Channel& channel : channels) {
+    below.emplace_back(channel, map, burst, cache::Scale());
+    slices.emplace_back(*options.cache, below.back());
+  }
   Regions regions(options.regions);
   std::vector<std::int64_t> due(channels.size(), 0);
   for (std::size_t i = 0; i < trace.addresses.size(); ++i) {
@@ -81,11 +85,12 @@ std::vector<cache::Counters> run_cached(std::vector<Channel>& channels, const Ad
     due[which] += options.inject_every;
     const std::size_t region = regions.find(trace.addresses[i]);
     RegionResult& counted = regions.results[region];
+    const cache::Access request{at, target.address, burst, trace.writes[i] != 0, cache::no_tag, 0};
     if (!regions.kept(region)) {
-      slices[which].bypass(at, target.address, trace.writes[i] != 0);
+      slices[which].bypass(request);
       ++counted.bypassed;
     } else {
-      ++(slices[which].access(at, target.address, trace.writes[i] != 0) ? counted.hits : counted.misses);
+      ++(slices[which].access(request).hit ? counted.hits : counted.misses);
     }
   }
   std::vector<cache::Counters> counters;

@@ -1,0 +1,116 @@
+// Tiles of movement kernels: the usual ones, or what a mapping says.
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/movement.hpp"
+#include "tilesim/compile/tiling.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Whether every element of the operand within the space is read, wherever the data points.
+bool reads_all(Kind kind) {
+  return kind == Kind::copy || kind == Kind::transpose || kind == Kind::slice || kind == Kind::broadcast ||
+         kind == Kind::reverse || kind == Kind::reshape || kind == Kind::bitcast || kind == Kind::concat;
+}
+
+}  // namespace
+
+std::string attributes_text(const Op& op) {
+  std::string text;
+  const auto add = [&](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<T, std::string>)
+      text += value;
+    else if constexpr (std::is_same_v<T, DType>)
+      text += name(value);
+    else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
+      for (std::int64_t number : value) text += std::to_string(number) + ",";
+    else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+      for (const std::string& part : value) text += part + ",";
+    else
+      text += std::to_string(value);
+  };
+  for (const auto& [key, value] : op.attributes.all()) {
+    text += " " + key + "=";
+    std::visit(add, value);
+  }
+  return text;
+}
+
+Shape MovementLowering::usual_tiles(const Shape& space, std::int64_t bytes,
+                                    const std::vector<Placement>& tensors) const {
+  TileChoice choice;
+  choice.space = space;
+  choice.buffers = {{std::vector<bool>(space.size(), true), bytes}};
+  choice.whole.assign(space.size(), false);
+  for (const Placement& tensor : tensors) add_granules(choice, context_, tensor);
+  const program::Tensor* target = context_.program.find_tensor(placement(y_).tensor);
+  if (target && target->minor_to_major.size() == space.size() && placement(y_).identity)
+    for (auto axis = target->minor_to_major.rbegin(); axis != target->minor_to_major.rend(); ++axis)
+      choice.order.push_back(at(*axis));
+  if (!choose_tiles(choice, context_.machine)) unsupported("not even one element fits the scratchpad");
+  return choice.tiles;
+}
+
+/// The kernel's mapping problem: what is moved per tile of `main_`. Tensors: source and target by the axes of the
+/// space; none: elements come or go one place at a time, as data says.
+mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::vector<Placement>& tensors) const {
+  using Use = mapping::VectorOperand::Use;
+  const std::size_t rank = main_.size();
+  mapping::VectorProblem problem = vector_problem(context_, kernel_, main_);
+  problem.kernel += attributes_text(op_);
+  problem.functions = {};
+  problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
+  problem.ranks = false;  // it misses how strided transfers share the memory
+  const bool plain = main_ == shape_ && op_.kind != Kind::scatter;
+  Placement target = placement(y_);
+  if (!tensors.empty())
+    target = tensors[1];
+  else if (!plain)
+    target = {"", main_, target.dtype, plain_axes(rank), true};
+  Placement source = tensors.empty() ? target : tensors[0];
+  problem.operands.push_back(placed_operand(context_, source, rank, Use::load));
+  problem.operands.back().certain = !tensors.empty() && reads_all(op_.kind);
+  problem.operands.push_back(placed_operand(context_, target, rank, Use::store));
+  problem.operands.back().certain = plain && op_.kind != Kind::dynamic_update;
+  problem.operands.back().held = false;
+  const std::int64_t beside = bytes / 2 - host_bytes(source.dtype);
+  problem.bytes_per_point = std::max<std::int64_t>(0, beside);
+  problem.dtype = source.dtype;
+  for (std::size_t axis = 0; op_.kind == Kind::scatter && axis < rank; ++axis) problem.whole.push_back(axis > 0);
+  if (source.dtype != target.dtype)
+    problem.functions[0] = 1;
+  else if (op_.kind != Kind::scatter)
+    problem.points = 0;  // nothing is computed
+  return problem;
+}
+
+MovementLowering::Region MovementLowering::region(const Shape& space, std::int64_t bytes, int suffix,
+                                                  const std::vector<Placement>& tensors) {
+  bool mapped = !space.empty() && space.size() == main_.size();
+  for (std::size_t axis = 0; mapped && axis < space.size(); ++axis) mapped = space[axis] <= main_[axis];
+  if (mapped && !chosen_) {
+    usual_ = mapping::VectorTiles{usual_tiles(main_, bytes, tensors), static_cast<int>(main_.size()) - 1, 2};
+    chosen_ = vector_tiles(context_, kernel_, problem(bytes, tensors), *usual_);
+  }
+  mapped = mapped && *chosen_ != *usual_;
+  Region r{space, mapped ? chosen_->tiles : usual_tiles(space, bytes, tensors), {}, {}, {}};
+  depth_ = mapped ? chosen_->depth : 2;
+  for (std::size_t axis = 0; axis < space.size(); ++axis)
+    r.tiles[axis] = std::min(r.tiles[axis], std::max<std::int64_t>(1, space[axis]));
+  r.strides = row_major_strides(r.tiles);
+  for (std::size_t axis = 0; axis < space.size(); ++axis) {
+    const std::int64_t whole = space[axis], tile = r.tiles[axis];
+    const Expr start = tile >= whole ? Expr(0) : Expr::symbol(index(axis, suffix)) * Expr(tile);
+    r.start.push_back(start);
+    r.extent.push_back(tile >= whole || whole % tile == 0 ? Expr(std::min(tile, whole))
+                                                          : min(Expr(tile), Expr(whole) - start));
+  }
+  return r;
+}
+
+}  // namespace tilesim::lower

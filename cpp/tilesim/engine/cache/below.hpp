@@ -1,0 +1,106 @@
+// The memory channel below a slice of a cache, in the slice's cycles.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "tilesim/base/units.hpp"
+#include "tilesim/engine/dram/channel.hpp"
+#include "tilesim/engine/dram/mapping.hpp"
+
+namespace tilesim::engine::cache {
+
+inline constexpr std::uint32_t no_tag = 0xffffffff;  ///< nobody waits for it
+
+/// x * numerator / denominator, exactly.
+class Scale {
+ public:
+  Scale() = default;
+  Scale(Int128 numerator, Int128 denominator);
+  std::int64_t up(std::int64_t x) const { return same_ ? x : divide(x, denominator_ - 1); }
+  std::int64_t down(std::int64_t x) const { return same_ ? x : divide(x, 0); }
+  Scale inverse() const { return {denominator_, numerator_}; }
+
+ private:
+  std::int64_t divide(std::int64_t x, Int128 further) const {
+    return static_cast<std::int64_t>((static_cast<Int128>(x) * numerator_ + further) / denominator_);
+  }
+  Int128 numerator_ = 1, denominator_ = 1;
+  bool same_ = true;
+};
+
+class Below {
+ public:
+  struct Returned {
+    std::uint32_t tag = 0;
+    std::int64_t cycle = 0;
+  };
+  virtual ~Below() = default;
+  /// Requests in order, each from `cycle` on, which lies after all that was advanced to. Returns how often the tag of a
+  /// read will return.
+  virtual std::int64_t offer(std::int64_t cycle, std::uint64_t address, std::int64_t bytes, bool write,
+                             std::uint32_t tag) = 0;
+  /// All that happens up to and including `cycle`.
+  virtual void advance(std::int64_t cycle) = 0;
+  /// Requests offered and not accepted.
+  virtual std::int64_t waiting() const = 0;
+  /// Until every read has returned and every request is accepted; the cycle.
+  virtual std::int64_t finish() = 0;
+  /// When reads on their way return if nothing else comes; changes nothing.
+  virtual void outlook(std::vector<Returned>& found) = 0;
+
+  std::vector<Returned> returned;  ///< the owner clears it
+  std::int64_t moved = 0;          ///< bytes offered so far
+};
+
+/// A DRAM channel. It reports to this from now on.
+class BankBelow final : public Below {
+ public:
+  /// `to_ticks`: ticks of the channel per cycle.
+  BankBelow(dram::Channel& channel, const dram::AddressMap& map, std::int64_t burst, const Scale& to_ticks);
+  std::int64_t offer(std::int64_t cycle, std::uint64_t address, std::int64_t bytes, bool write,
+                     std::uint32_t tag) override;
+  void advance(std::int64_t cycle) override;
+  std::int64_t waiting() const override { return static_cast<std::int64_t>(channel_.waiting()); }
+  std::int64_t finish() override;
+  void outlook(std::vector<Returned>& found) override;
+
+ private:
+  void collect(std::vector<Returned>& into);
+
+  dram::Channel& channel_;
+  const dram::AddressMap& map_;
+  std::int64_t burst_;
+  Scale to_ticks_, to_cycles_;
+  std::unique_ptr<dram::Channel> trial_;
+  std::vector<dram::Completion> completions_;
+};
+
+/// Latency plus bandwidth; requests for so many bytes wait in its buffer, further ones before it.
+class SimpleBelow final : public Below {
+ public:
+  struct Spec {
+    Clock clock, bytes;  ///< of the slice; one cycle of `bytes` passes one byte
+    std::int64_t latency_cycles = 0, buffer_bytes = 0;
+  };
+  explicit SimpleBelow(const Spec& spec)
+      : spec_(spec), to_bytes_(spec.bytes.hertz, spec.clock.hertz), to_cycles_(spec.clock.hertz, spec.bytes.hertz) {}
+  std::int64_t offer(std::int64_t cycle, std::uint64_t address, std::int64_t bytes, bool write,
+                     std::uint32_t tag) override;
+  void advance(std::int64_t cycle) override {
+    while (!accepted_.empty() && accepted_.front() <= cycle) accepted_.pop_front();
+  }
+  std::int64_t waiting() const override { return static_cast<std::int64_t>(accepted_.size()); }
+  std::int64_t finish() override { return last_; }
+  void outlook(std::vector<Returned>&) override {}  // told when offered
+
+ private:
+  Spec spec_;
+  Scale to_bytes_, to_cycles_;
+  std::int64_t free_ = 0, last_ = 0;   ///< byte times; cycles
+  std::deque<std::int64_t> accepted_;  ///< when, of those that are not yet
+};
+
+}  // namespace tilesim::engine::cache

@@ -1,0 +1,64 @@
+// The slices of a cache before all channels of a memory, and what of it belongs to which tensor.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tilesim/engine/cache/slice.hpp"
+
+namespace tilesim::engine::cache {
+
+/// A tensor as the cache counts it. Hits and misses are requests of a sector or less.
+struct TensorUse {
+  std::string name;
+  bool resident = false;
+  std::int64_t bytes = 0;                          ///< its own, whole pages
+  std::int64_t read_bytes = 0, written_bytes = 0;  ///< asked by the cores
+  std::int64_t hits = 0, misses = 0;
+  std::int64_t fetched_bytes = 0, returned_bytes = 0, bypassed_bytes = 0;  ///< from memory, to it; past the cache
+};
+
+/// The tensors of all jobs, by number; shared by the caches of several regions.
+struct Tensors {
+  std::vector<TensorUse> uses;
+  bool plan = false;  ///< some are resident: what is not passes by
+
+  bool kept(std::int32_t tensor, bool software) const {
+    if (tensor < 0) return false;
+    return plan || software ? uses[static_cast<std::size_t>(tensor)].resident : true;
+  }
+};
+
+class Level {
+ public:
+  /// `tensors` outlives the level.
+  Level(const Spec& spec, Tensors& tensors) : spec_(spec), tensors_(tensors) {}
+  void add_slice(std::unique_ptr<Below> below);
+
+  struct Taken {
+    std::int64_t cycle = 0;    ///< the last part has entered
+    std::int64_t answers = 0;  ///< parts of a read that will be answered
+    std::int64_t below = 0;    ///< bytes between the slice and its channel
+  };
+  /// Bytes of one channel, from a cycle on. `known`: where they lie is; otherwise they pass by.
+  Taken request(std::size_t slice, const Access& request, std::int32_t tensor, bool known);
+
+  std::size_t size() const { return slices_.size(); }
+  Slice& slice(std::size_t index) { return slices_[index]; }
+  const Slice& slice(std::size_t index) const { return slices_[index]; }
+  const Below& below(std::size_t index) const { return *below_[index]; }
+  const Spec& spec() const { return spec_; }
+
+ private:
+  Spec own(const Spec& spec) const;
+
+  Spec spec_;
+  Tensors& tensors_;
+  std::vector<std::unique_ptr<Below>> below_;
+  std::deque<Slice> slices_;
+};
+
+}  // namespace tilesim::engine::cache

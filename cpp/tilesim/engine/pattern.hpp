@@ -1,0 +1,39 @@
+// Where the bytes of a transfer lie: runs at regular distances. Wanted where addresses matter beyond their number.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace tilesim::engine {
+
+struct Pattern {
+  std::int32_t tensor = -1;     ///< number among the cache's tensors
+  bool known = false;           ///< false: rows named by data, which pass by a cache
+  std::int64_t base = 0;        ///< of the tensor, bytes
+  std::int64_t first_bits = 0;  ///< of the first run, within the tensor
+  std::int64_t run_bytes = 0;   ///< as moved, in whole bursts
+  std::int64_t burst = 1;
+  int dims = 0;
+  std::array<std::int64_t, 16> stride_bits{}, extent{};  ///< of runs, the innermost first
+  std::int64_t below = 0;                                ///< bytes that the transfer has moved below the cache
+  bool used = false;
+
+  /// Visits (address, bytes) of the part [offset, offset + bytes) of the transfer, whole bursts of each run.
+  template <class Visit>
+  void for_runs(std::int64_t offset, std::int64_t bytes, Visit visit) const {
+    for (const std::int64_t end = offset + bytes; offset < end;) {
+      std::int64_t run = offset / run_bytes, bits = first_bits;
+      const std::int64_t within = offset - run * run_bytes, size = std::min(end - offset, run_bytes - within);
+      for (int d = 0; d < dims; ++d) {
+        const auto at = static_cast<std::size_t>(d);
+        bits += run % extent[at] * stride_bits[at];
+        run /= extent[at];
+      }
+      visit((base + bits / 8) / burst * burst + within, size);
+      offset += size;
+    }
+  }
+};
+
+}  // namespace tilesim::engine

@@ -1,0 +1,92 @@
+"""Tiles of kernels that move data: whatever is legal moves the same data, what is not is refused, tuning uses them."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+
+import tilesim as ts
+from support.lowering_cases import CASES
+from tilesim.mapping import VectorKernel, kernels
+
+WORDS = ("gather", "embedding", "pad", "reverse", "concat", "transpose", "slice", "broadcast", "copy", "bitcast")
+WORDS += ("dynamic_slice", "dynamic_update", "scatter", "sort", "top_k", "reshape")
+MOVEMENT = [name for name in CASES if name.split(" ")[0].rstrip(",") in WORDS]
+
+
+def movement(graph: ts.Graph, machine: ts.Machine) -> list[VectorKernel]:
+    return [
+        kernel
+        for kernel in kernels(graph, machine)
+        if isinstance(kernel, VectorKernel) and re.split("[ ,:]", kernel.info["kernel"])[0] in WORDS
+    ]
+
+
+@pytest.mark.parametrize("name", MOVEMENT)
+def test_any_legal_tiles_move_the_same(name: str) -> None:
+    rng = random.Random(name)
+    graph = CASES[name]()
+    tried = 0
+    for preset in ("edge-8", "tpu-v3"):
+        machine = ts.Machine.load(preset)
+        found = movement(graph, machine)
+        for kernel in found:
+            for _ in range(3):
+                whole = kernel.info["whole"] or [False] * len(kernel.sizes)
+                tiles = [
+                    e if w else max(1, e // rng.choice([1, 2, 3, 7])) for e, w in zip(kernel.sizes, whole, strict=True)
+                ]
+                nest = {"tiles": tiles, "lane": kernel.info["lanes"][0], "depth": rng.choice([1, 2, 3])}
+                assert kernel.legal(nest)[0], kernel.legal(nest)
+                program = ts.compile(graph, machine, mapping={kernel.operation: nest})
+                report = ts.verify(program)
+                assert report.ok, (nest, report)
+                tried += 1
+                if len(found) == 1:
+                    assert kernel.cost(nest)["bound_cycles"] <= ts.simulate(program).cycles, nest
+    assert tried >= 3, "the kernel has a mapping"
+
+
+def transpose() -> ts.Graph:
+    b = ts.GraphBuilder("transpose", dtype="f32")
+    b.output(b.op("transpose", b.input("x", (96, 500, 20)), permutation=[2, 0, 1], name="turn"), "y")
+    return b.build()
+
+
+def test_tiles_have_an_effect() -> None:
+    graph, machine = transpose(), ts.Machine.load("edge-8")
+    (kernel,) = movement(graph, machine)
+    narrow = {"tiles": [1, 1, 500], "lane": 2, "depth": 2}
+    cycles = {
+        how: ts.simulate(ts.compile(graph, machine, mapping={"turn": nest})).cycles
+        for how, nest in {"narrow": narrow, "one buffer": {**narrow, "depth": 1}, "usual": kernel.nest}.items()
+    }
+    assert cycles["one buffer"] > cycles["narrow"] > cycles["usual"] == ts.simulate(graph, machine).cycles
+
+
+def test_tuned_and_from_a_table() -> None:
+    graph = transpose()
+    study = ts.tune(graph, "edge-8", 24)
+    (row,) = study.operations
+    assert row["operation"] == "turn" and study.result is not None and study.baseline is not None
+    assert study.result.cycles < study.baseline.cycles, "the usual tiles are one rule for all"
+    assert all(one["cycles"] is None or one["bound"] <= one["cycles"] for one in study.rows)
+    assert ts.verify(ts.compile(graph, "edge-8", mapping=study.best)).ok
+    table = ts.MappingTable({"turn": {"tiles": {"0": 1, "1": 8}, "depth": 3}})
+    ts.compile(graph, "edge-8", mapping=table)
+    assert table.hits == ["turn"]
+
+
+def test_what_is_refused() -> None:
+    graph = CASES["sort"]()
+    with pytest.raises(ts.UserError, match="axis 1 stays whole"):
+        ts.compile(graph, "edge-8", mapping={"op": {"tiles": [3, 35], "lane": 1, "depth": 2}})
+    with pytest.raises(ts.UserError, match="bytes of scratchpad"):
+        big = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "16 KiB"})
+        ts.compile(transpose(), big, mapping={"turn": {"tiles": [20, 96, 500], "lane": 2, "depth": 2}})
+    wrong: dict[str, Any] = {"tiles": [1, 1, 500], "lane": 0, "depth": 2}
+    with pytest.raises(ts.UserError, match="over the lanes"):
+        ts.compile(transpose(), "edge-8", mapping={"turn": wrong})
