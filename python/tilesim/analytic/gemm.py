@@ -44,7 +44,11 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     "library-vector4": [*_LIBRARY, _vector(4)],
     # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, up to seven splits, and matrix-vector
     # kernels of eight columns a block for few rows; a profiler chooses
-    "trtllm-weight-only": [*[(m, 128, 64, 7, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)], _vector(4, 8), _vector(8, 8, 3072)],
+    "trtllm-weight-only": [
+        *[(m, 128, 64, 7, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)],
+        _vector(4, 8),
+        _vector(8, 8, 3072),
+    ],
     # vLLM's fixed table for fp8 on Hopper (CUTLASS 3, chosen by m alone in the version measured, no split-K)
     "vllm-fp8-sm90": [
         (64, 64, 128, 1, 0, 64, 0, _LARGE),
