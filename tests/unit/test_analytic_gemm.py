@@ -46,7 +46,9 @@ def model(
     scheme_: dict[str, float] | None = None,
     kernel: tuple[float, ...] = KERNEL,
 ) -> _core.GemmModel:
-    return _core.GemmModel(HARDWARE, {"weight_sets": 1.0, "calls": 1.0, **(scheme_ or {})}, {**PLAIN, **(constants or {})}, [kernel])
+    return _core.GemmModel(
+        HARDWARE, {"weight_sets": 1.0, "calls": 1.0, **(scheme_ or {})}, {**PLAIN, **(constants or {})}, [kernel]
+    )
 
 
 def terms(of: _core.GemmModel, m: float, n: float, k: float, batch: float = 1) -> dict[str, float]:

@@ -87,7 +87,9 @@ def test_vector_operations_move_their_tensors() -> None:
         vector.vector_seconds("t4", "gelo", 1, 1)
 
 
-@pytest.mark.parametrize("device", ["h100", "t4", "tpu-v4-datasheet", "xeon-8480", "phone-neon", "tpu-v3", "tpu-v4-chip", "gemmini-16"])
+@pytest.mark.parametrize(
+    "device", ["h100", "t4", "tpu-v4-datasheet", "xeon-8480", "phone-neon", "tpu-v3", "tpu-v4-chip", "gemmini-16"]
+)
 def test_an_estimate_is_a_result(device: str) -> None:
     graph = ts.models.build("bert-base", sequence=64)
     if device == "gemmini-16":
@@ -239,9 +241,8 @@ class TestDefectsOfAnEarlierSimulator:
     def test_more_than_squares_on_one_gpu_was_compared(self) -> None:
         from tilesim.analytic.families import family
 
-        fitted = {
-            entry.operation for name in ("ampere", "hopper", "ada", "turing") for entry in family(name).entries if entry.rows
-        }
+        families = [family(name) for name in ("ampere", "hopper", "ada", "turing")]
+        fitted = {entry.operation for kin in families for entry in kin.entries if entry.rows}
         assert {"gemm", "prefill", "decode", "conv", "vector"} <= fitted
 
     def test_what_is_used_again_is_found_in_the_cache(self) -> None:

@@ -203,7 +203,8 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   const double busy = std::max(rounds, shape.per_alone);  // one tile alone leaves gaps that a second one fills
   double compute = busy * (depth + c.epilogue_steps) * t.seconds_per_k;
   compute = std::max(compute, whole * steps * c.step);
-  if (splits > 1 && model.scheme.rules && t.tiles > model.hardware.units)  // no sooner done than the whole kernel at k = deep
+  if (splits > 1 && model.scheme.rules &&
+      t.tiles > model.hardware.units)  // no sooner done than the whole kernel at k = deep
     compute = std::max(compute, t.rounds * std::min(shape.k, c.deep) * t.seconds_per_k);
   const double load =
       depth * std::max(t.bytes_per_k * std::max(rounds * shape.per_unit_byte, tiles * shape.per_shared_byte),

@@ -73,7 +73,9 @@ _PROTOCOLS = [
     Protocol("numpy", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu", packs=True),
     Protocol("torch-plain", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu", packs=True),
     Protocol("torch-packed", 1, "warm", "call", "sustained", "lower quartile", "tilesim measure cpu"),
-    Protocol("library", 6, "warm", "graph", "sustained", "mean", "a model's layers: every call has other weights", calls=9),
+    Protocol(
+        "library", 6, "warm", "graph", "sustained", "mean", "a model's layers: every call has other weights", calls=9
+    ),
 ]
 
 

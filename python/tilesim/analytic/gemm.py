@@ -25,7 +25,7 @@ TERMS: list[str] = list(_core.gemm_term_names())
 _LARGE = 1e18
 _TILES = [(128, 128), (128, 256), (256, 128), (64, 256), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (16, 64)]
 _LANES = [(128, 128), (128, 64), (64, 64), (128, 32), (32, 128), (32, 32)]
-_REGISTERS = [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (1, 64)]
+_REGISTERS = [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (48, 8), (16, 4), (1, 64)]  # narrow: OpenBLAS's edges
 _LIBRARY = [(m, n, 64, 16, 0, _LARGE, 0, _LARGE) for m, n in _TILES]
 
 
@@ -44,7 +44,11 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     "library-vector4": [*_LIBRARY, _vector(4)],
     # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, up to seven splits, and matrix-vector
     # kernels of eight columns a block for few rows; a profiler chooses
-    "trtllm-weight-only": [*[(m, 128, 64, 7, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)], _vector(4, 8), _vector(8, 8, 3072)],
+    "trtllm-weight-only": [
+        *[(m, 128, 64, 7, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)],
+        _vector(4, 8),
+        _vector(8, 8, 3072),
+    ],
     # vLLM's fixed table for fp8 on Hopper (CUTLASS 3, chosen by m alone in the version measured, no split-K)
     "vllm-fp8-sm90": [
         (64, 64, 128, 1, 0, 64, 0, _LARGE),

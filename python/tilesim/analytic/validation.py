@@ -100,7 +100,12 @@ def judged(rows: Sequence[Measured], predicted: Sequence[float]) -> list[dict[st
         One dict per row with its cells, measured and predicted milliseconds.
     """
     return [
-        {**row.cells, "status": row.status, "measured_ms": row.numbers["latency_ms"], "predicted_ms": float(value) * 1e3}
+        {
+            **row.cells,
+            "status": row.status,
+            "measured_ms": row.numbers["latency_ms"],
+            "predicted_ms": float(value) * 1e3,
+        }
         for row, value in zip(rows, predicted, strict=True)
     ]
 
