@@ -97,7 +97,8 @@ void Simulator::add_fidelity(Result& result) const {
   const std::string& memory = machine_.memory.kind;
   const bool ideal = memory == "ideal";
   const std::string network = routed_ ? routed_->topology().name : ideal ? "none" : "simple";
-  result.fidelity = {{"memory", memory}, {"network", network}, {"tile latency", std::string(kinds_.front()->latencies().name())}};
+  result.fidelity = {
+      {"memory", memory}, {"network", network}, {"tile latency", std::string(kinds_.front()->latencies().name())}};
   std::vector<std::string>& said = result.approximations;
   if (ideal) {
     said.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
