@@ -745,7 +745,7 @@ class Session:
     """
     A simulation in progress with several jobs.
     """
-    def __init__(self, machine: Machine, memory: str | None = None, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, timeline: bool = False) -> None:
+    def __init__(self, machine: Machine, memory: str | None = None, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, timeline: bool = False, resident: collections.abc.Sequence[str] = []) -> None:
         ...
     def finished(self, job: typing.SupportsInt | typing.SupportsIndex) -> int | None:
         """
@@ -983,7 +983,7 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = []) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = []) -> Result:
     """
     Runs a program in simulated time, on the first cores or those given.
     """
