@@ -112,6 +112,11 @@ void Simulator::add_fidelity(Result& result) const {
         "efficiency factor of " +
         std::to_string(machine_.memory.efficiency));
   }
+  if (!ideal && tensors_ == nullptr)
+    said.emplace_back(
+        "memory: a transfer of pieces that lie apart takes as many bursts as its pieces, at consecutive addresses: "
+        "which "
+        "channels and banks the pieces themselves fall on is not looked up");
   add_cache_fidelity(result);
   if (memory == "bank" && options_.dram->energy.known() && options_.dram->energy.refresh_all < 0)
     said.emplace_back("DRAM energy: activations and bursts; the part states none for refresh");
