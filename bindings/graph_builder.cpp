@@ -52,7 +52,9 @@ Attribute attribute_from(const AttributeInfo& wanted, const py::handle& value, c
   throw InternalError("an attribute has no type");
 }
 
-Attributes attributes_from(Kind kind, const py::dict& values) {
+}  // namespace
+
+Attributes bindings::attributes_from(Kind kind, const py::dict& values) {
   const KindInfo& entry = info(kind);
   Attributes attributes;
   std::vector<std::string> known;
@@ -67,6 +69,8 @@ Attributes attributes_from(Kind kind, const py::dict& values) {
   }
   return attributes;
 }
+
+namespace {
 
 // --- Builder ---
 
@@ -99,7 +103,8 @@ std::vector<ValueId> add_op(Builder& builder, const Graph& graph, const std::str
   std::vector<std::int32_t> callees;
   for (const std::string& callee : functions)
     callees.push_back(static_cast<std::int32_t>(&function_of(graph, callee) - graph.functions.data()));
-  return builder.op(kind, std::move(operands), attributes_from(kind, attributes), name, results, std::move(callees));
+  return builder.op(kind, std::move(operands), bindings::attributes_from(kind, attributes), name, results,
+                    std::move(callees));
 }
 
 /// A Builder and the graph that it builds into.

@@ -10,6 +10,7 @@
 
 #include "arrays.hpp"
 #include "cancel.hpp"
+#include "graph.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/graph/builder.hpp"
 #include "tilesim/graph/passes.hpp"
@@ -39,43 +40,6 @@ Numerics numerics_from(const py::dict& settings) {
     }
   }
   return numerics;
-}
-
-Attribute attribute_from(AttributeType type, const py::handle& value) {
-  switch (type) {
-    case AttributeType::flag:
-      return value.cast<bool>();
-    case AttributeType::integer:
-      return value.cast<std::int64_t>();
-    case AttributeType::number:
-      return value.cast<double>();
-    case AttributeType::text:
-      return value.cast<std::string>();
-    case AttributeType::integers:
-      return value.cast<std::vector<std::int64_t>>();
-    case AttributeType::texts:
-      return value.cast<std::vector<std::string>>();
-    case AttributeType::dtype:
-      return parse_dtype(value.cast<std::string>());
-  }
-  throw InternalError("attribute_from: unknown type");
-}
-
-Attributes attributes_from(Kind kind, const py::dict& values) {
-  Attributes attributes;
-  std::vector<std::string> known;
-  for (const AttributeInfo& attribute : info(kind).attributes) {
-    known.push_back(attribute.name);
-    if (values.contains(attribute.name.c_str()))
-      attributes.set(attribute.name, attribute_from(attribute.type, values[attribute.name.c_str()]));
-  }
-  for (const auto& [key, value] : values) {
-    const auto name = key.cast<std::string>();
-    if (std::ranges::find(known, name) == known.end()) {
-      throw UserError({"Unknown attribute.", std::string(info(kind).name), name, join(known), nearest(name, known)});
-    }
-  }
-  return attributes;
 }
 
 py::list evaluate_graph(const Graph& graph, const py::iterable& inputs, const py::dict& numerics) {
@@ -147,7 +111,7 @@ py::list evaluate_single(const std::string& kind_name, const py::iterable& opera
     ids.back() = builder.input("operand " + std::to_string(ids.size()), {array.dtype(), array.shape()});
     present.append(operand);
   }
-  for (const ValueId id : builder.op(kind, ids, attributes_from(kind, attributes), kind_name, results))
+  for (const ValueId id : builder.op(kind, ids, bindings::attributes_from(kind, attributes), kind_name, results))
     builder.output(id);
   builder.finish();
   return evaluate_graph(graph, present, numerics);
