@@ -207,3 +207,11 @@ def test_a_compiled_file_keeps_the_sort(tmp_path: Any) -> None:
     again = ts.Program.load(tmp_path / "p.tsim")
     assert again.sort == "little"
     assert ts.simulate(again).cycles == ts.simulate(program).cycles
+
+
+def test_a_narrow_engine_of_one_sort_is_what_binds() -> None:
+    thin = {"sort": "thin", "count": 1, "core": {"dma": {"bytes_per_cycle": 2}}}
+    machine = ts.Machine.load("mesh-16").replace({"cores": [{"sort": "big", "count": 1}, thin]})
+    result = ts.simulate(ts.compile(ts.workloads.softmax(512, 512), machine, sort="thin"))
+    assert result.cycles >= 512 * 512 * 4 / 2  # loads through two bytes a cycle
+    assert result.bottleneck == "network"

@@ -8,9 +8,11 @@ namespace tilesim::engine {
 
 std::int64_t Simulator::network_busy() const {
   std::int64_t longest = 0;
-  for (const UnitCounters& unit : units_)
-    if (unit.kind == "load" || unit.kind == "store")
-      longest = std::max(longest, unit.bytes / machine_.core.dma.bytes_per_cycle);
+  for (const UnitCounters& unit : units_) {
+    if (unit.kind != "load" && unit.kind != "store") continue;
+    const CoreKind& kind = *kind_of_core_[static_cast<std::size_t>(unit.core)];
+    longest = std::max(longest, kind.after(0, unit.bytes / kind.core.dma.bytes_per_cycle));
+  }
   if (machine_.memory.kind == "ideal" && !routed_) return 0;
   if (!routed_) {
     const Ports* ports = memory_->ports();
