@@ -76,6 +76,15 @@ def test_smoothed_waves_epilogue_half_tile_droop_and_least_step() -> None:
     assert terms(model({"step": 3e-6}), 128, 128, 640)["compute"] == pytest.approx(30e-6)
 
 
+def test_latency_and_occupancy() -> None:
+    found = terms(model({"step": 3e-6}), 128, 1281, 640)  # eleven tiles on ten units, ten steps each
+    assert found["latency"] == pytest.approx(2 * 10 * 3e-6) and found["latency"] == found["compute"]
+    assert found["occupancy"] == pytest.approx(11 / 20)
+    assert terms(model(), 128, 1280, 640)["occupancy"] == 1
+    rows = {row["operation"]: row for row in ts.estimate(ts.workloads.matmul(1, 4096, 64, "bf16"), "h100").terms().rows}
+    assert 0 < rows["matmul"]["occupancy"] <= 1
+
+
 def test_load_is_per_unit_or_shared() -> None:
     tile = 128 * (128 * 2 + 128 * 2)  # bytes of one tile, k = 128
     alone = terms(model({"unit_bytes_per_clock": 10.0}), 128, 128, 128)["load"]

@@ -11,7 +11,6 @@ import pytest
 
 import tilesim as ts
 from tilesim.analytic import attention, conv, vector
-from tilesim.analytic.crossover import best_schemes
 from tilesim.analytic.operations import flat_operations
 from tilesim.analytic.suites import compare_suite, suite, suite_names
 
@@ -154,9 +153,22 @@ def test_crossover_answers_for_what_a_device_lacks_or_emulates() -> None:
 
 
 def test_best_scheme_of_a_model() -> None:
-    rows = best_schemes(ts.models.build("gpt2", sequence=8), "h100").rows
-    assert rows[-1]["operation"] == "all"
-    assert {row["best"] for row in rows} <= {"bf16", "fp8", "int8_wo", "int4_wo"}
+    graph = ts.models.build("gpt2", sequence=8)
+    *products, whole, mixed = ts.best_schemes(graph, "h100").rows
+    names = ("bf16", "fp8", "int8_wo", "int4_wo")
+    assert (whole["operation"], mixed["operation"]) == ("all", "mixed")
+    assert {row["best"] for row in products} <= set(names)
+    for row in [*products, whole]:
+        assert row[row["best"]] == min(row[name] for name in names)
+        assert row["speedup"] == pytest.approx(row["bf16"] / row[row["best"]])
+        assert (row["probability"] is None) == (row["best"] == "bf16")
+        assert row["probability"] is None or 0.5 <= row["probability"] <= 1
+    saved = sum(row["bf16"] - row[row["best"]] for row in products)
+    assert mixed["ms"] == pytest.approx(whole["bf16"] - saved)
+    assert mixed["ms"] <= min(whole[name] for name in names) * 1.0001
+    assert whole["bf16"] == pytest.approx(ts.estimate(graph, "h100", scheme="bf16").milliseconds)
+    (*_, old, _) = ts.best_schemes(graph, "t4", ("fp16", "fp8")).rows  # a scheme that the device lacks is left out
+    assert old["fp16"] > 0 and "fp8" not in old
 
 
 def test_suites() -> None:

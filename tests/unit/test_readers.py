@@ -1,4 +1,4 @@
-"""Files of public measurement sets, each as a few rows in the form that the set has; figures from the sets themselves."""
+"""Files of public measurement sets: a few rows of each in the form that the set has."""
 
 from __future__ import annotations
 

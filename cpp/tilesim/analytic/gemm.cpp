@@ -130,7 +130,9 @@ void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKern
   const double lanes = 2 * shape.batch * shape.m * shape.n * shape.k / (hw.units * hw.clock * lane_flops_per_clock);
   const double largest = std::max({shape.memory, walk, lanes});
   const double total = c.vector_launch + combine(lanes, walk, shape.memory, largest, c.overlap);
-  keep(best, {total, c.vector_launch, lanes, walk, shape.memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits});
+  const double places = hw.units * blocks_per_unit;
+  keep(best, {total, c.vector_launch, lanes, walk, shape.memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits, walk,
+              blocks / (up(blocks / places) * places)});
 }
 
 /// One tile shape on one shape of product: what no split changes.
@@ -202,7 +204,8 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   const double rounds = rounds_of(c, waves, whole);
   const double busy = std::max(rounds, shape.per_alone);  // one tile alone leaves gaps that a second one fills
   double compute = busy * (depth + c.epilogue_steps) * t.seconds_per_k;
-  compute = std::max(compute, whole * steps * c.step);
+  const double latency = whole * steps * c.step;
+  compute = std::max(compute, latency);
   if (splits > 1 && model.scheme.rules &&
       t.tiles > model.hardware.units)  // no sooner done than the whole kernel at k = deep
     compute = std::max(compute, t.rounds * std::min(shape.k, c.deep) * t.seconds_per_k);
@@ -214,7 +217,8 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   const double largest = std::max({compute, load, t.memory});
   if (started + reduction + largest >= best[0]) return;
   const double total = started + reduction + combine(compute, load, t.memory, largest, c.overlap);
-  keep(best, {total, started, compute, load, t.memory, reduction, 0, kernel.tile_m, kernel.tile_n, splits, shape.hits});
+  keep(best, {total, started, compute, load, t.memory, reduction, 0, kernel.tile_m, kernel.tile_n, splits, shape.hits,
+              latency, waves / whole});
 }
 
 /// The largest tile that has more tiles than there are units: rules of thumb consider none that is smaller.
@@ -250,7 +254,8 @@ std::span<const GemmConstantInfo> gemm_constants() {
 
 std::span<const std::string_view> gemm_term_names() {
   static constexpr std::array<std::string_view, gemm_term_count> names{
-      "total", "launch", "compute", "load", "memory", "split", "cast", "tile_m", "tile_n", "splits", "hits"};
+      "total",  "launch", "compute", "load", "memory",  "split",    "cast",
+      "tile_m", "tile_n", "splits",  "hits", "latency", "occupancy"};
   return names;
 }
 

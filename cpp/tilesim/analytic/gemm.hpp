@@ -94,10 +94,25 @@ struct GemmKernel {
   double least_n = 0, most_n = 1e18;
 };
 
-enum class GemmTerm : std::uint8_t { total, launch, compute, load, memory, split, cast, tile_m, tile_n, splits, hits };
-inline constexpr int gemm_term_count = 11;
+enum class GemmTerm : std::uint8_t {
+  total,
+  launch,
+  compute,
+  load,
+  memory,
+  split,
+  cast,
+  tile_m,
+  tile_n,
+  splits,
+  hits,
+  latency,
+  occupancy
+};
+inline constexpr int gemm_term_count = 13;
 std::span<const std::string_view> gemm_term_names();
-/// Seconds of each term (tile sizes and splits: numbers, hits: share of bytes found in the cache).
+/// Seconds of each term (tile sizes and splits: numbers, hits: share of bytes found in the cache; latency: the k-steps
+/// at their least time, a part of compute; occupancy: tiles over the places of their rounds on the units, a share).
 using GemmTerms = std::array<double, gemm_term_count>;
 
 struct GemmModel {

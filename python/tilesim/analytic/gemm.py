@@ -261,12 +261,12 @@ def find_entry(
 
 
 # A scheme without constants of its own borrows those of the nearest one that runs the same kind of kernel.
+_WIDENED = ["int4_wo", "int8_wo", "bf16"]
 _NEAREST = {
     "fp16": ["bf16"], "bf16": ["fp16"], "tf32": ["bf16"], "fp8_e5m2": ["fp8"], "fp8_nocast": ["fp8"],
     "mxfp8": ["fp8"], "nvfp4": ["fp8"], "mxfp4": ["nvfp4", "fp8"], "w8a8": ["fp8", "sq"], "sq": ["int8", "fp8"],
-    "int8": ["sq", "fp8"], "int4_g128": ["int4_wo"],
-    "int4_g128_zp": ["int4_wo"], "w8a8_zp": ["w8a8", "fp8", "sq"], "fp8_wo": ["int8_wo", "bf16"], "int8_wo": ["bf16"],
-    "int4_wo": ["int8_wo", "bf16"],
+    "int8": ["sq", "fp8"], "int4_g128": _WIDENED, "int4_g128_zp": _WIDENED, "w8a8_zp": ["w8a8", "fp8", "sq"],
+    "fp8_wo": ["int8_wo", "bf16"], "int8_wo": ["bf16"], "int4_wo": ["int8_wo", "bf16"],
 }  # fmt: skip
 
 

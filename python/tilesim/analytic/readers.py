@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["REFUSED", "Converter", "recognise"]
+__all__ = ["REFUSED", "Converter", "label_of", "recognise"]
 
 _ENGINES = {"trtllm": "TensorRT-LLM", "vllm": "vLLM", "sglang": "SGLang"}
 REFUSED = "refused"  #: column of a converted row that no model can predict: why
@@ -24,8 +24,15 @@ Found = tuple[str, Row]  # kind of table, cells
 Converter = Callable[[Row, str], list[Found]]
 
 
-def _device(name: str) -> str:
-    """Names of the driver ("NVIDIA H100 80GB HBM3") as labels of device files."""
+def label_of(name: str) -> str:
+    """Label of a device file from the driver's name ("NVIDIA H100 80GB HBM3"), a TPU's or a compute capability.
+
+    Args:
+        name: as a table or the driver gives it.
+
+    Returns:
+        The label; the name itself where none is known.
+    """
     known = ("RTX PRO 6000", "A100", "H100", "H200", "B200", "L40S", "L4", "V100", "T4", "B60", "RTX 4090", "MI300X")
     compute_capability = {"sm_80": "A100", "sm_89": "L40S", "sm_90": "H100", "sm_100": "B200", "sm_70": "V100"}
     parts = re.split(r"[^a-z0-9]+", name.lower())
@@ -44,7 +51,7 @@ def _configurator_gemm(row: Row, place: str) -> list[Found]:
     out = {
         "source": "AIConfigurator",
         "engine": _engine(row),
-        "device": _device(row["device"]),
+        "device": label_of(row["device"]),
         "dtype": row["gemm_dtype"],
         **{key: row[key] for key in ("m", "n", "k")},
         "latency_ms": row["latency"],
@@ -60,7 +67,7 @@ def _configurator_attention(row: Row, place: str) -> list[Found]:
     out = {
         "source": "AIConfigurator",
         "engine": _engine(row),
-        "device": _device(row["device"]),
+        "device": label_of(row["device"]),
         "phase": phase,
         **{key: row[key] for key in kept},
         "window_size": row.get("window_size") or "0",
@@ -75,7 +82,7 @@ def _configurator_quantize(row: Row, place: str) -> list[Found]:
     out = {
         "source": "AIConfigurator",
         "engine": _engine(row),
-        "device": _device(row["device"]),
+        "device": label_of(row["device"]),
         "dtype": "bf16",
         "op": "compute_scale" if "compute_scale" in name else "quantize",
         "rows": row["m"],
@@ -91,7 +98,7 @@ def _neusight(row: Row, place: str) -> list[Found]:
     rows, batch = (int(row["B"]) * int(row["M"]), 1) if linear else (int(row["M"]), int(row["B"]))
     out = {
         "source": "NeuSight-linear" if linear else "NeuSight-bmm",
-        "device": _device(row["Device"]),
+        "device": label_of(row["Device"]),
         "dtype": "fp32",
         "batch": str(batch),
         "m": str(rows),
@@ -110,7 +117,7 @@ def _neusight_vector(row: Row, place: str) -> list[Found]:
     name = row["OPName"].strip().lower()
     out = {
         "source": "NeuSight",
-        "device": _device(row["Device"]),
+        "device": label_of(row["Device"]),
         "dtype": "fp32",
         "op": _VECTOR.get(name, name),
         "rows": row["B"],
@@ -139,7 +146,7 @@ def _neusight_conv(row: Row, place: str) -> list[Found]:
         if found is None:
             raise ValueError(f"a convolution without {column}; one of these is needed: {', '.join(spellings)}")
         shape[column] = cells[found]
-    out = {"source": "NeuSight", "device": _device(row["Device"]), "dtype": "fp32", **shape}
+    out = {"source": "NeuSight", "device": label_of(row["Device"]), "dtype": "fp32", **shape}
     return [("conv", {**out, "latency_ms": row["Latency (ms)"]})]
 
 
@@ -152,7 +159,7 @@ def _milliseconds(cells: Mapping[str, str], ms: str, us: str) -> str:
 def _deepbench(row: Row, place: str) -> list[Found]:
     """A sheet names neither device nor dtype: a workbook's file and sheet do, a sheet as CSV has columns for them."""
     cells = {key.strip().lower(): (value or "").strip() for key, value in row.items() if key}
-    head = {"source": "DeepBench", "device": _device(cells["device"]), "dtype": cells["dtype"]}
+    head = {"source": "DeepBench", "device": label_of(cells["device"]), "dtype": cells["dtype"]}
     if not cells["dtype"]:
         raise ValueError("which dtype? name the sheet fp32, fp16 or int8, or add a column dtype")
     if cells.get("m"):
@@ -197,7 +204,7 @@ def _in_path(place: str, what: str) -> str:
     """The device that a part of the path names: data sets keep it there."""
     for part in reversed(Path(place).parts[:-1]):
         if re.search(r"(?i)\b(tpu|rtx|mi\d|[abhvtl]\d{1,4}s?)\b", part.replace("_", " ").replace("-", " ")):
-            return _device(part)
+            return label_of(part)
     raise ValueError(f"which device? {what} keeps it in the folders above the file, or add a column device")
 
 
@@ -252,7 +259,7 @@ def _vidur_attention(row: Row, place: str) -> list[Found]:
 
 def _compass(row: Row, place: str) -> list[Found]:
     cells = [row[f"column{index}"] for index in range(sum(key.startswith("column") for key in row))]
-    head = {"source": "LLMCompass", "device": _device(row["device"]), "dtype": "fp16"}
+    head = {"source": "LLMCompass", "device": label_of(row["device"]), "dtype": "fp16"}
     if row["compass"] == "matmul":
         shape = dict(zip(("m", "k", "n"), cells, strict=False))
         return [("gemm", {**head, "batch": "1", **shape, "latency_ms": cells[3].removesuffix("ms")})]
@@ -263,7 +270,7 @@ def _compass(row: Row, place: str) -> list[Found]:
     return [("vector", {**head, "op": op, "rows": f"{rows}", "width": f"{width}", "latency_ms": f"{ms:.9g}"})]
 
 
-# Of the models that LLMServingSim profiles: width, queries, keys, inner width, vocabulary (their published configurations)
+# Models that LLMServingSim profiles: width, queries, keys, inner width, vocabulary, as published with them
 _SERVED = {
     "llama-3.1-8b": (4096, 4096, 1024, 14336, 128256),
     "llama-3.1-70b": (8192, 8192, 1024, 28672, 128256),
@@ -314,7 +321,7 @@ def _xla(row: Row, place: str) -> list[Found]:
     for extent in shape.values():
         work *= float(extent)
     ms = f"{work / float(row['flops']) * 1e3:.9g}"
-    out = {"source": "XLA", "device": _device(row["device"]), "dtype": _XLA.get(operands[0], operands[0]), **shape}
+    out = {"source": "XLA", "device": label_of(row["device"]), "dtype": _XLA.get(operands[0], operands[0]), **shape}
     out["latency_ms"] = ms
     if len(set(operands)) > 1 or out["dtype"] == "fp8_e5m2_nocast":
         out[REFUSED] = f"no scheme multiplies {row['xla']}"
@@ -325,7 +332,7 @@ def _pedia(row: Row, place: str) -> list[Found]:
     """Wall-clock times of products on TPUs in microseconds, the dispatch of about 130 us included."""
     out = {
         "source": "gpu-tpu-pedia",
-        "device": _device(row["device"]),
+        "device": label_of(row["device"]),
         "dtype": row["dtype"],
         **{key: row[key] for key in ("m", "n", "k")},
         "latency_ms": f"{float(row['time_us']) / 1e3:.9g}",
