@@ -69,9 +69,9 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     ],
     # one large tile and no split of k (int8 through torch's integer product on T4)
     "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
-    # "simt" with a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1)
+    # "simt" with a kernel for up to four columns, always taken there, four rows to a block (int8 of cuBLAS 10.1)
     "simt-thin": [
-        *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
+        *[(m, n, 8, 16, 5, _LARGE, 5, _LARGE) for m, n in _LANES],
         _vector(4, 4),
     ],
     # implicit products of convolutions: 128 outputs, no split
