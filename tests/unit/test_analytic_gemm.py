@@ -213,7 +213,10 @@ def test_constants_carry_in_cycles_and_shares() -> None:
 def test_matrix_vector_kernel() -> None:
     kernel = (0.0, 1.0, 1.0, 1.0, 0.0, 4.0, 0.0, 1e18)
     found = terms(model({"vector_launch": 5e-6, "vector_rate": 1e9}, kernel=kernel), 1, 1000, 4096)
-    assert found["load"] == pytest.approx(math.ceil(1000 / 160) * 4096 / 1e9)
+    assert found["load"] == pytest.approx(1000 / 160 * 4096 / 1e9)  # blocks follow each other, sixteen on a unit
+    assert found["occupancy"] == 1
+    few = terms(model({"vector_launch": 5e-6, "vector_rate": 1e9}, kernel=kernel), 1, 100, 4096)
+    assert few["load"] == pytest.approx(4096 / 1e9) and few["occupancy"] == pytest.approx(100 / 160)
     assert found["launch"] == pytest.approx(5e-6)
     assert math.isinf(terms(model(kernel=kernel), 5, 1000, 4096)["total"])
 

@@ -126,13 +126,13 @@ void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKern
   const auto& c = model.constants;
   const auto& hw = model.hardware;
   const double blocks = shape.batch * up(std::max(shape.m, shape.n) / kernel.tile_n);
-  const double walk = std::max(1.0, blocks / (hw.units * blocks_per_unit)) * shape.k / c.vector_rate;
+  const double filled = blocks / (hw.units * blocks_per_unit);  // short blocks follow each other: no rounds
+  const double walk = std::max(1.0, filled) * shape.k / c.vector_rate;
   const double lanes = 2 * shape.batch * shape.m * shape.n * shape.k / (hw.units * hw.clock * lane_flops_per_clock);
   const double largest = std::max({shape.memory, walk, lanes});
   const double total = c.vector_launch + combine(lanes, walk, shape.memory, largest, c.overlap);
-  const double places = hw.units * blocks_per_unit;
   keep(best, {total, c.vector_launch, lanes, walk, shape.memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits, walk,
-              blocks / (up(blocks / places) * places)});
+              std::min(1.0, filled)});
 }
 
 /// One tile shape on one shape of product: what no split changes.
