@@ -123,17 +123,20 @@ def _fit_together(table: str, groups: list[list[Measured]], blind: bool = False)
     predictor = PREDICTORS[table]
     entries = [_start(table, rows, blind) for rows in groups]
     models = [predictor.model(Batch(rows)) for rows in groups]
-    own = [name for name in predictor.first if name not in predictor.common]
+    own = [
+        [name for name in predictor.first if name not in predictor.common and name in predictor.free(Batch(rows))]
+        for rows in groups
+    ]
     start, infos = {}, {}
     for name in predictor.common:
         start[name] = float(np.median([entry.constants[name] for entry in entries]))
         infos[name] = predictor.infos[name]
     for index, entry in enumerate(entries):
-        for name in own:
+        for name in own[index]:
             start[f"{index}.{name}"], infos[f"{index}.{name}"] = entry.constants[name], predictor.infos[name]
 
     def constants_of(index: int, values: dict[str, float]) -> dict[str, float]:
-        mine = {name: values[f"{index}.{name}"] for name in own}
+        mine = {name: values[f"{index}.{name}"] for name in own[index]}
         return {**entries[index].constants, **{name: values[name] for name in predictor.common}, **mine}
 
     measured = np.array([row.seconds for rows in groups for row in rows])
@@ -148,7 +151,7 @@ def _fit_together(table: str, groups: list[list[Measured]], blind: bool = False)
     for index, (entry, rows) in enumerate(zip(entries, groups, strict=True)):
         values = constants_of(index, found.constants)
         shown = {name: found.shown[name] for name in predictor.common}
-        shown.update({name: found.shown[f"{index}.{name}"] for name in own})
+        shown.update({name: found.shown[f"{index}.{name}"] for name in own[index]})
         error = statistics(models[index](values), np.array([row.seconds for row in rows]))
         count = len(measured)
         origin = {

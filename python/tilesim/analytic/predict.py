@@ -72,7 +72,7 @@ class GemmPredictor:
 
     infos: Mapping[str, Mapping[str, Any]] = gemm.CONSTANTS
     # what few rows could tell apart, and what schemes of one source share
-    first = ("launch", "efficiency", "energy", "epilogue")
+    first = ("launch", "efficiency", "energy", "epilogue", "vector_rate")
     common = ("launch",)
 
     def key(self, row: Measured) -> tuple[Any, ...]:
