@@ -75,6 +75,22 @@ def test_convolution_is_a_product_or_winograd() -> None:
         conv.conv_seconds("t4", 1, 3, 2, 8, kernel=5)
 
 
+def test_convolutions_and_vector_operations_are_monotone() -> None:
+    steps = 2.0 ** np.arange(0, 9)
+    by_batch = conv.conv_seconds("t4", steps, 64, 28, 64, padding=1)
+    by_channels = conv.conv_seconds("t4", 8, 8 * steps, 28, 64, padding=1)
+    by_size = conv.conv_seconds("t4", 8, 64, np.arange(7.0, 64.0, 7.0), 64, padding=1)
+    for seconds in (by_batch, by_channels, by_size):
+        assert np.all(np.diff(seconds) >= -1e-12)
+    for op in ("add", "gelu", "softmax", "ln", "quantize"):
+        assert np.all(np.diff(vector.vector_seconds("t4", op, 64 * steps, 1024)) > 0), op
+        assert np.all(np.diff(vector.vector_seconds("t4", op, 1024, 64 * steps)) > 0), op
+    t4 = ts.Device.load("t4")
+    wide = t4.replace(levels=[*t4.levels[:-1], ts.Level("DRAM", 1 << 34, 640e9)])
+    for op in ("add", "softmax"):
+        assert vector.vector_seconds(wide, op, 20000, 4096) < vector.vector_seconds(t4, op, 20000, 4096)
+
+
 def test_vector_operations_move_their_tensors() -> None:
     rows, width = 20000, 4096
     for op, streams in (("add", 3), ("addu", 2), ("relu", 2), ("softmax", 2), ("ln", 2)):
