@@ -196,6 +196,18 @@ def test_narrow_weights_are_widened_at_a_finite_rate() -> None:
     assert terms(model(slow), 128, 128, 128)["load"] < narrow / 10
 
 
+def test_a_second_cache_and_small_products_that_are_not_packed() -> None:
+    near = {**HARDWARE, "near_bytes": 2e5, "near_bytes_per_clock": 4000.0}
+    scheme_ = {"weight_sets": 1.0, "calls": 1.0, "widens": 1.0, "packs_beyond": 1e5}
+    of = _core.GemmModel(near, scheme_, {**PLAIN, "convert": 1.0}, [KERNEL])
+    small, large = terms(of, 64, 64, 24), terms(of, 512, 64, 512)
+    assert small["memory"] == pytest.approx(2 * (64 * 24 * 2 + 64 * 64) / (4e12 * 8))  # the nearer level's rate
+    assert large["memory"] == pytest.approx(2 * (512 * 64 * 2 + 512 * 512) / (1e12 * 8))  # the shared level's
+    assert small["load"] < 24 * 128 / 1e9  # 98,304 multiply-adds: nothing is packed
+    assert large["load"] == pytest.approx(512 * 128 / 1e9)
+    assert gemm.estimator("desktop-avx512", "fp32", engine="numpy").packs_beyond == 1e6
+
+
 def test_constants_carry_in_cycles_and_shares() -> None:
     """The same entry on two devices: times in proportion to cycles, loads to rates, droop to rate over power."""
     a100, l40s = ts.Device.load("a100"), ts.Device.load("l40s")

@@ -40,11 +40,14 @@ struct Shape {
   bool fits;
 };
 
-double hit_share(const GemmModel& model, double working_set) {
-  const auto& c = model.constants;
-  const double usable = model.hardware.cache_bytes * c.cache_fill;
+/// Share of bytes that repeated walks over a working set find in so many bytes of cache.
+double found_share(const GemmModel& model, double working_set, double usable) {
   if (!model.scheme.warm || usable <= 0) return 0;
-  return 1 / (1 + std::exp(std::min(700.0, (working_set / usable - 1) / c.cache_edge)));
+  return 1 / (1 + std::exp(std::min(700.0, (working_set / usable - 1) / model.constants.cache_edge)));
+}
+
+double hit_share(const GemmModel& model, double working_set) {
+  return found_share(model, working_set, model.hardware.cache_bytes * model.constants.cache_fill);
 }
 
 double cache_rate(const GemmModel& model) { return model.hardware.cache_bytes_per_clock * model.hardware.clock; }
@@ -81,6 +84,11 @@ Shape describe(const GemmModel& model, double batch, double m, double n, double 
   shape.fits = shape.weights + shape.activations <= model.hardware.cache_bytes * model.constants.cache_fill;
   shape.seconds_per_byte = (1 - shape.hits) / (model.hardware.memory_bytes_per_second * model.constants.memory_share) +
                            shape.hits / (cache_rate(model) * model.constants.cache_share);
+  if (const auto& hw = model.hardware; hw.near_bytes > 0 && hw.near_bytes_per_clock > 0) {
+    const double near = found_share(model, working_set, hw.near_bytes);
+    const double rate = hw.near_bytes_per_clock * hw.clock * model.constants.cache_share;
+    shape.seconds_per_byte = near / rate + (1 - near) * shape.seconds_per_byte;
+  }
   shape.per_unit = 1 / model.hardware.units;
   shape.per_unit_byte = 1 / (model.constants.unit_bytes_per_clock * model.hardware.clock);
   shape.per_shared_byte = 1 / (cache_rate(model) * model.constants.reload_share);
@@ -161,7 +169,8 @@ Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& ker
   t.seconds_per_k = 2 * kernel.tile_m * kernel.tile_n * hw.units * (extent + c.half_tile) /
                     (hw.flops_per_second * c.efficiency * extent);
   t.bytes_per_k = kernel.tile_m * model.scheme.activation_bytes + kernel.tile_n * model.scheme.weight_bytes;
-  if (model.scheme.widens) t.widen_per_k = kernel.tile_n / (c.convert * hw.clock);
+  if (model.scheme.widens && shape.m * shape.n * shape.k > model.scheme.packs_beyond)
+    t.widen_per_k = kernel.tile_n / (c.convert * hw.clock);
   t.whole_k = up(shape.k / kernel.tile_k);
   t.memory = shape.memory;
   if (!shape.fits) {  // tiles of one wave form a block of the result; its operands are read once per block

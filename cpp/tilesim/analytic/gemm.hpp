@@ -25,6 +25,8 @@ struct GemmHardware {
   double memory_bytes_per_second = 1e11;
   double cache_bytes = 0;               ///< last level shared by all units
   double cache_bytes_per_clock = 1024;  ///< of that level, all units
+  double near_bytes = 0;            ///< of a nearer level that holds whole products (second cache of a CPU); 0: none
+  double near_bytes_per_clock = 0;  ///< of that level, all units
 };
 
 /// Bytes per element, and how the benchmark walks over weights.
@@ -32,13 +34,14 @@ struct GemmScheme {
   double activation_bytes = 2;  ///< as the product reads them
   double weight_bytes = 2;
   double output_bytes = 2;
-  double cast_bytes = 0;   ///< read and written per activation by a cast kernel before the product; 0: none
-  double weight_sets = 1;  ///< distinct weights that repeated calls walk over; negative: at most so many, as many as
-                           ///< fill the cache
-  bool widens = false;     ///< weights are widened or packed by the product's own loop
-  bool warm = true;        ///< false: nothing of the operands is in the cache
-  double calls = 1000;     ///< of one product after another, after which its time is taken
-  bool rules = false;      ///< the library chooses by rules of thumb, not by timing every kernel (see GemmKernel)
+  double cast_bytes = 0;    ///< read and written per activation by a cast kernel before the product; 0: none
+  double weight_sets = 1;   ///< distinct weights that repeated calls walk over; negative: at most so many, as many as
+                            ///< fill the cache
+  bool widens = false;      ///< weights are widened or packed by the product's own loop
+  bool warm = true;         ///< false: nothing of the operands is in the cache
+  double packs_beyond = 0;  ///< multiply-adds up to which nothing is widened or packed
+  double calls = 1000;      ///< of one product after another, after which its time is taken
+  bool rules = false;       ///< the library chooses by rules of thumb, not by timing every kernel (see GemmKernel)
 };
 
 /// The few constants of a family and scheme. X(name, default, lowest, highest, unit)

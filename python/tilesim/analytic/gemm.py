@@ -116,6 +116,7 @@ class GemmEstimator:
     origin: str
     packs: bool = False
     calls: float = 1000.0
+    packs_beyond: float = 0.0
 
     @property
     def widens(self) -> bool:
@@ -144,6 +145,10 @@ class GemmEstimator:
             "cache_bytes": shared.bytes,
             "cache_bytes_per_clock": shared.bytes_per_second / device.clock_hz,
         }
+        nearer = device.levels[: device.levels.index(shared)]
+        if device.kind == "cpu" and len(nearer) > 1:  # the second cache
+            hardware["near_bytes"] = nearer[-1].bytes
+            hardware["near_bytes_per_clock"] = nearer[-1].bytes_per_second / device.clock_hz
         bytes_ = {
             "activation_bytes": how.activation_bytes,
             "weight_bytes": how.weight_bytes,
@@ -152,6 +157,7 @@ class GemmEstimator:
             "weight_sets": self.weight_sets,
             "widens": float(self.widens),
             "calls": self.calls,
+            "packs_beyond": self.packs_beyond,
             "rules": float(self.entry.kernels in _BY_RULES),
         }
         given = {**self.entry.constants, **(constants or {})}
@@ -319,7 +325,9 @@ def estimator(
         entry = _standard(target, how, protocol(engine or source))
     entry = replace(entry, constants={**standard(target, how), **entry.constants})
     called = protocol(engine or source)
-    return GemmEstimator(target, how, entry, called.sets_of(how.name), origin, called.packs, called.calls)
+    return GemmEstimator(
+        target, how, entry, called.sets_of(how.name), origin, called.packs, called.calls, called.packs_beyond
+    )
 
 
 def gemm_seconds(
