@@ -225,7 +225,12 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   compute = powered(compute, limited(compute, model.scheme.calls) * shape.powered);
   const double largest = std::max({compute, load, t.memory});
   if (started + reduction + largest >= best[0]) return;
+  if (c.overlap <= 4) {  // norms fall with their exponent: that of four is a bound, and two square roots
+    const double a = compute * compute, b = load * load, d = t.memory * t.memory;
+    if (started + reduction + std::sqrt(std::sqrt(a * a + b * b + d * d)) >= best[0]) return;
+  }
   const double total = started + reduction + combine(compute, load, t.memory, largest, c.overlap);
+  if (total >= best[0]) return;
   keep(best, {total, started, compute, load, t.memory, reduction, 0, kernel.tile_m, kernel.tile_n, splits, shape.hits,
               latency, waves / whole});
 }
