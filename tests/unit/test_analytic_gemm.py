@@ -206,6 +206,10 @@ def test_a_second_cache_and_small_products_that_are_not_packed() -> None:
     assert small["load"] < 24 * 128 / 1e9  # 98,304 multiply-adds: nothing is packed
     assert large["load"] == pytest.approx(512 * 128 / 1e9)
     assert gemm.estimator("desktop-avx512", "fp32", engine="numpy").packs_beyond == 1e6
+    # 4 MB of weights come from memory: packing them takes `far` times as long, those of 0.5 MB do not
+    far = _core.GemmModel(HARDWARE, scheme_, {**PLAIN, "convert": 1.0, "far": 3.0}, [KERNEL])
+    assert terms(far, 64, 1024, 2048)["load"] == pytest.approx(3 * 2048 * 128 / 1e9)  # eight tiles, ten units
+    assert terms(far, 64, 256, 1024)["load"] == pytest.approx(1024 * 128 / 1e9)
 
 
 def test_constants_carry_in_cycles_and_shares() -> None:

@@ -32,6 +32,7 @@ struct Shape {
   double weights, activations, outputs;             ///< bytes
   double hits;                                      ///< share of bytes that the warm cache holds
   double seconds_per_byte;                          ///< of compulsory bytes
+  double widen;                                     ///< seconds to widen or pack one weight
   double memory;                                    ///< seconds of compulsory bytes
   double per_unit, per_unit_byte, per_shared_byte;  ///< 1 / units; seconds per byte of a unit and of all of them
   double per_alone;                                 ///< 1 / alone
@@ -73,6 +74,7 @@ Shape describe(const GemmModel& model, double batch, double m, double n, double 
               0,
               0,
               0,
+              0,
               1 / model.constants.alone,
               0,
               2 * batch * m * n * k / model.hardware.flops_per_second * (1 + model.constants.droop),
@@ -84,11 +86,15 @@ Shape describe(const GemmModel& model, double batch, double m, double n, double 
   shape.fits = shape.weights + shape.activations <= model.hardware.cache_bytes * model.constants.cache_fill;
   shape.seconds_per_byte = (1 - shape.hits) / (model.hardware.memory_bytes_per_second * model.constants.memory_share) +
                            shape.hits / (cache_rate(model) * model.constants.cache_share);
+  double misses = 1 - shape.hits;
   if (const auto& hw = model.hardware; hw.near_bytes > 0 && hw.near_bytes_per_clock > 0) {
     const double near = found_share(model, working_set, hw.near_bytes);
     const double rate = hw.near_bytes_per_clock * hw.clock * model.constants.cache_share;
     shape.seconds_per_byte = near / rate + (1 - near) * shape.seconds_per_byte;
+    misses *= 1 - near;
   }
+  if (s.widens && m * n * k > s.packs_beyond)
+    shape.widen = (1 + misses * (model.constants.far - 1)) / (model.constants.convert * model.hardware.clock);
   shape.per_unit = 1 / model.hardware.units;
   shape.per_unit_byte = 1 / (model.constants.unit_bytes_per_clock * model.hardware.clock);
   shape.per_shared_byte = 1 / (cache_rate(model) * model.constants.reload_share);
@@ -169,8 +175,7 @@ Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& ker
   t.seconds_per_k = 2 * kernel.tile_m * kernel.tile_n * hw.units * (extent + c.half_tile) /
                     (hw.flops_per_second * c.efficiency * extent);
   t.bytes_per_k = kernel.tile_m * model.scheme.activation_bytes + kernel.tile_n * model.scheme.weight_bytes;
-  if (model.scheme.widens && shape.m * shape.n * shape.k > model.scheme.packs_beyond)
-    t.widen_per_k = kernel.tile_n / (c.convert * hw.clock);
+  t.widen_per_k = kernel.tile_n * shape.widen;
   t.whole_k = up(shape.k / kernel.tile_k);
   t.memory = shape.memory;
   if (!shape.fits) {  // tiles of one wave form a block of the result; its operands are read once per block

@@ -64,6 +64,7 @@ struct GemmScheme {
   X(wave_smoothing, 0.2, 0.0, 1.0, "0: whole waves; 1: the last wave costs its share only")                   \
   X(droop, 0.0, -0.999, 1e3, "how much longer the arithmetic takes at the power limit than at the peak rate") \
   X(convert, 64.0, 0.1, 1e5, "weights one unit widens or packs per cycle, where the loop does so")            \
+  X(far, 1.0, 1.0, 50.0, "times as long that widening or packing takes for weights that come from memory")    \
   X(alone, 1.0, 0.1, 1.0, "share of a unit's rate that one tile reaches with no second one beside it")        \
   X(vector_launch, 2e-6, 0.0, 1e-3, "s per matrix-vector kernel")                                             \
   X(vector_rate, 3e9, 1e6, 1e12, "k elements per second and block of a matrix-vector kernel")                 \

@@ -124,6 +124,8 @@ class GemmPredictor:
             names = [name for name in names if not name.startswith("cast")]
         if not self._estimator(batch).widens:
             names.remove("convert")
+        if not self._estimator(batch).packs:
+            names.remove("far")
         if not any(row[0] == 0 for row in menu):
             names = [name for name in names if not name.startswith("vector")]
         if all(row[3] < 2 for row in menu):
