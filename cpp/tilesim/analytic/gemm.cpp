@@ -250,14 +250,6 @@ double filling_area(const GemmModel& model, const Shape& shape) {
   return area;
 }
 
-/// Whether rules of thumb leave a k that is not deep whole: little work, or some tiles already.
-bool keeps_whole(const GemmModel& model, const Shape& shape) {
-  if (shape.k > model.constants.deep) return false;
-  const double tiles = shape.batch * up(shape.m / 64) * up(shape.n / 64);
-  return shape.batch * shape.m * shape.n * shape.k < model.scheme.split_work ||
-         tiles > model.scheme.split_fill * model.hardware.units;
-}
-
 double cast_seconds(const GemmModel& model, const Shape& shape) {
   if (model.scheme.cast_bytes <= 0) return 0;
   const auto& c = model.constants;
@@ -326,8 +318,7 @@ GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
         tile_candidate(*this, shape, kernels[i], tilings[i], 1, best);
     }
   }
-  const bool whole = scheme.rules && keeps_whole(*this, shape);
-  for (std::size_t i = 0; i < kernels.size() && !whole; ++i) {
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (!serves(kernels[i]) || kernels[i].tile_m == 0 || kernels[i].most_splits < 2 ||
         hopeless(*this, shape.per_unit, tilings[i], kernels[i], best[0] - constants.split))
       continue;

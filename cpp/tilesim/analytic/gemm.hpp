@@ -41,8 +41,6 @@ struct GemmScheme {
   bool warm = true;         ///< false: nothing of the operands is in the cache
   double packs_beyond = 0;  ///< multiply-adds up to which nothing is widened or packed
   double calls = 1000;      ///< of one product after another, after which its time is taken
-  double split_work = 0;    ///< multiply-adds below which rules of thumb split k only beyond `deep`
-  double split_fill = 1e9;  ///< tiles of 64 by 64 per unit beyond which they likewise split only beyond `deep`
   bool rules = false;       ///< the library chooses by rules of thumb, not by timing every kernel (see GemmKernel)
 };
 

@@ -40,8 +40,6 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     # the same, chosen by rules of thumb: cuBLAS on Ampere and Ada (on Hopper, kernels that stay resident even out the
     # last round, and nothing of it is seen)
     "library-rules": [*_LIBRARY, _vector(1)],
-    # cuBLAS on Ada: the same, and k is split sparingly (see _SPARING)
-    "library-rules-ada": [*_LIBRARY, _vector(1)],
     # libraries with matrix-vector kernels of their own up to four rows (TensorRT-LLM: smooth-quant, weight-only, fp8)
     "library-vector4": [*_LIBRARY, _vector(4)],
     # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, up to seven splits, and matrix-vector
@@ -87,11 +85,7 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
 
 
 # Libraries that choose by rules of thumb; others time every kernel beforehand or have one.
-_BY_RULES = {"library-rules", "library-rules-ada", "simt"}
-# Rules that split a k of up to `deep` sparingly: not below so many multiply-adds, nor beyond so many tiles of 64 by 64
-# per unit. Of the L40S's products whose time tells, five of five of up to 1.8 million multiply-adds were not split and
-# 35 of 36 larger ones were; with 17 tiles or more, none of eight up to k = 4,096 was.
-_SPARING = {"library-rules-ada": {"split_work": 2.5e6, "split_fill": 0.125}}
+_BY_RULES = {"library-rules", "simt"}
 
 
 def kernels(name: str) -> list[tuple[float, ...]]:
@@ -165,7 +159,6 @@ class GemmEstimator:
             "calls": self.calls,
             "packs_beyond": self.packs_beyond,
             "rules": float(self.entry.kernels in _BY_RULES),
-            **_SPARING.get(self.entry.kernels, {}),
         }
         given = {**self.entry.constants, **(constants or {})}
         _check(constants or {})
