@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tilesim as ts
@@ -260,3 +261,24 @@ def test_what_is_refused_is_said_by_a_calibration(tmp_path: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("pyarrow") is not None, reason="pyarrow is installed")
 def test_without_pyarrow_csv_still_reads(tmp_path: Path) -> None:
     assert read("gemm", written(tmp_path / "m.csv", "matrix_size,dtype,runtime_ms", "1024,fp16,0.1"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "pbtxt", "txt", "parquet", "xlsx"])
+def test_damaged_files_are_explained(tmp_path: Path, suffix: str) -> None:
+    """Cut, mangled or random bytes: rows or one clear error, nothing else."""
+    random = np.random.default_rng(5)
+    table = b'entries { key: "sm_90" value { entries { b: 1 m: 8 n: 8 k: 8 flops { key: "f16xf16->f16" value: 9 } } } }'
+    head = b"device,dtype,M,N,K,transA,transB,ms\nT4,fp32,1760,16,1760,T,N,0.096\n"
+    for source in (table, head, b"OPName,Latency (ms),Device,B,H\nsoftmax,0.4,Tesla T4,4096,1024\n"):
+        for _ in range(60):
+            damaged = bytearray(source[: int(random.integers(0, len(source) + 1))])
+            for _ in range(int(random.integers(0, 4))):
+                if damaged:
+                    damaged[int(random.integers(len(damaged)))] = int(random.integers(256))
+            path = tmp_path / f"damaged.{suffix}"
+            path.write_bytes(bytes(damaged))
+            for kind in ("gemm", "vector"):
+                try:
+                    read(kind, path)
+                except ts.UserError as error:
+                    assert str(error)

@@ -163,10 +163,14 @@ _TOKEN = re.compile(r'[{}]|"[^"]*"|[\w.]+')
 
 def _performance_table(name: str) -> tuple[list[str], list[Line]]:
     """XLA: entries { key: "sm_90" value { entries { b: 1 m: 256 n: 256 k: 256 flops { key: "..." value: 1 } } } }."""
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise user_error("the file is no text", place=name, value=str(error)) from None
     lines: list[Line] = []
     device, key = "", ""
     shape: dict[str, str] = {}
-    for number, line in enumerate(Path(name).read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         words = _TOKEN.findall(line.replace(":", " "))
         for at, word in enumerate(words):
             following = words[at + 1] if at + 1 < len(words) else ""
