@@ -230,7 +230,7 @@ class ConvPredictor:
 
     def free(self, batch: Batch) -> list[str]:
         """Names of constants that could be fitted."""
-        return [name for name in self.infos if not name.startswith(("cast", "vector"))]
+        return [name for name in self.infos if not name.startswith(("cast", "vector", "convert", "far"))]
 
 
 class VectorPredictor:
