@@ -136,10 +136,10 @@ Result Simulator::result() const {
   for (std::size_t i = before_caches; i < result.units.size(); ++i)
     cache_busy = std::max(cache_busy, result.units[i].cycles[0]);
   std::int64_t longest_link = network_busy();
-  const auto region_links = memory_ ? memory_->links() : std::vector<MemorySystem::Link>{};
+  const auto region_links = routed_ ? routed_->links() : memory_->links();
   for (const MemorySystem::Link& link : region_links) {
     (link.from == link.to ? result.memory_local_bytes : result.memory_remote_bytes) += link.bytes;
-    if (link.from == link.to) continue;
+    if (link.from == link.to || (routed_ && routed_->topology().router_regions.empty())) continue;
     UnitUse use;
     use.unit = "link.region" + std::to_string(link.from) + "to" + std::to_string(link.to);
     use.kind = "region_link";

@@ -126,7 +126,7 @@ void Simulator::add_fidelity(Result& result) const {
                       "packet to each port at any time");
   else if (!ideal)
     said.emplace_back("network: latency and bandwidth per core port; no routers, requests are not counted");
-  if (machine_.memory.regions > 1 && !ideal)
+  if (machine_.memory.regions > 1 && !ideal && !routed_)
     said.emplace_back(
         "memory regions: a strided transfer counts as the same number of contiguous bytes from its start when they are "
         "looked up; links carry data only, not requests");
