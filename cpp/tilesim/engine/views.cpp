@@ -120,6 +120,10 @@ void Simulator::add_fidelity(Result& result) const {
   add_cache_fidelity(result);
   if (memory == "bank" && options_.dram->energy.known() && options_.dram->energy.refresh_all < 0)
     said.emplace_back("DRAM energy: activations and bursts; the part states none for refresh");
+  if (memory == "bank" && !options_.dram->energy.known())
+    said.emplace_back("DRAM energy: no figures per command of " + options_.dram->name + " are known; " +
+                      (machine_.energy.memory_byte > 0 ? "bytes count with energy.memory_byte"
+                                                       : "memory bytes are listed without energy"));
   if (routed_)
     said.emplace_back("network: " + network + ", every flit of " + std::to_string(machine_.network.flit_bytes) +
                       " B in every router; a multicast is one packet per destination and piece, DMA engines give a "
