@@ -673,6 +673,10 @@ class DramPart:
         """
         Reads a part's file.
         """
+    def check_mapping(self, mapping: str, bank_hash: str = 'none') -> None:
+        """
+        UserError if a mapping's fields do not cover the part's addresses.
+        """
     def hash(self) -> str:
         """
         Hash of the resolved part.

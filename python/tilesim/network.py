@@ -11,6 +11,7 @@ from typing import Any, SupportsFloat
 
 from . import _core
 from ._arguments import whole
+from ._errors import nearest
 from .graph import user_error
 from .machine import Machine
 
@@ -80,7 +81,8 @@ def _split(name: str) -> tuple[str, list[int]]:
     kind, _, sizes = name.partition("_")
     if kind not in _KINDS or not re.fullmatch(r"[0-9]{1,5}(x[0-9]{1,5})*", sizes):
         allowed = ", ".join(["simple (in a simulation)", *_KINDS, *(f"{kind}_..." for kind in _KINDS), "a .json file"])
-        raise user_error("unknown network", value=f"'{name}'", allowed=allowed)
+        near = "" if kind in _KINDS else nearest(kind, (*_KINDS, "simple"))
+        raise user_error("unknown network", value=f"'{name}'", allowed=allowed, suggestion=near)
     return kind, [int(size) for size in sizes.split("x")]
 
 
