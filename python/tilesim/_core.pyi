@@ -997,7 +997,7 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = []) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}) -> Result:
     """
     Runs a program in simulated time, on the first cores or those given.
     """

@@ -16,7 +16,7 @@ std::int64_t Simulator::network_busy() const {
   if (machine_.memory.kind == "ideal" && !routed_) return 0;
   if (!routed_) {
     const Ports* ports = memory_->ports();
-    return std::max({longest, memory_->port_busy(), (ports ? *ports : send_ports_).longest_busy()});
+    return std::max(longest, (ports ? *ports : send_ports_).longest_busy());
   }
   // An endpoint passes one flit per cycle, each way, a link as many as its topology says.
   std::int64_t flits = 0;

@@ -17,9 +17,7 @@ class RegionMemory final : public MemorySystem {
         network_(machine.network),
         map_(machine),
         regions_(map_.regions()),
-        cores_(machine.core.count),
-        ports_(static_cast<std::size_t>(cores_), 0),
-        port_busy_(ports_.size(), 0),
+        ports_(machine),
         links_(static_cast<std::size_t>(regions_ * regions_)) {
     Machine part = machine;
     part.memory.regions = 1;
@@ -38,20 +36,16 @@ class RegionMemory final : public MemorySystem {
   std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
     const std::int64_t home = map_.home(request.core);
     const std::int64_t here = cycles_at_or_after({now, core_.hertz}, network_.clock);
-    std::int64_t& port = ports_[static_cast<std::size_t>(request.core % cores_)];
-    if (refused(port, here, network_.port_bytes_per_cycle, now, retry)) return std::nullopt;
+    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
     split(request, home);
     for (const Piece& piece : pieces_)
-      if (piece.region != home &&
-          refused(link(request, home, piece).free, here, network_.region_bytes_per_cycle, now, retry))
-        return std::nullopt;
-    port = std::max(port, here) + ceil_div(request.bytes, network_.port_bytes_per_cycle);
-    std::int64_t finish = cycles_at_or_after({port, network_.clock.hertz}, core_);
+      if (piece.region != home && refused(link(request, home, piece).free, here, now, retry)) return std::nullopt;
+    std::int64_t finish = ports_.pass(request.core, request.bytes, now);
     bool first = true;
     for (const Piece& piece : pieces_) {
       const auto done = serve(request, piece, piece.region == home, now, first, retry);
       if (!done) {
-        port -= ceil_div(request.bytes, network_.port_bytes_per_cycle);
+        ports_.undo(request.core, request.bytes);
         return std::nullopt;
       }
       first = false;
@@ -65,8 +59,6 @@ class RegionMemory final : public MemorySystem {
       }
       finish = std::max(finish, complete);
     }
-    port_busy_[static_cast<std::size_t>(request.core % cores_)] +=
-        ceil_div(request.bytes, network_.port_bytes_per_cycle);
     return finish;
   }
 
@@ -95,28 +87,36 @@ class RegionMemory final : public MemorySystem {
     for (const auto& part : parts_) part->add_caches(levels);
   }
 
-  std::int64_t port_busy() const override {
-    return cycles_at_or_after({*std::max_element(port_busy_.begin(), port_busy_.end()), network_.clock.hertz}, core_);
+  Ports* ports() override { return &ports_; }
+
+  std::int64_t cross(std::int64_t from, std::int64_t to, std::int64_t bytes, std::int64_t now) override {
+    const std::int64_t source = map_.home(from), sink = map_.home(to);
+    if (source == sink) return now;
+    Link& way = links_[static_cast<std::size_t>(source * regions_ + sink)];
+    const std::int64_t here = cycles_at_or_after({now, core_.hertz}, network_.clock);
+    way.free = std::max(way.free, here) + ceil_div(bytes, network_.region_bytes_per_cycle);
+    way.sent += bytes;
+    return cycles_at_or_after({way.free, network_.clock.hertz}, core_) + further_;
   }
 
   std::vector<MemorySystem::Link> links() const override {
     std::vector<MemorySystem::Link> all;
     for (std::int64_t from = 0; from < regions_; ++from)
       for (std::int64_t to = 0; to < regions_; ++to) {
-        const std::int64_t bytes = links_[static_cast<std::size_t>(from * regions_ + to)].bytes;
-        const std::int64_t cycles = from == to ? 0 : bytes / network_.region_bytes_per_cycle;
-        all.push_back({from, to, bytes, cycles_at_or_after({cycles, network_.clock.hertz}, core_)});
+        const Link& way = links_[static_cast<std::size_t>(from * regions_ + to)];
+        const std::int64_t cycles = from == to ? 0 : (way.bytes + way.sent) / network_.region_bytes_per_cycle;
+        all.push_back({from, to, way.bytes, cycles_at_or_after({cycles, network_.clock.hertz}, core_), way.sent});
       }
     return all;
   }
 
  private:
-  struct Link { std::int64_t free = 0, bytes = 0; };  ///< network cycles
+  struct Link { std::int64_t free = 0, bytes = 0, sent = 0; };  ///< network cycles; of memory, of sends
   using Piece = RegionMap::Piece;
 
-  /// More than the buffer waits in front of a port or link.
-  bool refused(std::int64_t free, std::int64_t here, std::int64_t rate, std::int64_t now, std::int64_t& retry) const {
-    const std::int64_t buffered = network_.buffer_bytes / rate;
+  /// More than the buffer waits in front of a link.
+  bool refused(std::int64_t free, std::int64_t here, std::int64_t now, std::int64_t& retry) const {
+    const std::int64_t buffered = network_.buffer_bytes / network_.region_bytes_per_cycle;
     if (free - here <= buffered) return false;
     retry = std::max(now + 1, cycles_at_or_after({free - buffered, network_.clock.hertz}, core_));
     return true;
@@ -172,9 +172,9 @@ class RegionMemory final : public MemorySystem {
   Clock core_;
   NetworkSpec network_;
   RegionMap map_;
-  std::int64_t regions_, cores_, further_ = 0;
-  std::vector<std::int64_t> ports_, port_busy_;  ///< network cycles
-  std::vector<Link> links_;                      ///< by from * regions + to
+  std::int64_t regions_, further_ = 0;
+  Ports ports_;
+  std::vector<Link> links_;  ///< by from * regions + to
   std::vector<std::unique_ptr<MemorySystem>> parts_;
   std::vector<Piece> pieces_;
 };

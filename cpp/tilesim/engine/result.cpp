@@ -145,7 +145,7 @@ Result Simulator::result() const {
     use.kind = "region_link";
     use.cycles[static_cast<std::size_t>(UnitState::busy)] = std::min(link.busy, finish_);
     use.cycles[static_cast<std::size_t>(UnitState::idle)] = finish_ - use.cycles[0];
-    use.bytes = link.bytes;
+    use.bytes = link.bytes + link.sent;
     longest_link = std::max(longest_link, use.cycles[0]);
     result.units.push_back(use);
   }
@@ -174,9 +174,12 @@ Result Simulator::result() const {
   result.bottleneck_share = std::min(1.0, bound.value);
   add_energy(result, machine_, routed_ ? routed_->memory().energy() : memory_->energy());
   add_fidelity(result);
-  if (options_.latencies) {
-    options_.latencies->memory_hits = kinds_.front()->latencies().hits();
-    options_.latencies->memory_misses = kinds_.front()->latencies().misses();
+  for (const std::unique_ptr<CoreKind>& kind : kinds_) {
+    const auto found = options_.sort_latencies.find(kind->name);
+    LatencyBook* book = found != options_.sort_latencies.end() ? found->second.get() : options_.latencies.get();
+    if (book == nullptr) continue;
+    book->memory_hits = kind->latencies().hits();
+    book->memory_misses = kind->latencies().misses();
   }
   if (const std::string assumed = assumed_values(); !assumed.empty())
     result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + assumed +
