@@ -141,13 +141,6 @@ void RoutedMemory::submit(const Request& request, std::uint64_t tag, std::int64_
 void RoutedMemory::add_run(std::uint32_t piece, const Request& request, std::int64_t begin, std::int64_t end) {
   const std::int64_t first_port = request.core * spec_.ports_per_core, home = regions_.home(request.core);
   const auto add_part = [&](std::int64_t region, std::int64_t address, std::int64_t bytes) {
-    const std::int64_t share = memory_->capacity / regions_.regions();
-    if (memory_->capacity > 0 && address + bytes > share)
-      throw UserError({"the program's tensors lie outside the memory",
-                       "memory.channels",
-                       std::to_string(address + bytes) + " B",
-                       std::to_string(share) + (regions_.regions() > 1 ? " B in a region" : " B in all channels"),
-                       {}});
     const std::int64_t from = request.write ? home : region, to = request.write ? region : home;
     region_bytes_[static_cast<std::size_t>(from * regions_.regions() + to)] += bytes;
     for (std::int64_t at = address; at < address + bytes;) {
