@@ -259,3 +259,21 @@ def test_parts_without_figures_say_so() -> None:
         if part.to_dict().get("energy") is None:
             assert part.sources["energy"].startswith("none: "), name
             assert run(name, requests=100).energy is None
+
+
+def test_a_sequential_stream_is_monotone() -> None:
+    """More requests take longer; deeper queues, faster bins of a part and more channels do not."""
+    cycles = [run("HBM2-2000", "sequential_read", requests=n).cycles for n in (100, 500, 501, 2000, 2001, 5000)]
+    assert cycles == sorted(cycles)
+    part = Part.load("DDR4-3200")
+    depths = [run(part.replace({"read_queue": n}), "sequential_read", requests=3000).cycles for n in (1, 2, 4, 8, 32)]
+    assert depths == sorted(depths, reverse=True)
+    for bins in (
+        ["DDR4-1600", "DDR4-2133", "DDR4-2400", "DDR4-2666", "DDR4-2933", "DDR4-3200"],
+        ["HBM2-1600", "HBM2-2000", "HBM2-2400", "HBM2E-3200", "HBM2E-3600"],
+        ["DDR5-3200", "DDR5-4800", "DDR5-5600", "DDR5-6400"],
+        ["HBM3-5200", "HBM3-5600", "HBM3-6400"],
+        ["GDDR6-14000", "GDDR6-16000", "GDDR6-18000"],
+    ):
+        seconds = [run(name, "sequential_read", requests=4000).seconds for name in bins]
+        assert seconds == sorted(seconds, reverse=True), bins
