@@ -136,13 +136,13 @@ class ChannelOf {
   void run_bus(Tick until, Until mode);
   template <Bus bus>
   Tick accept_due(Tick next, bool planned);
-  bool accept(const Request& request, Tick c);
+  [[gnu::always_inline]] inline bool accept(const Request& request, Tick c);
   /// A request refused for want of room stays refused until its queue has some.
   bool may_accept() const { return !offers_.empty() && queues_.count[refused_] != refused_at_; }
-  void finish_read(const Entry& entry, std::int64_t tick);
-  void issue(Command command, int bank, Tick t);
+  [[gnu::always_inline]] inline void finish_read(const Entry& entry, std::int64_t tick);
+  [[gnu::always_inline]] inline void issue(Command command, int bank, Tick t);
   void issue_all(Command command, int scope, Tick t);
-  void take_column(std::size_t queue, int bank, bool opener, Tick t);
+  [[gnu::always_inline]] inline void take_column(std::size_t queue, int bank, bool opener, Tick t);
   void issue_column(std::size_t queue, int bank, bool opener, Tick t);
   void issue_activate(std::size_t queue, int bank, Tick t);
   void issue_precharge(std::size_t queue, int bank, Tick t);
@@ -169,23 +169,23 @@ class ChannelOf {
   void tick_two_step(Tick t);
   // channel_plan.hpp: both at once, where nothing interferes
   template <Bus bus>
-  std::uint64_t plan_columns(Tick soon) const;
+  [[gnu::always_inline]] inline std::uint64_t plan_columns(Tick soon) const;
   template <Bus bus>
-  std::uint64_t plan_rows(Tick soon) const;
+  [[gnu::always_inline]] inline std::uint64_t plan_rows(Tick soon) const;
   template <Bus bus>
   void plan_newcomer(std::size_t queue, int bank, Tick c);
   template <Bus bus>
-  void tick_planned(Tick t);
+  [[gnu::always_inline]] inline void tick_planned(Tick t);
   template <Bus bus>
   void issue_planned_row(Tick t);
   // channel_stream.hpp: many column commands at once
   bool streams() const;
   template <Bus bus>
-  bool accept_in_stream(std::size_t queue, Tick limit);
+  [[gnu::always_inline]] inline bool accept_in_stream(std::size_t queue, Tick limit);
   template <Bus bus>
   void stream(Tick limit);
-  void issue_planned_column(Tick t);
-  void replan_rows(int bank, bool opener, Tick t);
+  [[gnu::always_inline]] inline void issue_planned_column(Tick t);
+  [[gnu::always_inline]] inline void replan_rows(int bank, bool opener, Tick t);
   /// First tick that what is known now can reach.
   Tick soon() const { return static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1; }
   struct Pick {
