@@ -480,6 +480,11 @@ class NetworkTopology:
         Any graph: JSON text of schema tilesim.network. UserError with the place in `source`.
         """
     @staticmethod
+    def in_regions(region: NetworkTopology, regions: typing.SupportsInt | typing.SupportsIndex, links: typing.SupportsInt | typing.SupportsIndex = 1, latency: typing.SupportsInt | typing.SupportsIndex = 1, per_flit: typing.SupportsInt | typing.SupportsIndex = 1, per_cycle: typing.SupportsInt | typing.SupportsIndex = 1, buffer_flits: typing.SupportsInt | typing.SupportsIndex = 0) -> NetworkTopology:
+        """
+        A copy of a network for each region, `links` side by side from each to each other one; a flit takes per_flit / per_cycle cycles of a link. UserError for rings, tori and too few nodes.
+        """
+    @staticmethod
     def mesh(extents: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], concentration: typing.SupportsInt | typing.SupportsIndex = 1, link_latency: typing.SupportsInt | typing.SupportsIndex = 1) -> NetworkTopology:
         """
         Mesh of the given extents, `concentration` nodes at each router; links of `link_latency` cycles. UserError for an extent below 1 or more than 4096 nodes.
@@ -498,6 +503,11 @@ class NetworkTopology:
     def extents(self) -> list[int]:
         """
         Digits of a node's number, lowest first.
+        """
+    @property
+    def link_cycles_per_flit(self) -> list[float]:
+        """
+        Cycles for which a flit takes each link; 1 but where a link is slower.
         """
     @property
     def links(self) -> list[tuple[int, int, int]]:
@@ -662,6 +672,10 @@ class DramPart:
     def read_file(path: str) -> DramPart:
         """
         Reads a part's file.
+        """
+    def check_mapping(self, mapping: str, bank_hash: str = 'none') -> None:
+        """
+        UserError if a mapping's fields do not cover the part's addresses.
         """
     def hash(self) -> str:
         """
@@ -983,7 +997,7 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = []) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}) -> Result:
     """
     Runs a program in simulated time, on the first cores or those given.
     """
