@@ -18,10 +18,10 @@ using tilesim::bindings::MappingProblem;
 namespace tilesim::bindings {
 
 mapping::Nest nest_from_python(const py::dict& nest, const std::string& operation) {
-  static const std::set<std::string> known{"tiles", "order", "depths", "unit"};
+  static const std::set<std::string> known{"tiles", "order", "depths", "unit", "sub"};
   for (const auto& [key, value] : nest)
     if (const auto text = py::str(key).cast<std::string>(); !known.count(text))
-      throw UserError({"unknown key of a nest", operation, "'" + text + "'", "tiles, order, depths, unit", {}});
+      throw UserError({"unknown key of a nest", operation, "'" + text + "'", "tiles, order, depths, sub, unit", {}});
   for (const char* key : {"tiles", "order", "depths"})
     if (!nest.contains(key)) throw UserError({std::string("a nest needs '") + key + "'", operation, {}, {}, {}});
   mapping::Nest result;
@@ -29,8 +29,9 @@ mapping::Nest nest_from_python(const py::dict& nest, const std::string& operatio
     result.tiles = nest["tiles"].cast<std::vector<std::int64_t>>();
     result.order = nest["order"].cast<std::vector<int>>();
     result.depths = nest["depths"].cast<std::vector<std::int64_t>>();
+    if (nest.contains("sub")) result.sub = nest["sub"].cast<std::vector<std::int64_t>>();
   } catch (const py::cast_error&) {
-    throw UserError({"tiles, order and depths of a nest are lists of integers",
+    throw UserError({"tiles, order, depths and sub of a nest are lists of integers",
                      operation,
                      py::repr(nest).cast<std::string>(),
                      {},
@@ -49,6 +50,7 @@ py::dict nest_to_python(const mapping::Nest& nest) {
   result["order"] = nest.order;
   result["depths"] = nest.depths;
   result["unit"] = nest.on_vector ? "vector" : "array";
+  if (!nest.sub.empty()) result["sub"] = nest.sub;
   return result;
 }
 
@@ -71,6 +73,7 @@ py::dict cost_to_python(const mapping::Cost& cost, double steps) {
   py::dict result;
   result["bytes"] = cost.bytes;
   result["transfers"] = cost.transfers;
+  result["pieces"] = cost.pieces;
   result["compute_cycles"] = cost.compute;
   result["epilogue_cycles"] = cost.epilogue;
   result["memory_cycles"] = cost.memory;
@@ -167,6 +170,16 @@ void init_space(py::module_& module) {
       .def_readonly("tiles", &mapping::Space::tiles, "Per dim, ascending.")
       .def_readonly("orders", &mapping::Space::orders, "Loops, outer to inner.")
       .def_readonly("depths", &mapping::Space::depths, "Buffers of a, b and the result.")
+      .def_readonly("pieces", &mapping::Space::pieces, "Pieces in which a tile moves, per loop; first: whole tiles.")
+      .def(
+          "cut",
+          [](const mapping::Space& space, const py::dict& nest, std::size_t choice) {
+            if (choice >= space.pieces.size())
+              throw UserError({"no such choice of pieces", "choice", std::to_string(choice),
+                               "0 to " + std::to_string(space.pieces.size() - 1), {}});
+            return nest_to_python(space.cut(nest_from_python(nest, "nest"), choice));
+          },
+          py::arg("nest"), py::arg("choice"), "The nest with its tiles in the pieces of this choice.")
       .def("count", &mapping::Space::count, "Combinations, legal or not.")
       .def(
           "at", [](const mapping::Space& space, std::uint64_t index) { return nest_to_python(space.at(index)); },

@@ -109,6 +109,7 @@ class Search {
     const std::size_t dims = space_.tiles.size();
     std::vector<std::size_t> at(dims, 0);
     Nest nest = space_.at(0);
+    nest.sub.clear();
     while (true) {
       for (std::size_t d = 0; d < dims; ++d) nest.tiles[d] = space_.tiles[d][at[d]];
       try_tiles(nest);
@@ -157,7 +158,9 @@ class Search {
         Nest next = here;
         double best = now;
         for (const Nest& other : space_.neighbours(here))
-          if (const double bound = consider(other); bound < best) {
+          if (!other.sub.empty())
+            continue;
+          else if (const double bound = consider(other); bound < best) {
             best = bound;
             next = other;
           }
@@ -230,6 +233,7 @@ class Search {
     std::vector<std::int64_t> key = nest.tiles;
     key.insert(key.end(), nest.depths.begin(), nest.depths.end());
     key.insert(key.end(), nest.order.begin(), nest.order.end());
+    key.insert(key.end(), nest.sub.begin(), nest.sub.end());
     return key;
   }
 
@@ -242,7 +246,7 @@ class Search {
       bool moved = false;
       for (const Nest& nest : space_.neighbours(best.nest)) {
         if (options_.cancel) options_.cancel->poll();
-        if (!model_.fits(nest)) continue;
+        if (!nest.sub.empty() || !model_.fits(nest)) continue;
         const Cost cost = model_.price(nest);
         ++found_.priced;
         if (cost.bound >= best.cycles) continue;
@@ -254,6 +258,37 @@ class Search {
         moved = true;
       }
       if (!moved) return;
+    }
+  }
+
+  /// The best nests with their tiles in pieces, where that is faster by more than the model errs.
+  void cut_best() {
+    constexpr double worth = 0.99;
+    const std::size_t tried = std::min<std::size_t>(found_.best.size(), std::max<std::size_t>(2, keep_ / 8));
+    std::vector<Ranked> faster;
+    for (std::size_t i = 0; i < tried; ++i)
+      for (std::size_t choice = 1; choice < space_.pieces.size(); ++choice) {
+        if (options_.cancel) options_.cancel->poll();
+        const Ranked& whole = found_.best[i];
+        Ranked cut{space_.cut(whole.nest, choice), 0, {}};
+        if (cut.nest.sub.empty() || !walked_.insert(key_of(cut.nest)).second ||
+            !legal(model_.problem(), cut.nest, model_.machine()).legal)
+          continue;
+        cut.cost = model_.price(cut.nest);
+        ++found_.priced;
+        if (cut.cost.bound >= worth * whole.cycles) continue;
+        ++found_.walked;
+        cut.cycles = model_.steps(cut.nest);
+        if (cut.cycles < worth * whole.cycles) faster.push_back(std::move(cut));
+      }
+    if (faster.empty()) return;
+    const double whole = found_.best.front().cycles;
+    found_.best.insert(found_.best.end(), faster.begin(), faster.end());
+    std::stable_sort(found_.best.begin(), found_.best.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
+    if (found_.best.front().cycles < whole) {
+      relax();
+      found_.lower_bound = std::min(found_.lower_bound, floor_);
     }
   }
 
@@ -269,8 +304,9 @@ class Search {
         unexplored = candidate.bound;
     std::stable_sort(found_.best.begin(), found_.best.end(),
                      [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
-    if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
     found_.lower_bound = std::min(known_, found_.complete ? unexplored : floor_);
+    cut_best();
+    if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
   }
 
   CostModel model_;

@@ -43,6 +43,26 @@ std::vector<std::int64_t> aligned_sizes(std::int64_t extent, std::int64_t unit) 
   return {found.begin(), found.end()};
 }
 
+/// Whole tiles; two or four pieces of the longest contracted, row or column dim.
+std::vector<std::vector<std::int64_t>> cuts(const Problem& problem) {
+  const std::size_t dims = problem.domain.extents.size();
+  std::vector<std::vector<std::int64_t>> result{std::vector<std::int64_t>(dims, 1)};
+  if (problem.on_vector) return result;
+  for (const auto* group : {&problem.k_dims, &problem.m_dims, &problem.n_dims}) {
+    int longest = -1;
+    for (int dim : *group)
+      if (longest < 0 || problem.domain.extents[static_cast<std::size_t>(dim)] >=
+                             problem.domain.extents[static_cast<std::size_t>(longest)])
+        longest = dim;
+    if (longest < 0 || problem.domain.extents[static_cast<std::size_t>(longest)] < 2) continue;
+    for (std::int64_t count : {2, 4}) {
+      result.emplace_back(dims, 1);
+      result.back()[static_cast<std::size_t>(longest)] = count;
+    }
+  }
+  return result;
+}
+
 std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups) {
   std::vector<int> all;
   for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
@@ -66,7 +86,8 @@ Sizes parse_sizes(const std::string& text) {
 }
 
 double Space::count() const {
-  double total = static_cast<double>(orders.size()) * static_cast<double>(depths.size());
+  double total =
+      static_cast<double>(orders.size()) * static_cast<double>(depths.size()) * static_cast<double>(pieces.size());
   for (const auto& sizes : tiles) total *= static_cast<double>(sizes.size());
   return total;
 }
@@ -82,7 +103,11 @@ Nest Space::at(std::uint64_t index) const {
   nest.depths = take(depths);
   nest.order = take(orders);
   for (const auto& sizes : tiles) nest.tiles.push_back(take(sizes));
-  return nest;
+  return cut(std::move(nest), index % pieces.size());
+}
+
+Nest Space::cut(Nest nest, std::size_t choice) const {
+  return in_pieces(extents, std::move(nest), pieces[choice], units);
 }
 
 Nest Space::sample(std::uint64_t seed) const {
@@ -92,7 +117,7 @@ Nest Space::sample(std::uint64_t seed) const {
   nest.depths = depths[mix(state) % depths.size()];
   nest.order = orders[mix(state) % orders.size()];
   for (const auto& sizes : tiles) nest.tiles.push_back(sizes[mix(state) % sizes.size()]);
-  return nest;
+  return cut(std::move(nest), mix(state) % pieces.size());
 }
 
 std::vector<Nest> Space::neighbours(const Nest& nest) const {
@@ -101,6 +126,7 @@ std::vector<Nest> Space::neighbours(const Nest& nest) const {
     const auto above = std::upper_bound(tiles[d].begin(), tiles[d].end(), nest.tiles[d]);
     auto below = std::lower_bound(tiles[d].begin(), tiles[d].end(), nest.tiles[d]);
     Nest other = nest;
+    other.sub.clear();
     if (above != tiles[d].end()) {
       other.tiles[d] = *above;
       result.push_back(other);
@@ -120,6 +146,8 @@ std::vector<Nest> Space::neighbours(const Nest& nest) const {
       result.push_back(nest);
       result.back().depths = depth;
     }
+  for (std::size_t choice = 0; choice < pieces.size(); ++choice)
+    if (Nest other = cut(nest, choice); other.sub != nest.sub) result.push_back(std::move(other));
   return result;
 }
 
@@ -134,6 +162,8 @@ Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
     if (last(problem.n_dims)) unit = array.columns;
     if (last(problem.k_dims)) unit = array.rows;
     if (last(problem.m_dims)) unit = machine.layout.tile.size() == 2 ? machine.layout.tile[0] : 8;
+    result.units.push_back(unit);
+    result.extents.push_back(extent);
     result.tiles.push_back(sizes == Sizes::all        ? all_sizes(extent)
                            : sizes == Sizes::divisors ? divisors_of(extent)
                                                       : aligned_sizes(extent, unit));
@@ -142,6 +172,7 @@ Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
   result.orders = {concatenate({&b, &m, &n, &k}), concatenate({&b, &n, &m, &k}), concatenate({&b, &m, &k, &n}),
                    concatenate({&b, &n, &k, &m}), concatenate({&b, &k, &m, &n}), concatenate({&b, &k, &n, &m})};
   result.depths = {{2, 2, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {1, 2, 1}, {2, 1, 1}, {1, 1, 1}, {4, 4, 2}};
+  result.pieces = cuts(problem);
   return result;
 }
 
