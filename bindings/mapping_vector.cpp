@@ -13,18 +13,19 @@ namespace py = pybind11;
 namespace tilesim::bindings {
 
 mapping::VectorTiles tiles_from_python(const py::dict& tiles, const std::string& operation) {
-  static const std::set<std::string> known{"tiles", "lane", "depth"};
+  static const std::set<std::string> known{"tiles", "lane", "depth", "sub"};
   for (const auto& [key, value] : tiles)
     if (const auto text = py::str(key).cast<std::string>(); !known.count(text))
-      throw UserError({"unknown key of vector tiles", operation, "'" + text + "'", "tiles, lane, depth", {}});
+      throw UserError({"unknown key of vector tiles", operation, "'" + text + "'", "tiles, lane, depth, sub", {}});
   if (!tiles.contains("tiles")) throw UserError({"vector tiles need 'tiles'", operation, {}, {}, {}});
   mapping::VectorTiles result;
   try {
     result.tiles = tiles["tiles"].cast<std::vector<std::int64_t>>();
     result.lane = tiles.contains("lane") ? tiles["lane"].cast<int>() : static_cast<int>(result.tiles.size()) - 1;
+    if (tiles.contains("sub")) result.sub = tiles["sub"].cast<std::vector<std::int64_t>>();
     if (tiles.contains("depth")) result.depth = tiles["depth"].cast<std::int64_t>();
   } catch (const py::cast_error&) {
-    throw UserError({"tiles are a list of integers, lane and depth are integers",
+    throw UserError({"tiles and sub are lists of integers, lane and depth are integers",
                      operation,
                      py::repr(tiles).cast<std::string>(),
                      {},
@@ -38,6 +39,7 @@ py::dict tiles_to_python(const mapping::VectorTiles& tiles) {
   result["tiles"] = tiles.tiles;
   result["lane"] = tiles.lane;
   result["depth"] = tiles.depth;
+  if (!tiles.sub.empty()) result["sub"] = tiles.sub;
   return result;
 }
 
@@ -66,6 +68,7 @@ py::dict describe(const VectorProblem& own) {
   result["whole"] = problem.whole;
   result["lanes"] = problem.lanes;
   result["passes"] = problem.passes;
+  result["whole_tiles"] = problem.whole_tiles;
   result["functions"] = problem.functions;
   py::list operands;
   for (const mapping::VectorOperand& operand : problem.operands) {

@@ -11,7 +11,7 @@ from typing import Any
 from . import _core
 from ._errors import user_error, writing
 from ._mapping_entries import Nest, checked_entry, nest_of_product, tiles_of_vector
-from ._mapping_fields import documentation, schema_of
+from ._mapping_fields import documentation, pieces_text, schema_of
 from .graph import Graph
 from .machine import Machine
 from .mapping_vector import VectorKernel
@@ -113,7 +113,10 @@ class Product:
         whole = [f"{self.names[d]}={e}" for d, e in enumerate(self.info["extents"]) if nest["tiles"][d] >= e]
         unit = " on the vector unit" if nest.get("unit") == "vector" else ""
         inside = ", ".join(whole)
-        return f"for {' '.join(loops) or '-'} | tile {inside} | buffers {'/'.join(map(str, nest['depths']))}{unit}"
+        pieces = pieces_text(nest, self.names)
+        return (
+            f"for {' '.join(loops) or '-'} | tile {inside}{pieces} | buffers {'/'.join(map(str, nest['depths']))}{unit}"
+        )
 
     def __repr__(self) -> str:
         """Name and sizes."""
@@ -359,8 +362,6 @@ class MappingTable(Mapping[str, Any]):
         lines += [f"  illegal  {name}: {reason}" for name, reason in self.illegal.items()]
         lines += [f"  unused   {key}" for key in self.unused]
         lines += [f"  note     {note}" for note in self.notes]
-        parts = [key for key, entry in self.entries.items() if any(name.startswith("SUB_") for name in entry)]
-        lines += [f"  no effect: SUB_* of {key} (the lowering decides how a tile is loaded)" for key in parts]
         return "\n".join(lines)
 
     def __getitem__(self, key: str) -> dict[str, Any]:

@@ -58,6 +58,7 @@ mapping::VectorProblem vector_problem(const Context& context, const Kernel& kern
   mapping::VectorProblem problem;
   problem.operation = kernel.name;
   problem.space = space;
+  problem.whole_tiles = "sub-tiles are for elementwise kernels, reductions and normalizations";
   problem.reduced.assign(space.size(), false);
   for (int index : kernel.ops) {
     const Op& op = context.function.ops[static_cast<std::size_t>(index)];

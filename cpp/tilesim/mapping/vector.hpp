@@ -16,6 +16,8 @@ struct VectorTiles {
   std::vector<std::int64_t> tiles;
   int lane = 0;
   std::int64_t depth = 2;
+  /// Sub-tile size per axis: a tile is loaded, computed on and stored in pieces of this size. Empty: whole tiles.
+  std::vector<std::int64_t> sub = {};
   friend bool operator==(const VectorTiles&, const VectorTiles&) = default;
 };
 
@@ -48,6 +50,7 @@ struct VectorProblem {
   std::array<std::int32_t, 4> functions{};  ///< per point: simple, multiply, divide, transcendental
   std::int64_t points = 1;                  ///< computed per point of the space (taps of a window)
   std::int64_t bytes_per_point = 0;         ///< on chip beside the operands, per buffer
+  std::string whole_tiles;                  ///< why tiles cannot come in pieces; empty: they can
   bool ranks = true;                        ///< whether the estimate is good enough to choose by
   std::int64_t reductions = 0;
   DType dtype = DType::f32;
@@ -72,7 +75,8 @@ struct RankedTiles {
   VectorCost cost;
 };
 /// The legal choices with the least estimates, best first. Every number of pieces of an axis where there are few
-/// choices, powers of two where there are many; every lane axis; one, two and three buffers.
+/// choices, powers of two where there are many; every lane axis; one, two and three buffers; the best of these with
+/// tiles in two or four pieces too.
 std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
                                 CancelToken* cancel = nullptr);
 
