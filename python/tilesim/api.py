@@ -58,7 +58,8 @@ def compile(
         machine: preset name, file, dict or Machine.
         mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
             (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
-            {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
+            {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
+            both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
         fuse: "all" or "none".
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
@@ -168,17 +169,18 @@ def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     for operation, nest in mapping.items():
         vector = isinstance(nest, Mapping) and "lane" in nest
         lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), {"unit"})
+        others |= {"sub", "contexts"}
         if not isinstance(nest, Mapping) or set(nest) - others != set(lists):
             got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
             raise user_error("a nest has three lists", place=str(operation), value=got, allowed="tiles, order, depths")
         checked: dict[str, Any] = {}
-        for key in lists:
+        for key in (*lists, *(("sub",) if "sub" in nest else ())):
             numbers = list(nest[key]) if isinstance(nest[key], Sequence) else nest[key]
             if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
                 raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
             checked[key] = numbers
-        rest = {key: nest[key] for key in others if key in nest}
-        nests[str(operation)] = checked | (rest if vector else {"unit": nest.get("unit", "array")})
+        rest = {key: nest[key] for key in sorted(others) if key in nest and key not in checked}
+        nests[str(operation)] = checked | (rest if vector else {"unit": "array"} | rest)
     return nests
 
 

@@ -157,10 +157,8 @@ class Search {
       for (int round = 0; round < 64 && found_.priced < options_.most_priced; ++round) {
         Nest next = here;
         double best = now;
-        for (const Nest& other : space_.neighbours(here))
-          if (!other.sub.empty())
-            continue;
-          else if (const double bound = consider(other); bound < best) {
+        for (const Nest& other : space_.neighbours(here, false))
+          if (const double bound = consider(other); bound < best) {
             best = bound;
             next = other;
           }
@@ -244,9 +242,9 @@ class Search {
       const auto faster = [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; };
       const Ranked best = *std::min_element(found_.best.begin(), found_.best.end(), faster);
       bool moved = false;
-      for (const Nest& nest : space_.neighbours(best.nest)) {
+      for (const Nest& nest : space_.neighbours(best.nest, false)) {
         if (options_.cancel) options_.cancel->poll();
-        if (!nest.sub.empty() || !model_.fits(nest)) continue;
+        if (!model_.fits(nest)) continue;
         const Cost cost = model_.price(nest);
         ++found_.priced;
         if (cost.bound >= best.cycles) continue;

@@ -120,7 +120,7 @@ Nest Space::sample(std::uint64_t seed) const {
   return cut(std::move(nest), mix(state) % pieces.size());
 }
 
-std::vector<Nest> Space::neighbours(const Nest& nest) const {
+std::vector<Nest> Space::neighbours(const Nest& nest, bool with_pieces) const {
   std::vector<Nest> result;
   for (std::size_t d = 0; d < tiles.size(); ++d) {
     const auto above = std::upper_bound(tiles[d].begin(), tiles[d].end(), nest.tiles[d]);
@@ -146,7 +146,7 @@ std::vector<Nest> Space::neighbours(const Nest& nest) const {
       result.push_back(nest);
       result.back().depths = depth;
     }
-  for (std::size_t choice = 0; choice < pieces.size(); ++choice)
+  for (std::size_t choice = 0; with_pieces && choice < pieces.size(); ++choice)
     if (Nest other = cut(nest, choice); other.sub != nest.sub) result.push_back(std::move(other));
   return result;
 }

@@ -39,7 +39,7 @@ struct Space {
   Nest cut(Nest nest, std::size_t choice) const;
   /// Nests that differ in one choice: the next smaller or larger tile of a dim, another order, other depths, other
   /// pieces. Pieces of a tile that changes are left whole.
-  std::vector<Nest> neighbours(const Nest& nest) const;
+  std::vector<Nest> neighbours(const Nest& nest, bool with_pieces = true) const;
 };
 Space space(const Problem& problem, const Machine& machine, Sizes sizes = Sizes::aligned);
 
