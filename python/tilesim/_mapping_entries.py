@@ -130,12 +130,13 @@ def nest_of_product(product: Product, entry: Mapping[str, Any], place: str) -> N
         "depths": list(entry.get("depths", [2, 2, 2])),
         "unit": entry.get("unit", info["unit"]),
     }
-    return nest | _pieces(entry, names, sizes, place)
+    return nest | _further(entry, names, sizes, place)
 
 
-def _pieces(entry: Mapping[str, Any], names: list[str], tiles: list[int], place: str) -> Nest:
-    """Sub-tiles, where the entry has them."""
-    return {"sub": _tile_list(entry["sub"], names, tiles, place)} if "sub" in entry else {}
+def _further(entry: Mapping[str, Any], names: list[str], tiles: list[int], place: str) -> Nest:
+    """Sub-tiles and contexts, where the entry has them."""
+    nest: Nest = {"sub": _tile_list(entry["sub"], names, tiles, place)} if "sub" in entry else {}
+    return nest | ({"contexts": entry["contexts"]} if entry.get("contexts", 1) != 1 else {})
 
 
 def tiles_of_vector(kernel: VectorKernel, entry: Mapping[str, Any], place: str) -> Nest:
@@ -147,4 +148,4 @@ def tiles_of_vector(kernel: VectorKernel, entry: Mapping[str, Any], place: str) 
             )
     tiles = _tile_list(entry["tiles"], kernel.names, list(kernel.info["space"]), place)
     nest = {"tiles": tiles, "lane": entry.get("lane", kernel.nest["lane"]), "depth": entry.get("depth", 2)}
-    return nest | _pieces(entry, kernel.names, tiles, place)
+    return nest | _further(entry, kernel.names, tiles, place)

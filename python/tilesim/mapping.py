@@ -38,6 +38,7 @@ class Product:
         """
         self.function, self.operation, self.nest, self.problem = function, operation, nest, problem
         self.info: dict[str, Any] = dict(problem.info)
+        self.divided: list[Product] = []  # the same kernel, divided over several contexts of a core
 
     def _extent(self, group: str) -> int:
         return math.prod(self.info["extents"][dim] for dim in self.info[f"{group}_dims"])
@@ -145,7 +146,12 @@ def products(
 
 
 def kernels(
-    graph: Graph, machine: Machine | str = "tpu-v3", fuse: str = "all", mapping: str = "profile"
+    graph: Graph,
+    machine: Machine | str = "tpu-v3",
+    fuse: str = "all",
+    mapping: str = "profile",
+    contexts: int = 1,
+    each: int | None = None,
 ) -> list[Product | VectorKernel]:
     """Everything of a graph that has a mapping: its products, then its vector kernels.
 
@@ -154,14 +160,17 @@ def kernels(
         machine: preset name, file, dict or Machine.
         fuse: as for `compile`.
         mapping: as for `products`; "cost" chooses tiles of vector kernels by estimate too, others by one rule.
+        contexts: of a core, that the program has: they share its memories evenly.
+        each: contexts that share each kernel; none: all of them. Extents are those of one context's part.
 
     Returns:
         One entry per kernel, in order.
 
     Raises:
         Unsupported: as `compile`.
+        UserError: where a core has fewer contexts (`core.contexts`).
     """
-    rows, vectors = _core.mapping_choices(graph.core, Machine.load(machine).core, fuse, mapping)
+    rows, vectors = _core.mapping_choices(graph.core, Machine.load(machine).core, fuse, mapping, contexts, each or 0)
     chosen: list[Product | VectorKernel] = [
         Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows
     ]
@@ -302,6 +311,35 @@ class MappingTable(Mapping[str, Any]):
             A Markdown table.
         """
         return documentation()
+
+    @property
+    def contexts(self) -> int:
+        """The most contexts of a core that an entry asks for."""
+        return max((int(entry.get("contexts", 1)) for entry in self.entries.values()), default=1)
+
+    def nests_for(self, graph: Graph, machine: Machine, fuse: str = "all") -> dict[str, Nest]:
+        """As `nests`, for the kernels of a graph; each as its entry divides it over the contexts of a core.
+
+        Args:
+            graph: the workload.
+            machine: the target.
+            fuse: as for `compile`.
+
+        Returns:
+            Operation name to a legal nest, for the kernels that the table knows.
+
+        Raises:
+            UserError: where a core has fewer contexts than an entry asks for.
+        """
+        most = self.contexts
+        chosen = kernels(graph, machine, fuse, contexts=most, each=1)
+        for count in sorted({int(entry.get("contexts", 1)) for entry in self.entries.values()} - {1}):
+            divided = {kernel.operation: kernel for kernel in kernels(graph, machine, fuse, contexts=most, each=count)}
+            for at, kernel in enumerate(chosen):
+                key = self._key_of(kernel)
+                if key is not None and self.entries[key].get("contexts", 1) == count:
+                    chosen[at] = divided[kernel.operation]
+        return self.nests(chosen)
 
     def nests(self, chosen: Sequence[Product | VectorKernel]) -> dict[str, Nest]:
         """Resolves the table for the kernels of a graph, and fills `hits`, `misses`, `illegal`.

@@ -27,6 +27,7 @@ class VectorKernel:
         """
         self.function, self.operation, self.nest, self.problem = function, operation, nest, problem
         self.info: dict[str, Any] = dict(problem.info)
+        self.divided: list[VectorKernel] = []  # the same kernel, divided over several contexts of a core
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -97,7 +97,7 @@ MovementLowering::Region MovementLowering::region(const Shape& space, std::int64
     usual_ = mapping::VectorTiles{usual_tiles(main_, bytes, tensors), static_cast<int>(main_.size()) - 1, 2};
     chosen_ = vector_tiles(context_, kernel_, problem(bytes, tensors), *usual_);
   }
-  mapped = mapped && *chosen_ != *usual_;
+  mapped = mapped && (chosen_->tiles != usual_->tiles || chosen_->depth != usual_->depth);
   Region r{space, mapped ? chosen_->tiles : usual_tiles(space, bytes, tensors), {}, {}, {}};
   depth_ = mapped ? chosen_->depth : 2;
   for (std::size_t axis = 0; axis < space.size(); ++axis)

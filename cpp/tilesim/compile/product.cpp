@@ -385,8 +385,9 @@ program::Scope ProductLowering::lower() {
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
   if (context_.options.record && !ragged()) {
-    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_});
+    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_, context_.machine});
     context_.options.record->back().nest.on_vector = problem_.on_vector;
+    context_.options.record->back().nest.contexts = problem_.contexts;
   }
   choose_split();
   for (int i = 0; i < 2; ++i) make_operand(i);

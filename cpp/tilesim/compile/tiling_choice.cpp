@@ -57,6 +57,7 @@ mapping::VectorOperand placed_operand(const Context& context, const Placement& p
 mapping::VectorProblem vector_problem(const Context& context, const Kernel& kernel, const Shape& space) {
   mapping::VectorProblem problem;
   problem.operation = kernel.name;
+  problem.contexts = context.contexts;
   problem.space = space;
   problem.whole_tiles = "sub-tiles are for elementwise kernels, reductions and normalizations";
   problem.reduced.assign(space.size(), false);
@@ -82,6 +83,7 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
                                   const mapping::VectorTiles& usual) {
   if (problem.lanes.empty()) problem.lanes = lanes_of(context.machine, problem);
   mapping::VectorTiles chosen = usual;
+  chosen.contexts = problem.contexts;
   const auto given = context.options.vectors.find(kernel.name);
   if (given != context.options.vectors.end()) {
     chosen = given->second;
@@ -89,15 +91,16 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
       throw UserError(
           {"the mapping given for this operation is not legal: " + verdict.reason, kernel.name, {}, {}, {}});
   } else if (problem.ranks && context.options.mapping == "cost" &&
-             context.machine.core.count == 1) {  // estimates are for one core
+             context.machine.core.count == context.contexts) {  // estimates are for one core
     const std::vector<mapping::RankedTiles> found =
         mapping::search(problem, context.machine, 1, context.options.cancel);
-    if (!found.empty() && mapping::legal(problem, usual, context.machine).legal &&
-        found[0].cost.cycles < worth * mapping::price(problem, usual, context.machine).cycles)
+    if (!found.empty() && mapping::legal(problem, chosen, context.machine).legal &&
+        found[0].cost.cycles < worth * mapping::price(problem, chosen, context.machine).cycles)
       chosen = found[0].tiles;
   }
   if (context.options.record_vectors)
-    context.options.record_vectors->push_back({context.function.name, kernel.name, std::move(problem), chosen});
+    context.options.record_vectors->push_back(
+        {context.function.name, kernel.name, std::move(problem), chosen, context.machine});
   return chosen;
 }
 

@@ -189,6 +189,13 @@ std::string wrong_pieces(const Problem& problem, const Nest& nest) {
 
 }  // namespace
 
+std::string wrong_contexts(std::int64_t contexts, const Machine& machine) {
+  const std::int64_t most = machine.core.contexts;
+  if (contexts < 1 || contexts > most)
+    return std::to_string(contexts) + " contexts; a core of " + machine.name + " has " + std::to_string(most);
+  return {};
+}
+
 Legality legal(const Problem& problem, const Nest& nest, const Machine& machine) {
   const std::size_t dims = problem.domain.extents.size();
   if (nest.tiles.size() != dims || nest.order.size() != dims || nest.depths.size() != 3)
@@ -207,6 +214,8 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
   for (std::int64_t depth : nest.depths)
     if (depth < 1) return {false, "a ring needs a depth of at least 1"};
   if (const std::string wrong = wrong_pieces(problem, nest); !wrong.empty()) return {false, wrong};
+  if (const std::string wrong = wrong_contexts(nest.contexts, machine); !wrong.empty())
+    return {false, wrong};
   for (const AxisAccess& axis : problem.domain.results[0].axes)
     for (const AxisAccess::Term& outer : axis.terms)
       for (const AxisAccess::Term& inner : axis.terms) {

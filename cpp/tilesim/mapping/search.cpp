@@ -39,6 +39,7 @@ class Search {
     known_ = first.cycles;
     if (first.cycles == infinite) first.cycles = first.cost.bound;
     first.nest.on_vector = model_.problem().on_vector;
+    first.nest.contexts = space_.contexts;
     walked_.insert(key_of(first.nest));
     found_.best.push_back(first);
     double tiles = 1;
@@ -87,7 +88,9 @@ class Search {
     return {{begin, begin + static_cast<std::ptrdiff_t>(space_.tiles.size())},
             *candidate.order,
             {candidate.depths.begin(), candidate.depths.end()},
-            space_.on_vector};
+            space_.on_vector,
+            {},
+            space_.contexts};
   }
 
   /// Orders that differ only in loops of one trip are one.

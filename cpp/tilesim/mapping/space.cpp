@@ -95,6 +95,7 @@ double Space::count() const {
 Nest Space::at(std::uint64_t index) const {
   Nest nest;
   nest.on_vector = on_vector;
+  nest.contexts = contexts;
   const auto take = [&](const auto& choices) -> const auto& {
     const auto& choice = choices[index % choices.size()];
     index /= choices.size();
@@ -114,6 +115,7 @@ Nest Space::sample(std::uint64_t seed) const {
   std::uint64_t state = seed;
   Nest nest;
   nest.on_vector = on_vector;
+  nest.contexts = contexts;
   nest.depths = depths[mix(state) % depths.size()];
   nest.order = orders[mix(state) % orders.size()];
   for (const auto& sizes : tiles) nest.tiles.push_back(sizes[mix(state) % sizes.size()]);
@@ -154,6 +156,7 @@ std::vector<Nest> Space::neighbours(const Nest& nest, bool with_pieces) const {
 Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
   Space result;
   result.on_vector = problem.on_vector;
+  result.contexts = problem.contexts;
   const ArraySpec& array = machine.core.array;
   for (std::size_t d = 0; d < problem.domain.extents.size(); ++d) {
     const std::int64_t extent = std::max<std::int64_t>(1, problem.domain.extents[d]);

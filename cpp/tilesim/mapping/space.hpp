@@ -29,6 +29,7 @@ struct Space {
   std::vector<std::int64_t> units;                ///< per dim: pieces are whole registers or arrays
   std::vector<std::int64_t> extents;
   bool on_vector = false;
+  std::int64_t contexts = 1;
 
   double count() const;  ///< of all combinations, legal or not
   /// The combination with this number, in [0, count).

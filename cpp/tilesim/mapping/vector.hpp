@@ -18,6 +18,7 @@ struct VectorTiles {
   std::int64_t depth = 2;
   /// Sub-tile size per axis: a tile is loaded, computed on and stored in pieces of this size. Empty: whole tiles.
   std::vector<std::int64_t> sub = {};
+  std::int64_t contexts = 1;  ///< of a core, that share the kernel: each takes some of the tiles
   friend bool operator==(const VectorTiles&, const VectorTiles&) = default;
 };
 
@@ -51,6 +52,7 @@ struct VectorProblem {
   std::int64_t points = 1;                  ///< computed per point of the space (taps of a window)
   std::int64_t bytes_per_point = 0;         ///< on chip beside the operands, per buffer
   std::string whole_tiles;                  ///< why tiles cannot come in pieces; empty: they can
+  std::int64_t contexts = 1;                ///< of a core, that share the kernel
   bool ranks = true;                        ///< whether the estimate is good enough to choose by
   std::int64_t reductions = 0;
   DType dtype = DType::f32;
