@@ -72,6 +72,7 @@ py::dict describe(const VectorProblem& own) {
   result["passes"] = problem.passes;
   if (problem.contexts > 1) result["contexts"] = problem.contexts;
   result["whole_tiles"] = problem.whole_tiles;
+  result["walks"] = problem.walks;
   result["functions"] = problem.functions;
   py::list operands;
   for (const mapping::VectorOperand& operand : problem.operands) {
@@ -121,6 +122,12 @@ void init_mapping_vector(py::module_& module) {
             return mapping::vector_scratchpad_bytes(own.problem, checked(own, tiles));
           },
           py::arg("tiles"), "Bytes of scratchpad that the tiles take.")
+      .def(
+          "walk",
+          [](const VectorProblem& own, const py::dict& tiles) {
+            return mapping::walked_cycles(own.problem, checked(own, tiles), own.machine);
+          },
+          py::arg("tiles"), "Cycles by walking the tiles of a kernel that moves data.")
       .def(
           "search",
           [](const VectorProblem& own, std::size_t keep) {

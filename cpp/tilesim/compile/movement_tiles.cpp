@@ -66,6 +66,7 @@ mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::
   problem.functions = {};
   problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
   problem.ranks = false;  // it misses how strided transfers share the memory
+  problem.walks = op_.kind != Kind::scatter;
   const bool plain = main_ == shape_ && op_.kind != Kind::scatter;
   Placement target = placement(y_);
   if (!tensors.empty())

@@ -33,6 +33,22 @@ std::vector<int> lanes_of(const Machine& machine, const mapping::VectorProblem& 
   return lanes;
 }
 
+/// The fastest of the best few tiles, where that promises enough.
+mapping::VectorTiles fastest_walked(const Context& context, const mapping::VectorProblem& problem,
+                                    const mapping::VectorTiles& usual) {
+  constexpr std::size_t walked = 16;
+  const Machine& machine = context.machine;
+  if (!mapping::legal(problem, usual, machine).legal) return usual;
+  mapping::VectorTiles best = usual;
+  double least = worth * mapping::walked_cycles(problem, usual, machine);
+  for (const mapping::RankedTiles& ranked : mapping::search(problem, machine, walked, context.options.cancel))
+    if (const double cycles = mapping::walked_cycles(problem, ranked.tiles, machine); cycles < least) {
+      least = cycles;
+      best = ranked.tiles;
+    }
+  return best;
+}
+
 }  // namespace
 
 mapping::VectorOperand placed_operand(const Context& context, const Placement& placement, std::size_t rank,
@@ -98,6 +114,8 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
         found[0].cost.cycles < worth * mapping::price(problem, chosen, context.machine).cycles)
       chosen = found[0].tiles;
   }
+  else if (problem.walks && context.options.mapping == "cost" && context.machine.core.count == context.contexts)
+    chosen = fastest_walked(context, problem, chosen);
   if (context.options.record_vectors)
     context.options.record_vectors->push_back(
         {context.function.name, kernel.name, std::move(problem), chosen, context.machine});

@@ -54,6 +54,7 @@ struct VectorProblem {
   std::string whole_tiles;                  ///< why tiles cannot come in pieces; empty: they can
   std::int64_t contexts = 1;                ///< of a core, that share the kernel
   bool ranks = true;                        ///< whether the estimate is good enough to choose by
+  bool walks = false;                       ///< whether `walked_cycles` is: one load and one store per tile
   std::int64_t reductions = 0;
   DType dtype = DType::f32;
 };
@@ -70,7 +71,14 @@ struct VectorCost {
   double bound = 0;   ///< no tiles take less: every operand once at the peak bandwidth
   const char* limit = "";
 };
+/// Bytes that memory moves for a full tile of an operand: whole bursts or layout tiles.
+std::int64_t moved_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
+                         const Machine& machine);
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
+
+/// Cycles of a kernel that moves tiles: each through load queue, vector unit (where it converts) and store queue, on
+/// channels that take turns by address. Transfers share channels as in memory of fidelity "simple".
+double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
 
 struct RankedTiles {
   VectorTiles tiles;
