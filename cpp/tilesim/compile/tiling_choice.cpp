@@ -113,9 +113,9 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
     if (!found.empty() && mapping::legal(problem, chosen, context.machine).legal &&
         found[0].cost.cycles < worth * mapping::price(problem, chosen, context.machine).cycles)
       chosen = found[0].tiles;
-  }
-  else if (problem.walks && context.options.mapping == "cost" && context.machine.core.count == context.contexts)
+  } else if (problem.walks && context.options.mapping == "cost" && context.machine.core.count == context.contexts) {
     chosen = fastest_walked(context, problem, chosen);
+  }
   if (context.options.record_vectors)
     context.options.record_vectors->push_back(
         {context.function.name, kernel.name, std::move(problem), chosen, context.machine});

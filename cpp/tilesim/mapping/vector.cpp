@@ -34,6 +34,39 @@ std::int64_t held_elements(const VectorProblem& problem, const VectorOperand& op
   return count;
 }
 
+/// Bytes that memory moves for a full tile: whole layout tiles, or each contiguous run in whole bursts.
+std::int64_t moved_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
+                         const Machine& machine) {
+  const std::size_t rank = operand.axes.size();
+  Shape extents;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const int axis = operand.axes[i];
+    const auto a = static_cast<std::size_t>(std::max(axis, 0));
+    const std::int64_t wanted = axis < 0 ? 1 : along(operand, a, std::min(tiles.tiles[a], problem.space[a]));
+    extents.push_back(std::max<std::int64_t>(1, std::min(wanted, operand.extents[i])));
+  }
+  if (operand.layout.size() == 2 && rank >= 2) {
+    std::int64_t elements = 1;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const std::int64_t granule = i < 2 ? operand.layout[1 - i] : 1;
+      const bool straddles = extents[i] < operand.extents[i] && extents[i] % granule != 0;
+      elements = saturating(elements, round_up(extents[i], granule) + (straddles ? granule : 0));
+    }
+    return packed_bytes(operand.dtype, elements);
+  }
+  std::int64_t run = 1, runs = 1;
+  std::size_t i = 0;
+  for (; i < rank; ++i) {
+    run = saturating(run, extents[i]);
+    if (extents[i] < operand.extents[i]) break;
+  }
+  for (++i; i < rank; ++i) runs = saturating(runs, extents[i]);
+  const std::int64_t burst = machine.memory.burst_bytes;
+  const std::int64_t bytes = run >= most_bytes / 8 ? most_bytes : packed_bytes(operand.dtype, run);
+  const bool straddles = bytes % burst != 0 && (runs > 1 || run < element_count(operand.extents));
+  return saturating(runs, round_up(std::max<std::int64_t>(1, bytes), burst) + (straddles ? burst : 0));
+}
+
 /// Bytes of distinct elements that the kernel reads or writes at least.
 double compulsory_bytes(const VectorProblem& problem, const VectorOperand& operand) {
   if (operand.use == VectorOperand::Use::scratch || !operand.certain) return 0;
@@ -159,39 +192,6 @@ std::vector<std::vector<std::int64_t>> all_sizes(const VectorProblem& problem, c
 }
 
 }  // namespace
-
-/// Bytes that memory moves for a full tile: whole layout tiles, or each contiguous run in whole bursts.
-std::int64_t moved_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
-                         const Machine& machine) {
-  const std::size_t rank = operand.axes.size();
-  Shape extents;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const int axis = operand.axes[i];
-    const auto a = static_cast<std::size_t>(std::max(axis, 0));
-    const std::int64_t wanted = axis < 0 ? 1 : along(operand, a, std::min(tiles.tiles[a], problem.space[a]));
-    extents.push_back(std::max<std::int64_t>(1, std::min(wanted, operand.extents[i])));
-  }
-  if (operand.layout.size() == 2 && rank >= 2) {
-    std::int64_t elements = 1;
-    for (std::size_t i = 0; i < rank; ++i) {
-      const std::int64_t granule = i < 2 ? operand.layout[1 - i] : 1;
-      const bool straddles = extents[i] < operand.extents[i] && extents[i] % granule != 0;
-      elements = saturating(elements, round_up(extents[i], granule) + (straddles ? granule : 0));
-    }
-    return packed_bytes(operand.dtype, elements);
-  }
-  std::int64_t run = 1, runs = 1;
-  std::size_t i = 0;
-  for (; i < rank; ++i) {
-    run = saturating(run, extents[i]);
-    if (extents[i] < operand.extents[i]) break;
-  }
-  for (++i; i < rank; ++i) runs = saturating(runs, extents[i]);
-  const std::int64_t burst = machine.memory.burst_bytes;
-  const std::int64_t bytes = run >= most_bytes / 8 ? most_bytes : packed_bytes(operand.dtype, run);
-  const bool straddles = bytes % burst != 0 && (runs > 1 || run < element_count(operand.extents));
-  return saturating(runs, round_up(std::max<std::int64_t>(1, bytes), burst) + (straddles ? burst : 0));
-}
 
 std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorTiles& tiles) {
   std::int64_t bytes = 0;

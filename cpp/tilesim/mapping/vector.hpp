@@ -71,9 +71,6 @@ struct VectorCost {
   double bound = 0;   ///< no tiles take less: every operand once at the peak bandwidth
   const char* limit = "";
 };
-/// Bytes that memory moves for a full tile of an operand: whole bursts or layout tiles.
-std::int64_t moved_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
-                         const Machine& machine);
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
 
 /// Cycles of a kernel that moves tiles: each through load queue, vector unit (where it converts) and store queue, on

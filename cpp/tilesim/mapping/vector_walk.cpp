@@ -1,7 +1,7 @@
 // Tiles of kernels that move data, one after the other: what an estimate by totals misses is that small or regularly
 // placed transfers keep few channels busy.
 #include <algorithm>
-#include <numeric>
+#include <limits>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/vector.hpp"
@@ -54,46 +54,100 @@ struct Queue {
   const Machine& machine;
   std::int64_t chunk, window;
   bool write;
-  double free = 0;
+  double free = 0, done = 0;
+  std::int64_t left = 0, address = 0;
   std::vector<double> in_flight{};
   std::size_t sent = 0;
 
-  double transfer(Channels& channels, std::int64_t address, std::int64_t bytes, double now) {
-    const DmaSpec& dma = machine.core.dma;
-    free = std::max(free, now) + static_cast<double>(dma.issue_cycles);
-    double done = free;
-    for (std::int64_t left = bytes; left > 0;) {
-      const std::int64_t size = std::min(left, chunk);
-      const auto slots = static_cast<std::size_t>(window);
-      if (sent >= slots) free = std::max(free, in_flight[(sent - slots) % slots]);
-      done = std::max(done, channels.request(address, size, free, write));
+  /// When the next request may leave, of a transfer that may begin at `wanted`.
+  double ready(double wanted) const {
+    const auto slots = static_cast<std::size_t>(window);
+    const double room = sent >= slots ? in_flight[sent % slots] : 0;
+    return std::max({free, room, left > 0 ? 0 : wanted});
+  }
+
+  void begin(std::int64_t at, std::int64_t bytes, double now) {
+    free = now + static_cast<double>(machine.core.dma.issue_cycles);
+    done = free;
+    left = bytes;
+    address = at;
+  }
+
+  /// Sends one request; true with the transfer's last one.
+  bool send(Channels& channels, double now) {
+    const std::int64_t size = std::min(left, chunk);
+    const auto slots = static_cast<std::size_t>(window);
+    const double start = std::max(now, free);
+    if (size > 0) {
+      done = std::max(done, channels.request(address, size, start, write));
       if (in_flight.size() < slots)
         in_flight.push_back(done);
       else
         in_flight[sent % slots] = done;
       ++sent;
-      free += static_cast<double>(ceil_div(size, dma.bytes_per_cycle));
-      left -= size;
-      address += size;
     }
-    return done + static_cast<double>(dma.latency_cycles);
+    free = start + static_cast<double>(ceil_div(size, machine.core.dma.bytes_per_cycle));
+    left -= size;
+    address += size;
+    if (left > 0) return false;
+    done += static_cast<double>(machine.core.dma.latency_cycles);
+    return true;
   }
 };
 
-/// Bytes from the first element of the tensor to the tile's, and from tile to tile.
-std::vector<std::int64_t> strides_of(const VectorProblem& problem, const VectorOperand& operand) {
-  std::vector<std::int64_t> result(problem.space.size(), 0);
+/// Bits from one element of the tensor to the next along each of its axes, minor first.
+std::vector<std::int64_t> strides_of(const VectorOperand& operand) {
+  std::vector<std::int64_t> result;
   std::int64_t stride = bits(operand.dtype);
   for (std::size_t i = 0; i < operand.axes.size(); ++i) {
-    if (operand.axes[i] >= 0) {
-      const auto axis = static_cast<std::size_t>(operand.axes[i]);
-      result[axis] += stride * std::max<std::int64_t>(1, operand.step[axis]) / 8;
-    }
+    result.push_back(stride);
     const bool padded = operand.layout.size() == 2 && i < 2;
     stride *= std::max<std::int64_t>(1, padded ? round_up(operand.extents[i], operand.layout[1 - i])
                                                : operand.extents[i]);
   }
   return result;
+}
+
+struct Moved { std::int64_t address = 0, bytes = 0; };
+
+/// What memory moves for the tile that starts at a point, by the engine's rule: whole rows of lanes and tiles of the
+/// layout, or contiguous runs in whole bursts.
+Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
+            const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Machine& machine) {
+  const std::size_t rank = operand.axes.size();
+  std::vector<std::int64_t> low(rank, 0), length(rank, 1);
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (operand.axes[i] < 0) continue;
+    const auto axis = static_cast<std::size_t>(operand.axes[i]);
+    const std::int64_t step = std::max<std::int64_t>(1, operand.step[axis]), extent = operand.extents[i];
+    low[i] = std::min(start[axis] * step, extent - 1);
+    length[i] = std::clamp<std::int64_t>(step * (size[axis] - 1) + 1, 1, extent - low[i]);
+    offset += low[i] * strides[i];
+  }
+  if (operand.layout.size() == 2 && rank >= 2) {
+    const std::int64_t lanes = operand.layout[1], height = operand.layout[0];
+    std::int64_t elements = ((low[0] + length[0] - 1) / lanes - low[0] / lanes + 1) * lanes;
+    const bool to_end = low[1] + length[1] == operand.extents[1] && low[1] % height == 0;
+    elements *= to_end ? round_up(length[1], height) : length[1];
+    for (std::size_t i = 2; i < rank; ++i) elements *= length[i];
+    return {offset / 8, packed_bytes(operand.dtype, elements)};
+  }
+  const std::int64_t burst = machine.memory.burst_bytes;
+  std::int64_t run = bits(operand.dtype), runs = 1;
+  bool contiguous = true, aligned = true;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (length[i] == 1) continue;
+    contiguous = contiguous && strides[i] == run;
+    if (contiguous) {
+      run *= length[i];
+    } else {
+      runs *= length[i];
+      aligned &= strides[i] / 8 % burst == 0;
+    }
+  }
+  const std::int64_t skew = aligned || runs == 1 ? offset / 8 % burst : (burst - 1) / 2;
+  return {offset / 8, runs * round_up(skew + (run + 7) / 8, burst)};
 }
 
 }  // namespace
@@ -118,35 +172,49 @@ double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, con
     total *= static_cast<double>(trips[axis]);
   }
   const auto count = static_cast<std::size_t>(std::min(total, static_cast<double>(most_tiles)));
-  const std::vector<std::int64_t> from = strides_of(problem, *source), to = strides_of(problem, *target);
+  const std::vector<std::int64_t> from = strides_of(*source), to = strides_of(*target);
+  std::vector<std::int64_t> start(rank), size(rank);
   const std::int64_t page = 4096, far = round_up(element_count(source->extents) * bits(source->dtype) / 8, page);
-  const VectorCost cost = price(problem, tiles, machine);
-  const double converting = cost.compute / total;
-  std::vector<double> loaded(count, 0), stored(count, 0);
-  double vector_free = 0, halfway = 0;
+  const double converting = price(problem, tiles, machine).compute / total;
+  struct Moves { std::int64_t at, into, read, written; };
+  std::vector<Moves> moves;
   for (std::size_t i = 0; i < count; ++i) {
-    std::int64_t at = 0, into = far;
-    VectorTiles own = tiles;
     for (std::size_t axis = 0; axis < rank; ++axis) {
-      const std::int64_t start = index[axis] * tiles.tiles[axis];
-      own.tiles[axis] = std::min(tiles.tiles[axis], std::max<std::int64_t>(1, problem.space[axis]) - start);
-      at += start * from[axis];
-      into += start * to[axis];
+      start[axis] = index[axis] * tiles.tiles[axis];
+      size[axis] = std::min(tiles.tiles[axis], std::max<std::int64_t>(1, problem.space[axis]) - start[axis]);
     }
-    const auto depth = static_cast<std::size_t>(tiles.depth);
-    const double free = i < depth ? 0 : stored[i - depth];
-    double ready = load.transfer(channels, at, moved_bytes(problem, *source, own, machine), free);
-    if (converting > 0) {
-      vector_free = std::max(vector_free, ready) + converting;
-      ready = vector_free + static_cast<double>(machine.core.vector.latency);
-    }
-    stored[i] = store.transfer(channels, into, moved_bytes(problem, *target, own, machine), ready);
-    if (i + 1 == count / 2) halfway = stored[i];
+    const Moved in = moved(*source, from, start, size, machine), out = moved(*target, to, start, size, machine);
+    moves.push_back({in.address, far + out.address, in.bytes, out.bytes});
     for (std::size_t axis = rank; axis-- > 0;) {
       if (++index[axis] < trips[axis]) break;
       index[axis] = 0;
     }
   }
+  constexpr double never = std::numeric_limits<double>::infinity();
+  const auto depth = static_cast<std::size_t>(tiles.depth);
+  std::vector<double> ready, stored;
+  double vector_free = 0;
+  while (stored.size() < count) {  // requests in order of time
+    const std::size_t next = ready.size(), out = stored.size();
+    double now[2] = {never, never};
+    if (next < count && (next < depth || next - depth < out))
+      now[0] = load.ready(next < depth ? 0 : stored[next - depth]);
+    if (out < next) now[1] = store.ready(ready[out]);
+    const bool writes = now[1] < now[0];
+    Queue& queue = writes ? store : load;
+    const Moves& move = moves[writes ? out : next];
+    if (queue.left == 0) queue.begin(writes ? move.into : move.at, writes ? move.written : move.read, now[writes]);
+    if (!queue.send(channels, now[writes])) continue;
+    if (writes) {
+      stored.push_back(queue.done);
+    } else if (converting > 0) {
+      vector_free = std::max(vector_free, queue.done) + converting;
+      ready.push_back(vector_free + static_cast<double>(machine.core.vector.latency));
+    } else {
+      ready.push_back(queue.done);
+    }
+  }
+  const double halfway = count > 1 ? stored[count / 2 - 1] : 0;
   const double last = *std::max_element(stored.begin(), stored.end());
   const double rest = total - static_cast<double>(count);
   const double each = count > 1 ? (last - halfway) / static_cast<double>(count - count / 2) : 0;
