@@ -361,6 +361,7 @@ class Compiler {
   }
 
   program::Scope loop(Context& context, const Op& op) {
+    for (std::size_t i = 0; i < op.operands.size(); ++i) vector_names_.insert(lower::copy_name(op, i));
     program::Scope scope = lower::lower_loop(context, op, loops_.at({context.function.name, op.name}));
     for (program::Statement& statement : scope.body)
       if (auto* step = std::get_if<program::Scope>(&statement.action))
