@@ -62,15 +62,16 @@ py::tuple choices(const tilesim::Graph& graph, const tilesim::Machine& machine, 
     return tilesim::compile(graph, machine, options);
   });
   using namespace tilesim::bindings;
-  return py::make_tuple(rows_of(products,
-                                [&](tilesim::ProductChoice& choice, py::dict& row) {
-                                  row["nest"] = nest_to_python(choice.nest);
-                                  row["problem"] = py::cast(MappingProblem{std::move(choice.problem), std::move(choice.machine)});
-                                }),
-                        rows_of(vectors, [&](tilesim::VectorChoice& choice, py::dict& row) {
-                          row["nest"] = tiles_to_python(choice.tiles);
-                          row["problem"] = py::cast(VectorProblem{std::move(choice.problem), std::move(choice.machine)});
-                        }));
+  return py::make_tuple(
+      rows_of(products,
+              [&](tilesim::ProductChoice& choice, py::dict& row) {
+                row["nest"] = nest_to_python(choice.nest);
+                row["problem"] = py::cast(MappingProblem{std::move(choice.problem), std::move(choice.machine)});
+              }),
+      rows_of(vectors, [&](tilesim::VectorChoice& choice, py::dict& row) {
+        row["nest"] = tiles_to_python(choice.tiles);
+        row["problem"] = py::cast(VectorProblem{std::move(choice.problem), std::move(choice.machine)});
+      }));
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ mapping::Nest nest_from_python(const py::dict& nest, const std::string& operatio
   static const std::set<std::string> known{"tiles", "order", "depths", "unit", "sub", "contexts"};
   for (const auto& [key, value] : nest)
     if (const auto text = py::str(key).cast<std::string>(); !known.count(text))
-      throw UserError({"unknown key of a nest", operation, "'" + text + "'", "tiles, order, depths, sub, unit, contexts", {}});
+      throw UserError(
+          {"unknown key of a nest", operation, "'" + text + "'", "tiles, order, depths, sub, unit, contexts", {}});
   for (const char* key : {"tiles", "order", "depths"})
     if (!nest.contains(key)) throw UserError({std::string("a nest needs '") + key + "'", operation, {}, {}, {}});
   mapping::Nest result;
@@ -178,8 +179,11 @@ void init_space(py::module_& module) {
           "cut",
           [](const mapping::Space& space, const py::dict& nest, std::size_t choice) {
             if (choice >= space.pieces.size())
-              throw UserError({"no such choice of pieces", "choice", std::to_string(choice),
-                               "0 to " + std::to_string(space.pieces.size() - 1), {}});
+              throw UserError({"no such choice of pieces",
+                               "choice",
+                               std::to_string(choice),
+                               "0 to " + std::to_string(space.pieces.size() - 1),
+                               {}});
             return nest_to_python(space.cut(nest_from_python(nest, "nest"), choice));
           },
           py::arg("nest"), py::arg("choice"), "The nest with its tiles in the pieces of this choice.")

@@ -16,7 +16,8 @@ mapping::VectorTiles tiles_from_python(const py::dict& tiles, const std::string&
   static const std::set<std::string> known{"tiles", "lane", "depth", "sub", "contexts"};
   for (const auto& [key, value] : tiles)
     if (const auto text = py::str(key).cast<std::string>(); !known.count(text))
-      throw UserError({"unknown key of vector tiles", operation, "'" + text + "'", "tiles, lane, depth, sub, contexts", {}});
+      throw UserError(
+          {"unknown key of vector tiles", operation, "'" + text + "'", "tiles, lane, depth, sub, contexts", {}});
   if (!tiles.contains("tiles")) throw UserError({"vector tiles need 'tiles'", operation, {}, {}, {}});
   mapping::VectorTiles result;
   try {

@@ -84,7 +84,10 @@ def _sub_tiles(product: Product, entry: Mapping[str, Any], tiles: list[int], pla
             continue
         if size > tile:
             raise user_error(
-                "the sub-tile is larger than the tile", place=place, value=f"SUB_{letter} {size}", allowed=f"1 to {tile}"
+                "the sub-tile is larger than the tile",
+                place=place,
+                value=f"SUB_{letter} {size}",
+                allowed=f"1 to {tile}",
             )
         _spread(sub, product.info[f"{letter.lower()}_dims"], tiles, size)
     return sub

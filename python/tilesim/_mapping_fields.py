@@ -154,8 +154,6 @@ def pieces_text(nest: Mapping[str, Any], names: list[str]) -> str:
     if "sub" not in nest:
         return ""
     cut = [
-        f"{name} by {size}"
-        for name, size, tile in zip(names, nest["sub"], nest["tiles"], strict=True)
-        if size < tile
+        f"{name} by {size}" for name, size, tile in zip(names, nest["sub"], nest["tiles"], strict=True) if size < tile
     ]
     return f" | pieces {', '.join(cut)}" if cut else ""

@@ -104,7 +104,9 @@ def compile(
     try:
         if not place:
             mappings, rest = _mappings(graph, target, mapping, fuse)
-            core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores or 0, contexts=contexts or 0)
+            core = _core.compile(
+                graph.core, target.core, fuse, mappings, rest, cores=cores or 0, contexts=contexts or 0
+            )
             program = Program(core, graph, machine)
             program.options, program.sort = options, sort or ""
             if capacity == "error":

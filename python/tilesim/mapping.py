@@ -314,7 +314,7 @@ class MappingTable(Mapping[str, Any]):
 
     @property
     def contexts(self) -> int:
-        """The most contexts of a core that an entry asks for."""
+        """The most contexts of a core that an entry asks for, as a count."""
         return max((int(entry.get("contexts", 1)) for entry in self.entries.values()), default=1)
 
     def nests_for(self, graph: Graph, machine: Machine, fuse: str = "all") -> dict[str, Nest]:

@@ -210,7 +210,6 @@ class _Tuner:
                 tuned = result
         study.result = tuned
 
-
     def whole_graph(self, memory: str) -> Result:
         """The graph with the tuned table. Contexts share a core's memories for the whole program, so mappings that
         use several are kept only where together they are faster than the best of one context."""

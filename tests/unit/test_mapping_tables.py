@@ -128,7 +128,12 @@ def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None
     good: dict[str, dict[str, object]] = {
         "256_128_96": {**SIZES, "SUB_M": 8},
         "fc": {
-            "tiles": {"m": 3}, "order": ["m", 1, "k"], "depths": [2, 1, 1], "unit": "vector", "sub": {"m": 2}, "contexts": 2
+            "tiles": {"m": 3},
+            "order": ["m", 1, "k"],
+            "depths": [2, 1, 1],
+            "unit": "vector",
+            "sub": {"m": 2},
+            "contexts": 2,
         },
         "rows": {"tiles": [4, 5], "lane": 0, "depth": 3, "sub": [2, 5]},
     }

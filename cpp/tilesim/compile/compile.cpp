@@ -315,8 +315,7 @@ class Compiler {
       if (op != kernel.anchor) on_vector.push_back(op);
     lower::check_vector_dtypes(context, on_vector);
     const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
-    if (kernel.family == lower::Family::call && op.kind != Kind::while_loop)
-      return lower::on("", call(context, op));
+    if (kernel.family == lower::Family::call && op.kind != Kind::while_loop) return lower::on("", call(context, op));
     const std::int64_t contexts = contexts_of(context.function, kernel);
     if (contexts_ == 1) return lower::on("", lower_with(context, kernel));
     const Machine machine = lower::with_contexts(machine_, contexts);
@@ -342,8 +341,11 @@ class Compiler {
 
   std::int64_t checked_contexts(std::int64_t contexts, const std::string& name) const {
     if (contexts < 1 || contexts > contexts_)
-      throw UserError({"a kernel is shared by some of the program's contexts", name, std::to_string(contexts),
-                       "1 to " + std::to_string(contexts_), {}});
+      throw UserError({"a kernel is shared by some of the program's contexts",
+                       name,
+                       std::to_string(contexts),
+                       "1 to " + std::to_string(contexts_),
+                       {}});
     return contexts;
   }
 
@@ -435,8 +437,11 @@ std::int64_t contexts_of(const Machine& machine, const CompileOptions& options) 
   for (const auto& [name, nest] : options.mappings) contexts = std::max(contexts, nest.contexts);
   for (const auto& [name, tiles] : options.vectors) contexts = std::max(contexts, tiles.contexts);
   if (contexts > machine.core.contexts)
-    throw UserError({"the machine's cores have fewer contexts", "contexts", std::to_string(contexts),
-                     "1 to " + std::to_string(machine.core.contexts) + " (core.contexts)", {}});
+    throw UserError({"the machine's cores have fewer contexts",
+                     "contexts",
+                     std::to_string(contexts),
+                     "1 to " + std::to_string(machine.core.contexts) + " (core.contexts)",
+                     {}});
   if (contexts > 1 && !machine.sorts.empty())
     throw UserError({"several contexts need cores of one sort", "contexts", std::to_string(contexts), "1",
                      "Compile for one sort: sort=..."});

@@ -39,7 +39,7 @@ struct CompileOptions {
   std::string only;                              ///< lower only the kernel of this name (and calls): to time it alone
   std::vector<ProductChoice>* record = nullptr;  ///< gets every product
   std::vector<VectorChoice>* record_vectors = nullptr;  ///< gets every vector kernel
-  std::int64_t cores = 0;     ///< that share the work; 0: all of the machine
+  std::int64_t cores = 0;                               ///< that share the work; 0: all of the machine
   std::int64_t contexts = 0;  ///< of a core, that the program has; 0: as many as a given mapping asks for
   std::int64_t each = 0;      ///< contexts that share a kernel without a given mapping; 0: all that the program has
   CancelToken* cancel = nullptr;

@@ -84,7 +84,7 @@ class ProductLowering {
   Expr own_extent(int dim) const;  ///< of this core
   Expr start(int dim) const;
   Expr extent(int dim) const;
-  Expr tile_start(int dim) const;   ///< as start and extent, of the whole tile
+  Expr tile_start(int dim) const;  ///< as start and extent, of the whole tile
   Expr tile_extent(int dim) const;
   Expr axis_start(const AxisAccess& axis) const;
   Expr axis_extent(const AxisAccess& axis) const;

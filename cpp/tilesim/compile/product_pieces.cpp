@@ -106,9 +106,8 @@ void guarded(const Expr& condition, Block body, Block& block) {
 void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& block) {
   std::vector<int> shared;  // dims in pieces that all of these operands have, outermost
   for (int dim : cut_)
-    if (std::all_of(operands.begin(), operands.end(), [&](int i) {
-          return depends_on(domain_.operands[static_cast<std::size_t>(i)], dim);
-        }))
+    if (std::all_of(operands.begin(), operands.end(),
+                    [&](int i) { return depends_on(domain_.operands[static_cast<std::size_t>(i)], dim); }))
       shared.push_back(dim);
   Block slices;
   for (int index : operands) {
@@ -169,12 +168,12 @@ Expr ProductLowering::last_of_sums() const {
   Expr last = 1;
   for (int dim : nest_.order)
     if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
-      last = logical_and(last, equal(Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]),
-                                     Expr(trips(dim) - 1)));
+      last = logical_and(
+          last, equal(Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(trips(dim) - 1)));
   for (int dim : cut_)
     if (domain_.reduction[static_cast<std::size_t>(dim)])
-      last = logical_and(last, equal(Expr::symbol("s_" + domain_.names[static_cast<std::size_t>(dim)]),
-                                     Expr(piece_trips(dim) - 1)));
+      last = logical_and(
+          last, equal(Expr::symbol("s_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(piece_trips(dim) - 1)));
   return last;
 }
 

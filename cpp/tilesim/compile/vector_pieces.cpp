@@ -26,8 +26,7 @@ Expr VectorLowering::piece_start(std::size_t axis) const {
 Expr VectorLowering::piece_number() const {
   Expr number = 0;
   for (std::size_t axis = 0; axis < space_.size(); ++axis)
-    if (piece_trips(axis) > 1)
-      number = number * Expr(piece_trips(axis)) + Expr::symbol("s" + std::to_string(axis));
+    if (piece_trips(axis) > 1) number = number * Expr(piece_trips(axis)) + Expr::symbol("s" + std::to_string(axis));
   return number;
 }
 

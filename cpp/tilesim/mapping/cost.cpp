@@ -281,7 +281,8 @@ Cost CostModel::price(const Nest& nest) {
     cost.pieces[operand] = pieces;
     cost.bytes[operand] = repeats * swept.bytes;
     const double moving = static_cast<double>(repeats * swept.tiles), bytes = static_cast<double>(cost.bytes[operand]);
-    cost.ring[operand] = bytes / rate_ + moving / static_cast<double>(pieces) * (operand < 2 ? wait_ + one_way_ : wait_);
+    cost.ring[operand] =
+        bytes / rate_ + moving / static_cast<double>(pieces) * (operand < 2 ? wait_ + one_way_ : wait_);
     if (operand == 2) continue;
     requests += std::max(moving, bytes / static_cast<double>(chunk_));
     loaded += bytes / rate_;
@@ -291,7 +292,7 @@ Cost CostModel::price(const Nest& nest) {
   cost.memory = static_cast<double>(cost.total_bytes()) / rate_;
   for (std::size_t i = 0; i < 2; ++i)  // a tile that arrives in pieces is used meanwhile
     cost.ring[i] = cost.pieces[i] == 1 ? cost.ring[i] + cost.compute : std::max(cost.ring[i], cost.compute);
-  cost.ring[2] = cost.compute + (spans || cost.pieces[2] > 1         ? 0
+  cost.ring[2] = cost.compute + (spans || cost.pieces[2] > 1       ? 0
                                  : problem_.epilogue_functions > 0 ? cost.epilogue
                                                                    : cost.ring[2]);
   const auto queues = static_cast<double>(std::min<std::int64_t>(2, machine_.core.dma.load_queues));

@@ -13,14 +13,14 @@ namespace tilesim::mapping {
 
 /// What a nest moves and how long it takes. Operands are a, b, result.
 struct Cost {
-  std::array<std::int64_t, 3> bytes{};      ///< off-chip, whole bursts or layout tiles, as the engine counts them
-  std::array<std::int64_t, 3> transfers{};  ///< tiles loaded or stored
+  std::array<std::int64_t, 3> bytes{};          ///< off-chip, whole bursts or layout tiles, as the engine counts them
+  std::array<std::int64_t, 3> transfers{};      ///< tiles loaded or stored
   std::array<std::int64_t, 3> pieces{1, 1, 1};  ///< in which each tile moves
-  double compute = 0;                       ///< cycles that the array (or vector unit) is busy
-  double epilogue = 0;                      ///< cycles of the vector unit on finished tiles
-  double memory = 0;                        ///< cycles that memory needs for the bytes at its achieved bandwidth
-  double bound = 0;                         ///< cycles; `steps` of the same nest is never less
-  double flat = 0;                          ///< the part of `bound` that no number of buffers changes, and what sets it
+  double compute = 0;                           ///< cycles that the array (or vector unit) is busy
+  double epilogue = 0;                          ///< cycles of the vector unit on finished tiles
+  double memory = 0;                            ///< cycles that memory needs for the bytes at its achieved bandwidth
+  double bound = 0;                             ///< cycles; `steps` of the same nest is never less
+  double flat = 0;  ///< the part of `bound` that no number of buffers changes, and what sets it
   const char* flat_limit = "";
   double flat_power = 0;         ///< sum of the eighth powers of the flat parts
   double soft = 0;               ///< eighth norm of all parts: what is close to the bound costs too; a rank, not a time
@@ -77,7 +77,8 @@ class CostModel {
 
   const Access& access(std::size_t operand) const;
   std::int64_t trips(const Nest& nest, std::size_t dim) const;
-  std::int64_t pieces(const Nest& nest, std::size_t dim) const;  ///< of a tile; parts of a loop: pieces of all its tiles
+  std::int64_t pieces(const Nest& nest,
+                      std::size_t dim) const;  ///< of a tile; parts of a loop: pieces of all its tiles
   std::int64_t parts(const Nest& nest, std::size_t dim) const { return trips(nest, dim) * pieces(nest, dim); }
   std::int64_t pieces_of(std::size_t operand, const Nest& nest) const;
   /// Where part number `part` lies along a dim; empty beyond the end of a ragged tile.

@@ -265,8 +265,11 @@ class Search {
   /// The best nests with their tiles in pieces, where that is faster by more than the model errs.
   void cut_best() {
     constexpr double worth = 0.99;
-    const std::size_t tried = std::min<std::size_t>(found_.best.size(), std::max<std::size_t>(2, keep_ / 8));
+    constexpr int most_walked = 32;  // where only the best nest is wanted
+    const std::size_t tried = keep_ == 1 ? found_.best.size() : std::min(found_.best.size(), 2 + keep_ / 8);
     std::vector<Ranked> faster;
+    double least = found_.best.front().cycles;
+    int walked = 0;
     for (std::size_t i = 0; i < tried; ++i)
       for (std::size_t choice = 1; choice < space_.pieces.size(); ++choice) {
         if (options_.cancel) options_.cancel->poll();
@@ -277,10 +280,14 @@ class Search {
           continue;
         cut.cost = model_.price(cut.nest);
         ++found_.priced;
-        if (cut.cost.bound >= worth * whole.cycles) continue;
+        const double limit = worth * (keep_ == 1 ? least : whole.cycles);
+        if (cut.cost.bound >= limit || (keep_ == 1 && walked == most_walked)) continue;
         ++found_.walked;
-        cut.cycles = model_.steps(cut.nest);
-        if (cut.cycles < worth * whole.cycles) faster.push_back(std::move(cut));
+        ++walked;
+        cut.cycles = model_.steps(cut.nest, 6000);
+        if (cut.cycles >= limit) continue;
+        least = std::min(least, cut.cycles);
+        faster.push_back(std::move(cut));
       }
     if (faster.empty()) return;
     const double whole = found_.best.front().cycles;

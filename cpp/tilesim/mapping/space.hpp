@@ -59,8 +59,8 @@ struct Ranked {
 
 struct Found {
   std::vector<Ranked> best;  ///< fastest first
-  double lower_bound = 0;    ///< no nest of the space takes less, by this model; of nests whose tiles come whole, unless
-                             ///< the best one has pieces
+  double lower_bound = 0;  ///< no nest of the space takes less, by this model; of nests whose tiles come whole, unless
+                           ///< the best one has pieces
   std::int64_t priced = 0, walked = 0;
   bool complete = false;  ///< every nest of the space was priced or cut off by a bound
   double gap() const { return best.empty() || lower_bound <= 0 ? 0 : best[0].cycles / lower_bound - 1; }

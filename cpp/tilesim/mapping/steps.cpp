@@ -100,8 +100,7 @@ struct CostModel::Walk {
           if (level[operand] != depth) continue;
           ++versions[operand];
           if (operand < 2)
-            loads.push_back(
-                {operand, versions[operand], model.tile_bytes(operand, nest, index), versions[operand]});
+            loads.push_back({operand, versions[operand], model.tile_bytes(operand, nest, index), versions[operand]});
         }
       for (std::size_t operand = 0; operand < 3; ++operand) step.versions[operand] = versions[operand];
       for (std::size_t operand = 0; operand < 2; ++operand) step.pieces[operand] = versions[operand];

@@ -222,8 +222,7 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Mac
                          std::to_string(problem.space[axis]) + " elements along it"};
   if (tiles.depth < 1) return {false, "a ring needs a depth of at least 1"};
   if (const std::string wrong = wrong_pieces(problem, tiles); !wrong.empty()) return {false, wrong};
-  if (const std::string wrong = wrong_contexts(tiles.contexts, machine); !wrong.empty())
-    return {false, wrong};
+  if (const std::string wrong = wrong_contexts(tiles.contexts, machine); !wrong.empty()) return {false, wrong};
   if (rank > 0 && std::find(problem.lanes.begin(), problem.lanes.end(), tiles.lane) == problem.lanes.end()) {
     std::string allowed;
     for (int lane : problem.lanes) allowed += (allowed.empty() ? "" : ", ") + std::to_string(lane);

@@ -102,8 +102,8 @@ std::vector<std::int64_t> strides_of(const VectorOperand& operand) {
   for (std::size_t i = 0; i < operand.axes.size(); ++i) {
     result.push_back(stride);
     const bool padded = operand.layout.size() == 2 && i < 2;
-    stride *= std::max<std::int64_t>(1, padded ? round_up(operand.extents[i], operand.layout[1 - i])
-                                               : operand.extents[i]);
+    stride *=
+        std::max<std::int64_t>(1, padded ? round_up(operand.extents[i], operand.layout[1 - i]) : operand.extents[i]);
   }
   return result;
 }
