@@ -327,6 +327,10 @@ class MappingSpace:
         """
         Combinations, legal or not.
         """
+    def cut(self, nest: dict, choice: typing.SupportsInt | typing.SupportsIndex) -> dict:
+        """
+        The nest with its tiles in the pieces of this choice.
+        """
     def neighbours(self, nest: dict) -> list:
         """
         Nests that differ in one choice.
@@ -344,6 +348,11 @@ class MappingSpace:
     def orders(self) -> list[list[int]]:
         """
         Loops, outer to inner.
+        """
+    @property
+    def pieces(self) -> list[list[int]]:
+        """
+        Pieces in which a tile moves, per loop; first: whole tiles.
         """
     @property
     def tiles(self) -> list[list[int]]:
@@ -369,6 +378,10 @@ class VectorProblem:
     def search(self, keep: typing.SupportsInt | typing.SupportsIndex = 1) -> list:
         """
         The tiles with the least estimates, best first, with their cost.
+        """
+    def walk(self, tiles: dict) -> float:
+        """
+        Cycles by walking the tiles of a kernel that moves data.
         """
     @property
     def info(self) -> dict:
@@ -790,11 +803,11 @@ def closed_form_latency(machine: Machine, compute: str) -> dict:
     """
     What the closed form says of a tile compute, in cycles.
     """
-def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0) -> Program:
+def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0, contexts: typing.SupportsInt | typing.SupportsIndex = 0) -> Program:
     """
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
     mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it alone;
-    cores: that share the work, 0 for all.
+    cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its own.
     Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.
     """
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
@@ -905,7 +918,7 @@ def machine_settings() -> list:
     """
     Path, unit and description of every setting.
     """
-def mapping_choices(graph: Graph, machine: Machine, fuse: str = 'all', mapping: str = 'profile') -> tuple:
+def mapping_choices(graph: Graph, machine: Machine, fuse: str = 'all', mapping: str = 'profile', contexts: typing.SupportsInt | typing.SupportsIndex = 1, each: typing.SupportsInt | typing.SupportsIndex = 0) -> tuple:
     """
     Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.
     """

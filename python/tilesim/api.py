@@ -45,6 +45,7 @@ def compile(
     cores: int | None = None,
     capacity: str = "report",
     sort: str | None = None,
+    contexts: int | None = None,
 ) -> Program:
     """Lowers a graph to a tile program.
 
@@ -58,13 +59,17 @@ def compile(
         machine: preset name, file, dict or Machine.
         mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
             (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
-            {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
+            {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
+            both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
         fuse: "all" or "none".
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
         place: operations by name that run on "host" or "machine" in any case.
         cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
             none: all of them.
+        contexts: of a core, that share every kernel which the mapping does not give another number ("contexts" of a
+            nest): one loads while another computes, each with its share of the core's memories. At most
+            `core.contexts`; none: as many as the mapping asks for.
         capacity: tensors that exceed the machine's `memory.capacity` are named in the result's approximations
             ("report"), or an "error". Every tensor has bytes of its own: temporaries share none.
         sort: machines with cores of several sorts: the one that runs the program; none: all of them share it, each
@@ -88,13 +93,20 @@ def compile(
     target = machine.only(sort) if sort is not None else machine
     if cores is not None:
         cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
+    if contexts is not None:
+        most = int(target.get("core.contexts"))
+        contexts = whole("contexts", contexts, most=most, none="one, or as many as the mapping asks for")
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
     if sort is not None:
         options["sort"] = sort
+    if contexts is not None:
+        options["contexts"] = contexts
     try:
         if not place:
             mappings, rest = _mappings(graph, target, mapping, fuse)
-            core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores or 0)
+            core = _core.compile(
+                graph.core, target.core, fuse, mappings, rest, cores=cores or 0, contexts=contexts or 0
+            )
             program = Program(core, graph, machine)
             program.options, program.sort = options, sort or ""
             if capacity == "error":
@@ -130,7 +142,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
             if any(isinstance(nest, Mapping) and "lane" in nest for nest in mapping.values()):
                 names |= {kernel.operation for kernel in kernels(part, target, options["fuse"])}
             own = {key: nest for key, nest in mapping.items() if key in names}
-        return compile(part, target, own, options["fuse"], cores=options["cores"])
+        return compile(part, target, own, options["fuse"], cores=options["cores"], contexts=options.get("contexts"))
 
     program = compile_mixed(graph, target, place, options["fallback"] == "host", compile_part)
     program.options = options
@@ -139,7 +151,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
 
 def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
     """Nests by operation name, and how other products are mapped."""
-    from .mapping import MappingTable, kernels
+    from .mapping import MappingTable
 
     if mapping == "tuned":
         from .tune import tune
@@ -148,7 +160,7 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
     if isinstance(mapping, os.PathLike) or (isinstance(mapping, str) and mapping.endswith(".json")):
         mapping = MappingTable.load(mapping)
     if isinstance(mapping, MappingTable):
-        return mapping.nests(kernels(graph, target, fuse)), "profile"
+        return mapping.nests_for(graph, target, fuse), "profile"
     if isinstance(mapping, Mapping):
         return _nests(mapping), "profile"
     if mapping in STRATEGIES:
@@ -168,17 +180,18 @@ def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     for operation, nest in mapping.items():
         vector = isinstance(nest, Mapping) and "lane" in nest
         lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), {"unit"})
+        others |= {"sub", "contexts"}
         if not isinstance(nest, Mapping) or set(nest) - others != set(lists):
             got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
             raise user_error("a nest has three lists", place=str(operation), value=got, allowed="tiles, order, depths")
         checked: dict[str, Any] = {}
-        for key in lists:
+        for key in (*lists, *(("sub",) if "sub" in nest else ())):
             numbers = list(nest[key]) if isinstance(nest[key], Sequence) else nest[key]
             if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
                 raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
             checked[key] = numbers
-        rest = {key: nest[key] for key in others if key in nest}
-        nests[str(operation)] = checked | (rest if vector else {"unit": nest.get("unit", "array")})
+        rest = {key: nest[key] for key in sorted(others) if key in nest and key not in checked}
+        nests[str(operation)] = checked | (rest if vector else {"unit": "array"} | rest)
     return nests
 
 
