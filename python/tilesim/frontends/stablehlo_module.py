@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .._builder import GraphBuilder
 from .._core import Unsupported
 from .._errors import user_error
@@ -17,6 +19,7 @@ from . import (
     stablehlo_indexing,
     stablehlo_movement,
     stablehlo_products,
+    stablehlo_random,
     stablehlo_reduce,
 )
 from .building import namer
@@ -30,9 +33,11 @@ TABLES = (
     stablehlo_indexing,
     stablehlo_movement,
     stablehlo_products,
+    stablehlo_random,
     stablehlo_reduce,
 )
 
+SEED = "rng_seed"  # input of graphs that draw numbers
 SMALL_FUNCTION = 12  # operations of a function that is always built in place
 
 
@@ -61,6 +66,10 @@ class ModuleReader:
         self.done: dict[str, str] = {}
         self.open: list[str] = []
         self.aliases: list[tuple[int, int]] = []
+        #: what the graph says it assumed
+        self.assumptions: list[str] = []
+        self.seed: Tensor | None = None
+        self.draws = 0
 
     def _count_calls(self) -> dict[str, int]:
         counts: dict[str, int] = {}
@@ -174,6 +183,29 @@ class ModuleReader:
             taken.add(tensor.value)
             scope.builder.output(tensor, names[i] if i < len(names) else f"out{i}")
 
+    # --- random numbers ---
+
+    def random_seed(self, scope: Scope) -> tuple[Tensor, int]:
+        """The seed of operations that draw numbers (an input with a default), and a number for each draw."""
+        if scope.builder is not self.root:
+            raise Unsupported(
+                "random numbers without a state of their own inside a loop, a branch or a function that is called"
+            )
+        if self.seed is None:
+            self.seed = self.root.input(SEED, (2,), "u32")
+        self.draws += 1
+        return self.seed, self.draws - 1
+
+    def _note_seed(self, graph: Graph) -> None:
+        """The seed's default, and what the graph says about its numbers."""
+        graph.assumptions += list(dict.fromkeys(self.assumptions))
+        if self.seed is not None:
+            graph.defaults[SEED] = np.zeros(2, np.uint32)
+            graph.assumptions.append(
+                f"stablehlo.rng: {self.draws} draws by Threefry-2x32 with the input '{SEED}' as its key, [0, 0] unless "
+                "given; the specification leaves the stream open, so other implementations draw other numbers"
+            )
+
     # --- operations of other dialects ---
 
     def foreign(self, name: str) -> Handler | None:
@@ -216,6 +248,7 @@ class ModuleReader:
             if output < len(outputs):
                 self.root.alias(output, source)
         graph = self.root.build()
+        self._note_seed(graph)
         graph.remove_dead_code()
         return graph
 
