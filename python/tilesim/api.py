@@ -13,6 +13,7 @@ from ._arguments import whole
 from ._core import Unsupported
 from ._errors import unsupported
 from ._footprint import check_capacity, over_capacity
+from ._integer_products import with_integer_products
 from .execution import verify as verify_program
 from .graph import Graph, nearest, user_error
 from .jobs import Job, cores_of, simulate_jobs
@@ -45,6 +46,7 @@ def compile(
     cores: int | None = None,
     capacity: str = "report",
     sort: str | None = None,
+    integer_products: bool = True,
 ) -> Program:
     """Lowers a graph to a tile program.
 
@@ -69,6 +71,8 @@ def compile(
             ("report"), or an "error". Every tensor has bytes of its own: temporaries share none.
         sort: machines with cores of several sorts: the one that runs the program; none: all of them share it, each
             kernel in proportion to their speeds or on the first sort alone, whichever the estimate finds faster.
+        integer_products: where arrays multiply i8, products of dequantized operands are computed on the integers, with
+            scales and zero points behind them (pass "integer_products"; `Program.graph.changes` tells which).
 
     Returns:
         The program; a `MixedProgram` where operations run on the host.
@@ -89,6 +93,10 @@ def compile(
     if cores is not None:
         cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
+    if integer_products:
+        graph = with_integer_products(graph, target)
+    else:
+        options["integer_products"] = False
     if sort is not None:
         options["sort"] = sort
     try:

@@ -89,7 +89,8 @@ def _reduction(draw: Any, x: Any) -> Callable[[Any], Any]:
             lambda t: F.normalize(t, dim=dim, eps=0.1), lambda t: t.prod(dim), lambda t: t.std(dim, keepdim=keep),
             lambda t: t.max(dim, keepdim=keep)[0], lambda t: t.median(dim, keepdim=keep)[0],
             lambda t: t.cummax(dim)[0], lambda t: t.sort(dim)[0], lambda t: t.topk(1, dim)[0],
-            lambda t: t.float().mean(dim, keepdim=keep).to(t.dtype), lambda t: t.amin((dim,), keepdim=keep),
+            lambda t: (t if t.dtype == F64 else t.float()).mean(dim, keepdim=keep).to(t.dtype),
+            lambda t: t.amin((dim,), keepdim=keep),
         ])
     )  # fmt: skip
 
@@ -149,11 +150,14 @@ class RandomModule(nn.Module):
         super().__init__()
         self.steps: list[Step] = []
         self.layers = nn.ModuleList()
+        self.largest: float | None = None  #: number on the way; none: not asked for
 
     def forward(self, *inputs: Any) -> Any:
         pool = list(inputs)
         for function, sources in self.steps:
             pool.append(first(function(*[pool[i] for i in sources])))
+        if self.largest is not None and not torch.compiler.is_compiling():
+            self.largest = max(float(value.detach().abs().double().max()) for value in pool)
         return tuple(pool[-2:])
 
 
