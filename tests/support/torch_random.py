@@ -3,6 +3,7 @@
 Functions that jump (floor, comparisons, argmax) read inputs only: on computed values a last bit could turn them.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -185,7 +186,7 @@ def modules(draw: Any) -> tuple[nn.Module, tuple[Any, ...]]:
             function = torch.matmul if sort == "product" else draw(st.sampled_from(PAIRS))
             if sort == "product" and draw(st.booleans()):
                 sources = (source, source)
-                function = lambda a, b: a @ b.mT / 4  # noqa: E731
+                function = lambda a, b: a @ b.transpose(-1, -2) / 4  # noqa: E731
         elif sort == "view" and x.ndim:
             function = _view(draw, x)
         elif sort == "reduce" and x.ndim:
@@ -196,7 +197,8 @@ def modules(draw: Any) -> tuple[nn.Module, tuple[Any, ...]]:
         if function is None:
             continue
         try:
-            with torch.no_grad():
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # those that come once make what is drawn depend on the past
                 value = first(function(*[pool[i] for i in sources]))
         except (RuntimeError, ValueError, IndexError):
             continue
