@@ -98,7 +98,7 @@ def test_collectives_are_kept():
 
 
 def test_one_of_alike_devices():
-    """Collectives untimed: values as where every device holds the same, time of what moves on the device, and a word."""
+    """Collectives untimed: values as where every device holds the same, and the result says so."""
     graph = ts.from_stablehlo(MODULE)
     with pytest.raises(ts.Unsupported, match="collectives='untimed'"):
         ts.compile(graph, "tpu-v3")

@@ -297,7 +297,11 @@ class Importer:
         stored = [value for node, value in self.values.items() if node.op == "placeholder"]
         self._given.update(value.value for value in stored if isinstance(value, Tensor))
         for _, node in users:
-            if not isinstance(node, torch.fx.Node) or self.values[node] is None:
+            empty = isinstance(node, torch.fx.Node) and self.values[node] is None
+            if empty and node.meta.get("val") is not None:
+                self.node = node
+                raise self.unsupported("this result of an operation with several has no meaning here yet")
+            if not isinstance(node, torch.fx.Node) or empty:
                 self.returned.append(("", self.value(node)))
             else:
                 self.returned.append((self._output(node, node.name), None))

@@ -21,6 +21,8 @@ _SPELLED_OUT = (
     "_native_batch_norm_legit_no_training",
     "_batch_norm_with_update",
     "_batch_norm_with_update_functional",
+    "max_pool2d_with_indices",
+    "max_pool2d_with_indices_backward",
 )
 
 
@@ -71,7 +73,8 @@ def training(module: Any, inputs: Sequence[Any], runner: Callable[[Any], Callabl
 
         return make_boxed_func(apart)
 
-    with warnings.catch_warnings():
+    # fused attention has a gradient of its own kind; spelled out, both directions are products and a softmax
+    with warnings.catch_warnings(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         warnings.simplefilter("ignore", DeprecationWarning)
         made = aot_autograd(
             fw_compiler=compiled,
