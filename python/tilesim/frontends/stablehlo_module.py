@@ -23,6 +23,7 @@ from . import (
     stablehlo_reduce,
 )
 from .building import namer
+from .complex_bits import joined, parts
 from .stablehlo_control import flat, rebuilt
 from .stablehlo_scope import Complex, Handler, Scope, Value, place_of
 from .stablehlo_types import Shaped
@@ -163,8 +164,8 @@ class ModuleReader:
         tensors = []
         for i, argument in enumerate(arguments):
             shaped = Shaped(argument.type, f"input {i} of '{name}'")
-            parts = (".re", ".im") if shaped.complex else ("",)
-            tensors += [builder.input(f"in{i}{part}", shaped.shape, shaped.dtype) for part in parts]
+            ends = (".re", ".im") if shaped.complex else ("",)
+            tensors += [builder.input(f"in{i}{end}", shaped.shape, shaped.dtype) for end in ends]
         for argument, value in zip(arguments, rebuilt([a.type for a in arguments], tensors), strict=True):
             scope.values[argument] = value
         for mlir in remade if outer is not None else []:
@@ -262,24 +263,16 @@ class ModuleReader:
             taken.add(name)
             tensor = scope.builder.input(name, shaped.shape, "c64" if shaped.complex else shaped.dtype)
             found.add(tensor.value)
-            scope.values[argument] = self._parts(scope, tensor) if shaped.complex else tensor
+            scope.values[argument] = Complex(*parts(scope.builder, tensor)) if shaped.complex else tensor
             if i < len(attributes) and "tf.aliasing_output" in attributes[i]:
                 self.aliases.append((int(attributes[i]["tf.aliasing_output"].value), i))
         return found
-
-    def _parts(self, scope: Scope, x: Tensor) -> Complex:
-        """Real and imaginary half of the bits of a complex element."""
-        bits = scope.bitcast(x, "u64")
-        high = scope.apply("shift_right", bits, scope.scalar(32, "u64"))
-        return Complex(*(scope.bitcast(scope.convert(half, "u32"), "f32") for half in (bits, high)))
 
     def _joined(self, scope: Scope, value: Value) -> Tensor:
         if not isinstance(value, Complex):
             tensor: Tensor = value
             return tensor
-        low, high = (scope.convert(scope.bitcast(part, "u32"), "u64") for part in (value.re, value.im))
-        high = scope.apply("shift_left", high, scope.scalar(32, "u64"))
-        return scope.bitcast(scope.apply("bitwise_or", low, high), "c64")
+        return joined(scope.builder, value.re, value.im)
 
 
 def output_names(function: Any, count: int) -> list[str]:
