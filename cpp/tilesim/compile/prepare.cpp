@@ -5,6 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/divide.hpp"
+#include "tilesim/compile/long_rows.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/kernels/kernels.hpp"
 
@@ -172,6 +173,7 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
   expand(work);
   fold_small(work);
   choose_branches(work, prepared.notes);
+  split_long_rows(work, machine);
   merge_common_subexpressions(work);
   remove_no_ops(work);
   remove_dead_code(work);
