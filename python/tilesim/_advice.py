@@ -22,8 +22,10 @@ REMOVED: dict[str, Any] = {
     "core.dma.latency_cycles": 0,
     "memory.latency": "0 ns",
 }
-# The same for networks of routers, and for results with a host.
+# The same for networks of routers, for memory with banks, and for results with a host.
 ROUTED_DOUBLED: dict[str, float] = {"network.flit_bytes": 1 << 16}
+# Memory with banks has the bandwidth and the latency of its part: channels take the place of both.
+BANK_DOUBLED: dict[str, float] = {"memory.channels": 1024}
 HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
 HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
 
@@ -39,6 +41,11 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
 
     changes: list[dict[str, Any]] = []
     doubled = DOUBLED | HOST_DOUBLED if hosted else dict(DOUBLED)
+    removed = REMOVED | HOST_REMOVED if hosted else dict(REMOVED)
+    if now("memory.kind") != "simple":
+        del doubled["memory.bandwidth"], removed["memory.latency"]
+    if now("memory.kind") == "bank":
+        doubled = BANK_DOUBLED | doubled
     if now("network.kind") != "simple":
         doubled |= ROUTED_DOUBLED
         del doubled["network.port_bytes_per_cycle"]
@@ -49,7 +56,6 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
             changes.append({path: f"{float(number) * 2:g} {unit}"})
         elif value > 0 and value * 2 <= most:
             changes.append({path: value * 2})
-    removed = REMOVED | HOST_REMOVED if hosted else REMOVED
     return changes + [{path: value} for path, value in removed.items() if now(path) != value]
 
 

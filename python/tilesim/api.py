@@ -25,7 +25,7 @@ from .mixed import MixedProgram, Turn
 from .mixed_run import simulate_parts
 from .network import topology_of
 from .program import Program
-from .replay import LIMIT, extended
+from .replay import LIMIT, LIMIT_BANKS, extended
 from .residency import capacity_of, residency
 from .result import Result
 
@@ -80,8 +80,9 @@ def simulate(
         tensors: integer tensors that timing depends on (counts, offsets), by name. Of those not given a compiled
             program says what is typical (inputs: zeros, rows of experts: spread evenly); the result's approximations
             name what was assumed.
-        replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips and extend them
-            linearly; the result says so. Never with a timeline.
+        replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips, and with banks equal
+            layers of programs beyond 1 GiB of tensors twice, and extend them linearly; the result says so. Never with a
+            timeline.
         placement: machines with several memory regions: where tensors lie, by name: "interleaved", "local" (each page
             in the region of the core that touches it first) or a region's number; others as memory.placement says.
         latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits.
@@ -148,7 +149,8 @@ def simulate(
     data = None
     # What a cache holds is not linear in the trips of a loop.
     replay &= not (by_itself or names)
-    if replay and not timeline and program.operations > LIMIT:
+    many = dram is not None and sum(count for count, _ in program.footprint) > LIMIT_BANKS
+    if replay and not timeline and (many or program.operations > LIMIT):
         data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
     data = data or engine(program.core)
     if fabric != "simple" and program.sends and program.machine and program.machine.get("network.kind") == "simple":

@@ -12,10 +12,12 @@ from typing import Any
 
 from ._statements import Counter, operations
 
-__all__ = ["LIMIT", "extended", "operations", "shortened", "steady_loops"]
+__all__ = ["LIMIT", "LIMIT_BANKS", "extended", "operations", "shortened", "steady_loops"]
 
 LIMIT = 4_000_000
 """Tile operations beyond which `simulate` replays steady loops."""
+LIMIT_BANKS = 1 << 30
+"""Bytes of tensors beyond which `simulate` replays calls that are alike where memory has banks."""
 LOW, HIGH, CHECK = 4, 8, 12  # trips that are simulated: past the filling of any ring of two or three buffers
 WORST = 0.05  # of the check
 MOST_RUNS = 64

@@ -109,7 +109,7 @@ def _predict(name: str, machine: Machine) -> int:
 
 
 FITTED = ("softmax_2048x2048", "layernorm_2048x768")
-"""Rows that the preset's one fitted number, memory.efficiency, was chosen on."""
+"""Rows that the preset's one fitted number, memory.efficiency, was chosen on; simple memory alone uses it."""
 
 
 def _fit_efficiency(rows: list[dict[str, Any]], machine: Machine) -> float:
@@ -129,7 +129,7 @@ def _fit_efficiency(rows: list[dict[str, Any]], machine: Machine) -> float:
     return (low + high) / 2
 
 
-def leave_one_family_out(rows: list[dict[str, Any]], machine: Machine) -> dict[str, dict[str, float]]:
+def leave_one_family_out(rows: list[dict[str, Any]], machine: Machine) -> dict[str, dict[str, float | None]]:
     """Each fitted family predicted with the efficiency that the other fitted rows give.
 
     Args:
@@ -137,11 +137,13 @@ def leave_one_family_out(rows: list[dict[str, Any]], machine: Machine) -> dict[s
         machine: the machine that they were predicted for.
 
     Returns:
-        Per family: `memory_efficiency` fitted without it, `mean_abs_error` of its rows then. A family on which nothing
-        was fitted keeps its error: no constant has seen it.
+        Per family: `memory_efficiency` fitted without it (None: memory with banks, where nothing is fitted),
+        `mean_abs_error` of its rows then. A family on which nothing was fitted keeps its error: no constant has seen
+        it.
     """
     usable = [row for row in rows if row["status"] == "ok"]
-    result: dict[str, dict[str, float]] = {}
+    result: dict[str, dict[str, float | None]] = {}
+    banks = machine.get("memory.kind") == "bank"
     for family in dict.fromkeys(row["workload"].partition("_")[0] for row in usable):
         own = [row for row in usable if row["workload"].partition("_")[0] == family]
         others = [row for row in usable if row["fitted"] and row not in own]
@@ -151,16 +153,22 @@ def leave_one_family_out(rows: list[dict[str, Any]], machine: Machine) -> dict[s
             efficiency = _fit_efficiency(others, machine)
             changed = machine.replace({"memory.efficiency": efficiency})
             errors = [abs(_predict(row["workload"], changed) / row["measured_cycles"] - 1) for row in own]
-        result[family] = {"memory_efficiency": float(efficiency), "mean_abs_error": sum(errors) / len(errors)}
+        result[family] = {
+            "memory_efficiency": None if banks else float(efficiency),
+            "mean_abs_error": sum(errors) / len(errors),
+        }
     return result
 
 
-def tpu_v3(cases: str | os.PathLike[str], machine: str | Machine = "tpu-v3") -> dict[str, Any]:
+def tpu_v3(
+    cases: str | os.PathLike[str], machine: str | Machine = "tpu-v3", memory: str | None = None
+) -> dict[str, Any]:
     """Simulates every row of a table of measured TPU v3 cycles.
 
     Args:
         cases: CSV with the columns workload and measured_cycles_at_940MHz (or measured_cycles).
         machine: preset or machine to simulate.
+        memory: fidelity instead of the machine's own: "ideal", "simple" or "bank".
 
     Returns:
         The validation file: one output row per input row, statistics per family and over all; rows that are not ok
@@ -170,6 +178,9 @@ def tpu_v3(cases: str | os.PathLike[str], machine: str | Machine = "tpu-v3") -> 
         UserError: for a file without these columns.
     """
     target = Machine.load(machine)
+    if memory is not None:
+        target = target.replace({"memory.kind": memory})
+    fitted = FITTED if target.get("memory.kind") == "simple" else ()
     table = read_cases(cases, ("workload",))
     column = next((key for key in table[0] if key.startswith("measured_cycles")), None)
     if column is None:
@@ -182,13 +193,13 @@ def tpu_v3(cases: str | os.PathLike[str], machine: str | Machine = "tpu-v3") -> 
             row["measured_cycles"] = positive(given, str(column))
             row["predicted_cycles"] = _predict(given["workload"] or "", target)
             row["error"] = row["predicted_cycles"] / row["measured_cycles"] - 1
-            row["fitted"] = given["workload"] in FITTED
+            row["fitted"] = given["workload"] in fitted
         except UserError as error:
             row.update(status="invalid" if row["measured_cycles"] is None else "unsupported", reason=str(error))
             if any(words in str(error) for words in ("unknown workload", "a shape needs")):
                 row["status"] = "invalid"
         rows.append(row)
-    settings = {"machine": target.name, "machine_hash": target.core.hash()}
+    settings = {"machine": target.name, "machine_hash": target.core.hash(), "memory": target.get("memory.kind")}
     report = envelope("tpu-v3", settings, rows, lambda row: (row["workload"] or "").partition("_")[0])
     report["leave_one_family_out"] = leave_one_family_out(rows, target)
     return report

@@ -215,3 +215,4 @@ def test_a_narrow_engine_of_one_sort_is_what_binds() -> None:
     result = ts.simulate(ts.compile(ts.workloads.softmax(512, 512), machine, sort="thin"))
     assert result.cycles >= 512 * 512 * 4 / 2  # loads through two bytes a cycle
     assert result.bottleneck == "network"
+    assert {row["bound"] for row in result.data["operations"]} == {"network"}

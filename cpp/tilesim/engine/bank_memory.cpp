@@ -29,7 +29,6 @@ class BankMemory final : public MemorySystem {
         clock_ps_(part.clock_ps),
         burst_(part.burst_bytes),
         burst_cycles_(part.burst_cycles),
-        capacity_(static_cast<Int128>(part.capacity_bytes()) * machine.memory.channels),
         // What may wait in front of a channel, in ticks of its data bus.
         patience_(ceil_div(machine.memory.buffer_bytes, burst_) * burst_cycles_),
         unit_(std::max(machine.memory.interleave_bytes, burst_)),
@@ -47,13 +46,11 @@ class BankMemory final : public MemorySystem {
   }
 
   std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
-    check(request);
     if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
     const std::int64_t arrival = tick_of(now + one_way_);
     std::int64_t latest = 0;
-    for_blocks(request, [&](const dram::ChannelMap::Target& target, std::uint64_t) {
-      latest = std::max(latest, channels_[static_cast<std::size_t>(target.channel)].now());
-    });
+    find_blocks(request);
+    for (const Block& block : blocks_) latest = std::max(latest, channels_[block.channel].now());
     if (latest - arrival > patience_) {
       retry = std::max(now + 1, cycle_of(latest - patience_) - one_way_);
       return std::nullopt;
@@ -124,25 +121,29 @@ class BankMemory final : public MemorySystem {
                                      picoseconds);
   }
 
-  void check(const Request& request) const {
-    if (static_cast<Int128>(request.address) + request.bytes > capacity_)
-      throw UserError({"the program's tensors lie outside the memory",
-                       "memory.channels",
-                       std::to_string(request.address + request.bytes) + " B",
-                       std::to_string(static_cast<std::int64_t>(capacity_)) + " B in all channels",
-                       {}});
-  }
+  /// What a request has in one unit of the interleaving, in whole bursts.
+  struct Block {
+    std::size_t channel = 0;
+    std::uint64_t address = 0, bytes = 0;  ///< within the channel
+  };
 
-  /// Blocks of the interleaving that a request touches, widened to whole bursts: where each begins, and its bytes.
-  template <class Visit>
-  void for_blocks(const Request& request, Visit visit) const {
-    const auto burst = static_cast<std::uint64_t>(burst_), unit = static_cast<std::uint64_t>(unit_);
-    const auto end = static_cast<std::uint64_t>(request.address + request.bytes);
-    for (std::uint64_t at = static_cast<std::uint64_t>(request.address) / burst * burst; at < end;) {
-      const std::uint64_t next = std::min(end, at / unit * unit + unit);
-      visit(spread_.locate(at), next - at);
-      at = next;
-    }
+  /// Fills `blocks_`: runs that lie apart are found where they lie.
+  void find_blocks(const Request& request) {
+    blocks_.clear();
+    const auto contiguous = [&](std::int64_t address, std::int64_t bytes) {
+      const auto burst = static_cast<std::uint64_t>(burst_), unit = static_cast<std::uint64_t>(unit_);
+      const auto end = static_cast<std::uint64_t>(address + bytes);
+      for (std::uint64_t at = static_cast<std::uint64_t>(address) / burst * burst; at < end;) {
+        const std::uint64_t next = std::min(end, at / unit * unit + unit);
+        const dram::ChannelMap::Target target = spread_.locate(at);
+        blocks_.push_back({static_cast<std::size_t>(target.channel), target.address, next - at});
+        at = next;
+      }
+    };
+    if (request.pattern && request.pattern->known && !request.placed)
+      request.pattern->for_runs(request.offset, request.bytes, contiguous);
+    else
+      contiguous(request.address, request.bytes);
   }
 
   /// The transfer that a queue is at.
@@ -157,20 +158,19 @@ class BankMemory final : public MemorySystem {
     bool open = false;  ///< may still be asked for
   };
 
-  /// Offers the bursts of a request; returns how many. `touched_` has their channels.
+  /// Offers the bursts of the blocks; returns how many. `touched_` has their channels.
   std::int64_t offer(const Request& request, std::int64_t arrival, std::uint32_t tag) {
     std::int64_t count = 0;
-    for_blocks(request, [&](const dram::ChannelMap::Target& target, std::uint64_t bytes) {
-      const auto which = static_cast<std::size_t>(target.channel);
-      touched_[which] = true;
-      moved_[which] += static_cast<std::int64_t>(bytes);
-      for (std::uint64_t at = 0; at < bytes; at += static_cast<std::uint64_t>(burst_), ++count) {
-        const std::uint64_t address = target.address + at;
+    for (const Block& block : blocks_) {
+      touched_[block.channel] = true;
+      moved_[block.channel] += static_cast<std::int64_t>(block.bytes);
+      for (std::uint64_t at = 0; at < block.bytes; at += static_cast<std::uint64_t>(burst_), ++count) {
+        const std::uint64_t address = block.address + at;
         const dram::AddressMap::Location place = map_.locate(address);
-        channels_[which].offer(
+        channels_[block.channel].offer(
             {arrival, address, place.row, tag, static_cast<std::uint8_t>(place.bank), request.write});
       }
-    });
+    }
     return count;
   }
 
@@ -245,13 +245,13 @@ class BankMemory final : public MemorySystem {
   Clock core_;
   dram::CommandEnergy energy_;
   std::int64_t clock_ps_, burst_, burst_cycles_;
-  Int128 capacity_;
   std::int64_t patience_, unit_, one_way_ = 0;
   dram::AddressMap map_;
   dram::ChannelMap spread_;
   Ports ports_;
   std::vector<dram::Channel> channels_;
   dram::Channel trial_;
+  std::vector<Block> blocks_;  ///< of the request at hand
   std::vector<bool> touched_;
   std::vector<std::int64_t> moved_;  ///< by the request at hand
   int count_;

@@ -26,11 +26,14 @@ std::int64_t Simulator::network_busy() const {
   return std::max(longest, cycles_at_or_after({flits, machine_.network.clock.hertz}, machine_.core.clock));
 }
 
-/// Of one kernel, from its bytes: the ports of its cores, and behind routers those of the channels.
-std::int64_t Simulator::network_busy(const KernelCounters& kernel, std::int64_t cores) const {
+/// Of one kernel, from its bytes: the DMA engines and ports of its job's cores, and behind routers those of the
+/// channels.
+std::int64_t Simulator::network_busy(const KernelCounters& kernel, const JobState& job) const {
   if (machine_.memory.kind == "ideal" && !routed_) return 0;
   const NetworkSpec& network = machine_.network;
-  const DmaSpec& dma = machine_.core.dma;
+  const std::int64_t cores = job.job.program->program().cores;
+  const CoreKind& kind = *kind_of_core_[static_cast<std::size_t>(job.job.cores.front())];
+  const DmaSpec& dma = kind.core.dma;
   const std::int64_t loads = kernel.load_bytes / cores, stores = kernel.store_bytes / cores;
   const std::int64_t engines =
       std::max(loads / (dma.bytes_per_cycle * dma.load_queues), stores / (dma.bytes_per_cycle * dma.store_queues));
@@ -43,7 +46,7 @@ std::int64_t Simulator::network_busy(const KernelCounters& kernel, std::int64_t 
     const std::int64_t ports = std::min(network.ports_per_core * cores, machine_.memory.channels);
     cycles = std::max(kernel.load_bytes, kernel.store_bytes) / data * flits / ports;
   }
-  return std::max(engines, cycles_at_or_after({cycles, network.clock.hertz}, machine_.core.clock));
+  return std::max(kind.after(0, engines), cycles_at_or_after({cycles, network.clock.hertz}, machine_.core.clock));
 }
 
 }  // namespace tilesim::engine

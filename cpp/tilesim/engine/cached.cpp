@@ -46,23 +46,12 @@ CachedChannels::CachedChannels(const Machine& machine, const dram::Part* part, c
   banks_count_ = part->banks();
   banks_known_ = true;
   map_ = std::make_unique<dram::AddressMap>(*part, memory.mapping, dram::bank_hashes(memory.bank_hash));
-  capacity = static_cast<std::int64_t>(std::min(static_cast<Int128>(part->capacity_bytes()) * memory.channels,
-                                                static_cast<Int128>(std::int64_t{1} << 62)));
   const cache::Scale to_ticks(picoseconds, static_cast<Int128>(clock.hertz) * part->clock_ps);
   answer_cycles = std::max<std::int64_t>(1, to_ticks.inverse().up(part->read_latency) - 1);
   for (std::int64_t i = 0; i < memory.channels; ++i) {
     dram_.emplace_back(*part);
     level.add_slice(std::make_unique<cache::BankBelow>(dram_.back(), *map_, burst, to_ticks));
   }
-}
-
-void CachedChannels::check(std::int64_t end) const {
-  if (capacity > 0 && end > capacity)
-    throw UserError({"the program's tensors lie outside the memory",
-                     "memory.channels",
-                     std::to_string(end) + " B",
-                     std::to_string(capacity) + " B in all channels",
-                     {}});
 }
 
 std::vector<MemorySystem::Channel> CachedChannels::channels() const {

@@ -18,8 +18,6 @@ class CachedChannels {
   CachedChannels(const CachedChannels&) = delete;
   CachedChannels& operator=(const CachedChannels&) = delete;
 
-  /// UserError for bytes beyond the memory's capacity.
-  void check(std::int64_t end) const;
   std::vector<MemorySystem::Channel> channels() const;
   std::vector<MemorySystem::Bank> banks() const;
   std::vector<MemorySystem::Energy> energy() const;
@@ -27,7 +25,6 @@ class CachedChannels {
   dram::ChannelMap spread;
   std::int64_t unit;  ///< bytes of the interleaving
   std::int64_t burst;
-  std::int64_t capacity = 0;         ///< 0: not stated
   std::int64_t answer_cycles = 0;    ///< an answer is known so long before it is due; 0: at once
   std::int64_t patience_cycles = 0;  ///< of requests that wait before a slice
 

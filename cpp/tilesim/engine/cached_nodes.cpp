@@ -12,9 +12,7 @@ namespace {
 class CachedNodes final : public MemoryNodes {
  public:
   CachedNodes(const Machine& machine, const dram::Part* part, cache::Tensors& tensors)
-      : MemoryNodes(machine, 0), cached_(machine, part, tensors), moved_(answers.size(), 0) {
-    capacity = cached_.capacity;
-  }
+      : MemoryNodes(machine), cached_(machine, part, tensors), moved_(answers.size(), 0) {}
 
   void take(std::size_t channel, const Arrival& arrival, std::int64_t cycle) override {
     const std::int32_t tensor = arrival.pattern ? arrival.pattern->tensor : -1;

@@ -169,7 +169,7 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
     case Opcode::load:
     case Opcode::store: {
       const JobState& job = *jobs_[static_cast<std::size_t>(stream.job)];
-      if (tensors_) entry.pattern = new_pattern(job, cursor, instruction.transfer);
+      if (tensors_ || banks_) entry.pattern = new_pattern(job, cursor, instruction.transfer);
       const Moved moved =
           moved_bytes(*stream.program, *job.map, cursor, instruction.transfer, machine_.memory.burst_bytes,
                       entry.pattern < 0 ? nullptr : &patterns_[static_cast<std::size_t>(entry.pattern)]);

@@ -37,7 +37,7 @@ class Ratio {
 
 class IdealNodes final : public MemoryNodes {
  public:
-  explicit IdealNodes(const Machine& machine) : MemoryNodes(machine, 0), bytes_(answers.size(), 0) {}
+  explicit IdealNodes(const Machine& machine) : MemoryNodes(machine), bytes_(answers.size(), 0) {}
   void take(std::size_t channel, const Arrival& arrival, std::int64_t cycle) override {
     bytes_[channel] += arrival.bytes;
     series.add(channel, cycle, arrival.bytes);
@@ -60,7 +60,7 @@ class IdealNodes final : public MemoryNodes {
 class SimpleNodes final : public MemoryNodes {
  public:
   explicit SimpleNodes(const Machine& machine)
-      : MemoryNodes(machine, 0),
+      : MemoryNodes(machine),
         rate_(std::max<std::int64_t>(
             1, static_cast<std::int64_t>(static_cast<double>(machine.memory.bytes_per_second) *
                                          machine.memory.efficiency / static_cast<double>(machine.memory.channels)))),
@@ -103,9 +103,7 @@ class SimpleNodes final : public MemoryNodes {
 class BankNodes final : public MemoryNodes {
  public:
   BankNodes(const Machine& machine, const dram::Part& part)
-      : MemoryNodes(machine, static_cast<std::int64_t>(
-                                 std::min(static_cast<Int128>(part.capacity_bytes()) * machine.memory.channels,
-                                          static_cast<Int128>(std::int64_t{1} << 62)))),
+      : MemoryNodes(machine),
         burst_(static_cast<std::uint32_t>(part.burst_bytes)),
         energy_(part.energy),
         burst_cycles_(part.burst_cycles),

@@ -31,6 +31,7 @@ void Simulator::make_memory() {
     throw UserError({"unknown memory fidelity", "memory", "'" + kind + "'", join(kinds), nearest(kind, kinds)});
   }
   machine_.memory.kind = kind;
+  banks_ = kind == "bank";
   if (kind == "bank" && !options_.dram)
     throw UserError({"memory of fidelity bank needs a DRAM part", "memory.part", {}, "a part of configs/dram", {}});
   check_cache(machine_, "memory.cache");

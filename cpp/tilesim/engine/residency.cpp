@@ -60,10 +60,11 @@ std::int32_t Simulator::new_pattern(const JobState& job, const program::Cursor& 
 
 void Simulator::account_pattern(const Entry& entry, KernelCounters* kernel) {
   const Pattern& pattern = patterns_[static_cast<std::size_t>(entry.pattern)];
+  free_patterns_.push_back(entry.pattern);
+  if (!tensors_) return;
   cache::TensorUse& use = tensors_->uses[static_cast<std::size_t>(pattern.tensor)];
   (entry.opcode == program::Opcode::load ? use.read_bytes : use.written_bytes) += entry.bytes;
   if (kernel) kernel->below_bytes += pattern.below;
-  free_patterns_.push_back(entry.pattern);
 }
 
 std::vector<const cache::Level*> Simulator::caches() const {

@@ -159,7 +159,7 @@ Result Simulator::result() const {
       if (k.count == 0) continue;
       result.operations.push_back(operation(k, *program.scopes[i].scope, ideal ? 0 : achieved,
                                             tensors_ ? k.below_bytes : k.load_bytes + k.store_bytes,
-                                            program.program().cores, network_busy(k, program.program().cores)));
+                                            program.program().cores, network_busy(k, *job)));
       launch += job->kernels[i].launch;
     }
     for (const std::string& note : program.program().notes) result.approximations.push_back(note);

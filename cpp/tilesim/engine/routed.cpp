@@ -102,12 +102,6 @@ void RoutedMemory::add(std::uint32_t port, Kind kind, const Run& run) {
 }
 
 void RoutedMemory::submit(const Request& request, std::uint64_t tag, std::int64_t now) {
-  if (memory_->capacity > 0 && request.address + request.bytes > memory_->capacity)
-    throw UserError({"the program's tensors lie outside the memory",
-                     "memory.channels",
-                     std::to_string(request.address + request.bytes) + " B",
-                     std::to_string(memory_->capacity) + " B in all channels",
-                     {}});
   if (request.pattern && request.pattern->known) {
     std::int64_t whole = 0;
     const auto bursts = [&](std::int64_t address, std::int64_t bytes) {

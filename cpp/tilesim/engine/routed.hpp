@@ -37,10 +37,9 @@ class MemoryNodes {
     std::uint32_t packet = 0;
   };
 
-  MemoryNodes(const Machine& machine, std::int64_t capacity_bytes)
+  explicit MemoryNodes(const Machine& machine)
       : series(static_cast<std::size_t>(machine.memory.channels), machine.network.clock.hertz),
-        answers(static_cast<std::size_t>(machine.memory.channels)),
-        capacity(capacity_bytes) {}
+        answers(static_cast<std::size_t>(machine.memory.channels)) {}
   virtual ~MemoryNodes() = default;
   virtual void take(std::size_t channel, const Arrival& arrival, std::int64_t cycle) = 0;
   /// All requests that arrive before `cycle` have been taken; afterwards every answer before cycle + step() is known.
@@ -54,7 +53,6 @@ class MemoryNodes {
 
   BandwidthSeries series;
   std::vector<std::deque<Answer>> answers;  ///< per channel, by cycle
-  std::int64_t capacity;                    ///< bytes of all channels; 0: not stated
 };
 
 /// No latency, no queueing: only the network counts.

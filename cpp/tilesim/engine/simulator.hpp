@@ -261,7 +261,7 @@ class Simulator {
   void add_views(Result& result) const;  // views.cpp
   void add_fidelity(Result& result) const;
   std::int64_t network_busy() const;  ///< bounds.cpp: core cycles of the port or link that was busy longest
-  std::int64_t network_busy(const KernelCounters& kernel, std::int64_t cores) const;
+  std::int64_t network_busy(const KernelCounters& kernel, const JobState& job) const;
   std::string assumed_values() const;  ///< values.cpp: what was not given, in words
   // simulator.cpp: jobs, events
   void start_jobs();
@@ -341,6 +341,7 @@ class Simulator {
   std::unique_ptr<RoutedMemory> routed_;
   Ports send_ports_;                         ///< where memory has ports of its own
   std::unique_ptr<cache::Tensors> tensors_;  ///< with a cache
+  bool banks_ = false;                       ///< memory of fidelity bank: pieces that lie apart are looked up
   std::deque<Pattern> patterns_;             ///< of transfers in queues; pointers to them stay
   std::vector<std::int32_t> free_patterns_;
   std::vector<OpenTransfer> open_;

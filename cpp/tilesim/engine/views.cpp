@@ -112,12 +112,21 @@ void Simulator::add_fidelity(Result& result) const {
         "efficiency factor of " +
         std::to_string(machine_.memory.efficiency));
   }
-  if (!ideal && tensors_ == nullptr)
+  if (!ideal && !banks_ && tensors_ == nullptr)
     said.emplace_back(
         "memory: a transfer of pieces that lie apart takes as many bursts as its pieces, at consecutive addresses: "
         "which "
         "channels and banks the pieces themselves fall on is not looked up");
   add_cache_fidelity(result);
+  if (memory == "bank") {
+    const Int128 capacity = static_cast<Int128>(options_.dram->capacity_bytes()) * machine_.memory.channels;
+    std::int64_t end = 0;
+    for (const auto& job : jobs_) end = std::max(end, job->map->end);
+    if (end > capacity)
+      said.emplace_back("memory: tensors take " + std::to_string(end) + " B, the parts of all channels hold " +
+                        std::to_string(static_cast<std::int64_t>(capacity)) +
+                        " B: what lies beyond shares rows with what lies at the beginning");
+  }
   if (memory == "bank" && options_.dram->energy.known() && options_.dram->energy.refresh_all < 0)
     said.emplace_back("DRAM energy: activations and bursts; the part states none for refresh");
   if (routed_)

@@ -106,6 +106,15 @@ std::vector<Hash> read_hashes(const Json& json) {
   return hashes;
 }
 
+namespace {
+
+/// Of which a part may have none: an order that a machine gives then places nothing.
+bool level_of_some_parts(const std::string& name) {
+  return name == "rank" || name == "pseudo_channel" || name == "bank_group";
+}
+
+}  // namespace
+
 AddressMap::AddressMap(const Part& part, const std::string& order, const std::vector<Hash>& hashes)
     : capacity_(part.capacity_bytes()) {
   std::vector<Field> fields = fields_of(part);
@@ -120,6 +129,7 @@ AddressMap::AddressMap(const Part& part, const std::string& order, const std::ve
   for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
     const auto field =
         std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == token->name; });
+    if (field == fields.end() && token->width < 0 && level_of_some_parts(token->name)) continue;
     if (field == fields.end())
       throw UserError({"the mapping names an unknown field", "mapping of " + part.name, "'" + token->name + "'",
                        join(known), nearest(token->name, known)});
