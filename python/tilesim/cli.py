@@ -299,7 +299,19 @@ def _summary(report: dict[str, Any]) -> None:
     )
 
 
-EXTRAS = ("torch", "jax", "onnx", "transformers", "safetensors", "pandas", "matplotlib", "plotly", "scipy", "pyarrow", "openpyxl")
+EXTRAS = (
+    "torch",
+    "jax",
+    "onnx",
+    "transformers",
+    "safetensors",
+    "pandas",
+    "matplotlib",
+    "plotly",
+    "scipy",
+    "pyarrow",
+    "openpyxl",
+)
 
 
 @app.command()
