@@ -21,6 +21,7 @@ inline int plan_bank(std::uint64_t plan) {
 }
 inline bool plan_is_opener(std::uint64_t plan) { return (plan >> 30 & 1) == 0; }
 
+#if defined(__AVX2__)
 /// The best of the banks in `mask`: by `ready` those also in `first`, by `other` the rest. `rise`: the first ones go on
 /// odd ticks only.
 template <bool rise, int blocks, class Mask>
@@ -63,6 +64,7 @@ template <bool rise, int blocks, class Mask>
   return plan_of(tick, true, lowest(oldest));
 #endif
 }
+#endif
 
 template <bool rise, class Mask>
 [[gnu::always_inline]] inline std::uint64_t best_plan(Mask mask, Mask first, const PerBank<Mask>& ready,
