@@ -88,6 +88,22 @@ def test_pieces_compute_the_same(name: str, machine: str) -> None:
     assert tried, "some pieces are legal"
 
 
+def test_pieces_on_several_cores() -> None:
+    """Each core's tiles have pieces; what one core sends to others comes whole."""
+    machine, graph = ts.Machine.load("tpu-v3").replace({"core.count": 3}), GRAPHS["product"]()
+    (product,) = products(graph, machine)
+    rng, tried = random.Random(5), 0
+    for _ in range(200):
+        nest = drawn(rng, product)
+        if tried < 4 and product.legal(nest)[0] and product.cost(nest)["cycles"] < 1e5:
+            program = ts.compile(graph, machine, mapping={"matmul": nest})
+            assert ts.verify(program).ok
+            ts.execute(program, find_races=True)
+            assert ts.simulate(program).cycles > 0
+            tried += 1
+    assert tried == 4
+
+
 def timed(graph: ts.Graph, machine: str, nest: dict[str, Any]) -> int:
     (kernel,) = kernels(graph, machine)
     return ts.simulate(ts.compile(graph, machine, mapping={kernel.operation: nest})).cycles
