@@ -101,6 +101,15 @@ void init_compile(py::module_& module) {
       py::arg("graph"), py::arg("machine"), py::arg("cores") = 0,
       "The graph that lowering works on: expanded and folded; its weights are the program's.");
   module.def(
+      "open_loops",
+      [](const tilesim::Graph& graph) {
+        std::vector<std::pair<std::string, std::string>> found;
+        for (const tilesim::OpenLoop& loop : tilesim::open_loops(graph))
+          found.emplace_back(loop.function, loop.operation);
+        return found;
+      },
+      py::arg("graph"), "Function and operation of every loop whose number of trips only data know.");
+  module.def(
       "has_lowering", [](const std::string& kind) { return tilesim::has_lowering(tilesim::parse_kind(kind)); },
       py::arg("kind"), "Whether the kind can be compiled, directly or through its expansion.");
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <tuple>
 
 #include "arrays.hpp"
 #include "cancel.hpp"
@@ -14,6 +15,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/graph/builder.hpp"
 #include "tilesim/graph/passes.hpp"
+#include "tilesim/graph/passes_devices.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -129,6 +131,39 @@ void init_kernels(py::module_& module) {
              "Outputs of a graph by the reference kernels, as a list of arrays. `inputs` follow the graph's inputs; "
              "`numerics` may "
              "hold multiply and accumulate (dtype names) and multiply_tf32. Raises UserError on a wrong input.");
+  module.def(
+      "loop_trips",
+      [](const Graph& graph, const py::iterable& inputs) {
+        std::map<std::pair<std::string, std::string>, std::pair<std::int64_t, std::int64_t>> trips;
+        EvaluateOptions options;
+        options.loops = [&](const GraphFunction& function, const Op& op, std::int64_t count) {
+          auto& range = trips.emplace(std::pair{function.name, op.name}, std::pair{count, count}).first->second;
+          range = {std::min(range.first, count), std::max(range.second, count)};
+        };
+        const std::vector<Array> arrays = arrays_from_python(inputs);
+        bindings::cancellable([&](CancelToken& token) {
+          options.cancel = &token;
+          return evaluate(graph, arrays, options);
+        });
+        return trips;
+      },
+      py::arg("graph"), py::arg("inputs"),
+      "Fewest and most trips that each loop, by function and operation, makes on these inputs.");
+  module.def(
+      "count_trips",
+      [](Graph& graph, const std::vector<std::tuple<std::string, std::string, std::int64_t, bool>>& trips) {
+        std::vector<Trips> all;
+        for (const auto& [function, operation, count, masked] : trips)
+          all.push_back({function, operation, count, masked});
+        count_trips(graph, all);
+      },
+      py::arg("graph"), py::arg("trips"),
+      "Gives loops, by function and operation, a number of trips, in place; True: the most, later ones keep the "
+      "state.");
+  module.def(
+      "one_of_alike_devices", [](Graph& graph) { return one_of_alike_devices(graph); }, py::arg("graph"),
+      "Replaces operations between devices by what they give where all devices hold the same tensors, in place; their "
+      "names.");
   module.def("time_operations", &time_graph, py::arg("graph"), py::arg("inputs"), py::arg("runs") = 1,
              "Runs a graph by the reference kernels `runs` times. Rows: function, operation, kind, calls (per run), "
              "seconds (of the\nfastest run, all calls together).");

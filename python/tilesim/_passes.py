@@ -10,6 +10,8 @@ from ._errors import nearest, user_error
 
 #: in the order in which they run
 NAMES: tuple[str, ...] = tuple(_core.recognition_passes())
+#: right for machines whose arrays multiply i8: `compile` runs them there, others only where they are named
+BY_MACHINE = ("integer_products",)
 
 
 class Changes(Sequence[dict[str, str]]):
@@ -60,7 +62,7 @@ def chosen(passes: str | Sequence[str] | None, without: Sequence[str] = ()) -> l
     """Names of passes in the order in which they run.
 
     Args:
-        passes: "all" (or none given), "none", one name, or names.
+        passes: "all" (or none given: all but those that depend on the machine), "none", one name, or names.
         without: names to leave out.
 
     Returns:
@@ -70,7 +72,7 @@ def chosen(passes: str | Sequence[str] | None, without: Sequence[str] = ()) -> l
         UserError: for an unknown name.
     """
     if passes is None or passes == "all":
-        wanted = list(NAMES)
+        wanted = [name for name in NAMES if name not in BY_MACHINE]
     elif passes == "none":
         wanted = []
     else:

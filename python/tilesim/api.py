@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _core
-from ._arguments import whole
-from ._core import Unsupported
 from ._errors import unsupported
-from ._footprint import check_capacity, over_capacity
+from ._footprint import over_capacity
+from ._trips import measured, open_loops
+from .compiling import compile
+from .execution import inputs_of
 from .execution import verify as verify_program
-from .graph import Graph, nearest, user_error
+from .graph import nearest, user_error
 from .jobs import Job, cores_of, simulate_jobs
 from .latencies import TileLatencies
 from .loading import GraphLike, as_graph, load
@@ -23,7 +24,6 @@ from .memory import Part
 from .mixed import MixedProgram, Turn
 from .mixed_run import simulate_parts
 from .network import topology_of
-from .placer import COLLECTIVES, compile_mixed
 from .program import Program
 from .replay import LIMIT, LIMIT_BANKS, extended
 from .residency import capacity_of, residency
@@ -32,167 +32,6 @@ from .result import Result
 __all__ = ["compile", "run", "simulate"]
 
 FIDELITIES = ("ideal", "simple", "bank")
-STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
-
-
-def compile(
-    graph: GraphLike,
-    machine: MachineLike = "tpu-v3",
-    mapping: Any = "profile",
-    fuse: str = "all",
-    fallback: str = "error",
-    place: Mapping[str, str] | None = None,
-    cores: int | None = None,
-    capacity: str = "report",
-    sort: str | None = None,
-    contexts: int | None = None,
-) -> Program:
-    """Lowers a graph to a tile program.
-
-    "heuristic" shortens the estimated time move by move; "profile" imitates the chip's own compiler where the machine's
-    file says what that does (its lowering profile), so that times measured on the chip are predicted, and is the same
-    as "heuristic" elsewhere; "cost" searches with the cost model; "gemmini" and "pytorchsim" choose as those tools do;
-    "tuned" simulates 16 candidates per distinct kernel (`ts.tune` does so with more say).
-
-    Args:
-        graph: the workload: a graph, a network's name, "matmul:M,N,K[,dtype]", or a file that `tilesim run` takes.
-        machine: preset name, file, dict or Machine.
-        mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
-            (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
-            {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
-            both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
-        fuse: "all" or "none".
-        fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
-            closed form gives the time, behind a link that transfers take time to cross.
-        place: operations by name that run on "host" or "machine" in any case.
-        cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
-            none: all of them.
-        contexts: of a core, that share every kernel which the mapping does not give another number ("contexts" of a
-            nest): one loads while another computes, each with its share of the core's memories. At most
-            `core.contexts`; none: as many as the mapping asks for.
-        capacity: tensors that exceed the machine's `memory.capacity` are named in the result's approximations
-            ("report"), or an "error". Every tensor has bytes of its own: temporaries share none.
-        sort: machines with cores of several sorts: the one that runs the program; none: all of them share it, each
-            kernel in proportion to their speeds or on the first sort alone, whichever the estimate finds faster.
-
-    Returns:
-        The program; a `MixedProgram` where operations run on the host.
-
-    Raises:
-        Unsupported: for an operation or dtype that the machine cannot run; that cannot run on the host either.
-        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores or no such
-            sort; with capacity="error" when the tensors exceed the machine's memory.
-    """
-    if capacity not in ("report", "error"):
-        raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
-    if fuse not in ("all", "none"):
-        raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
-    if fallback not in ("error", "host"):
-        raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
-    graph, machine = as_graph(graph), Machine.load(machine)
-    target = machine.only(sort) if sort is not None else machine
-    if cores is not None:
-        cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
-    if contexts is not None:
-        most = int(target.get("core.contexts"))
-        contexts = whole("contexts", contexts, most=most, none="one, or as many as the mapping asks for")
-    options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
-    if sort is not None:
-        options["sort"] = sort
-    if contexts is not None:
-        options["contexts"] = contexts
-    try:
-        if not place:
-            mappings, rest = _mappings(graph, target, mapping, fuse)
-            core = _core.compile(
-                graph.core, target.core, fuse, mappings, rest, cores=cores or 0, contexts=contexts or 0
-            )
-            program = Program(core, graph, machine)
-            program.options, program.sort = options, sort or ""
-            if capacity == "error":
-                check_capacity(program.footprint, target)
-            return program
-    except Unsupported as error:
-        if fallback == "error":
-            raise _with_remedy(error, graph) from None
-    if sort is not None:
-        raise user_error("a program with a part on the host runs on all cores", place="sort", value=f"'{sort}'")
-    return _mixed(graph, target, options)
-
-
-def _with_remedy(error: Exception, graph: Graph) -> Exception:
-    parts = {key: getattr(error, key, "") for key in ("what", "place", "value", "allowed", "suggestion")}
-    remedy = "With fallback='host' (--fallback host) it runs on the host, and that takes its time"
-    kinds = {op["kind"] for name in graph.functions for op in graph.operations(name) if op["name"] == parts["place"]}
-    if kinds & COLLECTIVES:
-        remedy = "It is between devices, and this is the simulation of one"
-    what = parts.pop("what") or str(error)
-    return unsupported(what, **{**parts, "suggestion": parts["suggestion"] or remedy})
-
-
-def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
-    from .mapping import MappingTable, kernels
-
-    mapping, place = options["mapping"], dict(options["place"] or {})
-
-    def compile_part(part: Graph) -> Program:
-        own = mapping
-        if isinstance(mapping, Mapping) and not isinstance(mapping, MappingTable):
-            names = {op["name"] for op in part.operations()}
-            if any(isinstance(nest, Mapping) and "lane" in nest for nest in mapping.values()):
-                names |= {kernel.operation for kernel in kernels(part, target, options["fuse"])}
-            own = {key: nest for key, nest in mapping.items() if key in names}
-        return compile(part, target, own, options["fuse"], cores=options["cores"], contexts=options.get("contexts"))
-
-    program = compile_mixed(graph, target, place, options["fallback"] == "host", compile_part)
-    program.options = options
-    return program
-
-
-def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
-    """Nests by operation name, and how other products are mapped."""
-    from .mapping import MappingTable
-
-    if mapping == "tuned":
-        from .tune import tune
-
-        mapping = tune(graph, target, 16, fuse=fuse).best
-    if isinstance(mapping, os.PathLike) or (isinstance(mapping, str) and mapping.endswith(".json")):
-        mapping = MappingTable.load(mapping)
-    if isinstance(mapping, MappingTable):
-        return mapping.nests_for(graph, target, fuse), "profile"
-    if isinstance(mapping, Mapping):
-        return _nests(mapping), "profile"
-    if mapping in STRATEGIES:
-        return {}, mapping
-    allowed = (*STRATEGIES, "tuned")
-    raise user_error(
-        "unknown mapping",
-        value=repr(mapping),
-        allowed=", ".join(allowed) + ", a MappingTable or its .json file, a dict of nests",
-        suggestion=nearest(mapping, allowed) if isinstance(mapping, str) else "",
-    )
-
-
-def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """A mapping with its form checked; whether the nests are legal is decided by the lowering."""
-    nests: dict[str, dict[str, Any]] = {}
-    for operation, nest in mapping.items():
-        vector = isinstance(nest, Mapping) and "lane" in nest
-        lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), {"unit"})
-        others |= {"sub", "contexts"}
-        if not isinstance(nest, Mapping) or set(nest) - others != set(lists):
-            got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
-            raise user_error("a nest has three lists", place=str(operation), value=got, allowed="tiles, order, depths")
-        checked: dict[str, Any] = {}
-        for key in (*lists, *(("sub",) if "sub" in nest else ())):
-            numbers = list(nest[key]) if isinstance(nest[key], Sequence) else nest[key]
-            if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
-                raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
-            checked[key] = numbers
-        rest = {key: nest[key] for key in sorted(others) if key in nest and key not in checked}
-        nests[str(operation)] = checked | (rest if vector else {"unit": "array"} | rest)
-    return nests
 
 
 def _with_network(machine: MachineLike, network: str | None) -> Machine:
@@ -300,7 +139,7 @@ def simulate(
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
-        other = compile(source.graph, changed, **source.options) if source.graph is not None else source
+        other = compile(source.workload, changed, **source.options) if source.workload is not None else source
         more: dict[str, Any] = {
             "placement": placement,
             "latencies": latencies,
@@ -328,7 +167,7 @@ def simulate(
     if found := over_capacity(program.footprint, target):
         text = f"memory.capacity is not enforced: {found[0]} on {found[1]}; compile with capacity='error' to refuse it"
         data["approximations"].append(text)
-    data["approximations"] += program.graph.assumptions if program.graph is not None else []
+    data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
     if latencies is not None:
         data["tile_latencies"] = counts = latencies.close_books(target, books)
         if counts["misses"] and latencies.source != "closed form":
@@ -380,13 +219,13 @@ def _simulate_mixed(
         return simulate(part.program, target, memory, network, timeline, own, replay, latencies=latencies).data
 
     def again(change: dict[str, Any]) -> Result:
-        assert program.graph is not None
+        assert program.workload is not None
         changed = target.replace(change)
-        other = compile(program.graph, changed, **program.options)
+        other = compile(program.workload, changed, **program.options)
         return simulate(other, changed, memory, network, replay=replay, latencies=latencies)
 
     data = simulate_parts(program, target, part_result, timeline)
-    data["approximations"] += program.graph.assumptions if program.graph is not None else []
+    data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data, again)
 
@@ -407,7 +246,7 @@ def run(
     Args:
         model: a graph; a torch.nn.Module (then `args` are its arguments); a network's name, "matmul:M,N,K[,dtype]", or
             a file that `tilesim run` takes.
-        args: inputs for verification; none: random ones.
+        args: inputs for verification, on which loops that data end are counted; none: random ones.
         machine: preset name, file, dict or Machine.
         verify: also execute and compare with the reference kernels.
         timeline: record intervals.
@@ -422,7 +261,11 @@ def run(
     Raises:
         UserError: as `compile`; also when verification fails.
     """
-    program = compile(as_graph(model, args), _with_network(machine, network), fallback=fallback, place=place)
+    graph = as_graph(model, args)
+    given = args is not None and not (isinstance(args, (tuple, list, dict)) and not args)
+    trips = measured(graph, inputs_of(graph, args, 0)) if given and open_loops(graph) else None
+    program = compile(graph, _with_network(machine, network), fallback=fallback, place=place, trips=trips)
+    program.trips_counted = trips is not None
     if verify:
         outcome = verify_program(program, args or None)
         if not outcome.ok:

@@ -48,8 +48,25 @@ def _changes(settings: list[str]) -> dict[str, Any]:
     return changes
 
 
+def _trips(texts: list[str]) -> dict[str, int]:
+    trips: dict[str, int] = {}
+    for text in texts:
+        name, equals, count = text.rpartition("=")
+        if not equals or not count.isdecimal():
+            raise user_error("a loop needs its number of trips", value=f"'{text}'", allowed="name=number")
+        trips[name] = int(count)
+    return trips
+
+
 def _compiled(
-    loaded: Graph | Program, target: Machine, fallback: str, place: list[str], cores: int | None, sort: str | None
+    loaded: Graph | Program,
+    target: Machine,
+    fallback: str,
+    place: list[str],
+    cores: int | None,
+    sort: str | None,
+    trips: list[str],
+    collectives: str,
 ) -> Program:
     places = {}
     for text in place:
@@ -58,9 +75,12 @@ def _compiled(
             raise user_error("an operation needs a place", value=f"'{text}'", allowed="name=host, name=machine")
         places[name] = side
     if isinstance(loaded, Graph):
-        return compile(loaded, target, fallback=fallback, place=places, cores=cores, sort=sort)
+        more: dict[str, Any] = {"trips": _trips(trips), "collectives": collectives}
+        return compile(loaded, target, fallback=fallback, place=places, cores=cores, sort=sort, **more)
     if cores is not None or sort is not None:
         raise user_error("a compiled program has its cores already", place="--cores, --sort", value=str(loaded.cores))
+    if trips or collectives != "error":
+        raise user_error("a compiled program has its loops already", place="--trips, --collectives")
     if places or fallback != "error":
         raise user_error("a compiled program is placed already", allowed="--fallback and --place with a graph")
     return loaded
@@ -103,6 +123,10 @@ def run(
     resident: Annotated[
         list[str] | None, typer.Option(help="A tensor that stays in the machine's cache; 'auto': what is used most.")
     ] = None,
+    trips: Annotated[list[str] | None, typer.Option(help="How often a loop runs that data end: name=number.")] = None,
+    collectives: Annotated[
+        str, typer.Option(help="Operations between devices: 'error', or 'untimed' as on one of several alike devices.")
+    ] = "error",
 ) -> None:
     """Compile, simulate and explain a workload."""
     with step(f"reading {model}"):
@@ -112,7 +136,7 @@ def run(
     if network is not None and isinstance(loaded, Graph):
         target = target.replace({"network.kind": network})
     with step(f"compiling for {target.name}"):
-        program = _compiled(loaded, target, fallback, place or [], cores, sort)
+        program = _compiled(loaded, target, fallback, place or [], cores, sort, trips or [], collectives)
     if verify_:
         with step("executing and comparing"):
             outcome = verify(program, seed=seed)

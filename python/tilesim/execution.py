@@ -7,6 +7,7 @@ from typing import Any
 
 from . import _core
 from ._arguments import LARGEST, whole
+from ._trips import measured
 from .graph import Graph, user_error
 from .machine import Machine, MachineLike
 from .mixed import MixedProgram, Turn
@@ -82,7 +83,21 @@ def _exact(program: Program) -> Program:
         return program
     from .api import compile
 
-    return compile(program.graph, program.machine.replace({"core.array.multiply": "as stored"}), **program.options)
+    assert program.workload is not None
+    exact = program.machine.replace({"core.array.multiply": "as stored"})
+    return compile(program.workload, exact, **program.options)
+
+
+def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
+    """The same, with as many trips of loops that data end as these inputs take."""
+    if not program.trips or program.workload is None or program.machine is None:
+        return program
+    needed = measured(program.workload, inputs_of(program.workload, inputs, seed))
+    if needed == program.trips:
+        return program
+    from .api import compile
+
+    return compile(program.workload, program.machine, **{**program.options, "trips": needed})
 
 
 def execute(
@@ -113,6 +128,7 @@ def execute(
     program, seed = _program(program), whole("seed", seed, -LARGEST)
     if numerics not in ("machine", "exact"):
         raise user_error("unknown numerics", value=repr(numerics), allowed="machine, exact")
+    program = _for_inputs(program, inputs, seed)
     if numerics == "exact":
         program = _exact(program)
     if isinstance(program, MixedProgram):
@@ -205,6 +221,7 @@ def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
         UserError: for a program that has no graph.
     """
     program, seed = _program(program), whole("seed", seed, -LARGEST)
+    program = _for_inputs(program, inputs, seed)
     if isinstance(program, MixedProgram):
 
         def part_rows(part: Turn, given: list[Any]) -> list[dict[str, Any]]:

@@ -199,6 +199,6 @@ def load_graph(
 
 
 def _graph_of(program: Program, place: str) -> Graph:
-    if program.graph is None:
+    if program.workload is None:
         raise user_error("a tile program without its graph has no operations", place=place, allowed="a graph")
-    return program.graph
+    return program.workload

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _core
 from ._errors import user_error, writing
+from ._integer_products import with_integer_products
 from ._mapping_entries import Nest, checked_entry, nest_of_product, tiles_of_vector
 from ._mapping_fields import documentation, pieces_text, schema_of
 from .graph import Graph
@@ -141,7 +142,8 @@ def products(
     Raises:
         Unsupported: as `compile`.
     """
-    rows, _ = _core.mapping_choices(graph.core, Machine.load(machine).core, fuse, mapping)
+    target = Machine.load(machine)
+    rows, _ = _core.mapping_choices(with_integer_products(graph, target).core, target.core, fuse, mapping)
     return [Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows]
 
 
@@ -170,7 +172,9 @@ def kernels(
         Unsupported: as `compile`.
         UserError: where a core has fewer contexts (`core.contexts`).
     """
-    rows, vectors = _core.mapping_choices(graph.core, Machine.load(machine).core, fuse, mapping, contexts, each or 0)
+    target = Machine.load(machine)
+    core = with_integer_products(graph, target).core
+    rows, vectors = _core.mapping_choices(core, target.core, fuse, mapping, contexts, each or 0)
     chosen: list[Product | VectorKernel] = [
         Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows
     ]

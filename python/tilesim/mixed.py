@@ -7,7 +7,6 @@ from typing import Any
 
 from . import _core, placement
 from .device import Device
-from .errors import Unsupported
 from .graph import Graph, user_error
 from .machine import Machine
 from .placement import Item, Link, Transfer
@@ -56,6 +55,8 @@ class MixedProgram(Program):
         """
         self.graph, self.machine = graph, machine
         self.options = {}
+        self.sort = ""
+        self.trips, self.trips_counted, self._open = {}, False, None
         self.host, self.turns, self._plan = host, turns, plan
 
     @property
@@ -140,23 +141,20 @@ class MixedProgram(Program):
         )
         return [*dict.fromkeys(lines), *sorted(self._plan.notes)]
 
-    def save(self, path: Any) -> None:
-        """Not possible yet.
+    @property
+    def plan(self) -> Plan:
+        """Where operations run, and why."""
+        return self._plan
 
-        Args:
-            path: where to.
+    def _contents(self) -> dict[str, Any]:
+        from ._mixed_file import to_document
 
-        Raises:
-            Unsupported: always; save the graph, and compile it again with the same options.
-        """
-        raise Unsupported(
-            f"{path}: a program with parts for the host cannot be saved yet. Save the graph, and compile it again"
-        )
+        return {"mixed": to_document(self)}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Not possible yet, as `save`."""
-        self.save("pickle")
-        raise AssertionError
+        """Pickles and copies by the form that files have."""
+        loops = (self.trips, self.trips_counted, self._open)
+        return _unpickled, (self._contents()["mixed"], self.graph, self.machine, self.options, loops)
 
     def tensors(self) -> Table:
         """The tensors of all tile programs, each once.
@@ -198,3 +196,14 @@ class Plan:
     reasons: dict[str, str]
     there: set[str]
     notes: set[str]
+
+
+def _unpickled(
+    document: dict[str, Any], graph: Graph, machine: Machine, options: dict[str, Any], loops: tuple[Any, ...]
+) -> MixedProgram:
+    from ._mixed_file import from_document
+
+    program = from_document(document, graph, machine, "pickle")
+    program.options = options
+    program.trips, program.trips_counted, program._open = loops
+    return program

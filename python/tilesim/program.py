@@ -9,6 +9,8 @@ from typing import Any
 from . import _core
 from ._errors import path_text, read_text, writing
 from ._footprint import footprint
+from ._kept import kept, restore
+from ._trips import Trips, counted, told
 from .graph import Graph, user_error
 from .machine import Machine, MachineLike
 from .replay import operations
@@ -17,6 +19,7 @@ from .result import Table
 __all__ = ["Program"]
 
 COMPILED = "tilesim.compiled"
+VERSIONS = (1, 2)  # the second: with parts for the host, or loops whose trips were said
 
 
 class Program:
@@ -39,6 +42,30 @@ class Program:
         self._weights: dict[str, Any] | None = None
         #: of `compile`, by name; to compile the same graph for another machine
         self.options: dict[str, Any] = {}
+        self.trips: Trips = {}
+        #: whether `trips` were counted on inputs; else somebody said so
+        self.trips_counted = False
+        self._open: Graph | None = None
+
+    def ended_by_data(self, graph: Graph, trips: Trips, options: dict[str, Any]) -> None:
+        """Says that the program's graph is one whose loops were given these numbers of trips.
+
+        Args:
+            graph: before that.
+            trips: by loop.
+            options: of `compile`.
+        """
+        self._open, self.trips, self.options = graph, trips, options
+
+    @property
+    def workload(self) -> Graph | None:
+        """The graph that it was compiled from, with loops that only data end; None where it is not known."""
+        return self._open or self.graph
+
+    @property
+    def loops_said(self) -> list[str]:
+        """How often loops run that only data end, and who says so."""
+        return told(self.trips, "as counted on inputs" if self.trips_counted else "as said")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], machine: MachineLike | None = None) -> Program:
@@ -68,13 +95,26 @@ class Program:
         if not text:
             raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
         header = json.loads(text)
-        if header.get("schema") != COMPILED or header.get("version") != 1:
+        if header.get("schema") != COMPILED or header.get("version") not in VERSIONS:
             found = f"{header.get('schema')} version {header.get('version')}"
-            raise user_error("the file is of another kind or a newer version", place=path, value=found, allowed="1")
-        core = _core.Program.from_json(json.dumps(header["program"]), path)
-        core.check()
-        program = cls(core, Graph.load(path), machine or Machine.load(header["machine"]))
+            allowed = f"{COMPILED} version {' or '.join(map(str, VERSIONS))}"
+            raise user_error("the file is of another kind or a newer version", place=path, value=found, allowed=allowed)
+        graph, target = Graph.load(path), machine or Machine.load(header["machine"])
+        restore(graph, header, path)
+        trips = {label: (int(low), int(high)) for label, (low, high) in header.get("trips", {}).items()}
+        whole = counted(graph, trips) if trips else graph
+        if "mixed" in header:
+            from ._mixed_file import from_document
+
+            program: Program = from_document(header["mixed"], whole, target, path)
+        else:
+            core = _core.Program.from_json(json.dumps(header["program"]), path)
+            core.check()
+            program = cls(core, whole, target)
         program.sort = header.get("sort", "")
+        if trips:
+            program.ended_by_data(graph, trips, {"trips": trips})
+            program.trips_counted = bool(header.get("trips_counted"))
         return program
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -82,10 +122,12 @@ class Program:
 
         Args:
             path: .json for the tile program alone; .tsim for the program with its graph, weights (random ones as their
-                recipe; folded, transposed and padded ones are made again from the graph's) and machine.
+                recipe; folded, transposed and padded ones are made again from the graph's) and machine; where its host
+                runs a part, with all parts and what crosses the link.
 
         Raises:
-            UserError: for .tsim from a program without its graph, or a path that cannot be written.
+            UserError: for .tsim from a program without its graph, .json from one with parts for the host, or a path
+                that cannot be written.
         """
         if not path_text(path).endswith(".tsim"):
             with writing(path) as file:
@@ -95,16 +137,20 @@ class Program:
             raise user_error(
                 "a program without its graph has no weights to write", place=os.fspath(path), allowed=".json"
             )
-        header = {
-            "schema": COMPILED,
-            "version": 1,
-            "tilesim": _core.__version__,
-            "machine": self.machine.to_dict(),
-            "program": json.loads(self.core.to_json()),
-        }
+        graph = self.workload or self.graph
+        header = {"schema": COMPILED, "version": VERSIONS[0], "tilesim": _core.__version__}
+        header |= {"machine": self.machine.to_dict(), **self._contents(), **kept(graph)}
         if self.sort:
             header["sort"] = self.sort
-        self.graph.core.save_compiled(os.fspath(path), json.dumps(header))
+        if self.trips:
+            header |= {"trips": self.trips, "trips_counted": self.trips_counted}
+        if self.trips or "mixed" in header:
+            header["version"] = VERSIONS[1]
+        graph.core.save_compiled(os.fspath(path), json.dumps(header))
+
+    def _contents(self) -> dict[str, Any]:
+        """What a file holds beside graph and machine."""
+        return {"program": json.loads(self.core.to_json())}
 
     @property
     def placement(self) -> Table:
@@ -118,7 +164,8 @@ class Program:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies by the JSON form, with graph and machine."""
-        return _unpickled, (self.core.to_json(), self.graph, self.machine, self.options, self.sort)
+        loops = (self.trips, self.trips_counted, self._open)
+        return _unpickled, (self.core.to_json(), self.graph, self.machine, self.options, self.sort, loops)
 
     @property
     def operations(self) -> int:
@@ -230,7 +277,15 @@ class Program:
         return f"<Program {self.core.name} for {self.core.machine or 'any machine'}>"
 
 
-def _unpickled(text: str, graph: Graph | None, machine: Machine | None, options: dict[str, Any], sort: str) -> Program:
+def _unpickled(
+    text: str,
+    graph: Graph | None,
+    machine: Machine | None,
+    options: dict[str, Any],
+    sort: str,
+    loops: tuple[Any, ...] = ({}, False, None),
+) -> Program:
     program = Program(_core.Program.from_json(text, "pickle"), graph, machine)
     program.options, program.sort = options, sort
+    program.trips, program.trips_counted, program._open = loops
     return program

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,7 @@ def rewritten(path: Path, change: dict[str, object]) -> None:
 
 
 def test_newer_version(saved: Path) -> None:
-    rewritten(saved, {"version": 2})
+    rewritten(saved, {"version": 3})
     with pytest.raises(ts.UserError, match="newer version"):
         ts.Program.load(saved)
 
@@ -77,3 +78,61 @@ def test_programs_without_a_graph_are_json(tmp_path: Path) -> None:
     program = ts.compile(model(), "edge-8")
     with pytest.raises(ts.UserError, match="no weights"):
         ts.Program(program.core).save(tmp_path / "x.tsim")
+
+
+def spectrum() -> ts.Graph:
+    b = ts.GraphBuilder("spectrum")
+    h = b.linear(b.input("x", (16, 32)), 64, name="mix")
+    real, _ = b.op("fft", h, name="spectrum", results=2, dim=1)
+    b.output(b.linear(real, 8, name="head"), "y")
+    return b.build()
+
+
+def test_programs_with_parts_for_the_host(tmp_path: Path) -> None:
+    """Parts, transfers and the plan come back: same tensors, same cycles, without compiling."""
+    program = ts.compile(spectrum(), "tpu-v3", fallback="host")
+    program.save(tmp_path / "mixed.tsim")
+    loaded = ts.Program.load(tmp_path / "mixed.tsim")
+    assert type(loaded).__name__ == "MixedProgram"
+    assert loaded.placement.rows == program.placement.rows and loaded.transfers.rows == program.transfers.rows
+    x = np.random.default_rng(2).standard_normal((16, 32)).astype(np.float32)
+    assert ts.execute(loaded, [x])["y"].tobytes() == ts.execute(program, [x])["y"].tobytes()
+    assert ts.verify(loaded).ok
+    mine, theirs = ts.simulate(loaded), ts.simulate(program)
+    assert mine.cycles == theirs.cycles and mine.host_share == theirs.host_share > 0
+    assert mine.data["approximations"] == theirs.data["approximations"]
+    copied = pickle.loads(pickle.dumps(program))
+    assert ts.simulate(copied).cycles == theirs.cycles
+    with pytest.raises(ts.UserError, match="several tile programs"):
+        program.save(tmp_path / "mixed.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mixed": {}},
+        {"mixed": {"parts": [], "plan": None, "host": {}}},
+        {"mixed": 7},
+        {"version": 3},
+        {"defaults": {"x": "?"}},
+        {"defaults": {"nobody": ""}},
+    ],
+    ids=str,
+)
+def test_damaged_parts(tmp_path: Path, change: dict[str, object]) -> None:
+    path = tmp_path / "mixed.tsim"
+    ts.compile(spectrum(), "tpu-v3", fallback="host").save(path)
+    rewritten(path, change)
+    with pytest.raises(ts.UserError):
+        ts.Program.load(path)
+
+
+def test_inputs_that_may_be_left_out_stay_so(tmp_path: Path) -> None:
+    graph = model()
+    graph.defaults["x"] = np.arange(120, dtype=np.float32).reshape(6, 20)
+    graph.assumptions.append("x is a ramp")
+    program = ts.compile(graph, "edge-8")
+    program.save(tmp_path / "m.tsim")
+    loaded = ts.Program.load(tmp_path / "m.tsim")
+    assert ts.execute(loaded, {})["y"].tobytes() == ts.execute(program, {})["y"].tobytes()
+    assert "x is a ramp" in ts.simulate(loaded).approximations

@@ -56,3 +56,19 @@ def test_constants_of_one_element(name: str, machine: str) -> None:
     program = ts.compile(b.build(), machine)
     assert ts.verify(program).ok
     assert ts.simulate(program).cycles > 0
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,)], ids=str)
+def test_outputs_that_depend_on_nothing_are_written(shape):
+    """A constant, what is computed from constants alone, and the same one twice."""
+    b = ts.GraphBuilder("constants")
+    x, w = b.input("x", (4,)), b.weight("w", data=np.full(shape, 3, np.float32), trainable=False)
+    b.output(b.apply("relu", x), "y")
+    b.output(b.op("copy", w), "copied")
+    b.output(w * w, "squared")
+    b.output(b.op("copy", w), "again")
+    program = ts.compile(b.build(), "tpu-v3")
+    got = ts.execute(program, (np.ones(4, np.float32),))
+    for name, value in (("copied", 3), ("squared", 9), ("again", 3)):
+        np.testing.assert_array_equal(got[name], np.full(shape, value, np.float32))
+    assert ts.verify(program).ok

@@ -16,7 +16,6 @@ SIZES = "arithmetic on sizes, which torch does while exporting with fixed shapes
 LEFT_OUT = {
     "_adaptive_avg_pool2d_backward.default": GRADIENT,
     "avg_pool2d_backward.default": GRADIENT,
-    "convolution_backward.default": GRADIENT,
     "_cdist_forward.default": "distances of all pairs; no layer of the zoo holds it",
     "_pdist_forward.default": "distances of all pairs; no layer of the zoo holds it",
     "_local_scalar_dense.default": DATA,

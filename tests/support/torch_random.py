@@ -3,6 +3,7 @@
 Functions that jump (floor, comparisons, argmax) read inputs only: on computed values a last bit could turn them.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -89,7 +90,8 @@ def _reduction(draw: Any, x: Any) -> Callable[[Any], Any]:
             lambda t: F.normalize(t, dim=dim, eps=0.1), lambda t: t.prod(dim), lambda t: t.std(dim, keepdim=keep),
             lambda t: t.max(dim, keepdim=keep)[0], lambda t: t.median(dim, keepdim=keep)[0],
             lambda t: t.cummax(dim)[0], lambda t: t.sort(dim)[0], lambda t: t.topk(1, dim)[0],
-            lambda t: t.float().mean(dim, keepdim=keep).to(t.dtype), lambda t: t.amin((dim,), keepdim=keep),
+            lambda t: (t if t.dtype == F64 else t.float()).mean(dim, keepdim=keep).to(t.dtype),
+            lambda t: t.amin((dim,), keepdim=keep),
         ])
     )  # fmt: skip
 
@@ -149,11 +151,14 @@ class RandomModule(nn.Module):
         super().__init__()
         self.steps: list[Step] = []
         self.layers = nn.ModuleList()
+        self.largest: float | None = None  #: number on the way; none: not asked for
 
     def forward(self, *inputs: Any) -> Any:
         pool = list(inputs)
         for function, sources in self.steps:
             pool.append(first(function(*[pool[i] for i in sources])))
+        if self.largest is not None and not torch.compiler.is_compiling():
+            self.largest = max(float(value.detach().abs().double().max()) for value in pool)
         return tuple(pool[-2:])
 
 
@@ -181,7 +186,7 @@ def modules(draw: Any) -> tuple[nn.Module, tuple[Any, ...]]:
             function = torch.matmul if sort == "product" else draw(st.sampled_from(PAIRS))
             if sort == "product" and draw(st.booleans()):
                 sources = (source, source)
-                function = lambda a, b: a @ b.mT / 4  # noqa: E731
+                function = lambda a, b: a @ b.transpose(-1, -2) / 4  # noqa: E731
         elif sort == "view" and x.ndim:
             function = _view(draw, x)
         elif sort == "reduce" and x.ndim:
@@ -192,7 +197,8 @@ def modules(draw: Any) -> tuple[nn.Module, tuple[Any, ...]]:
         if function is None:
             continue
         try:
-            with torch.no_grad():
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # those that come once make what is drawn depend on the past
                 value = first(function(*[pool[i] for i in sources]))
         except (RuntimeError, ValueError, IndexError):
             continue

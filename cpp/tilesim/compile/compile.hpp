@@ -54,4 +54,8 @@ Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOp
 /// Kinds with a lowering (directly or through expansion).
 bool has_lowering(Kind kind);
 
+/// A loop of a graph whose number of trips only data know.
+struct OpenLoop { std::string function, operation; };
+std::vector<OpenLoop> open_loops(const Graph& graph);
+
 }  // namespace tilesim

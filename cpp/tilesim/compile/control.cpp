@@ -142,7 +142,8 @@ LoopPlan plan_loop(const Graph& graph, const GraphFunction& function, const Op& 
     throw Unsupported({"while: the number of trips is not known before it runs", op.name,
                        "condition \"" + graph.functions[at(op.functions[0])].name + "\"",
                        "a counter from a constant, by a constant, less than a constant",
-                       "give the loop a fixed number of trips"});
+                       "Say how many it makes, trips={'" + op.name + "': n} (--trips " + op.name +
+                           "=n), or give inputs, ts.run(graph, inputs): the reference kernels count them"});
   LoopPlan plan;
   plan.trips = counted->trips;
   plan.start = counted->start;
@@ -375,3 +376,36 @@ program::Scope lower_loop(Context& context, const Op& op, const LoopPlan& plan) 
 }
 
 }  // namespace tilesim::lower
+
+namespace tilesim {
+
+namespace {
+
+/// Functions that others hold come first.
+void find_open(const Graph& graph, std::size_t number, std::vector<bool>& seen, std::vector<OpenLoop>& found) {
+  if (seen[number]) return;
+  seen[number] = true;
+  const GraphFunction& function = graph.functions[number];
+  for (const Op& op : function.ops)
+    for (const std::int32_t callee : op.functions) find_open(graph, static_cast<std::size_t>(callee), seen, found);
+  for (const Op& op : function.ops)
+    if (op.kind == Kind::while_loop && !lower::TripCount(graph, function, op).find())
+      found.push_back({function.name, op.name});
+}
+
+}  // namespace
+
+std::vector<OpenLoop> open_loops(const Graph& graph) {
+  const bool any = std::ranges::any_of(graph.functions, [](const GraphFunction& function) {
+    return std::ranges::any_of(function.ops, [](const Op& op) { return op.kind == Kind::while_loop; });
+  });
+  std::vector<OpenLoop> found;
+  if (!any) return found;
+  Graph work = graph;
+  lower::fold_small(work);
+  std::vector<bool> seen(work.functions.size(), false);
+  find_open(work, static_cast<std::size_t>(work.main), seen, found);
+  return found;
+}
+
+}  // namespace tilesim

@@ -1,3 +1,6 @@
+#include <array>
+#include <limits>
+
 #include "tilesim/base/error.hpp"
 #include "tilesim/compile/plan.hpp"
 
@@ -14,6 +17,15 @@ int append(std::vector<program::VectorNodeSpec>& nodes, VectorNode node, Expr sc
 /// reference does.
 bool computes_exactly(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i64 || dtype == DType::boolean;
+}
+
+/// The number of a type that is nearest to zero among those that `value` saturates to; without a type of 64 bits.
+double number_as(double value, DType dtype) {
+  std::array<std::byte, 16> raw{};
+  double back = 0;
+  convert(&value, DType::f64, raw.data(), dtype, 1, Rounding::toward_zero, Overflow::saturate);
+  convert(raw.data(), dtype, &back, DType::f64, 1);
+  return back;
 }
 
 }  // namespace
@@ -54,15 +66,7 @@ int DagBuilder::node_of(ValueId value, const std::set<int>& ops) {
       node = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = type.dtype});
     return known_[value] = node;
   }
-  if (op->kind == Kind::convert) {
-    if (op->attributes.text("rounding", "nearest_even") != "nearest_even" ||
-        op->attributes.text("overflow", "ieee") != "ieee")
-      throw Unsupported(
-          {"the vector unit converts with nearest-even rounding and without saturation only", op->name, {}, {}, {}});
-    const int from = node_of(op->operands[0], ops);
-    return known_[value] =
-               append(nodes_, {.op = VectorNode::Op::convert, .arguments = {from, -1, -1}, .dtype = type.dtype});
-  }
+  if (op->kind == Kind::convert) return known_[value] = converted(*op, node_of(op->operands[0], ops));
   require(op->kind == Kind::elementwise,
           "only elementwise operations, conversions and indices form a vector compute's DAG");
   VectorNode function{
@@ -74,6 +78,37 @@ int DagBuilder::node_of(ValueId value, const std::set<int>& ops) {
   if (!computes_exactly(type.dtype))
     node = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = type.dtype});
   return known_[value] = node;
+}
+
+int DagBuilder::converted(const Op& op, int from) {
+  const DType source = context_.value(op.operands[0]).type.dtype, target = context_.value(op.results[0]).type.dtype;
+  const auto convert = [&](int node) {
+    return append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = target});
+  };
+  if (op.attributes.text("rounding", "nearest_even") != "nearest_even")
+    throw Unsupported({"the vector unit converts with nearest-even rounding only", op.name, {}, {}, {}});
+  if (op.attributes.text("overflow", "ieee") == "ieee") return convert(from);
+  const double infinite = std::numeric_limits<double>::infinity();
+  const double low = number_as(-infinite, target), high = number_as(infinite, target);
+  const double least = number_as(low, source), most = number_as(high, source);
+  if (bits(target) > 32 || least != low)
+    throw Unsupported({"no conversion of the vector unit saturates so",
+                       op.name,
+                       std::string(name(source)) + " to " + std::string(name(target)),
+                       {},
+                       {}});
+  const auto number = [&](double value, DType dtype) {
+    return append(nodes_, {.op = VectorNode::Op::constant, .number = value, .dtype = dtype});
+  };
+  const auto apply = [&](Function function, std::array<int, 3> arguments, DType dtype) {
+    return append(nodes_,
+                  {.op = VectorNode::Op::function, .function = function, .arguments = arguments, .dtype = dtype});
+  };
+  const int within = convert(apply(Function::clamp, {number(least, source), from, number(most, source)}, source));
+  if (most == high) return within;
+  // The largest integer is no number of the source: what lies beyond takes it by a comparison.
+  const int beyond = apply(Function::greater_equal, {from, number(high + 1, source), -1}, DType::boolean);
+  return apply(Function::select, {beyond, number(high, target), within}, target);
 }
 
 }  // namespace tilesim::lower

@@ -52,7 +52,7 @@ class OrderLowering {
     std::int64_t bytes = 2 * host_bytes(position_dtype());
     for (std::size_t i = 0; i < op_.operands.size(); ++i)
       if (loaded(i)) bytes += 4 * host_bytes(placement(op_.operands[i]).dtype);
-    if (keys() > 1) bytes += 4 * host_bytes(DType::i32) + 4 * host_bytes(widest_key());
+    bytes += static_cast<std::int64_t>(keys() - 1) * (4 * host_bytes(DType::i32) + 4 * host_bytes(widest_key()));
     TileChoice choice;
     choice.space = shape_;
     choice.buffers = {{std::vector<bool>(shape_.size(), true), bytes}};

@@ -97,6 +97,7 @@ class DagBuilder {
   /// be recomputed here. Iota operations and index comparisons use `axis_dim`: dim of the compute for each axis of the
   /// result space, and `axis_start`: the tile's start along it.
   int node_of(ValueId value, const std::set<int>& ops);
+  int converted(const Op& op, int from);  ///< node of a convert whose operand is node `from`
   std::vector<program::VectorNodeSpec>& nodes() { return nodes_; }
   std::vector<int> axis_dim;     ///< space axis -> dim of the compute (numpy alignment: trailing axes match)
   std::vector<Expr> axis_start;  ///< start of the tile along each space axis

@@ -5,6 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/divide.hpp"
+#include "tilesim/compile/long_rows.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/kernels/kernels.hpp"
 
@@ -128,7 +129,40 @@ void copy_images(GraphFunction& function) {
   function.ops = std::move(ops);
 }
 
+/// An output that is a constant is written as any other: by a copy.
+void write_constant_outputs(GraphFunction& function) {
+  const std::set<ValueId> outputs(function.outputs.begin(), function.outputs.end());
+  std::vector<Op> copies;
+  for (Op& op : function.ops) {
+    if (op.kind != Kind::constant || !outputs.count(op.results[0])) continue;
+    const ValueId output = op.results[0];
+    const ValueId own = add_value(function, function.value(output).name + ".constant", function.value(output).type);
+    for (Op& reader : function.ops)
+      for (ValueId& id : reader.operands)
+        if (id == output) id = own;
+    op.results[0] = own;
+    Op copy;
+    copy.kind = Kind::copy;
+    copy.name = op.name + ".out";
+    copy.source = op.source;
+    copy.operands = {own};
+    copy.results = {output};
+    copy.attributes.set("layout", true);
+    copies.push_back(std::move(copy));
+  }
+  function.ops.insert(function.ops.end(), copies.begin(), copies.end());
+}
+
 }  // namespace
+
+void fold_small(Graph& graph) {
+  fold_constants(
+      graph,
+      [](const Graph& g, const GraphFunction& f, const Op& op, const std::vector<Array>& operands) {
+        return evaluate_op(g, f, op, operands);
+      },
+      fold_limit);
+}
 
 Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions&) {
   Prepared prepared{graph, {}, {}};
@@ -137,16 +171,13 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
   for (GraphFunction& function : work.functions) materialize_input_dilation(function);
   expand(work);
-  fold_constants(
-      work,
-      [](const Graph& g, const GraphFunction& f, const Op& op, const std::vector<Array>& operands) {
-        return evaluate_op(g, f, op, operands);
-      },
-      fold_limit);
+  fold_small(work);
   choose_branches(work, prepared.notes);
+  split_long_rows(work, machine);
   merge_common_subexpressions(work);
   remove_no_ops(work);
   remove_dead_code(work);
+  for (GraphFunction& function : work.functions) write_constant_outputs(function);
   divide_contractions(work, machine);
   if (!machine.layout.tile.empty())
     for (GraphFunction& function : work.functions) copy_images(function);

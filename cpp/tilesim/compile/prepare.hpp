@@ -18,6 +18,9 @@ struct Prepared {
 /// inserted.
 Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions& options);
 
+/// Folds constants of few elements, as every graph is before it is lowered.
+void fold_small(Graph& graph);
+
 /// Branches become calls: of the side that is known, or of every side with a select of one result, which is noted.
 void choose_branches(Graph& graph, std::vector<std::string>& notes);
 

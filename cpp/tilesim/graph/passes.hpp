@@ -30,6 +30,17 @@ int expand(Graph& graph, const std::function<bool(const Op&)>& which = {});
 /// Inlines calls (fused nodes stay).
 int inline_calls(Graph& graph);
 
+/// How often a loop (`while`) runs that data end. `masked`: at most `count` times, later trips keep the state.
+struct Trips {
+  std::string function, operation;
+  std::int64_t count = 0;
+  bool masked = false;
+};
+/// Loops get a counter as their first state (its condition is what ends them) and the value of their own condition,
+/// which every trip still computes, as the second. Right for data that make so many trips. UserError for a name that
+/// is no loop.
+void count_trips(Graph& graph, const std::vector<Trips>& trips);
+
 /// What a pass put in the place of what.
 struct Change {
   std::string pass, function, operation;

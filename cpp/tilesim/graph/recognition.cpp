@@ -42,6 +42,7 @@ struct Pass {
 constexpr Pass patterns[] = {
     {"transposes", match_transposed_product},
     {"quantized_pairs", match_quantized_pair},
+    {"integer_products", match_integer_product},
     {"activations", match_activation},
     {"gates", match_gate},
     {"softmax", match_softmax},

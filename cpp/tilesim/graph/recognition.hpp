@@ -54,6 +54,7 @@ struct Candidate {
   std::function<ValueId(Builder&, const Values&)> build;
   std::string after;           ///< what it becomes, for the diff
   ValueId mask = no_value;     ///< leaf that is an attention mask: checked with hidden rows
+  Values positive;             ///< leaves that are finite and above 0, as scales
   bool shared_inside = false;  ///< values within may be read elsewhere too
   bool whole = false;          ///< extents mean something: checked at full size only
 };
@@ -71,6 +72,7 @@ std::vector<Candidate> match_grouped_heads(const Reader& reader, const Op& op);
 std::vector<Candidate> match_rotary(const Reader& reader, const Op& op);
 std::vector<Candidate> match_transposed_product(const Reader& reader, const Op& op);
 std::vector<Candidate> match_quantized_pair(const Reader& reader, const Op& op);
+std::vector<Candidate> match_integer_product(const Reader& reader, const Op& op);
 
 /// Operations between the leaves and the root in order; nothing where something else is needed, a random or stateful
 /// one is among them, or a value within is read elsewhere.

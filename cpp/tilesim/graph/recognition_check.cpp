@@ -127,10 +127,13 @@ std::string Checker::compare(const Reader& reader, const Candidate& candidate, c
     const std::vector<TensorType> types = input_types(*part);
     // An infinite score meets -inf of a mask in sums that nobody means: infinities are the mask's then.
     const bool masked = candidate.mask != no_value && data == Data::infinite;
-    for (std::size_t i = 0; i < types.size(); ++i)
-      inputs.push_back(candidate.leaves[i] == candidate.mask
-                           ? source.mask(types[i], data != Data::ordinary)
-                           : source.numbers(types[i], masked ? Data::ordinary : data));
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      const bool scale = std::ranges::count(candidate.positive, candidate.leaves[i]) > 0;
+      inputs.push_back(candidate.leaves[i] == candidate.mask ? source.mask(types[i], data != Data::ordinary)
+                                                             : source.numbers(types[i], scale    ? Data::positive
+                                                                                        : masked ? Data::ordinary
+                                                                                                 : data));
+    }
     const std::string found =
         difference(evaluate_entry(*part, inputs, evaluate_)[0], evaluate_entry(other, inputs, evaluate_)[0], tolerance);
     if (!found.empty()) return entry->second = "values differ: " + found;

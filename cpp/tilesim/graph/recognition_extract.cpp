@@ -36,12 +36,22 @@ class Extents {
   void join(ValueId a, ValueId b) {
     for (std::size_t axis = 0; axis < reader_.shape(a).size(); ++axis) join(a, axis, b, axis);
   }
+  /// The extent that is built is no less than this.
+  void at_least(ValueId value, std::size_t axis, std::int64_t extent) {
+    least_.emplace_back(std::pair{value, axis}, extent);
+  }
   void fix(ValueId value, std::size_t axis) { fixed_[at(of(value, axis))] = true; }
   void fix(ValueId value) {
     for (std::size_t axis = 0; axis < reader_.shape(value).size(); ++axis) fix(value, axis);
   }
 
   Shape shape(ValueId value) {
+    for (const auto& [place, extent] : least_) {  // classes are joined by now
+      const int number = of(place.first, place.second);
+      std::int64_t& size = sizes_.emplace(number, small(number)).first->second;
+      size = std::max(size, extent);
+    }
+    least_.clear();
     Shape result;
     for (std::size_t axis = 0; axis < reader_.shape(value).size(); ++axis) {
       const int number = of(value, axis);
@@ -68,6 +78,7 @@ class Extents {
   std::vector<std::int64_t> extent_;
   std::vector<bool> fixed_;
   std::map<int, std::int64_t> sizes_;
+  std::vector<std::pair<std::pair<ValueId, std::size_t>, std::int64_t>> least_;
 };
 
 /// Runs of axes of a reshape with equal products: those with one axis on each side keep it.
@@ -119,6 +130,35 @@ void join_contract(const Reader& reader, Extents& extents, const Op& op) {
       if (op.operands[i] != no_value) extents.fix(op.operands[i]);
     extents.fix(y);
   }
+}
+
+/// Batch, channels, and places: an image is as large as a few windows need.
+void join_convolution(const Reader& reader, Extents& extents, const Op& op) {
+  const Attributes& attributes = op.attributes;
+  const std::string &xs = attributes.text("x_labels"), &ws = attributes.text("w_labels"),
+                    &ys = attributes.text("y_labels");
+  const ValueId x = op.operands[0], w = op.operands[1], y = op.results[0];
+  const bool grouped = attributes.integer("groups", 1) != 1 || attributes.integer("batch_groups", 1) != 1;
+  extents.join(x, xs.find('N'), y, ys.find('N'));
+  extents.join(w, ws.find('O'), y, ys.find('C'));
+  extents.join(x, xs.find('C'), w, ws.find('I'));
+  if (grouped) {
+    extents.fix(x, xs.find('C'));
+    extents.fix(w, ws.find('I'));
+    extents.fix(w, ws.find('O'));
+    extents.fix(x, xs.find('N'));
+  }
+  std::size_t spatial = 0;
+  const Integers strides = attributes.integers("strides", {}), dilations = attributes.integers("window_dilation", {});
+  for (const char letter : xs) {
+    if (letter == 'N' || letter == 'C') continue;
+    extents.fix(w, ws.find(letter));
+    const std::int64_t taps = reader.shape(w)[ws.find(letter)];
+    const std::int64_t reach = (taps - 1) * (dilations.empty() ? 1 : dilations[spatial]) + 1;
+    extents.at_least(x, xs.find(letter), reach + 2 * (strides.empty() ? 1 : strides[spatial]));
+    ++spatial;
+  }
+  if (op.operands.size() > 2 && op.operands[2] != no_value) extents.join(op.operands[2], 0, y, ys.find('C'));
 }
 
 void join_aligned(const Reader& reader, Extents& extents, const Op& op) {
@@ -177,6 +217,8 @@ void join(const Reader& reader, Extents& extents, const Op& op) {
       return join_reduce(reader, extents, op);
     case Kind::contract:
       return join_contract(reader, extents, op);
+    case Kind::convolution:
+      return join_convolution(reader, extents, op);
     case Kind::reshape:
       return join_reshape(reader, extents, x, y);
     case Kind::slice: {

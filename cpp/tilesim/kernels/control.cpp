@@ -7,10 +7,12 @@ namespace tilesim::kernels {
 
 Results while_loop(const Call& call) {
   Results state = call.operands;
-  while (run_callee(call, 0, state)[0].int_at(0) != 0) {
+  std::int64_t trips = 0;
+  for (; run_callee(call, 0, state)[0].int_at(0) != 0; ++trips) {
     call.poll();
     state = run_callee(call, 1, state);
   }
+  if (call.options.loops) call.options.loops(call.function, call.op, trips);
   return state;
 }
 

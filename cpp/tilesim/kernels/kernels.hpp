@@ -25,6 +25,8 @@ struct EvaluateOptions {
   /// Called after each operation of the entry function and of inlined calls with its results (for per-operation
   /// comparison).
   std::function<void(const GraphFunction&, const Op&, const std::vector<Array>&)> observe;
+  /// Called after each loop, wherever it stands, with the trips that it made.
+  std::function<void(const GraphFunction&, const Op&, std::int64_t)> loops;
 };
 
 /// Runs the entry function. `inputs` follow its inputs (UserError on a wrong count, dtype or shape); values are freed

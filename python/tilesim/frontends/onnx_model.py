@@ -252,7 +252,7 @@ class ModelReader:
         present = [value for value in values if value is not None]
         if not present or not all(isinstance(value, Tensor) and scope.array(value) is not None for value in present):
             return None
-        if "Random" in node.op:
+        if "Random" in node.op or node.op == "DequantizeLinear":  # quantized weights stay narrow
             return None
         inner = OnnxScope(self, GraphBuilder("constants"))
         for name, value in zip(node.inputs, values, strict=True):

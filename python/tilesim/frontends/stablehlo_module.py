@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .._builder import GraphBuilder
 from .._core import Unsupported
 from .._errors import user_error
@@ -17,9 +19,11 @@ from . import (
     stablehlo_indexing,
     stablehlo_movement,
     stablehlo_products,
+    stablehlo_random,
     stablehlo_reduce,
 )
 from .building import namer
+from .complex_bits import joined, parts
 from .stablehlo_control import flat, rebuilt
 from .stablehlo_scope import Complex, Handler, Scope, Value, place_of
 from .stablehlo_types import Shaped
@@ -30,9 +34,11 @@ TABLES = (
     stablehlo_indexing,
     stablehlo_movement,
     stablehlo_products,
+    stablehlo_random,
     stablehlo_reduce,
 )
 
+SEED = "rng_seed"  # input of graphs that draw numbers
 SMALL_FUNCTION = 12  # operations of a function that is always built in place
 
 
@@ -61,6 +67,10 @@ class ModuleReader:
         self.done: dict[str, str] = {}
         self.open: list[str] = []
         self.aliases: list[tuple[int, int]] = []
+        #: what the graph says it assumed
+        self.assumptions: list[str] = []
+        self.seed: Tensor | None = None
+        self.draws = 0
 
     def _count_calls(self) -> dict[str, int]:
         counts: dict[str, int] = {}
@@ -154,8 +164,8 @@ class ModuleReader:
         tensors = []
         for i, argument in enumerate(arguments):
             shaped = Shaped(argument.type, f"input {i} of '{name}'")
-            parts = (".re", ".im") if shaped.complex else ("",)
-            tensors += [builder.input(f"in{i}{part}", shaped.shape, shaped.dtype) for part in parts]
+            ends = (".re", ".im") if shaped.complex else ("",)
+            tensors += [builder.input(f"in{i}{end}", shaped.shape, shaped.dtype) for end in ends]
         for argument, value in zip(arguments, rebuilt([a.type for a in arguments], tensors), strict=True):
             scope.values[argument] = value
         for mlir in remade if outer is not None else []:
@@ -173,6 +183,29 @@ class ModuleReader:
                 tensor = scope.op("copy", tensor)
             taken.add(tensor.value)
             scope.builder.output(tensor, names[i] if i < len(names) else f"out{i}")
+
+    # --- random numbers ---
+
+    def random_seed(self, scope: Scope) -> tuple[Tensor, int]:
+        """The seed of operations that draw numbers (an input with a default), and a number for each draw."""
+        if scope.builder is not self.root:
+            raise Unsupported(
+                "random numbers without a state of their own inside a loop, a branch or a function that is called"
+            )
+        if self.seed is None:
+            self.seed = self.root.input(SEED, (2,), "u32")
+        self.draws += 1
+        return self.seed, self.draws - 1
+
+    def _note_seed(self, graph: Graph) -> None:
+        """The seed's default, and what the graph says about its numbers."""
+        graph.assumptions += list(dict.fromkeys(self.assumptions))
+        if self.seed is not None:
+            graph.defaults[SEED] = np.zeros(2, np.uint32)
+            graph.assumptions.append(
+                f"stablehlo.rng: {self.draws} draws by Threefry-2x32 with the input '{SEED}' as its key, [0, 0] unless "
+                "given; the specification leaves the stream open, so other implementations draw other numbers"
+            )
 
     # --- operations of other dialects ---
 
@@ -216,6 +249,7 @@ class ModuleReader:
             if output < len(outputs):
                 self.root.alias(output, source)
         graph = self.root.build()
+        self._note_seed(graph)
         graph.remove_dead_code()
         return graph
 
@@ -229,24 +263,16 @@ class ModuleReader:
             taken.add(name)
             tensor = scope.builder.input(name, shaped.shape, "c64" if shaped.complex else shaped.dtype)
             found.add(tensor.value)
-            scope.values[argument] = self._parts(scope, tensor) if shaped.complex else tensor
+            scope.values[argument] = Complex(*parts(scope.builder, tensor)) if shaped.complex else tensor
             if i < len(attributes) and "tf.aliasing_output" in attributes[i]:
                 self.aliases.append((int(attributes[i]["tf.aliasing_output"].value), i))
         return found
-
-    def _parts(self, scope: Scope, x: Tensor) -> Complex:
-        """Real and imaginary half of the bits of a complex element."""
-        bits = scope.bitcast(x, "u64")
-        high = scope.apply("shift_right", bits, scope.scalar(32, "u64"))
-        return Complex(*(scope.bitcast(scope.convert(half, "u32"), "f32") for half in (bits, high)))
 
     def _joined(self, scope: Scope, value: Value) -> Tensor:
         if not isinstance(value, Complex):
             tensor: Tensor = value
             return tensor
-        low, high = (scope.convert(scope.bitcast(part, "u32"), "u64") for part in (value.re, value.im))
-        high = scope.apply("shift_left", high, scope.scalar(32, "u64"))
-        return scope.bitcast(scope.apply("bitwise_or", low, high), "c64")
+        return joined(scope.builder, value.re, value.im)
 
 
 def output_names(function: Any, count: int) -> list[str]:

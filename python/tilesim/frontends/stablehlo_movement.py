@@ -125,9 +125,9 @@ def bitcast(scope: Scope, op: Any) -> Sequence[Value]:
     old, new = BITS[x.dtype], BITS[shaped.dtype]
     if old == new:
         return [scope.bitcast(x, shaped.dtype)]
-    bits = scope.bitcast(x, f"u{old}")
+    bits = scope.bitcast(x, "i64" if old == 64 > new else f"u{old}")  # vector units shift signed 64-bit integers
     if old > new:
-        amounts = scope.constant(np.arange(0, old, new).astype(f"uint{old}"))
+        amounts = scope.constant(np.arange(0, old, new).astype("int64" if old == 64 else f"uint{old}"))
         wide = scope.broadcast(scope.reshape(bits, [*bits.shape, 1]), shaped.shape)
         return [scope.bitcast(scope.convert(scope.apply("shift_right", wide, amounts), f"u{new}"), shaped.dtype)]
     wide = scope.convert(bits, f"u{new}")

@@ -6,7 +6,6 @@ _TOKENS = "orders side effects by tokens; a graph has none"
 _DYNAMIC = "shapes that are known only when it runs; export with static shapes"
 _QUANTIZED = "quantized element types; write scale and zero point as operations"
 _DEPRECATED = "left the specification; run stablehlo-legalize-deprecated-ops first"
-_RANDOM = "the numbers are each implementation's own; write the generator as operations, as jax.random does by default"
 
 #: operations without a meaning here, and why
 EXCLUDED: dict[str, str] = {
@@ -30,8 +29,6 @@ EXCLUDED: dict[str, str] = {
     "stablehlo.einsum": _DEPRECATED,
     "stablehlo.unary_einsum": _DEPRECATED,
     "stablehlo.torch_index_select": _DEPRECATED,
-    "stablehlo.rng": _RANDOM,
-    "stablehlo.rng_bit_generator": _RANDOM,
 }
 
 #: operations that end a region, or belong to the printed form

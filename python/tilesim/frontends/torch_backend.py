@@ -3,6 +3,8 @@
     y = torch.compile(model, backend="tilesim", options={"machine": "tpu-v3"})(x)
     tilesim.frontends.torch_backend.results()
 
+Where torch records gradients, a captured graph becomes two: its forward pass, and the backward pass once it is called.
+
 Options: `machine` (preset, file, dict or Machine), `fallback` ("error"; "reference": graphs that the machine cannot run
 are computed by the reference kernels, and have no Result), `numerics` ("exact": products in the operands' dtype;
 "machine": as the machine rounds).
@@ -23,6 +25,7 @@ from ..machine import Machine
 from ..program import Program
 from ..result import Result
 from .torch_frontend import export, read
+from .torch_training import training, trains
 from .torch_weights import elements_of, to_torch
 
 __all__ = ["CompiledGraph", "backend", "records", "register", "report", "reset", "results"]
@@ -125,18 +128,6 @@ class _Bound(torch.nn.Module):
         return self.graph(*args)
 
 
-class _Forward(torch.autograd.Function):
-    """Marks outputs of a model in training, so that a backward pass fails instead of giving no gradients."""
-
-    @staticmethod
-    def forward(_: Any, __: Any, *outputs: Any) -> Any:
-        return tuple(output.clone() for output in outputs)
-
-    @staticmethod
-    def backward(_: Any, *__: Any) -> Any:
-        raise Unsupported("backend tilesim runs forward passes only: call the model under torch.no_grad()")
-
-
 class _Runner:
     """What torch calls instead of the captured graph: one CompiledGraph per set of input shapes."""
 
@@ -152,14 +143,7 @@ class _Runner:
             name = self.name + (f".{len(self.compiled)}" if self.compiled else "")
             known = self.compiled[key] = CompiledGraph(self.module, args, self.options, name)
             _records.append(known)
-        outputs = known(*args)
-        if torch.is_grad_enabled():
-            sources = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.requires_grad]
-            floating = [isinstance(out, torch.Tensor) and out.is_floating_point() for out in outputs]
-            if sources and any(floating):
-                marked = iter(_Forward.apply(sources[0], *[o for o, f in zip(outputs, floating, strict=True) if f]))
-                outputs = tuple(next(marked) if f else o for o, f in zip(outputs, floating, strict=True))
-        return outputs
+        return known(*args)
 
 
 def _key(value: Any) -> Any:
@@ -196,6 +180,8 @@ def backend(
         allowed = {"fallback": ("error", "reference"), "numerics": ("exact", "machine")}.get(name)
         if allowed and value not in allowed:
             raise user_error(f"unknown {name} of backend tilesim", value=f"'{value}'", allowed=", ".join(allowed))
+    if trains(inputs):
+        return training(module, inputs, lambda graph: _Runner(graph, chosen))
     return _Runner(module, chosen)
 
 

@@ -21,6 +21,7 @@ from . import (  # noqa: F401 (they enter the table)
     torch_attention,
     torch_elementwise,
     torch_fft,
+    torch_gradients,
     torch_index,
     torch_layers,
     torch_pooling,
@@ -56,6 +57,12 @@ def _quiet() -> Iterator[None]:
         finally:
             for one, level in zip(loggers, levels, strict=True):
                 one.setLevel(level)
+
+
+#: overloads whose further results torch's own decomposition gives
+_FURTHER = frozenset(
+    ["aten.native_layer_norm.default", "aten.native_group_norm.default", "aten.max_pool2d_with_indices.default"]
+)
 
 
 def _register_caches() -> None:
@@ -142,12 +149,20 @@ def _decompositions(program: Any) -> dict[Any, Any]:
     """torch's decompositions of the overloads that the table lacks, where a result depends on an input."""
     targets = {node.target for node in _dependent(program)}
     missing = [target for target in targets if str(target) not in TABLE and str(target) not in IGNORED]
+    missing += {node.target for node in _dependent(program) if _reads_further(node)}
     missing = [target for target in missing if isinstance(target, torch._ops.OpOverload)]
     if not missing:
         return {}
     composite, known = torch.export.default_decompositions(), torch._decomp.decomposition_table
     found = {target: composite[target] for target in missing if target in composite}
     return found | {target: known[target] for target in missing if target in known and target not in found}
+
+
+def _reads_further(node: Any) -> bool:
+    """Whether something reads what an operation gives beside its value: statistics, places of the largest elements."""
+    if str(node.target) not in _FURTHER:
+        return False
+    return any(len(user.args) > 1 and user.args[1] != 0 for user in node.users)
 
 
 def _dependent(program: Any) -> list[Any]:

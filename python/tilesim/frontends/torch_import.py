@@ -17,6 +17,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from .._errors import unsupported, user_error
 from .._tensor import Tensor
 from ..graph import Graph, GraphBuilder
+from .complex_bits import joined, parts
 from .torch_table import TABLE
 from .torch_weights import WeightStore, dtype_name, elements_of, is_real
 
@@ -179,6 +180,10 @@ class Importer:
             return meta
         if node.name in self.fixed:
             return self.fixed[node.name]
+        if meta.dtype == torch.complex64:
+            from .torch_complex import Complex
+
+            return Complex(*parts(self.builder, self.builder.input(node.name, self.extents(meta.shape), "c64")))
         return self.builder.input(node.name, self.extents(meta.shape), dtype_name(meta.dtype, f"input {node.name}"))
 
     def _stored(self, node: Any, spec: Any, mutated: set[str]) -> None:
@@ -297,7 +302,11 @@ class Importer:
         stored = [value for node, value in self.values.items() if node.op == "placeholder"]
         self._given.update(value.value for value in stored if isinstance(value, Tensor))
         for _, node in users:
-            if not isinstance(node, torch.fx.Node) or self.values[node] is None:
+            empty = isinstance(node, torch.fx.Node) and self.values[node] is None
+            if empty and node.meta.get("val") is not None:
+                self.node = node
+                raise self.unsupported("this result of an operation with several has no meaning here yet")
+            if not isinstance(node, torch.fx.Node) or empty:
                 self.returned.append(("", self.value(node)))
             else:
                 self.returned.append((self._output(node, node.name), None))
@@ -316,7 +325,7 @@ class Importer:
         """Makes a node's value an output. Inputs, constants and values that are outputs already are copied."""
         self._name = name
         value = self.value(node)
-        tensor = self.tensor(value)
+        tensor = joined(self.builder, value.re, value.im) if hasattr(value, "im") else self.tensor(value)
         inputs, outputs = self.builder.graph.core.signature("main")
         taken = {row["name"] for row in [*inputs, *outputs]}
         if isinstance(value, (torch.Tensor, Stored)) or node.op == "placeholder" or tensor.value in self._given:
@@ -342,7 +351,7 @@ def _is_known(value: Any) -> bool:
         return all(_is_known(item) for item in value)
     if isinstance(value, torch.Tensor):
         return is_real(value)
-    return not isinstance(value, (Tensor, Stored))
+    return not isinstance(value, (Tensor, Stored)) and not hasattr(value, "im")
 
 
 def place_of(node: Any) -> str:

@@ -1,0 +1,13 @@
+// One of several alike devices by itself.
+#pragma once
+
+#include "tilesim/graph/graph.hpp"
+
+namespace tilesim {
+
+/// Operations between devices become what they give on device 0 where every device of a group holds the same tensors:
+/// sums are multiples, gathered parts copies. What they move on the device is timed, what passes between devices is
+/// not. Names of the operations that were replaced.
+std::vector<std::string> one_of_alike_devices(Graph& graph);
+
+}  // namespace tilesim

@@ -1,0 +1,57 @@
+"""What a graph has beside its operations and weights, as part of a file: elements of inputs that may be left out."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ._errors import user_error
+from ._graph import Graph
+
+
+def kept(graph: Graph) -> dict[str, Any]:
+    """Defaults and assumptions of a graph.
+
+    Args:
+        graph: whose.
+
+    Returns:
+        Values for JSON; empty where there are none.
+    """
+    found: dict[str, Any] = {}
+    if graph.defaults:
+        found["defaults"] = {
+            name: base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+            for name, array in graph.defaults.items()
+        }
+    if graph.assumptions:
+        found["assumptions"] = list(graph.assumptions)
+    return found
+
+
+def restore(graph: Graph, header: Mapping[str, Any], place: str) -> None:
+    """Gives a graph back what `kept` wrote.
+
+    Args:
+        graph: without it.
+        header: of the file.
+        place: for messages.
+
+    Raises:
+        UserError: for elements that do not fit the input.
+    """
+    from .frontends.building import NUMPY
+
+    rows = {row["name"]: row for row in graph.inputs}
+    for name, text in header.get("defaults", {}).items():
+        try:
+            row = rows[name]
+            array = np.frombuffer(base64.b64decode(text), dtype=NUMPY[row["dtype"]]).reshape(row["shape"])
+        except (KeyError, TypeError, ValueError) as error:
+            damaged = "elements of an input are damaged"
+            raise user_error(damaged, place=f"{place}: '{name}'", value=str(error)) from None
+        graph.defaults[name] = array.copy()
+    graph.assumptions += [str(line) for line in header.get("assumptions", [])]

@@ -1,0 +1,211 @@
+"""Graphs and machines to programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _core
+from ._arguments import whole
+from ._core import Unsupported
+from ._devices import alone
+from ._errors import unsupported
+from ._footprint import check_capacity
+from ._integer_products import with_integer_products
+from ._trips import checked, counted
+from .graph import Graph, nearest, user_error
+from .loading import GraphLike, as_graph
+from .machine import Machine, MachineLike
+from .placer import COLLECTIVES, compile_mixed
+from .program import Program
+
+__all__ = ["compile"]
+
+STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
+
+
+def compile(
+    graph: GraphLike,
+    machine: MachineLike = "tpu-v3",
+    mapping: Any = "profile",
+    fuse: str = "all",
+    fallback: str = "error",
+    place: Mapping[str, str] | None = None,
+    cores: int | None = None,
+    capacity: str = "report",
+    sort: str | None = None,
+    contexts: int | None = None,
+    integer_products: bool = True,
+    trips: Mapping[str, Any] | None = None,
+    collectives: str = "error",
+) -> Program:
+    """Lowers a graph to a tile program.
+
+    "heuristic" shortens the estimated time move by move; "profile" imitates the chip's own compiler where the machine's
+    file says what that does (its lowering profile), so that times measured on the chip are predicted, and is the same
+    as "heuristic" elsewhere; "cost" searches with the cost model; "gemmini" and "pytorchsim" choose as those tools do;
+    "tuned" simulates 16 candidates per distinct kernel (`ts.tune` does so with more say).
+
+    Args:
+        graph: the workload: a graph, a network's name, "matmul:M,N,K[,dtype]", or a file that `tilesim run` takes.
+        machine: preset name, file, dict or Machine.
+        mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
+            (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
+            {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
+            both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
+        fuse: "all" or "none".
+        fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
+            closed form gives the time, behind a link that transfers take time to cross.
+        place: operations by name that run on "host" or "machine" in any case.
+        cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
+            none: all of them.
+        contexts: of a core, that share every kernel which the mapping does not give another number ("contexts" of a
+            nest): one loads while another computes, each with its share of the core's memories. At most
+            `core.contexts`; none: as many as the mapping asks for.
+        capacity: tensors that exceed the machine's `memory.capacity` are named in the result's approximations
+            ("report"), or an "error". Every tensor has bytes of its own: temporaries share none.
+        sort: machines with cores of several sorts: the one that runs the program; none: all of them share it, each
+            kernel in proportion to their speeds or on the first sort alone, whichever the estimate finds faster.
+        integer_products: where arrays multiply i8, products of dequantized operands are computed on the integers, with
+            scales and zero points behind them (pass "integer_products"; `Program.graph.changes` tells which).
+        trips: how often loops run that only data end, by operation (behind its function's name and a dot where that is
+            not the entry): a number, or the fewest and the most. `run` counts them on the inputs that it gets;
+            `execute` and `verify` compile again where the inputs ask for other numbers.
+        collectives: operations between devices are an "error", or "untimed": they give what they give where all devices
+            hold the same tensors, and what passes between devices takes no time, as the result says.
+
+    Returns:
+        The program; a `MixedProgram` where operations run on the host.
+
+    Raises:
+        Unsupported: for an operation or dtype that the machine cannot run; that cannot run on the host either.
+        UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores or no such
+            sort; with capacity="error" when the tensors exceed the machine's memory.
+    """
+    if capacity not in ("report", "error"):
+        raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
+    if fuse not in ("all", "none"):
+        raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
+    if fallback not in ("error", "host"):
+        raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
+    graph, machine = as_graph(graph), Machine.load(machine)
+    target = machine.only(sort) if sort is not None else machine
+    if cores is not None:
+        cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
+    if contexts is not None:
+        most = int(target.get("core.contexts"))
+        contexts = whole("contexts", contexts, most=most, none="one, or as many as the mapping asks for")
+    options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
+    if collectives not in ("error", "untimed"):
+        raise user_error("unknown treatment of collectives", value=f"'{collectives}'", allowed="error, untimed")
+    if collectives == "untimed":
+        graph = alone(graph)
+    if integer_products:
+        graph = with_integer_products(graph, target)
+    else:
+        options["integer_products"] = False
+    if sort is not None:
+        options["sort"] = sort
+    if contexts is not None:
+        options["contexts"] = contexts
+    if trips:
+        known = checked(graph, trips)
+        program = compile(counted(graph, known), machine, capacity=capacity, **options)
+        program.ended_by_data(graph, known, {**options, "trips": known})
+        return program
+    try:
+        if not place:
+            mappings, rest = _mappings(graph, target, mapping, fuse)
+            core = _core.compile(
+                graph.core, target.core, fuse, mappings, rest, cores=cores or 0, contexts=contexts or 0
+            )
+            program = Program(core, graph, machine)
+            program.options, program.sort = options, sort or ""
+            if capacity == "error":
+                check_capacity(program.footprint, target)
+            return program
+    except Unsupported as error:
+        if fallback == "error":
+            raise _with_remedy(error, graph) from None
+    if sort is not None:
+        raise user_error("a program with a part on the host runs on all cores", place="sort", value=f"'{sort}'")
+    return _mixed(graph, target, options)
+
+
+def _with_remedy(error: Exception, graph: Graph) -> Exception:
+    parts = {key: getattr(error, key, "") for key in ("what", "place", "value", "allowed", "suggestion")}
+    remedy = "With fallback='host' (--fallback host) it runs on the host, and that takes its time"
+    kinds = {op["kind"] for name in graph.functions for op in graph.operations(name) if op["name"] == parts["place"]}
+    if kinds & COLLECTIVES:
+        remedy = "It is between devices, and this is the simulation of one. With collectives='untimed' (--collectives "
+        remedy += "untimed) what passes between devices takes no time, and the result says so"
+    what = parts.pop("what") or str(error)
+    return unsupported(what, **{**parts, "suggestion": parts["suggestion"] or remedy})
+
+
+def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
+    from .mapping import MappingTable, kernels
+
+    mapping, place = options["mapping"], dict(options["place"] or {})
+
+    def compile_part(part: Graph) -> Program:
+        own = mapping
+        if isinstance(mapping, Mapping) and not isinstance(mapping, MappingTable):
+            names = {op["name"] for op in part.operations()}
+            if any(isinstance(nest, Mapping) and "lane" in nest for nest in mapping.values()):
+                names |= {kernel.operation for kernel in kernels(part, target, options["fuse"])}
+            own = {key: nest for key, nest in mapping.items() if key in names}
+        # integers are in the place of what was dequantized already, as far as that was wanted
+        more = {"cores": options["cores"], "contexts": options.get("contexts"), "integer_products": False}
+        return compile(part, target, own, options["fuse"], **more)
+
+    program = compile_mixed(graph, target, place, options["fallback"] == "host", compile_part)
+    program.options = options
+    return program
+
+
+def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
+    """Nests by operation name, and how other products are mapped."""
+    from .mapping import MappingTable
+
+    if mapping == "tuned":
+        from .tune import tune
+
+        mapping = tune(graph, target, 16, fuse=fuse).best
+    if isinstance(mapping, os.PathLike) or (isinstance(mapping, str) and mapping.endswith(".json")):
+        mapping = MappingTable.load(mapping)
+    if isinstance(mapping, MappingTable):
+        return mapping.nests_for(graph, target, fuse), "profile"
+    if isinstance(mapping, Mapping):
+        return _nests(mapping), "profile"
+    if mapping in STRATEGIES:
+        return {}, mapping
+    allowed = (*STRATEGIES, "tuned")
+    raise user_error(
+        "unknown mapping",
+        value=repr(mapping),
+        allowed=", ".join(allowed) + ", a MappingTable or its .json file, a dict of nests",
+        suggestion=nearest(mapping, allowed) if isinstance(mapping, str) else "",
+    )
+
+
+def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """A mapping with its form checked; whether the nests are legal is decided by the lowering."""
+    nests: dict[str, dict[str, Any]] = {}
+    for operation, nest in mapping.items():
+        vector = isinstance(nest, Mapping) and "lane" in nest
+        lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), {"unit"})
+        others |= {"sub", "contexts"}
+        if not isinstance(nest, Mapping) or set(nest) - others != set(lists):
+            got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
+            raise user_error("a nest has three lists", place=str(operation), value=got, allowed="tiles, order, depths")
+        checked: dict[str, Any] = {}
+        for key in (*lists, *(("sub",) if "sub" in nest else ())):
+            numbers = list(nest[key]) if isinstance(nest[key], Sequence) else nest[key]
+            if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
+                raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
+            checked[key] = numbers
+        rest = {key: nest[key] for key in sorted(others) if key in nest and key not in checked}
+        nests[str(operation)] = checked | (rest if vector else {"unit": "array"} | rest)
+    return nests

@@ -1,0 +1,74 @@
+"""Overloads that only backward graphs have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._tensor import Tensor
+from .torch_import import Importer
+from .torch_layers import _SPATIAL, _conv_transpose, listed
+from .torch_reduce import reduced
+from .torch_table import handles
+
+
+@handles("aten.convolution_backward.default")
+def _convolution_backward(
+    importer: Importer,
+    gradient: Any,
+    x: Any,
+    w: Any,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    wanted: Sequence[bool],
+) -> tuple[Any, ...]:
+    """Both gradients are convolutions: of the result's gradient with the reversed kernel, of the input with it."""
+    if transposed:
+        raise importer.unsupported("the gradient of a transposed convolution has no meaning here yet")
+    grad, image, weight = importer.tensor(gradient), importer.tensor(x), importer.tensor(w)
+    count = weight.ndim - 2
+    steps, pads, spread = listed(stride, count), listed(padding, count), listed(dilation, count)
+    results: list[Any] = [None, None, None]
+    if wanted[0]:
+        # what the transposed convolution of the plain size lacks at the end
+        rest = [
+            extent - ((out - 1) * step - 2 * pad + far * (size - 1) + 1)
+            for extent, out, step, pad, far, size in zip(
+                image.shape[2:], grad.shape[2:], steps, pads, spread, weight.shape[2:], strict=True
+            )
+        ]
+        results[0] = _conv_transpose(importer, grad, weight, None, steps, pads, rest, groups, spread)
+    if wanted[1]:
+        results[1] = _weight_gradient(importer, grad, image, weight, (steps, pads, spread), groups)
+    if wanted[2]:
+        results[2] = reduced(importer, grad, "add", [0, *range(2, grad.ndim)])
+    return tuple(results)
+
+
+def _weight_gradient(
+    importer: Importer, grad: Tensor, image: Tensor, weight: Tensor, window: tuple[list[int], ...], groups: int
+) -> Tensor:
+    """Images are what is summed over, places of the result the window; its steps are the dilation and vice versa."""
+    steps, low, spread = window
+    letters, pads = _SPATIAL[weight.ndim - 2], []
+    for i, pad in enumerate(low):
+        reach = (grad.shape[2 + i] - 1) * steps[i] + 1
+        pads += [pad, (weight.shape[2 + i] - 1) * spread[i] + reach - image.shape[2 + i] - pad]
+    result: Tensor = importer.op(
+        "convolution",
+        image,
+        grad,
+        x_labels="CN" + letters,
+        w_labels="IO" + letters,
+        y_labels="CN" + letters,
+        strides=spread,
+        pads=pads,
+        window_dilation=steps,
+        batch_groups=groups,
+    )
+    return result
