@@ -126,6 +126,17 @@ def test_cost_chooses_for_them(name: str, machine: str) -> None:
     assert ts.verify(chosen).ok
 
 
+@pytest.mark.parametrize(
+    "name", [name for name in MOVEMENT if name.startswith(("gather", "embedding", "dynamic_slice"))]
+)
+def test_cost_chooses_for_gathers(name: str) -> None:
+    graph = CASES[name]()
+    for machine in ("edge-8", "tpu-v3"):
+        chosen = ts.compile(graph, machine, mapping="cost")
+        assert ts.simulate(chosen).cycles <= 1.05 * ts.simulate(ts.compile(graph, machine)).cycles
+        assert ts.verify(chosen).ok
+
+
 def test_cost_finds_faster_tiles() -> None:
     """Slivers of a row that is not whole bursts cost two bursts each; tiles that keep several rows cost fewer."""
     graph = MOVED["three axes"]()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
+from tilesim import _core
 from tilesim.mapping import Product, VectorKernel, kernels, products
 
 
@@ -86,6 +87,61 @@ def test_pieces_compute_the_same(name: str, machine: str) -> None:
             if tried >= 4:
                 break
     assert tried, "some pieces are legal"
+
+
+def test_pieces_on_several_cores() -> None:
+    """Each core's tiles have pieces; what one core sends to others comes whole."""
+    machine, graph = ts.Machine.load("tpu-v3").replace({"core.count": 3}), GRAPHS["product"]()
+    (product,) = products(graph, machine)
+    rng, tried = random.Random(5), 0
+    for _ in range(200):
+        nest = drawn(rng, product)
+        if tried < 4 and product.legal(nest)[0] and product.cost(nest)["cycles"] < 1e5:
+            program = ts.compile(graph, machine, mapping={"matmul": nest})
+            assert ts.verify(program).ok
+            ts.execute(program, find_races=True)
+            assert ts.simulate(program).cycles > 0
+            tried += 1
+    assert tried == 4
+
+
+def arrays_of(program: ts.Program) -> dict[str, Any]:
+    names = [row["name"] for row in program.graph.core.inputs]
+    arrays = dict(zip(names, _core.random_inputs(program.graph.core, 0), strict=True))
+    for tensor in program.core.tensors():
+        if tensor["role"] == "weight":
+            arrays[tensor["name"]] = program.weight(tensor["weight"])
+    return arrays
+
+
+MUTATED = {
+    "product": {
+        "tiles": [100, 30, 200],
+        "order": [0, 1, 2],
+        "depths": [1, 1, 1],
+        "unit": "array",
+        "sub": [50, 30, 100],
+    },
+    "elementwise": {"tiles": [30, 77], "lane": 1, "depth": 1, "sub": [15, 77]},
+    "column sums": {"tiles": [300, 20], "lane": 1, "depth": 1, "sub": [150, 20]},
+}
+
+
+@pytest.mark.parametrize("name", MUTATED)
+def test_every_mutant_is_reported(name: str) -> None:
+    """No wait, commit or release of a program in pieces can be left out unnoticed."""
+    graph = GRAPHS[name]()
+    (kernel,) = kernels(graph, "edge-8")
+    program = ts.compile(graph, "edge-8", mapping={kernel.operation: MUTATED[name]})
+    arrays = arrays_of(program)
+    unnoticed = []
+    for mutant, deleted in _core.mutants(program.core):
+        try:
+            _core.execute(mutant, arrays, find_races=True)
+            unnoticed.append(deleted)
+        except ts.UserError:
+            pass
+    assert unnoticed == []
 
 
 def timed(graph: ts.Graph, machine: str, nest: dict[str, Any]) -> int:

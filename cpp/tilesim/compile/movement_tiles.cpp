@@ -66,8 +66,8 @@ mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::
   problem.functions = {};
   problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
   problem.ranks = false;  // it misses how strided transfers share the memory
-  // One step, whose elements come and go by their place alone.
-  problem.walks = !tensors.empty() && op_.kind != Kind::scatter && op_.kind != Kind::concat;
+  // One step, whose tiles come and go one by one. Where indices say from where, the walk only ranks.
+  problem.walks = op_.kind != Kind::scatter && op_.kind != Kind::concat;
   const bool plain = main_ == shape_ && op_.kind != Kind::scatter;
   Placement target = placement(y_);
   if (!tensors.empty())
