@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'recognise', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'recognise', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -787,6 +787,10 @@ def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even',
     """
     Converts an array of any shape, rounding once ('nearest_even' or 'toward_zero'). Beyond the target's range: as the format has it (infinity, NaN, integers wrap), or clamped with `saturate`.
     """
+def count_trips(graph: Graph, trips: collections.abc.Sequence[tuple[str, str, typing.SupportsInt | typing.SupportsIndex, bool]]) -> None:
+    """
+    Gives loops, by function and operation, a number of trips, in place; True: the most, later ones keep the state.
+    """
 def describe_compute(compute: str) -> dict:
     """
     The parts of a tile compute's text.
@@ -879,6 +883,10 @@ def least_traffic(m: typing.SupportsInt | typing.SupportsIndex, n: typing.Suppor
     """
     Least off-chip words of a product with one tile of each operand in a buffer of so many words.
     """
+def loop_trips(graph: Graph, inputs: collections.abc.Iterable) -> dict[tuple[str, str], tuple[int, int]]:
+    """
+    Fewest and most trips that each loop, by function and operation, makes on these inputs.
+    """
 def machine_documentation() -> str:
     """
     Markdown table of every setting.
@@ -918,6 +926,14 @@ def network_traffic_names() -> list[str]:
 def normalize_expr(text: str) -> str:
     """
     The simplified expression as text; parses back to an equal expression.
+    """
+def one_of_alike_devices(graph: Graph) -> list[str]:
+    """
+    Replaces operations between devices by what they give where all devices hold the same tensors, in place; their names.
+    """
+def open_loops(graph: Graph) -> list[tuple[str, str]]:
+    """
+    Function and operation of every loop whose number of trips only data know.
     """
 def parse_bandwidth(text: str) -> int:
     """
