@@ -48,7 +48,9 @@ GemmModel model_from(const Values& hardware, const Values& scheme, const Values&
                     take(hardware, "flops_per_second", h.flops_per_second),
                     take(hardware, "memory_bytes_per_second", h.memory_bytes_per_second),
                     take(hardware, "cache_bytes", h.cache_bytes),
-                    take(hardware, "cache_bytes_per_clock", h.cache_bytes_per_clock)};
+                    take(hardware, "cache_bytes_per_clock", h.cache_bytes_per_clock),
+                    take(hardware, "near_bytes", h.near_bytes),
+                    take(hardware, "near_bytes_per_clock", h.near_bytes_per_clock)};
   const GemmScheme s;
   model.scheme = {take(scheme, "activation_bytes", s.activation_bytes),
                   take(scheme, "weight_bytes", s.weight_bytes),
@@ -57,6 +59,7 @@ GemmModel model_from(const Values& hardware, const Values& scheme, const Values&
                   take(scheme, "weight_sets", s.weight_sets),
                   take(scheme, "widens", 0) != 0,
                   take(scheme, "warm", 1) != 0,
+                  take(scheme, "packs_beyond", s.packs_beyond),
                   take(scheme, "calls", s.calls),
                   take(scheme, "rules", 0) != 0};
   model.constants = constants_from(constants);

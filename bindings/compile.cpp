@@ -13,12 +13,14 @@ namespace {
 
 tilesim::program::Program compile_graph(const tilesim::Graph& graph, const tilesim::Machine& machine,
                                         const std::string& fuse, const std::map<std::string, py::dict>& mappings,
-                                        const std::string& mapping, const std::string& only, std::int64_t cores) {
+                                        const std::string& mapping, const std::string& only, std::int64_t cores,
+                                        std::int64_t contexts) {
   tilesim::CompileOptions options;
   options.fuse = fuse;
   options.mapping = mapping;
   options.only = only;
   options.cores = cores;
+  options.contexts = contexts;
   for (const auto& [operation, nest] : mappings) {
     if (nest.contains("lane"))
       options.vectors[operation] = tilesim::bindings::tiles_from_python(nest, operation);
@@ -45,8 +47,10 @@ py::list rows_of(std::vector<Choice>& choices, Make make) {
 }
 
 py::tuple choices(const tilesim::Graph& graph, const tilesim::Machine& machine, const std::string& fuse,
-                  const std::string& mapping) {
+                  const std::string& mapping, std::int64_t contexts, std::int64_t each) {
   tilesim::CompileOptions options;
+  options.contexts = contexts;
+  options.each = each;
   options.fuse = fuse;
   options.mapping = mapping;
   std::vector<tilesim::ProductChoice> products;
@@ -58,15 +62,16 @@ py::tuple choices(const tilesim::Graph& graph, const tilesim::Machine& machine, 
     return tilesim::compile(graph, machine, options);
   });
   using namespace tilesim::bindings;
-  return py::make_tuple(rows_of(products,
-                                [&](tilesim::ProductChoice& choice, py::dict& row) {
-                                  row["nest"] = nest_to_python(choice.nest);
-                                  row["problem"] = py::cast(MappingProblem{std::move(choice.problem), machine});
-                                }),
-                        rows_of(vectors, [&](tilesim::VectorChoice& choice, py::dict& row) {
-                          row["nest"] = tiles_to_python(choice.tiles);
-                          row["problem"] = py::cast(VectorProblem{std::move(choice.problem), machine});
-                        }));
+  return py::make_tuple(
+      rows_of(products,
+              [&](tilesim::ProductChoice& choice, py::dict& row) {
+                row["nest"] = nest_to_python(choice.nest);
+                row["problem"] = py::cast(MappingProblem{std::move(choice.problem), std::move(choice.machine)});
+              }),
+      rows_of(vectors, [&](tilesim::VectorChoice& choice, py::dict& row) {
+        row["nest"] = tiles_to_python(choice.tiles);
+        row["problem"] = py::cast(VectorProblem{std::move(choice.problem), std::move(choice.machine)});
+      }));
 }
 
 }  // namespace
@@ -75,15 +80,16 @@ void init_compile(py::module_& module) {
   module.def(
       "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
       py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "profile", py::arg("only") = "",
-      py::arg("cores") = 0,
+      py::arg("cores") = 0, py::arg("contexts") = 0,
       "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
       "elements;\n"
       "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it "
       "alone;\n"
-      "cores: that share the work, 0 for all.\n"
+      "cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its "
+      "own.\n"
       "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
   module.def("mapping_choices", &choices, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
-             py::arg("mapping") = "profile",
+             py::arg("mapping") = "profile", py::arg("contexts") = 1, py::arg("each") = 0,
              "Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.");
   module.def(
       "prepared",

@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include "cancel.hpp"
+#include "tilesim/engine/dram/mapping.hpp"
 #include "tilesim/engine/dram/run.hpp"
 
 namespace py = pybind11;
@@ -138,6 +139,13 @@ void init_part(py::module_& module) {
             return part.with_controller(Json::parse(settings, "controller"));
           },
           py::arg("settings"), "A copy with controller settings replaced: JSON text of an object.")
+      .def(
+          "check_mapping",
+          [](const dram::Part& part, const std::string& mapping, const std::string& bank_hash) {
+            dram::AddressMap(part, mapping, dram::bank_hashes(bank_hash));
+          },
+          py::arg("mapping"), py::arg("bank_hash") = "none",
+          "UserError if a mapping's fields do not cover the part's addresses.")
       .def(
           "hash", [](const dram::Part& part) { return hash_text(part.to_json().dump()); }, "Hash of the resolved part.")
       .def_readonly("name", &dram::Part::name)

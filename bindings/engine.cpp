@@ -26,9 +26,11 @@ Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::string>& network, const std::optional<engine::noc::Topology>& topology,
                         const std::map<std::string, std::string>& placement,
                         const std::optional<std::shared_ptr<LatencyBook>>& latencies,
-                        const std::vector<std::int64_t>& cores, const std::vector<std::string>& resident) {
+                        const std::vector<std::int64_t>& cores, const std::vector<std::string>& resident,
+                        const std::map<std::string, std::shared_ptr<LatencyBook>>& sort_latencies) {
   SimulateOptions options;
   options.latencies = latencies.value_or(nullptr);
+  options.sort_latencies = sort_latencies;
   if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
   if (topology) options.topology = std::make_shared<const engine::noc::Topology>(*topology);
   options.network = network;
@@ -87,6 +89,7 @@ void init_engine(py::module_& module) {
              py::arg("topology") = py::none(), py::arg("placement") = std::map<std::string, std::string>{},
              py::arg("latencies") = py::none(), py::arg("cores") = std::vector<std::int64_t>{},
              py::arg("resident") = std::vector<std::string>{},
+             py::arg("sort_latencies") = std::map<std::string, std::shared_ptr<LatencyBook>>{},
              "Runs a program in simulated time, on the first cores or those given.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")

@@ -18,10 +18,11 @@ using tilesim::bindings::MappingProblem;
 namespace tilesim::bindings {
 
 mapping::Nest nest_from_python(const py::dict& nest, const std::string& operation) {
-  static const std::set<std::string> known{"tiles", "order", "depths", "unit"};
+  static const std::set<std::string> known{"tiles", "order", "depths", "unit", "sub", "contexts"};
   for (const auto& [key, value] : nest)
     if (const auto text = py::str(key).cast<std::string>(); !known.count(text))
-      throw UserError({"unknown key of a nest", operation, "'" + text + "'", "tiles, order, depths, unit", {}});
+      throw UserError(
+          {"unknown key of a nest", operation, "'" + text + "'", "tiles, order, depths, sub, unit, contexts", {}});
   for (const char* key : {"tiles", "order", "depths"})
     if (!nest.contains(key)) throw UserError({std::string("a nest needs '") + key + "'", operation, {}, {}, {}});
   mapping::Nest result;
@@ -29,8 +30,10 @@ mapping::Nest nest_from_python(const py::dict& nest, const std::string& operatio
     result.tiles = nest["tiles"].cast<std::vector<std::int64_t>>();
     result.order = nest["order"].cast<std::vector<int>>();
     result.depths = nest["depths"].cast<std::vector<std::int64_t>>();
+    if (nest.contains("sub")) result.sub = nest["sub"].cast<std::vector<std::int64_t>>();
+    if (nest.contains("contexts")) result.contexts = nest["contexts"].cast<std::int64_t>();
   } catch (const py::cast_error&) {
-    throw UserError({"tiles, order and depths of a nest are lists of integers",
+    throw UserError({"tiles, order, depths and sub of a nest are lists of integers",
                      operation,
                      py::repr(nest).cast<std::string>(),
                      {},
@@ -49,6 +52,8 @@ py::dict nest_to_python(const mapping::Nest& nest) {
   result["order"] = nest.order;
   result["depths"] = nest.depths;
   result["unit"] = nest.on_vector ? "vector" : "array";
+  if (!nest.sub.empty()) result["sub"] = nest.sub;
+  if (nest.contexts != 1) result["contexts"] = nest.contexts;
   return result;
 }
 
@@ -61,7 +66,7 @@ using bindings::nest_to_python;
 
 mapping::Nest checked(const MappingProblem& own, const py::dict& nest) {
   mapping::Nest result = nest_from_python(nest, own.problem.operation);
-  const mapping::Legality verdict = mapping::legal(own.problem, result, own.machine);
+  const mapping::Legality verdict = bindings::legal_here(own, result);
   if (!verdict.legal)
     throw UserError({"this mapping is not legal: " + verdict.reason, own.problem.operation, {}, {}, {}});
   return result;
@@ -71,6 +76,7 @@ py::dict cost_to_python(const mapping::Cost& cost, double steps) {
   py::dict result;
   result["bytes"] = cost.bytes;
   result["transfers"] = cost.transfers;
+  result["pieces"] = cost.pieces;
   result["compute_cycles"] = cost.compute;
   result["epilogue_cycles"] = cost.epilogue;
   result["memory_cycles"] = cost.memory;
@@ -101,6 +107,7 @@ py::dict describe(const MappingProblem& own) {
   result["shapes"] = problem.shapes;
   result["layouts"] = problem.minor_to_major;
   result["unit"] = problem.on_vector ? "vector" : "array";
+  if (problem.contexts > 1) result["contexts"] = problem.contexts;
   result["extra_bytes"] = problem.extra_bytes;
   result["extra_bytes_per_result_element"] = problem.extra_bytes_per_result_element;
   result["epilogue_functions"] = problem.epilogue_functions;
@@ -167,6 +174,19 @@ void init_space(py::module_& module) {
       .def_readonly("tiles", &mapping::Space::tiles, "Per dim, ascending.")
       .def_readonly("orders", &mapping::Space::orders, "Loops, outer to inner.")
       .def_readonly("depths", &mapping::Space::depths, "Buffers of a, b and the result.")
+      .def_readonly("pieces", &mapping::Space::pieces, "Pieces in which a tile moves, per loop; first: whole tiles.")
+      .def(
+          "cut",
+          [](const mapping::Space& space, const py::dict& nest, std::size_t choice) {
+            if (choice >= space.pieces.size())
+              throw UserError({"no such choice of pieces",
+                               "choice",
+                               std::to_string(choice),
+                               "0 to " + std::to_string(space.pieces.size() - 1),
+                               {}});
+            return nest_to_python(space.cut(nest_from_python(nest, "nest"), choice));
+          },
+          py::arg("nest"), py::arg("choice"), "The nest with its tiles in the pieces of this choice.")
       .def("count", &mapping::Space::count, "Combinations, legal or not.")
       .def(
           "at", [](const mapping::Space& space, std::uint64_t index) { return nest_to_python(space.at(index)); },
@@ -195,8 +215,7 @@ void init_mapping(py::module_& module) {
       .def(
           "legal",
           [](const MappingProblem& own, const py::dict& nest) {
-            const auto verdict =
-                mapping::legal(own.problem, nest_from_python(nest, own.problem.operation), own.machine);
+            const auto verdict = bindings::legal_here(own, nest_from_python(nest, own.problem.operation));
             return py::make_tuple(verdict.legal, verdict.reason);
           },
           py::arg("nest"), "(whether it is legal, which rule is broken and by how much)")
@@ -226,6 +245,7 @@ void init_mapping(py::module_& module) {
           [](const MappingProblem& own) {
             mapping::Nest nest = mapping::by_strategy("heuristic", own.problem, own.machine);
             nest.on_vector = own.problem.on_vector;
+            nest.contexts = own.problem.contexts;
             return nest_to_python(nest);
           },
           "The nest that the rule 'heuristic' chooses.")

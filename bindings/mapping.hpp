@@ -24,6 +24,17 @@ struct VectorProblem {
   Machine machine;
 };
 
+/// Whether a mapping given from outside is legal for the kernel as it was divided over the contexts of a core.
+template <class Own, class Mapping>
+mapping::Legality legal_here(const Own& own, const Mapping& given) {
+  mapping::Legality verdict = mapping::legal(own.problem, given, own.machine);
+  if (verdict.legal && given.contexts != own.problem.contexts)
+    verdict = {false, "these are tiles for " + std::to_string(given.contexts) +
+                          " contexts of a core, and the kernel is divided over " +
+                          std::to_string(own.problem.contexts)};
+  return verdict;
+}
+
 /// {"tiles": [..], "lane": axis, "depth": buffers}
 mapping::VectorTiles tiles_from_python(const pybind11::dict& tiles, const std::string& operation);
 pybind11::dict tiles_to_python(const mapping::VectorTiles& tiles);

@@ -13,18 +13,21 @@ namespace py = pybind11;
 namespace tilesim::bindings {
 
 mapping::VectorTiles tiles_from_python(const py::dict& tiles, const std::string& operation) {
-  static const std::set<std::string> known{"tiles", "lane", "depth"};
+  static const std::set<std::string> known{"tiles", "lane", "depth", "sub", "contexts"};
   for (const auto& [key, value] : tiles)
     if (const auto text = py::str(key).cast<std::string>(); !known.count(text))
-      throw UserError({"unknown key of vector tiles", operation, "'" + text + "'", "tiles, lane, depth", {}});
+      throw UserError(
+          {"unknown key of vector tiles", operation, "'" + text + "'", "tiles, lane, depth, sub, contexts", {}});
   if (!tiles.contains("tiles")) throw UserError({"vector tiles need 'tiles'", operation, {}, {}, {}});
   mapping::VectorTiles result;
   try {
     result.tiles = tiles["tiles"].cast<std::vector<std::int64_t>>();
     result.lane = tiles.contains("lane") ? tiles["lane"].cast<int>() : static_cast<int>(result.tiles.size()) - 1;
+    if (tiles.contains("sub")) result.sub = tiles["sub"].cast<std::vector<std::int64_t>>();
+    if (tiles.contains("contexts")) result.contexts = tiles["contexts"].cast<std::int64_t>();
     if (tiles.contains("depth")) result.depth = tiles["depth"].cast<std::int64_t>();
   } catch (const py::cast_error&) {
-    throw UserError({"tiles are a list of integers, lane and depth are integers",
+    throw UserError({"tiles and sub are lists of integers, lane and depth are integers",
                      operation,
                      py::repr(tiles).cast<std::string>(),
                      {},
@@ -38,6 +41,8 @@ py::dict tiles_to_python(const mapping::VectorTiles& tiles) {
   result["tiles"] = tiles.tiles;
   result["lane"] = tiles.lane;
   result["depth"] = tiles.depth;
+  if (!tiles.sub.empty()) result["sub"] = tiles.sub;
+  if (tiles.contexts != 1) result["contexts"] = tiles.contexts;
   return result;
 }
 
@@ -66,6 +71,9 @@ py::dict describe(const VectorProblem& own) {
   result["whole"] = problem.whole;
   result["lanes"] = problem.lanes;
   result["passes"] = problem.passes;
+  if (problem.contexts > 1) result["contexts"] = problem.contexts;
+  result["whole_tiles"] = problem.whole_tiles;
+  result["walks"] = problem.walks;
   result["functions"] = problem.functions;
   py::list operands;
   for (const mapping::VectorOperand& operand : problem.operands) {
@@ -86,7 +94,7 @@ py::dict describe(const VectorProblem& own) {
 
 mapping::VectorTiles checked(const VectorProblem& own, const py::dict& tiles) {
   mapping::VectorTiles result = tiles_from_python(tiles, own.problem.operation);
-  if (const auto verdict = mapping::legal(own.problem, result, own.machine); !verdict.legal)
+  if (const auto verdict = legal_here(own, result); !verdict.legal)
     throw UserError({"this mapping is not legal: " + verdict.reason, own.problem.operation, {}, {}, {}});
   return result;
 }
@@ -99,8 +107,7 @@ void init_mapping_vector(py::module_& module) {
       .def(
           "legal",
           [](const VectorProblem& own, const py::dict& tiles) {
-            const auto verdict =
-                mapping::legal(own.problem, tiles_from_python(tiles, own.problem.operation), own.machine);
+            const auto verdict = legal_here(own, tiles_from_python(tiles, own.problem.operation));
             return py::make_tuple(verdict.legal, verdict.reason);
           },
           py::arg("tiles"), "(whether it is legal, which rule is broken and by how much)")
@@ -116,6 +123,12 @@ void init_mapping_vector(py::module_& module) {
             return mapping::vector_scratchpad_bytes(own.problem, checked(own, tiles));
           },
           py::arg("tiles"), "Bytes of scratchpad that the tiles take.")
+      .def(
+          "walk",
+          [](const VectorProblem& own, const py::dict& tiles) {
+            return mapping::walked_cycles(own.problem, checked(own, tiles), own.machine);
+          },
+          py::arg("tiles"), "Cycles by walking the tiles of a kernel that moves data.")
       .def(
           "search",
           [](const VectorProblem& own, std::size_t keep) {

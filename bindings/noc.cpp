@@ -31,6 +31,17 @@ void register_topology(py::module_& module) {
           },
           py::arg("text"), py::arg("source") = "text",
           "Any graph: JSON text of schema tilesim.network. UserError with the place in `source`.")
+      .def_static(
+          "in_regions",
+          [](const Topology& region, int regions, int links, int latency, int per_flit, int per_cycle,
+             int buffer_flits) {
+            return noc::in_regions(region, regions, {links, latency, per_flit, per_cycle, buffer_flits});
+          },
+          py::arg("region"), py::arg("regions"), py::arg("links") = 1, py::arg("latency") = 1, py::arg("per_flit") = 1,
+          py::arg("per_cycle") = 1, py::arg("buffer_flits") = 0,
+          "A copy of a network for each region, `links` side by side from each to each other one; a flit takes "
+          "per_flit "
+          "/ per_cycle cycles of a link. UserError for rings, tori and too few nodes.")
       .def_readonly("name", &Topology::name, "Such as 'mesh_8x8'.")
       .def_readonly("routing", &Topology::routing, "How the routing table came about.")
       .def_readonly("extents", &Topology::extents, "Digits of a node's number, lowest first.")
@@ -53,7 +64,16 @@ void register_topology(py::module_& module) {
             for (const Topology::Link& link : net.links) links.emplace_back(link.from, link.to, link.latency);
             return links;
           },
-          "(from router, to router, latency in cycles) of each directed link.");
+          "(from router, to router, latency in cycles) of each directed link.")
+      .def_property_readonly(
+          "link_cycles_per_flit",
+          [](const Topology& net) {
+            std::vector<double> cycles;
+            for (const Topology::Link& link : net.links)
+              cycles.push_back(static_cast<double>(link.per_flit) / link.per_cycle);
+            return cycles;
+          },
+          "Cycles for which a flit takes each link; 1 but where a link is slower.");
 }
 
 using ClassTuple = std::tuple<std::string, int, int>;

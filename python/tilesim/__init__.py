@@ -26,6 +26,7 @@ from .sweep import sweep
 from .tune import Study, tune
 
 if TYPE_CHECKING:
+    from .analytic.best import best_schemes
     from .analytic.calibrate import calibrate
     from .analytic.crossover import crossover
     from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
@@ -55,6 +56,7 @@ __all__ = [
     "Unsupported",
     "UserError",
     "__version__",
+    "best_schemes",
     "calibrate",
     "compare",
     "compile",
@@ -92,6 +94,7 @@ __getattr__ = lazy(
     {
         **dict.fromkeys(_FRONT_ENDS, ".frontends"),
         "calibrate": ".analytic.calibrate",
+        "best_schemes": ".analytic.best",
         "crossover": ".analytic.crossover",
     },
 )

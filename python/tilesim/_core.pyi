@@ -327,6 +327,10 @@ class MappingSpace:
         """
         Combinations, legal or not.
         """
+    def cut(self, nest: dict, choice: typing.SupportsInt | typing.SupportsIndex) -> dict:
+        """
+        The nest with its tiles in the pieces of this choice.
+        """
     def neighbours(self, nest: dict) -> list:
         """
         Nests that differ in one choice.
@@ -344,6 +348,11 @@ class MappingSpace:
     def orders(self) -> list[list[int]]:
         """
         Loops, outer to inner.
+        """
+    @property
+    def pieces(self) -> list[list[int]]:
+        """
+        Pieces in which a tile moves, per loop; first: whole tiles.
         """
     @property
     def tiles(self) -> list[list[int]]:
@@ -369,6 +378,10 @@ class VectorProblem:
     def search(self, keep: typing.SupportsInt | typing.SupportsIndex = 1) -> list:
         """
         The tiles with the least estimates, best first, with their cost.
+        """
+    def walk(self, tiles: dict) -> float:
+        """
+        Cycles by walking the tiles of a kernel that moves data.
         """
     @property
     def info(self) -> dict:
@@ -480,6 +493,11 @@ class NetworkTopology:
         Any graph: JSON text of schema tilesim.network. UserError with the place in `source`.
         """
     @staticmethod
+    def in_regions(region: NetworkTopology, regions: typing.SupportsInt | typing.SupportsIndex, links: typing.SupportsInt | typing.SupportsIndex = 1, latency: typing.SupportsInt | typing.SupportsIndex = 1, per_flit: typing.SupportsInt | typing.SupportsIndex = 1, per_cycle: typing.SupportsInt | typing.SupportsIndex = 1, buffer_flits: typing.SupportsInt | typing.SupportsIndex = 0) -> NetworkTopology:
+        """
+        A copy of a network for each region, `links` side by side from each to each other one; a flit takes per_flit / per_cycle cycles of a link. UserError for rings, tori and too few nodes.
+        """
+    @staticmethod
     def mesh(extents: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], concentration: typing.SupportsInt | typing.SupportsIndex = 1, link_latency: typing.SupportsInt | typing.SupportsIndex = 1) -> NetworkTopology:
         """
         Mesh of the given extents, `concentration` nodes at each router; links of `link_latency` cycles. UserError for an extent below 1 or more than 4096 nodes.
@@ -498,6 +516,11 @@ class NetworkTopology:
     def extents(self) -> list[int]:
         """
         Digits of a node's number, lowest first.
+        """
+    @property
+    def link_cycles_per_flit(self) -> list[float]:
+        """
+        Cycles for which a flit takes each link; 1 but where a link is slower.
         """
     @property
     def links(self) -> list[tuple[int, int, int]]:
@@ -663,6 +686,10 @@ class DramPart:
         """
         Reads a part's file.
         """
+    def check_mapping(self, mapping: str, bank_hash: str = 'none') -> None:
+        """
+        UserError if a mapping's fields do not cover the part's addresses.
+        """
     def hash(self) -> str:
         """
         Hash of the resolved part.
@@ -776,11 +803,11 @@ def closed_form_latency(machine: Machine, compute: str) -> dict:
     """
     What the closed form says of a tile compute, in cycles.
     """
-def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0) -> Program:
+def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0, contexts: typing.SupportsInt | typing.SupportsIndex = 0) -> Program:
     """
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
     mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it alone;
-    cores: that share the work, 0 for all.
+    cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its own.
     Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.
     """
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
@@ -899,7 +926,7 @@ def machine_settings() -> list:
     """
     Path, unit and description of every setting.
     """
-def mapping_choices(graph: Graph, machine: Machine, fuse: str = 'all', mapping: str = 'profile') -> tuple:
+def mapping_choices(graph: Graph, machine: Machine, fuse: str = 'all', mapping: str = 'profile', contexts: typing.SupportsInt | typing.SupportsIndex = 1, each: typing.SupportsInt | typing.SupportsIndex = 0) -> tuple:
     """
     Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.
     """
@@ -999,7 +1026,7 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = []) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}) -> Result:
     """
     Runs a program in simulated time, on the first cores or those given.
     """

@@ -110,6 +110,7 @@ KEYS = [
     "unit",
     "units",
     "clock_hz",
+    "clocks",
     "matrix",
     "vector",
     "levels",
@@ -145,6 +146,12 @@ def sorts_of_units(units: Sequence[Any], settings: Mapping[str, Any]) -> dict[st
     return {**out, **{key: value for key, value in merged.items() if value and key not in settings}}
 
 
+def _clocks(data: Any, place: str) -> dict[str, float]:
+    if not isinstance(data, Mapping):
+        raise _fail(place, "an object of clocks in hertz by name is needed", data)
+    return {str(key): _positive(data, key, place) for key in data}
+
+
 def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
     _known(data, KEYS, place)
     levels = data.get("levels")
@@ -163,6 +170,7 @@ def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
         "vector": _rates(data.get("vector") or {}, f"{place}.vector"),
         "units": int(_positive(data, "units", place)),
         "clock_hz": _positive(data, "clock_hz", place) if "clock_hz" in data else 1e9,
+        "clocks": _clocks(data.get("clocks") or {}, f"{place}.clocks"),
         "kind": str(data.get("kind", "npu")),
         "family": str(data.get("family", "")),
         "unit": str(data.get("unit", "unit")),

@@ -67,10 +67,30 @@ def _by_sizes(product: Product, entry: Mapping[str, Any], place: str) -> Nest:
             )
         _spread(sizes, info[f"{group}_dims"], extents, entry[name])
     order = [*info["batch_dims"], *info["m_dims"], *info["n_dims"], *info["k_dims"]]
-    nest = {"tiles": sizes, "order": order, "depths": [2, 2, 2], "unit": info["unit"]}
+    nest: Nest = {"tiles": sizes, "order": order, "depths": [2, 2, 2], "unit": info["unit"]}
     if not product.legal(nest)[0]:
         nest["depths"] = [1, 1, 1]
+    if any(f"SUB_{letter}" in entry for letter in "MNK"):
+        nest["sub"] = _sub_tiles(product, entry, sizes, place)
     return nest
+
+
+def _sub_tiles(product: Product, entry: Mapping[str, Any], tiles: list[int], place: str) -> list[int]:
+    """SUB_M, SUB_N, SUB_K as sizes per loop; what is left out stays whole."""
+    sub = list(tiles)
+    for letter in "MNK":
+        size, tile = entry.get(f"SUB_{letter}"), entry[f"TILE_{letter}"]
+        if size is None:
+            continue
+        if size > tile:
+            raise user_error(
+                "the sub-tile is larger than the tile",
+                place=place,
+                value=f"SUB_{letter} {size}",
+                allowed=f"1 to {tile}",
+            )
+        _spread(sub, product.info[f"{letter.lower()}_dims"], tiles, size)
+    return sub
 
 
 def _tile_list(tiles: Any, names: list[str], extents: list[int], place: str) -> list[int]:
@@ -107,12 +127,19 @@ def nest_of_product(product: Product, entry: Mapping[str, Any], place: str) -> N
     order = [names.index(loop) if loop in names else loop for loop in entry.get("order", product.nest["order"])]
     if sorted(map(str, order)) != sorted(map(str, range(len(names)))):
         raise user_error("the order names each loop once", place=place, value=str(order), allowed=", ".join(names))
-    return {
+    nest = {
         "tiles": sizes,
         "order": order,
         "depths": list(entry.get("depths", [2, 2, 2])),
         "unit": entry.get("unit", info["unit"]),
     }
+    return nest | _further(entry, names, sizes, place)
+
+
+def _further(entry: Mapping[str, Any], names: list[str], tiles: list[int], place: str) -> Nest:
+    """Sub-tiles and contexts, where the entry has them."""
+    nest: Nest = {"sub": _tile_list(entry["sub"], names, tiles, place)} if "sub" in entry else {}
+    return nest | ({"contexts": entry["contexts"]} if entry.get("contexts", 1) != 1 else {})
 
 
 def tiles_of_vector(kernel: VectorKernel, entry: Mapping[str, Any], place: str) -> Nest:
@@ -123,4 +150,5 @@ def tiles_of_vector(kernel: VectorKernel, entry: Mapping[str, Any], place: str) 
                 "a field of products", place=place, value=f"'{name}'", allowed=", ".join(("tiles", *VECTOR_KEYS))
             )
     tiles = _tile_list(entry["tiles"], kernel.names, list(kernel.info["space"]), place)
-    return {"tiles": tiles, "lane": entry.get("lane", kernel.nest["lane"]), "depth": entry.get("depth", 2)}
+    nest = {"tiles": tiles, "lane": entry.get("lane", kernel.nest["lane"]), "depth": entry.get("depth", 2)}
+    return nest | _further(entry, kernel.names, tiles, place)

@@ -74,9 +74,9 @@ FIELDS = (
     Field("TILE_M", ("sizes",), "integer", 1, "", "rows of a tile, in elements", required=True),
     Field("TILE_N", ("sizes",), "integer", 1, "", "columns of a tile, in elements", required=True),
     Field("TILE_K", ("sizes",), "integer", 1, "", "contracted extent of a tile, in elements", required=True),
-    Field("SUB_M", ("sizes",), "integer", 1, "", "no effect: the lowering decides how a tile is loaded"),
-    Field("SUB_N", ("sizes",), "integer", 1, "", "no effect, as SUB_M"),
-    Field("SUB_K", ("sizes",), "integer", 1, "", "no effect, as SUB_M"),
+    Field("SUB_M", ("sizes",), "integer", 1, "TILE_M", "rows of the pieces in which a tile moves"),
+    Field("SUB_N", ("sizes",), "integer", 1, "TILE_N", "columns of the pieces"),
+    Field("SUB_K", ("sizes",), "integer", 1, "TILE_K", "contracted extent of the pieces"),
     Field(
         "tiles",
         ("product", "vector"),
@@ -97,6 +97,23 @@ FIELDS = (
         space="orders",
     ),
     Field("depths", ("product",), "integers", 1, "2, 2, 2", "buffers of a, b and the result", space="depths"),
+    Field(
+        "sub",
+        ("product", "vector"),
+        "tiles",
+        1,
+        "whole tiles",
+        "size per loop (axis) of the pieces in which a tile is loaded, computed on and stored; a list, or by name",
+        space="pieces",
+    ),
+    Field(
+        "contexts",
+        ("product", "vector"),
+        "integer",
+        1,
+        "1",
+        "contexts of a core that share the kernel; sizes are those of one context's part",
+    ),
     Field("unit", ("product",), "unit", 0, "the compiler's", "what computes it: array or vector"),
     Field("lane", ("vector",), "integer", 0, "the compiler's", "axis that lies over the lanes"),
     Field("depth", ("vector",), "integer", 1, "2", "buffers of every operand"),
@@ -130,3 +147,13 @@ def documentation() -> str:
         default = f"{default}: {field.default}" if field.required and field.default else default
         lines.append(f"| `{field.name}` | {of} | {numbers} | {default} | {field.description} |")
     return "\n".join(lines)
+
+
+def pieces_text(nest: Mapping[str, Any], names: list[str]) -> str:
+    """Sub-tiles in words: what comes behind the tile in a line of text; empty where tiles move whole."""
+    if "sub" not in nest:
+        return ""
+    cut = [
+        f"{name} by {size}" for name, size, tile in zip(names, nest["sub"], nest["tiles"], strict=True) if size < tile
+    ]
+    return f" | pieces {', '.join(cut)}" if cut else ""

@@ -28,14 +28,15 @@ def _given(kernel: Product | VectorKernel) -> list[Nest]:
 
 
 class ModelSampler:
-    """By rising cycles of the cost model."""
+    """By rising cycles of the cost model; where a core has several contexts, a quarter of them divides the kernel."""
 
     def __init__(self, kernel: Product | VectorKernel, budget: int) -> None:
         found, self.lower_bound = kernel.candidates(max(1, budget - 1))
         given = _given(kernel)
         listed = [(nest, kernel.cost(nest)) for nest in given]
         listed += [(nest, cost) for nest, cost in found if nest not in given]
-        self._left = listed[:budget]
+        divided = _divided(kernel, budget // 4)
+        self._left = listed[: budget - len(divided)] + divided
 
     def ask(self, count: int) -> list[Candidate]:
         """The next candidates."""
@@ -44,6 +45,16 @@ class ModelSampler:
 
     def tell(self, cycles: list[int | None]) -> None:
         """Simulated cycles of the last batch."""
+
+
+def _divided(kernel: Product | VectorKernel, count: int) -> list[Candidate]:
+    """The best for the kernel divided over contexts. What one context's part takes bounds nothing: they share units."""
+    chosen: list[Candidate] = []
+    for other in kernel.divided:
+        most = count // len(kernel.divided)
+        nests = [other.nest, *(nest for nest, _ in other.candidates(max(1, most))[0] if nest != other.nest)]
+        chosen += [(nest, {**other.cost(nest), "bound_cycles": 0.0}) for nest in nests[:most]]
+    return chosen
 
 
 class DrawnSampler:
@@ -110,15 +121,18 @@ class OptunaSampler(DrawnSampler):
     def _proposed(self, trial: Any) -> Nest:
         nest: Nest = {"unit": self.kernel.nest["unit"]}
         for field in fields_of("product").values():
-            if field.form == "tiles":
+            if field.space == "tiles":
                 nest[field.name] = [
                     sizes[trial.suggest_int(f"tile_{name}", 0, len(sizes) - 1)]
                     for name, sizes in zip(self.kernel.names, getattr(self.space, field.space), strict=True)
                 ]
+            elif field.space == "pieces":
+                continue  # depend on the tiles: below
             elif field.space:
                 choices = getattr(self.space, field.space)
                 nest[field.name] = list(choices[trial.suggest_categorical(field.name, list(range(len(choices))))])
-        return nest
+        choices = list(range(len(self.space.pieces)))
+        return dict(self.space.cut(nest, trial.suggest_categorical("pieces", choices)))
 
     def ask(self, count: int) -> list[Candidate]:
         """The next candidates; what is not legal is told at once."""

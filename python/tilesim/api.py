@@ -127,13 +127,14 @@ def simulate(
     fabric = str(network or target.get("network.kind"))
     topology = topology_of(target, fabric)
     source = program
-    book = latencies.opened(target) if latencies is not None else None
+    books = latencies.books(target) if latencies is not None else {}
     cores = cores_of(program, target)
 
     def engine(core: _core.Program) -> dict[str, Any]:
         parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
-        parts["resident"] = names
-        result = _core.simulate(core, target.core, memory, timeline, given, placement=places, latencies=book, **parts)
+        parts |= {"resident": names, "latencies": books.get(""), "placement": places}
+        parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
+        result = _core.simulate(core, target.core, memory, timeline, given, **parts)
         return dict(json.loads(result.to_json()))
 
     def again(change: dict[str, Any]) -> Result:
@@ -147,12 +148,17 @@ def simulate(
         return simulate(other, changed, memory, network, replay=replay, **more)
 
     data = None
-    # What a cache holds is not linear in the trips of a loop.
-    replay &= not (by_itself or names)
     many = dram is not None and sum(count for count, _ in program.footprint) > LIMIT_BANKS
-    if replay and not timeline and (many or program.operations > LIMIT):
+    long = replay and not timeline and (many or program.operations > LIMIT)
+    # What a cache holds is not linear in the trips of a loop.
+    cached = long and bool(by_itself or names)
+    if long and not cached:
         data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
     data = data or engine(program.core)
+    if cached:
+        data["approximations"].append(
+            "nothing is replayed: a cache makes every trip of a loop differ, all were simulated"
+        )
     if fabric != "simple" and program.sends and program.machine and program.machine.get("network.kind") == "simple":
         data["approximations"].append(
             "the program was compiled for multicasts that pass the sender's port once; routers take one packet per "
@@ -162,8 +168,8 @@ def simulate(
         text = f"memory.capacity is not enforced: {found[0]} on {found[1]}; compile with capacity='error' to refuse it"
         data["approximations"].append(text)
     data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
-    if latencies is not None and book is not None:
-        data["tile_latencies"] = counts = latencies.closed(target, book)
+    if latencies is not None:
+        data["tile_latencies"] = counts = latencies.close_books(target, books)
         if counts["misses"] and latencies.source != "closed form":
             lacking = f"{counts['misses']} lookups found nothing of '{latencies.source}'"
             data["approximations"].append(f"tile latencies: {lacking}: closed forms instead")

@@ -299,7 +299,7 @@ def _summary(report: dict[str, Any]) -> None:
     )
 
 
-EXTRAS = ("torch", "jax", "onnx", "transformers", "safetensors", "pandas", "matplotlib", "plotly")
+EXTRAS = ("torch", "jax", "onnx", "transformers", "safetensors", "pandas", "matplotlib", "plotly", "scipy", "pyarrow", "openpyxl")
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ._mapping_fields import pieces_text
 from .api import compile, simulate
 from .cli_load import WHAT, load_graph
 from .graph import Graph, nearest, user_error
@@ -85,7 +86,10 @@ def _levels(product: Product, nest: dict[str, Any]) -> list[str]:
             indent += "  "
     for index, (operand, verb) in enumerate((("a", "load"), ("b", "load"), ("result", "store"))):
         moved, count = cost["bytes"][index], cost["transfers"][index]
-        lines.append(f"{indent}{verb} {operand:<6} {count:>7,} x {moved / count:>12,.0f} B = {moved:>14,} B off chip")
+        pieces = f" in {cost['pieces'][index]} pieces each" if cost["pieces"][index] > 1 else ""
+        lines.append(
+            f"{indent}{verb} {operand:<6} {count:>7,} x {moved / count:>12,.0f} B = {moved:>14,} B off chip{pieces}"
+        )
     return [
         *lines,
         f"  scratchpad      {product.problem.scratchpad_bytes(nest):>14,} B",
@@ -148,6 +152,10 @@ def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycl
             parts.append(f"the bound is set by {other['limit']} instead of {base['limit']}")
         if nest[buffers] != nests["heuristic"][buffers]:
             parts.append(f"buffers {nests['heuristic'][buffers]} become {nest[buffers]}")
+        if pieces := pieces_text(nest, product.names):
+            parts.append(f"tiles move in{pieces.removeprefix(' |')}, so that computing starts on the first of them")
+        if nest.get("contexts", 1) != 1:
+            parts.append(f"{nest['contexts']} contexts of the core share the kernel")
         if nest.get("lane") != nests["heuristic"].get("lane"):
             parts.append(f"axis {nest['lane']} lies over the lanes instead of {nests['heuristic']['lane']}")
         if nest.get("order") != nests["heuristic"].get("order") and not parts:

@@ -35,6 +35,7 @@ def compile(
     cores: int | None = None,
     capacity: str = "report",
     sort: str | None = None,
+    contexts: int | None = None,
     integer_products: bool = True,
     trips: Mapping[str, Any] | None = None,
     collectives: str = "error",
@@ -51,13 +52,17 @@ def compile(
         machine: preset name, file, dict or Machine.
         mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
             (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
-            {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements).
+            {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
+            both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
         fuse: "all" or "none".
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
         place: operations by name that run on "host" or "machine" in any case.
         cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
             none: all of them.
+        contexts: of a core, that share every kernel which the mapping does not give another number ("contexts" of a
+            nest): one loads while another computes, each with its share of the core's memories. At most
+            `core.contexts`; none: as many as the mapping asks for.
         capacity: tensors that exceed the machine's `memory.capacity` are named in the result's approximations
             ("report"), or an "error". Every tensor has bytes of its own: temporaries share none.
         sort: machines with cores of several sorts: the one that runs the program; none: all of them share it, each
@@ -88,6 +93,9 @@ def compile(
     target = machine.only(sort) if sort is not None else machine
     if cores is not None:
         cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
+    if contexts is not None:
+        most = int(target.get("core.contexts"))
+        contexts = whole("contexts", contexts, most=most, none="one, or as many as the mapping asks for")
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
     if collectives not in ("error", "untimed"):
         raise user_error("unknown treatment of collectives", value=f"'{collectives}'", allowed="error, untimed")
@@ -99,6 +107,8 @@ def compile(
         options["integer_products"] = False
     if sort is not None:
         options["sort"] = sort
+    if contexts is not None:
+        options["contexts"] = contexts
     if trips:
         known = checked(graph, trips)
         program = compile(counted(graph, known), machine, capacity=capacity, **options)
@@ -107,7 +117,9 @@ def compile(
     try:
         if not place:
             mappings, rest = _mappings(graph, target, mapping, fuse)
-            core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores or 0)
+            core = _core.compile(
+                graph.core, target.core, fuse, mappings, rest, cores=cores or 0, contexts=contexts or 0
+            )
             program = Program(core, graph, machine)
             program.options, program.sort = options, sort or ""
             if capacity == "error":
@@ -145,7 +157,8 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
                 names |= {kernel.operation for kernel in kernels(part, target, options["fuse"])}
             own = {key: nest for key, nest in mapping.items() if key in names}
         # integers are in the place of what was dequantized already, as far as that was wanted
-        return compile(part, target, own, options["fuse"], cores=options["cores"], integer_products=False)
+        more = {"cores": options["cores"], "contexts": options.get("contexts"), "integer_products": False}
+        return compile(part, target, own, options["fuse"], **more)
 
     program = compile_mixed(graph, target, place, options["fallback"] == "host", compile_part)
     program.options = options
@@ -154,7 +167,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
 
 def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
     """Nests by operation name, and how other products are mapped."""
-    from .mapping import MappingTable, kernels
+    from .mapping import MappingTable
 
     if mapping == "tuned":
         from .tune import tune
@@ -163,7 +176,7 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
     if isinstance(mapping, os.PathLike) or (isinstance(mapping, str) and mapping.endswith(".json")):
         mapping = MappingTable.load(mapping)
     if isinstance(mapping, MappingTable):
-        return mapping.nests(kernels(graph, target, fuse)), "profile"
+        return mapping.nests_for(graph, target, fuse), "profile"
     if isinstance(mapping, Mapping):
         return _nests(mapping), "profile"
     if mapping in STRATEGIES:
@@ -183,15 +196,16 @@ def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     for operation, nest in mapping.items():
         vector = isinstance(nest, Mapping) and "lane" in nest
         lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), {"unit"})
+        others |= {"sub", "contexts"}
         if not isinstance(nest, Mapping) or set(nest) - others != set(lists):
             got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
             raise user_error("a nest has three lists", place=str(operation), value=got, allowed="tiles, order, depths")
         checked: dict[str, Any] = {}
-        for key in lists:
+        for key in (*lists, *(("sub",) if "sub" in nest else ())):
             numbers = list(nest[key]) if isinstance(nest[key], Sequence) else nest[key]
             if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
                 raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
             checked[key] = numbers
-        rest = {key: nest[key] for key in others if key in nest}
-        nests[str(operation)] = checked | (rest if vector else {"unit": nest.get("unit", "array")})
+        rest = {key: nest[key] for key in sorted(others) if key in nest and key not in checked}
+        nests[str(operation)] = checked | (rest if vector else {"unit": "array"} | rest)
     return nests

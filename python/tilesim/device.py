@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ class Device:
     """Rates per dtype, memory levels, launch cost and clock of a device; everything in SI units.
 
     `matrix` holds the rates of matrix products, `vector` those of other arithmetic, `levels` the memory levels from the
-    nearest to the farthest; `units` are alike (streaming multiprocessors, cores, arrays). `partitions`: parts of the
+    nearest to the farthest; `units` are alike (streaming multiprocessors, cores, arrays). The rates are those at
+    `clock_hz`; `clocks` names others that the board can be held at (see `at`). `partitions`: parts of the
     shared level that each keep their own copy of what their units read; `multicast`: units that one read of the shared
     level can serve at once.
     """
@@ -35,6 +36,7 @@ class Device:
     vector: Mapping[str, Rate] = field(default_factory=dict)
     units: int = 1
     clock_hz: float = 1e9
+    clocks: Mapping[str, float] = field(default_factory=dict)
     kind: str = "gpu"
     family: str = ""
     unit: str = "unit"
@@ -81,6 +83,7 @@ class Device:
 
         Args:
             source: name ("t4"), label ("A100-SXM4-80GB"), path of a `.json` file, its content, a Machine or a Device.
+                Behind a name, a power state as `at` takes it: "t4@base", "t4@1.2GHz", "t4@50W".
 
         Returns:
             The device, checked.
@@ -102,6 +105,9 @@ class Device:
         path = Path(text)
         if text.endswith(".json") or path.is_file():
             return cls.load(_read(path))
+        if "@" in text:
+            before, _, state = text.partition("@")
+            return cls.load(before).at(state)
         name = _labels().get(_plain(text))
         if name is None:
             known = cls.names()
@@ -212,7 +218,7 @@ class Device:
                 value = [asdict(level) for level in value]
             elif key in ("labels",):
                 value = list(value)
-            data[key] = dict(value) if key == "sources" else value
+            data[key] = dict(value) if key in ("sources", "clocks") else value
         return data
 
     def replace(self, **changes: Any) -> Device:
@@ -229,9 +235,56 @@ class Device:
         """
         return Device.load({**self.to_dict(), **changes})
 
+    def at(self, state: str | float) -> Device:
+        """The device in another power state.
+
+        A clock scales every rate of the chip, its caches included, and leaves DRAM and the launch alone; a power limit
+        reaches the closed form through the energy per operation, as the time that arithmetic takes at the limit.
+
+        Args:
+            state: a clock by name ("base", "boost"), a frequency ("1.2GHz", or a number in hertz), or a power limit
+                ("50W").
+
+        Returns:
+            The device at that clock or limit.
+
+        Raises:
+            UserError: for a state that is none of these, or a clock that the file does not name.
+        """
+        text = str(state).strip()
+        unit = next((unit for unit in _STATE_UNITS if text.lower().endswith(unit)), "")
+        try:
+            value = float(text[: len(text) - len(unit)]) * _STATE_UNITS.get(unit, 1.0)
+        except ValueError:
+            named = {"boost": self.clock_hz, **self.clocks}
+            if text not in named:
+                raise user_error(
+                    "unknown power state",
+                    place=self.name,
+                    value=f"'{text}'",
+                    allowed=f"{', '.join(named)}; a frequency such as 1.2GHz; a power limit such as 50W",
+                    suggestion=nearest(text, named),
+                ) from None
+            value, unit = named[text], "hz"
+        if not value > 0:
+            raise user_error("a power state must be positive", place=self.name, value=f"'{text}'")
+        if unit == "w":
+            return self.replace(power_watts=value)
+        ratio = value / self.clock_hz
+        chip, memory = self.levels[:-1], self.levels[-1]
+        levels = [replace(level, bytes_per_second=level.bytes_per_second * ratio) for level in chip]
+        rates = {
+            key: {name: replace(rate, flops_per_second=rate.flops_per_second * ratio) for name, rate in table.items()}
+            for key, table in (("matrix", self.matrix), ("vector", self.vector))
+        }
+        return self.replace(clock_hz=value, levels=[*levels, memory], **rates)
+
     def __repr__(self) -> str:
         """Name and description."""
         return f"<Device {self.name}: {self.description}>"
+
+
+_STATE_UNITS = {"ghz": 1e9, "mhz": 1e6, "hz": 1.0, "w": 1.0}
 
 
 def _bytes(text: Any) -> float:

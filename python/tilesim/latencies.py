@@ -136,6 +136,36 @@ class TileLatencies:
             setattr(self, name, getattr(self, name) + count)
         return {"source": self.source, **counts, "added": len(fresh)}
 
+    def books(self, machine: MachineLike) -> dict[str, _core.LatencyBook]:
+        """The latencies as a simulation takes them.
+
+        Args:
+            machine: whose units compute.
+
+        Returns:
+            A book for each sort of cores by its name, or one under "" where all cores are alike; give them to
+            `close_books` after the run.
+        """
+        target = Machine.load(machine)
+        if not target.sorts:
+            return {"": self.opened(target)}
+        return {sort: self.opened(target.only(sort)) for sort in target.sorts}
+
+    def close_books(self, machine: MachineLike, books: Mapping[str, _core.LatencyBook]) -> dict[str, Any]:
+        """Takes in what a run has added, of all sorts.
+
+        Args:
+            machine: as for `books`.
+            books: from `books`.
+
+        Returns:
+            As `closed`, the sums over the sorts.
+        """
+        target = Machine.load(machine)
+        counts = [self.closed(target.only(sort) if sort else target, book) for sort, book in books.items()]
+        keys = [key for key in counts[0] if key != "source"]
+        return {"source": self.source, **{key: sum(count[key] for count in counts) for key in keys}}
+
     def table(self, machine: MachineLike) -> Table:
         """Everything that is known for a machine.
 

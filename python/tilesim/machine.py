@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from . import _core
 from ._arguments import json_text
+from ._dram_part import Part
 from ._errors import nearest, user_error
 from ._paths import configs_dir
 from ._presets import preset_file
@@ -18,6 +20,11 @@ __all__ = ["Machine"]
 
 # Short names of settings that are asked for most.
 SHORT = {"core.arrays": "core.array.count", "cores": "core.count"}
+
+
+@lru_cache(maxsize=64)
+def _fits(part: str, mapping: str, bank_hash: str) -> None:
+    Part.load(part).core.check_mapping(mapping, bank_hash)
 
 
 class Machine:
@@ -56,8 +63,8 @@ class Machine:
         if isinstance(source, Machine):
             return source
         if isinstance(source, Mapping):
-            return cls(_core.Machine.from_json(json_text(dict(source), "dict"), "dict"))
-        return cls(_core.Machine.read_file(preset_file(source, "machines", "machine", cls.names())))
+            return cls(_core.Machine.from_json(json_text(dict(source), "dict"), "dict"))._checked()
+        return cls(_core.Machine.read_file(preset_file(source, "machines", "machine", cls.names())))._checked()
 
     @property
     def name(self) -> str:
@@ -110,7 +117,8 @@ class Machine:
             The changed machine.
 
         Raises:
-            UserError: for an unknown path (with the nearest one) or a value out of range.
+            UserError: for an unknown path (with the nearest one), a value out of range, or values that contradict each
+                other (regions that do not divide cores and channels, a mapping that does not cover the DRAM part).
         """
         if not isinstance(changes, Mapping) or not all(isinstance(path, str) for path in changes):
             raise user_error("changes go by setting path", value=repr(changes), allowed='as {"core.array.count": 2}')
@@ -118,7 +126,19 @@ class Machine:
             path if path == "cores" and isinstance(value, list) else SHORT.get(path, path): json_text(value, path)
             for path, value in changes.items()
         }
-        return Machine(self.core.replace(texts))
+        changed = Machine(self.core.replace(texts))
+        checked = ("memory.part", "memory.mapping", "memory.bank_hash", "network.kind")
+        return changed._checked() if any(path in checked for path in texts) else changed
+
+    def _checked(self) -> Machine:
+        """The machine, if the files that it names exist and its mapping fits its DRAM part."""
+        settings = self.to_dict()
+        memory, kind = settings["memory"], settings["network"]["kind"]
+        if kind.endswith(".json") and not os.path.isfile(kind):
+            raise user_error("the network's file does not exist", place="network.kind", value=kind)
+        if memory["part"]:
+            _fits(memory["part"], memory["mapping"], memory["bank_hash"])
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Every setting.

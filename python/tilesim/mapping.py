@@ -12,7 +12,7 @@ from . import _core
 from ._errors import user_error, writing
 from ._integer_products import with_integer_products
 from ._mapping_entries import Nest, checked_entry, nest_of_product, tiles_of_vector
-from ._mapping_fields import documentation, schema_of
+from ._mapping_fields import documentation, pieces_text, schema_of
 from .graph import Graph
 from .machine import Machine
 from .mapping_vector import VectorKernel
@@ -39,6 +39,7 @@ class Product:
         """
         self.function, self.operation, self.nest, self.problem = function, operation, nest, problem
         self.info: dict[str, Any] = dict(problem.info)
+        self.divided: list[Product] = []  # the same kernel, divided over several contexts of a core
 
     def _extent(self, group: str) -> int:
         return math.prod(self.info["extents"][dim] for dim in self.info[f"{group}_dims"])
@@ -114,7 +115,10 @@ class Product:
         whole = [f"{self.names[d]}={e}" for d, e in enumerate(self.info["extents"]) if nest["tiles"][d] >= e]
         unit = " on the vector unit" if nest.get("unit") == "vector" else ""
         inside = ", ".join(whole)
-        return f"for {' '.join(loops) or '-'} | tile {inside} | buffers {'/'.join(map(str, nest['depths']))}{unit}"
+        pieces = pieces_text(nest, self.names)
+        return (
+            f"for {' '.join(loops) or '-'} | tile {inside}{pieces} | buffers {'/'.join(map(str, nest['depths']))}{unit}"
+        )
 
     def __repr__(self) -> str:
         """Name and sizes."""
@@ -144,7 +148,12 @@ def products(
 
 
 def kernels(
-    graph: Graph, machine: Machine | str = "tpu-v3", fuse: str = "all", mapping: str = "profile"
+    graph: Graph,
+    machine: Machine | str = "tpu-v3",
+    fuse: str = "all",
+    mapping: str = "profile",
+    contexts: int = 1,
+    each: int | None = None,
 ) -> list[Product | VectorKernel]:
     """Everything of a graph that has a mapping: its products, then its vector kernels.
 
@@ -153,15 +162,19 @@ def kernels(
         machine: preset name, file, dict or Machine.
         fuse: as for `compile`.
         mapping: as for `products`; "cost" chooses tiles of vector kernels by estimate too, others by one rule.
+        contexts: of a core, that the program has: they share its memories evenly.
+        each: contexts that share each kernel; none: all of them. Extents are those of one context's part.
 
     Returns:
         One entry per kernel, in order.
 
     Raises:
         Unsupported: as `compile`.
+        UserError: where a core has fewer contexts (`core.contexts`).
     """
     target = Machine.load(machine)
-    rows, vectors = _core.mapping_choices(with_integer_products(graph, target).core, target.core, fuse, mapping)
+    core = with_integer_products(graph, target).core
+    rows, vectors = _core.mapping_choices(core, target.core, fuse, mapping, contexts, each or 0)
     chosen: list[Product | VectorKernel] = [
         Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows
     ]
@@ -303,6 +316,35 @@ class MappingTable(Mapping[str, Any]):
         """
         return documentation()
 
+    @property
+    def contexts(self) -> int:
+        """The most contexts of a core that an entry asks for, as a count."""
+        return max((int(entry.get("contexts", 1)) for entry in self.entries.values()), default=1)
+
+    def nests_for(self, graph: Graph, machine: Machine, fuse: str = "all") -> dict[str, Nest]:
+        """As `nests`, for the kernels of a graph; each as its entry divides it over the contexts of a core.
+
+        Args:
+            graph: the workload.
+            machine: the target.
+            fuse: as for `compile`.
+
+        Returns:
+            Operation name to a legal nest, for the kernels that the table knows.
+
+        Raises:
+            UserError: where a core has fewer contexts than an entry asks for.
+        """
+        most = self.contexts
+        chosen = kernels(graph, machine, fuse, contexts=most, each=1)
+        for count in sorted({int(entry.get("contexts", 1)) for entry in self.entries.values()} - {1}):
+            divided = {kernel.operation: kernel for kernel in kernels(graph, machine, fuse, contexts=most, each=count)}
+            for at, kernel in enumerate(chosen):
+                key = self._key_of(kernel)
+                if key is not None and self.entries[key].get("contexts", 1) == count:
+                    chosen[at] = divided[kernel.operation]
+        return self.nests(chosen)
+
     def nests(self, chosen: Sequence[Product | VectorKernel]) -> dict[str, Nest]:
         """Resolves the table for the kernels of a graph, and fills `hits`, `misses`, `illegal`.
 
@@ -362,8 +404,6 @@ class MappingTable(Mapping[str, Any]):
         lines += [f"  illegal  {name}: {reason}" for name, reason in self.illegal.items()]
         lines += [f"  unused   {key}" for key in self.unused]
         lines += [f"  note     {note}" for note in self.notes]
-        parts = [key for key, entry in self.entries.items() if any(name.startswith("SUB_") for name in entry)]
-        lines += [f"  no effect: SUB_* of {key} (the lowering decides how a tile is loaded)" for key in parts]
         return "\n".join(lines)
 
     def __getitem__(self, key: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from . import _core
+from ._mapping_fields import pieces_text
 
 __all__ = ["VectorKernel"]
 
@@ -26,6 +27,7 @@ class VectorKernel:
         """
         self.function, self.operation, self.nest, self.problem = function, operation, nest, problem
         self.info: dict[str, Any] = dict(problem.info)
+        self.divided: list[VectorKernel] = []  # the same kernel, divided over several contexts of a core
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -93,7 +95,8 @@ class VectorKernel:
         loops = [f"{axis}:{-(-extent // tile)}x{tile}" for axis, (extent, tile) in pairs if tile < extent]
         whole = [f"{axis}={extent}" for axis, (extent, tile) in pairs if tile >= extent]
         lane = f"lanes over {nest['lane']}" if space else "one element"
-        return f"for {' '.join(loops) or '-'} | tile {', '.join(whole)} | {lane} | buffers {nest['depth']}"
+        pieces = pieces_text(nest, self.names)
+        return f"for {' '.join(loops) or '-'} | tile {', '.join(whole)}{pieces} | {lane} | buffers {nest['depth']}"
 
     def __repr__(self) -> str:
         """Name and sizes."""

@@ -11,6 +11,7 @@ from typing import Any, SupportsFloat
 
 from . import _core
 from ._arguments import whole
+from ._errors import nearest
 from .graph import user_error
 from .machine import Machine
 
@@ -80,7 +81,8 @@ def _split(name: str) -> tuple[str, list[int]]:
     kind, _, sizes = name.partition("_")
     if kind not in _KINDS or not re.fullmatch(r"[0-9]{1,5}(x[0-9]{1,5})*", sizes):
         allowed = ", ".join(["simple (in a simulation)", *_KINDS, *(f"{kind}_..." for kind in _KINDS), "a .json file"])
-        raise user_error("unknown network", value=f"'{name}'", allowed=allowed)
+        near = "" if kind in _KINDS else nearest(kind, (*_KINDS, "simple"))
+        raise user_error("unknown network", value=f"'{name}'", allowed=allowed, suggestion=near)
     return kind, [int(size) for size in sizes.split("x")]
 
 
@@ -201,7 +203,10 @@ def topology_of(machine: Machine, name: str | os.PathLike[str] | None = None) ->
 
     Args:
         machine: with `core.count` times `network.ports_per_core` ports and `memory.channels` channels.
-        name: as for `for_endpoints`, or "simple"; none: the machine's `network.kind`.
+        name: as for `for_endpoints`, or "simple"; none: the machine's `network.kind`. On a machine of several regions
+            (`memory.regions`) a name is the network of each of them, joined by links of
+            `network.region_bytes_per_cycle` and `network.region_latency_cycles`; a file has all routers and links, the
+            nodes of region 0 first.
 
     Returns:
         The topology; none for the simple network.
@@ -213,7 +218,39 @@ def topology_of(machine: Machine, name: str | os.PathLike[str] | None = None) ->
     if text == "simple":
         return None
     ports = int(machine.get("core.count")) * int(machine.get("network.ports_per_core"))
-    return for_endpoints(text, ports + int(machine.get("memory.channels")))
+    endpoints = ports + int(machine.get("memory.channels"))
+    regions = int(machine.get("memory.regions"))
+    if regions == 1 or text.endswith(".json"):
+        return for_endpoints(text, endpoints)
+    return _in_regions(machine, for_endpoints(text, endpoints // regions), regions)
+
+
+def _in_regions(machine: Machine, region: _core.NetworkTopology, regions: int) -> _core.NetworkTopology:
+    """Copies of a region's network, joined by as many links side by side as the bandwidth between two regions needs."""
+    flit, rate = int(machine.get("network.flit_bytes")), int(machine.get("network.region_bytes_per_cycle"))
+    links = -(-rate // flit)
+    if links > region.nodes:
+        raise user_error(
+            "a region's routers cannot pass so much to another region",
+            place="network.region_bytes_per_cycle",
+            value=str(rate),
+            allowed=f"at most {region.nodes * flit}: {region.nodes} nodes of a region, flits of {flit} B",
+        )
+    # Of `links` links each passes rate / links bytes per cycle; a flit has arrived when all of it has.
+    per_flit, per_cycle = flit * links, rate
+    further = int(machine.get("network.region_latency_cycles"))
+    latency = further + -(-per_flit // per_cycle)
+    if latency > 4096:
+        raise user_error(
+            "links of routers are not that slow",
+            place="network.region_latency_cycles",
+            value=str(further),
+            allowed="up to 4000 with routers",
+        )
+    # A link's own buffer lets every virtual channel keep it busy until the first credit is back.
+    pipeline = 2 * latency + int(machine.get("network.switch_cycles")) + int(machine.get("network.credit_cycles")) + 4
+    buffer = max(int(machine.get("network.virtual_channel_flits")), -(-pipeline * per_cycle // per_flit))
+    return _core.NetworkTopology.in_regions(region, regions, links, latency, per_flit, per_cycle, min(buffer, 4096))
 
 
 def run(

@@ -16,13 +16,14 @@ from ._progress import Bar
 from ._samplers import SAMPLERS, sampler_of
 from ._study import Study
 from .api import compile, simulate
-from .graph import nearest, user_error
+from .graph import Graph, nearest, user_error
 from .loading import GraphLike, as_graph
 from .machine import Machine, MachineLike
-from .mapping import Product, VectorKernel, kernels
+from .mapping import MappingTable, Product, VectorKernel, kernels
 from .memory import Part
 from .network import topology_of
 from .program import Program
+from .result import Result
 from .store import Store
 from .sweep import travelling
 
@@ -75,6 +76,7 @@ class _Tuner:
         self.machine: Any = study.machine.core
         self.hash = study.machine.core.hash()
         self.sampler, self.seed = "model", 0
+        self.alone: dict[str, Nest] = {}  # the best of one context, where that is not the best
         self.tell: Callable[[int, str], None] = lambda done, name: None
 
     def measure(self, product: Kernel, nests: list[Nest], memory: str) -> list[tuple[int, str]]:
@@ -129,6 +131,15 @@ class _Tuner:
             return
         for name in names:
             self.study.best.entries[name] = dict(best[1])
+        if best[1].get("contexts", 1) > 1:
+            rows = self.study.rows[-len(listed) :]
+            one = [
+                (row["cycles"], i)
+                for i, (row, (nest, _)) in enumerate(zip(rows, listed, strict=True))
+                if row["cycles"] is not None and nest.get("contexts", 1) == 1
+            ]
+            if one:
+                self.alone |= {name: dict(listed[min(one)[1]][0]) for name in names}
         self.add_operation(product, len(names), first, best, sampler.lower_bound)
 
     def add_row(
@@ -142,7 +153,7 @@ class _Tuner:
                 "modelled": cost["cycles"],
                 "bound": cost["bound_cycles"],
                 "cycles": cycles,
-                "mapping": product.text(nest),
+                "mapping": _described(product, nest),
                 "note": note,
             }
         )
@@ -162,7 +173,7 @@ class _Tuner:
                 "gain": first / max(1, best[0]),
                 "lower_bound": lower_bound,
                 "gap": best[0] / lower_bound - 1 if lower_bound > 0 else 0.0,
-                "mapping": product.text(best[1]),
+                "mapping": _described(product, best[1]),
             }
         )
 
@@ -184,7 +195,7 @@ class _Tuner:
         core = _core.compile(study.graph.core, self.machine, self.fuse)
         memory = self.confirm or study.fidelity
         study.baseline = simulate(Program(core, study.graph, study.machine), memory=memory)
-        tuned = simulate(compile(study.graph, study.machine, mapping=study.best, fuse=self.fuse), memory=memory)
+        tuned = self.whole_graph(memory)
         if tuned.cycles > study.baseline.cycles:
             study.notes.append("together the tuned mappings are slower than the default ones: kept those")
             study.best.entries.clear()
@@ -198,6 +209,40 @@ class _Tuner:
                 study.best.entries = {kernel.operation: dict(kernel.nest) for kernel in chosen}
                 tuned = result
         study.result = tuned
+
+    def whole_graph(self, memory: str) -> Result:
+        """The graph with the tuned table. Contexts share a core's memories for the whole program, so mappings that
+        use several are kept only where together they are faster than the best of one context."""
+        study = self.study
+
+        def timed(entries: dict[str, Nest]) -> Result | None:
+            table = MappingTable(entries, source="study")
+            try:
+                return simulate(compile(study.graph, study.machine, mapping=table, fuse=self.fuse), memory=memory)
+            except _core.UserError:
+                if table.contexts == 1:
+                    raise
+                return None  # what one context alone had room for
+
+        tables = [dict(study.best.entries)]
+        if study.best.contexts > 1:
+            several = {name: nest for name, nest in tables[0].items() if nest.get("contexts", 1) > 1}
+            tables += [several, {**tables[0], **self.alone}]
+        results = [timed(entries) for entries in tables]
+        at = min(range(len(tables)), key=lambda i: (results[i] is None, results[i].cycles if results[i] else 0))  # type: ignore[union-attr]
+        if at > 0:
+            study.notes.append("contexts share the scratchpad of the whole program: some mappings were left out")
+        study.best.entries = tables[at]
+        chosen = results[at]
+        assert chosen is not None
+        return chosen
+
+
+def _described(kernel: Kernel, nest: Nest) -> str:
+    for other in kernel.divided:
+        if other.nest.get("contexts") == nest.get("contexts", 1):
+            return f"{other.text(nest)} | {nest['contexts']} contexts"
+    return kernel.text(nest)
 
 
 def _text(nest: Nest) -> str:
@@ -218,6 +263,20 @@ def _distinct(chosen: Sequence[Kernel], notes: list[str]) -> list[tuple[Kernel, 
         if product.operation not in names:
             names.append(product.operation)
     return list(groups.values())
+
+
+def _divide(groups: list[tuple[Kernel, list[str]]], graph: Graph, machine: Machine, fuse: str) -> None:
+    """Where cores have several contexts: every kernel as it is divided over two of them, and over all."""
+    most = int(machine.get("core.contexts"))
+    for count in sorted({2, most} if most > 1 else ()):
+        try:
+            divided = {kernel.operation: kernel for kernel in kernels(graph, machine, fuse, contexts=count)}
+        except _core.UserError:
+            continue  # a context's share of the scratchpad holds no tile of some kernel
+        for kernel, _ in groups:
+            other = divided.get(kernel.operation)
+            if other is not None and other.kind == kernel.kind:
+                kernel.divided.append(other)  # type: ignore[arg-type]
 
 
 def tune(
@@ -282,6 +341,7 @@ def tune(
     study = Study(workload, target, memory or str(target.get("memory.kind")))
     kept = store if isinstance(store, Store) or store is None else Store(store)
     groups = _distinct(kernels(workload, target, fuse), study.notes)
+    _divide(groups, workload, target, fuse)
     shown = Bar() if progress is True else progress or None
     try:
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:

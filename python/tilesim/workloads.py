@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from . import _core
 from ._arguments import whole
-from .graph import Graph, GraphBuilder
+from .graph import Graph, GraphBuilder, user_error
 
-__all__ = ["attention", "conv2d", "elementwise", "layer_norm", "matmul", "softmax"]
+__all__ = ["attention", "conv2d", "elementwise", "embedding", "experts", "layer_norm", "matmul", "rms_norm", "softmax"]
 
 
 def matmul(m: int, n: int, k: int, dtype: str = "f32", batch: int | None = None) -> Graph:
@@ -128,9 +129,10 @@ def attention(
     keys: int | None = None,
     key_heads: int | None = None,
     causal: bool = False,
+    window: int | None = None,
     dtype: str = "f32",
 ) -> Graph:
-    """Scaled dot-product attention.
+    """Scaled dot-product attention: prefill, decode (one query), grouped, causal, windowed.
 
     Args:
         batch: number of sequences.
@@ -140,6 +142,7 @@ def attention(
         keys: length of the key sequence; `queries` by default.
         key_heads: `heads` by default; fewer share keys and values among several query heads.
         causal: hide keys behind the query.
+        window: so many keys up to the query's own are seen; none: all.
         dtype: of operands and result.
 
     Returns:
@@ -155,7 +158,8 @@ def attention(
     b = GraphBuilder("attention", dtype=dtype)
     shared = (batch, heads if key_heads is None else key_heads, queries if keys is None else keys, depth)
     q, k, v = b.input("q", (batch, heads, queries, depth)), b.input("k", shared), b.input("v", shared)
-    b.output(b.attention(q, k, v, causal=causal, name="attention"), "y")
+    more: dict[str, Any] = {} if window is None else {"window": whole("window", window, 1)}
+    b.output(b.attention(q, k, v, causal=causal, name="attention", **more), "y")
     return b.build()
 
 
@@ -177,4 +181,82 @@ def elementwise(function: str, *shape: int, dtype: str = "f32") -> Graph:
     arity = _core.function_arity(function)
     inputs = [b.input(f"x{i}", shape, "bool" if function == "select" and i == 0 else None) for i in range(arity)]
     b.output(b.apply(function, *inputs, name=function), "y")
+    return b.build()
+
+
+def rms_norm(*shape: int, epsilon: float = 1e-6, dtype: str = "f32") -> Graph:
+    """Normalization by the root mean square over the last axis, with a scale.
+
+    Args:
+        shape: extents of the input.
+        epsilon: added to the mean square.
+        dtype: of operands and result.
+
+    Returns:
+        Graph with inputs x, scale and output y.
+
+    Raises:
+        UserError: for a shape without axes, or an unknown dtype.
+    """
+    b = GraphBuilder("rms_norm", dtype=dtype)
+    x, scale = b.input("x", shape), b.input("scale", shape[-1:])
+    axis = len(shape) - 1
+    y = b.op("normalize", x, scale, mode="rms", dims=[axis], epsilon=epsilon, name="rms_norm")
+    b.output(y, "y")
+    return b.build()
+
+
+def embedding(tokens: int, vocabulary: int, width: int, dtype: str = "f32") -> Graph:
+    """Rows of a table by number.
+
+    Args:
+        tokens: how many rows are looked up.
+        vocabulary: rows of the table.
+        width: elements of a row.
+        dtype: of the table.
+
+    Returns:
+        Graph with inputs table, ids (i32) and output y, [tokens, width].
+
+    Raises:
+        UserError: for a negative extent or an unknown dtype.
+    """
+    named = (("tokens", tokens), ("vocabulary", vocabulary), ("width", width))
+    tokens, vocabulary, width = (whole(name, value, 0) for name, value in named)
+    b = GraphBuilder("embedding", dtype=dtype)
+    table, ids = b.input("table", (vocabulary, width)), b.input("ids", (tokens,), "i32")
+    b.output(b.op("embedding", table, ids, name="embedding"), "y")
+    return b.build()
+
+
+def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 2, dtype: str = "f32") -> Graph:
+    """A layer of experts: router, the gated networks of the experts that each token takes, their weighted sum.
+
+    Args:
+        tokens: rows of the input.
+        width: elements of a row.
+        hidden: inner width of one expert in elements.
+        count: number of experts.
+        chosen: how many experts a token takes.
+        dtype: of operands and result.
+
+    Returns:
+        Graph with input x, the weights, and output y, [tokens, width].
+
+    Raises:
+        UserError: for an extent below one, more experts chosen than there are, or an unknown dtype.
+    """
+    from .models.experts import Experts, expert_weights, mix
+
+    named = (("tokens", tokens), ("width", width), ("hidden", hidden), ("count", count), ("chosen", chosen))
+    tokens, width, hidden, count, chosen = (whole(name, value, 1) for name, value in named)
+    if chosen > count:
+        raise user_error(
+            "more experts are chosen than there are", place="chosen", value=str(chosen), allowed=f"{count}"
+        )
+    b = GraphBuilder("experts", dtype=dtype)
+    mixture = Experts(count, chosen)
+    parts = expert_weights("experts", mixture, width, hidden, 1.0)
+    w = {part.name: b.weight(part.name, part.shape, scale=part.scale) for part in parts}
+    b.output(mix(b, b.input("x", (1, tokens, width)), w, "experts", mixture).reshape(tokens, width), "y")
     return b.build()

@@ -41,6 +41,9 @@ def rows(tmp_path: Path) -> Path:
         (["roofline", "resnet19"], ["resnet18"]),
         (["crossover", "h100", "fp9"], ["fp8"]),
         (["crossover", "h100", "fp8", "--shape", "1,b,3"], ["m,n,k"]),
+        (["crossover", "h100", "--model", "gpt3"], ["gpt2"]),
+        (["crossover", "h100", "fp8", "--engine", "vLMM"], ["vLLM"]),
+        (["crossover", "t4@bas", "fp16"], ["base"]),
         (["suite", "llms"], ["llm"]),
         (["validate", "gemm", "--cases", "missing.csv"], ["missing.csv"]),
         (["calibrate", "missing.csv"], ["missing.csv"]),
@@ -77,6 +80,9 @@ def test_calibrate_and_validate(rows: Path, tmp_path: Path) -> None:
         ["crossover", "h100"],
         ["crossover", "t4", "fp8"],
         ["crossover", "l40s", "fp8", "--shape", "16,4096,4096"],
+        ["crossover", "t4@base", "int8", "--shape", "16,1024,1024,1:8"],
+        ["crossover", "h100", "--model", "mlp"],
+        ["crossover", "h100", "fp8", "--errors"],
         ["suite", "scaling", "--device", "t4"],
         ["roofline", "mlp", "--device", "t4"],
         ["roofline", "mlp", "--device", "tpu-v3"],
@@ -94,6 +100,19 @@ def test_roofline_writes_files(tmp_path: Path) -> None:
     assert code == 0, text
     assert "What would help" in page.read_text(encoding="utf-8")
     assert json.loads(result.read_text())["source"] == "closed form"
+
+
+def test_pages_are_written(rows: Path, tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    page = str(tmp_path / "page.html")
+    for command in (
+        ["validate", "gemm", "--cases", str(rows)],
+        ["suite", "scaling", "--device", "t4"],
+        ["crossover", "h100", "fp8"],
+    ):
+        code, text = tilesim(*command, "--html", page)
+        assert code == 0, text
+        assert "plotly" in Path(page).read_text(encoding="utf-8").lower()
 
 
 def test_measure_writes_what_calibrate_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -253,6 +253,24 @@ def test_a_counted_loop_equals_the_reference(name: str, trips: int, cores: int) 
     assert int(got["out0"]) == 2 + trips
 
 
+def test_copies_of_states_have_tiles() -> None:
+    """What a loop starts from is copied in tiles that mappings choose, by the name of loop and state."""
+    from tilesim.mapping import kernels
+
+    graph = counted(3)
+    found = [kernel for kernel in kernels(graph, "edge-8") if ".copy" in kernel.operation]
+    assert found
+    usual = ts.simulate(ts.compile(graph, "edge-8")).cycles
+    for kernel in found:
+        nest = {"tiles": [1] * len(kernel.sizes), "lane": kernel.info["lanes"][0], "depth": 1}
+        program = ts.compile(graph, "edge-8", mapping={kernel.operation: nest})
+        assert ts.verify(program).ok
+        assert ts.simulate(program).cycles > usual
+    assert ts.verify(ts.compile(graph, "edge-8", mapping="cost")).ok
+    two = ts.compile(graph, ts.Machine.load("edge-8").replace({"core.contexts": 2}), contexts=2)
+    assert ts.verify(two).ok
+
+
 def test_time_grows_with_the_trips() -> None:
     times = [ts.simulate(counted(trips), "edge-8").cycles for trips in (2, 4, 6)]
     assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=0.05)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import importlib
 import json
 import os
 import signal
@@ -258,6 +259,27 @@ def test_commands(tmp_path: Path) -> None:
     sizes.write_text(json.dumps({"96_80_64": {"TILE_M": 0, "TILE_K": 8, "TILE_N": 8}}), encoding="utf-8")
     assert "at least 1" in command("map", "matmul:96,64,80", "--table", str(sizes), code=2)
     assert "matmul:M,N,K" in command("map", "matmul:96,64", code=2)
+
+
+def test_an_interrupted_sweep_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points that were simulated before the interruption are not simulated again."""
+    sweep = importlib.import_module("tilesim.sweep")
+    graph, changes = net(), {"memory.latency": ["60 ns", "100 ns", "200 ns", "300 ns"]}
+    real, done = sweep._point, []
+
+    def point(*task: Any) -> Any:
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(task)
+        return real(*task)
+
+    monkeypatch.setattr(sweep, "_point", point)
+    with pytest.raises(KeyboardInterrupt):
+        ts.sweep(graph, "edge-8", changes, store=tmp_path / "s", jobs=1)
+    assert len(ts.Store(tmp_path / "s")) == 2
+    monkeypatch.setattr(sweep, "_point", lambda *task: (done.append(task), real(*task))[1])
+    table = ts.sweep(graph, "edge-8", changes, store=tmp_path / "s", jobs=1)
+    assert len(done) == 4 and table.rows == ts.sweep(graph, "edge-8", changes).rows[:4]
 
 
 def test_sweep_over_machines_and_mappings(tmp_path: Path) -> None:

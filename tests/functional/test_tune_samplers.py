@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import io
 import random
 import sys
@@ -132,6 +133,25 @@ def test_dask() -> None:
         assert outcome(study) == outcome(ts.tune(graph(), "edge-8", 12))
         table = ts.sweep(graph(), ["edge-8", "tpu-v3"], executor=client.get_executor())
         assert table.rows == ts.sweep(graph(), ["edge-8", "tpu-v3"]).rows
+
+
+@pytest.mark.ray
+@pytest.mark.filterwarnings("ignore")
+def test_ray() -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+
+    class OnRay(concurrent.futures.Executor):
+        """Tasks of Ray behind the interface of concurrent.futures."""
+
+        def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+            return ray.remote(function).remote(*args, **kwargs).future()
+
+    ray.init(num_cpus=2, include_dashboard=False)
+    try:
+        study = ts.tune(graph(), "edge-8", 12, executor=OnRay())
+        assert outcome(study) == outcome(ts.tune(graph(), "edge-8", 12))
+    finally:
+        ray.shutdown()
 
 
 # --- what a study shows -------------------------------------------------------------------------------------------

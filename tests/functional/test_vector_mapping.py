@@ -183,5 +183,5 @@ def test_command(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    for word in ("heuristic\n", "cost\n", "tuned\n", "lanes over", "scratchpad", "simulated", "lower bound"):
+    for word in ("heuristic\n", "cost", "tuned\n", "lanes over", "scratchpad", "simulated", "lower bound"):
         assert word in done.stdout

@@ -55,12 +55,14 @@ def test_rows_of_the_h100(tmp_path: Path) -> None:
 
 def test_dtype_questions_of_a_t4() -> None:
     """Fifteen questions with times well above the launch: is fp16, bf16, int8 faster than fp32?"""
-    right = 0
-    for size, measured in T4.items():
-        for index, name in enumerate(("fp16", "bf16", "int8"), 1):
-            (row,) = ts.crossover("t4", name, against="fp32", shapes=[(size, size, size)]).rows
-            right += row["helps"] == (measured[index] < measured[0])
-    assert right >= 14
+    for engine, least in (("mlsim", 15), ("", 14)):  # as that table was measured; as a library is called otherwise
+        right = 0
+        for size, measured in T4.items():
+            for index, name in enumerate(("fp16", "bf16", "int8"), 1):
+                shapes = [(size, size, size)]
+                (row,) = ts.crossover("t4", name, against="fp32", shapes=shapes, engine=engine).rows
+                right += row["helps"] == (measured[index] < measured[0])
+        assert right >= least, engine
 
 
 @pytest.mark.parametrize("device", EMULATED)
@@ -140,7 +142,7 @@ def test_t4_products() -> None:
     limits = {
         "DeepBench|T4|fp32": 0.12,
         "DeepBench|T4|fp16": 0.10,
-        "DeepBench|T4|int8": 0.20,
+        "DeepBench|T4|int8": 0.12,
         "NeuSight-linear|T4|fp32": 0.15,
         "NeuSight-bmm|T4|fp32": 0.20,
     }

@@ -87,6 +87,10 @@ def test_energy_counts_commands_of_the_part() -> None:
         assert bursts * 32 == bank.data[moved]
     assert "memory bytes" in {entry["part"] for entry in simple.data["energy"]}
     assert any("DRAM energy" in text for text in bank.approximations)
+    other = ts.simulate(
+        program, program.machine.replace({"memory.part": "HBM3-6400", "memory.mapping": ""}), memory="bank"
+    )
+    assert any("no figures per command of HBM3-6400" in text for text in other.approximations)
 
 
 def test_hashes_spread_the_streams_of_many_cores() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -230,6 +232,48 @@ def test_energy_is_counts_times_stated_figures() -> None:
     assert 3.48e-12 < stream.energy["total"] / (20000 * 256) < 3.92e-12
 
 
+def test_energy_of_ddr4_follows_from_the_currents_that_its_source_states() -> None:
+    """IDD0 less standby over tRC, IDD4 less IDD3N over a burst, IDD5B less IDD3N over tRFC; 1.2 V, eight devices."""
+    for speed in (2133, 2400, 2666, 2933, 3200):
+        part = ts.memory.Part.load(f"DDR4-{speed}")
+        text, data = part.sources["energy"], part.to_dict()
+        idd = {k: int(v) for k, v in re.findall(r"IDD(0|2N|3N|4R|4W|5B) (\d+)", text)}
+        cycles = {name: data["timing"][name] * data["clock_ps"] for name in ("nRC", "nRAS", "nBL", "nRFC")}
+        standby = idd["3N"] * cycles["nRAS"] + idd["2N"] * (cycles["nRC"] - cycles["nRAS"])
+        joules = {
+            "activate": idd["0"] * cycles["nRC"] - standby,
+            "read": (idd["4R"] - idd["3N"]) * cycles["nBL"],
+            "write": (idd["4W"] - idd["3N"]) * cycles["nBL"],
+            "refresh_all": (idd["5B"] - idd["3N"]) * cycles["nRFC"],
+        }
+        for key, amount in joules.items():  # mA * ps * V = fJ
+            assert float(data["energy"][key].split()[0]) == pytest.approx(amount * 1.2 * 8, rel=1e-3), (speed, key)
+    result = run("DDR4-3200", "mixed_rand", requests=3000)
+    assert result.energy is not None
+    assert result.energy["refresh"] == pytest.approx(684.288e-9 * result.commands["REFab"], rel=1e-3)
+
+
 def test_parts_without_figures_say_so() -> None:
-    for name in ("DDR4-3200", "HBM2E-3200", "HBM3-6400"):
-        assert run(name, requests=100).energy is None
+    for name in ts.memory.Part.names():
+        part = ts.memory.Part.load(name)
+        if part.to_dict().get("energy") is None:
+            assert part.sources["energy"].startswith("none: "), name
+            assert run(name, requests=100).energy is None
+
+
+def test_a_sequential_stream_is_monotone() -> None:
+    """More requests take longer; deeper queues, faster bins of a part and more channels do not."""
+    cycles = [run("HBM2-2000", "sequential_read", requests=n).cycles for n in (100, 500, 501, 2000, 2001, 5000)]
+    assert cycles == sorted(cycles)
+    part = Part.load("DDR4-3200")
+    depths = [run(part.replace({"read_queue": n}), "sequential_read", requests=3000).cycles for n in (1, 2, 4, 8, 32)]
+    assert depths == sorted(depths, reverse=True)
+    for bins in (
+        ["DDR4-1600", "DDR4-2133", "DDR4-2400", "DDR4-2666", "DDR4-2933", "DDR4-3200"],
+        ["HBM2-1600", "HBM2-2000", "HBM2-2400", "HBM2E-3200", "HBM2E-3600"],
+        ["DDR5-3200", "DDR5-4800", "DDR5-5600", "DDR5-6400"],
+        ["HBM3-5200", "HBM3-5600", "HBM3-6400"],
+        ["GDDR6-14000", "GDDR6-16000", "GDDR6-18000"],
+    ):
+        seconds = [run(name, "sequential_read", requests=4000).seconds for name in bins]
+        assert seconds == sorted(seconds, reverse=True), bins

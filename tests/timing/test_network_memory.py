@@ -225,3 +225,15 @@ def test_a_network_from_a_file(tmp_path: Path) -> None:
 def test_mistakes(changes: dict[str, Any], network: str, message: str) -> None:
     with pytest.raises(ts.UserError, match=message):
         ts.simulate(program(machine(**changes)), network=network)
+
+
+def test_ideal_memory_is_the_fastest_and_more_work_takes_longer() -> None:
+    """With the simple network: among routers an earlier packet may cost others more."""
+    target = machine()
+    sizes = [ts.workloads.matmul(128, 128, k) for k in (128, 256, 512)]
+    programs = [ts.compile(graph, target) for graph in sizes]
+    ideal = [ts.simulate(program, memory="ideal", network="simple").cycles for program in programs]
+    assert ideal == sorted(ideal)
+    for memory in ("simple", "bank"):
+        others = [ts.simulate(program, memory=memory, network="simple").cycles for program in programs]
+        assert all(a <= b for a, b in zip(ideal, others, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,5 +172,22 @@ def test_regions_divide_cores_and_channels() -> None:
         run(2, machine(**{"memory.regions": 3}))
     whole = machine().to_dict()
     whole["memory"]["regions"] = 5
-    with pytest.raises(ts.UserError, match="regions must divide"):
+    with pytest.raises(ts.UserError, match=r"memory\.regions"):
         ts.Machine.load(whole)
+
+
+def test_sends_between_regions_pass_the_link() -> None:
+    """The multicast of the hand-written program: what goes to the core of the other region takes the link, once."""
+    text = (Path(__file__).resolve().parents[1] / "programs" / "two_cores_multicast.json").read_text(encoding="utf-8")
+    program = ts.Program(_core.Program.from_json(text), None, None)
+    places = {"A": 0, "B": 0, "C": 0}
+    cycles = []
+    for rate in (16, 1):
+        target = machine(**{"core.dma.load_queues": 2, "network.region_bytes_per_cycle": rate})
+        result = ts.simulate(program, target, placement=places)
+        links = sum(row["bytes"] for row in result.data["units"] if row["kind"] == "region_link")
+        assert links == result.remote_bytes + 150 * 24 * 4  # B, row by row of its tiles
+        cycles.append(result.cycles)
+    assert cycles[1] > 150 * 24 * 4
+    whole = machine(**{"core.dma.load_queues": 2, "memory.regions": 1})
+    assert ts.simulate(program, whole).cycles < cycles[0] < cycles[1]

@@ -201,6 +201,21 @@ def test_wrong_uses_of_sorts_are_refused() -> None:
         ts.simulate([])
 
 
+def test_kept_latencies_are_those_of_each_sort() -> None:
+    """A second run finds everything; a sort's latencies are those of a machine of that sort alone."""
+    machine, store = chip(), ts.TileLatencies()
+    program = ts.compile(ts.workloads.softmax(512, 256), machine)
+    first, second = (ts.simulate(program, machine, latencies=store) for _ in range(2))
+    assert first.cycles == second.cycles == ts.simulate(program, machine).cycles
+    assert first.data["tile_latencies"]["added"] > 0
+    assert second.data["tile_latencies"]["misses"] == 0 < second.data["tile_latencies"]["hits"]
+    own = {
+        sort: {row["compute"]: row["busy"] for row in store.table(machine.only(sort)).rows} for sort in machine.sorts
+    }
+    assert all(own.values())
+    assert any(own["big"][compute] != own["little"][compute] for compute in set(own["big"]) & set(own["little"]))
+
+
 def test_a_compiled_file_keeps_the_sort(tmp_path: Any) -> None:
     program = ts.compile(product(64), chip(), sort="little")
     program.save(tmp_path / "p.tsim")

@@ -79,3 +79,35 @@ def test_a_cache_holds_whole_sets() -> None:
         conflicting.touch(0, 4)
         conflicting.touch(1 << 12, 4)
     assert conflicting.hits == 0
+
+
+@pytest.mark.parametrize("edge", [2, 3, 4])
+def test_operands_read_again_against_the_trace_of_a_nest(edge: int) -> None:
+    """Tiles of a product in rounds of edge x edge units that walk over k together, every address followed."""
+    tile, step, k, across = 32, 16, 256, 12
+    extent = tile * across
+    capacity = 48 << 10  # the strips of one round fit, an operand (196 kB) does not
+    cache = Cache(capacity, 64, capacity // 64)
+    for row in range(0, across, edge):
+        for column in range(0, across, edge):
+            for at in range(0, k, step):
+                for line in range(row * tile, (row + edge) * tile):  # a: [extent, k], two bytes
+                    cache.touch(2 * (line * k + at), 2 * step)
+                for line in range(at, at + step):  # b: [k, extent]
+                    cache.touch(2 * extent * k + 2 * (line * extent + column * tile), 2 * edge * tile)
+    hardware = {
+        "units": float(edge * edge),
+        "clock": 1e9,
+        "flops_per_second": 1e15,
+        "memory_bytes_per_second": 1e9,
+        "cache_bytes": float(capacity),
+        "cache_bytes_per_clock": 1e6,
+    }
+    kernel = (float(tile), float(tile), float(step), 1.0, 0.0, 1e18, 0.0, 1e18)
+    constants = {"memory_share": 0.5, "cache_edge": 0.005}
+    model = _core.GemmModel(hardware, {"weight_sets": 1.0, "warm": 0.0}, constants, [kernel])
+    one = np.ones(1)
+    terms = dict(zip(_core.gemm_term_names(), model.terms(one, extent * one, extent * one, k * one)[0], strict=True))
+    assert terms["memory"] * 1e9 * 0.5 == pytest.approx(cache.missed_bytes, rel=0.01)
+    assert terms["total"] >= terms["memory"]  # and the traffic is what the time is made of
+    assert terms["memory"] > 0.9 * terms["total"]

@@ -76,6 +76,15 @@ def test_smoothed_waves_epilogue_half_tile_droop_and_least_step() -> None:
     assert terms(model({"step": 3e-6}), 128, 128, 640)["compute"] == pytest.approx(30e-6)
 
 
+def test_latency_and_occupancy() -> None:
+    found = terms(model({"step": 3e-6}), 128, 1281, 640)  # eleven tiles on ten units, ten steps each
+    assert found["latency"] == pytest.approx(2 * 10 * 3e-6) and found["latency"] == found["compute"]
+    assert found["occupancy"] == pytest.approx(11 / 20)
+    assert terms(model(), 128, 1280, 640)["occupancy"] == 1
+    rows = {row["operation"]: row for row in ts.estimate(ts.workloads.matmul(1, 4096, 64, "bf16"), "h100").terms().rows}
+    assert 0 < rows["matmul"]["occupancy"] <= 1
+
+
 def test_load_is_per_unit_or_shared() -> None:
     tile = 128 * (128 * 2 + 128 * 2)  # bytes of one tile, k = 128
     alone = terms(model({"unit_bytes_per_clock": 10.0}), 128, 128, 128)["load"]
@@ -187,6 +196,22 @@ def test_narrow_weights_are_widened_at_a_finite_rate() -> None:
     assert terms(model(slow), 128, 128, 128)["load"] < narrow / 10
 
 
+def test_a_second_cache_and_small_products_that_are_not_packed() -> None:
+    near = {**HARDWARE, "near_bytes": 2e5, "near_bytes_per_clock": 4000.0}
+    scheme_ = {"weight_sets": 1.0, "calls": 1.0, "widens": 1.0, "packs_beyond": 1e5}
+    of = _core.GemmModel(near, scheme_, {**PLAIN, "convert": 1.0}, [KERNEL])
+    small, large = terms(of, 64, 64, 24), terms(of, 512, 64, 512)
+    assert small["memory"] == pytest.approx(2 * (64 * 24 * 2 + 64 * 64) / (4e12 * 8))  # the nearer level's rate
+    assert large["memory"] == pytest.approx(2 * (512 * 64 * 2 + 512 * 512) / (1e12 * 8))  # the shared level's
+    assert small["load"] < 24 * 128 / 1e9  # 98,304 multiply-adds: nothing is packed
+    assert large["load"] == pytest.approx(512 * 128 / 1e9)
+    assert gemm.estimator("desktop-avx512", "fp32", engine="numpy").packs_beyond == 1e6
+    # 4 MB of weights come from memory: packing them takes `far` times as long, those of 0.5 MB do not
+    far = _core.GemmModel(HARDWARE, scheme_, {**PLAIN, "convert": 1.0, "far": 3.0}, [KERNEL])
+    assert terms(far, 64, 1024, 2048)["load"] == pytest.approx(3 * 2048 * 128 / 1e9)  # eight tiles, ten units
+    assert terms(far, 64, 256, 1024)["load"] == pytest.approx(1024 * 128 / 1e9)
+
+
 def test_constants_carry_in_cycles_and_shares() -> None:
     """The same entry on two devices: times in proportion to cycles, loads to rates, droop to rate over power."""
     a100, l40s = ts.Device.load("a100"), ts.Device.load("l40s")
@@ -204,7 +229,10 @@ def test_constants_carry_in_cycles_and_shares() -> None:
 def test_matrix_vector_kernel() -> None:
     kernel = (0.0, 1.0, 1.0, 1.0, 0.0, 4.0, 0.0, 1e18)
     found = terms(model({"vector_launch": 5e-6, "vector_rate": 1e9}, kernel=kernel), 1, 1000, 4096)
-    assert found["load"] == pytest.approx(math.ceil(1000 / 160) * 4096 / 1e9)
+    assert found["load"] == pytest.approx(1000 / 160 * 4096 / 1e9)  # blocks follow each other, sixteen on a unit
+    assert found["occupancy"] == 1
+    few = terms(model({"vector_launch": 5e-6, "vector_rate": 1e9}, kernel=kernel), 1, 100, 4096)
+    assert few["load"] == pytest.approx(4096 / 1e9) and few["occupancy"] == pytest.approx(100 / 160)
     assert found["launch"] == pytest.approx(5e-6)
     assert math.isinf(terms(model(kernel=kernel), 5, 1000, 4096)["total"])
 

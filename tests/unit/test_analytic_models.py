@@ -11,7 +11,6 @@ import pytest
 
 import tilesim as ts
 from tilesim.analytic import attention, conv, vector
-from tilesim.analytic.crossover import best_schemes
 from tilesim.analytic.operations import flat_operations
 from tilesim.analytic.suites import compare_suite, suite, suite_names
 
@@ -74,6 +73,22 @@ def test_convolution_is_a_product_or_winograd() -> None:
     assert ways["direct"] >= flops / 8.1e12
     with pytest.raises(ts.UserError, match="kernel"):
         conv.conv_seconds("t4", 1, 3, 2, 8, kernel=5)
+
+
+def test_convolutions_and_vector_operations_are_monotone() -> None:
+    steps = 2.0 ** np.arange(0, 9)
+    by_batch = conv.conv_seconds("t4", steps, 64, 28, 64, padding=1)
+    by_channels = conv.conv_seconds("t4", 8, 8 * steps, 28, 64, padding=1)
+    by_size = conv.conv_seconds("t4", 8, 64, np.arange(7.0, 64.0, 7.0), 64, padding=1)
+    for seconds in (by_batch, by_channels, by_size):
+        assert np.all(np.diff(seconds) >= -1e-12)
+    for op in ("add", "gelu", "softmax", "ln", "quantize"):
+        assert np.all(np.diff(vector.vector_seconds("t4", op, 64 * steps, 1024)) > 0), op
+        assert np.all(np.diff(vector.vector_seconds("t4", op, 1024, 64 * steps)) > 0), op
+    t4 = ts.Device.load("t4")
+    wide = t4.replace(levels=[*t4.levels[:-1], ts.Level("DRAM", 1 << 34, 640e9)])
+    for op in ("add", "softmax"):
+        assert vector.vector_seconds(wide, op, 20000, 4096) < vector.vector_seconds(t4, op, 20000, 4096)
 
 
 def test_vector_operations_move_their_tensors() -> None:
@@ -154,9 +169,22 @@ def test_crossover_answers_for_what_a_device_lacks_or_emulates() -> None:
 
 
 def test_best_scheme_of_a_model() -> None:
-    rows = best_schemes(ts.models.build("gpt2", sequence=8), "h100").rows
-    assert rows[-1]["operation"] == "all"
-    assert {row["best"] for row in rows} <= {"bf16", "fp8", "int8_wo", "int4_wo"}
+    graph = ts.models.build("gpt2", sequence=8)
+    *products, whole, mixed = ts.best_schemes(graph, "h100").rows
+    names = ("bf16", "fp8", "int8_wo", "int4_wo")
+    assert (whole["operation"], mixed["operation"]) == ("all", "mixed")
+    assert {row["best"] for row in products} <= set(names)
+    for row in [*products, whole]:
+        assert row[row["best"]] == min(row[name] for name in names)
+        assert row["speedup"] == pytest.approx(row["bf16"] / row[row["best"]])
+        assert (row["probability"] is None) == (row["best"] == "bf16")
+        assert row["probability"] is None or 0.5 <= row["probability"] <= 1
+    saved = sum(row["bf16"] - row[row["best"]] for row in products)
+    assert mixed["ms"] == pytest.approx(whole["bf16"] - saved)
+    assert mixed["ms"] <= min(whole[name] for name in names) * 1.0001
+    assert whole["bf16"] == pytest.approx(ts.estimate(graph, "h100", scheme="bf16").milliseconds)
+    (*_, old, _) = ts.best_schemes(graph, "t4", ("fp16", "fp8")).rows  # a scheme that the device lacks is left out
+    assert old["fp16"] > 0 and "fp8" not in old
 
 
 def test_suites() -> None:

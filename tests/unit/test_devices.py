@@ -158,3 +158,30 @@ def test_view_of_a_machine(name: str) -> None:
     assert device.memory.bytes_per_second == view["memory_bytes_per_second"]
     for dtype, rate in view["matrix_flops_per_second"].items():
         assert device.rate(dtype).flops_per_second == rate
+
+
+def test_power_states() -> None:
+    t4 = ts.Device.load("t4")
+    base = ts.Device.load("t4@base")
+    ratio = 585 / 1590
+    assert base.rate("f16").flops_per_second == pytest.approx(65e12 * ratio)
+    assert base.vector_rate() == pytest.approx(8.1e12 * ratio)
+    assert base.shared.bytes_per_second == pytest.approx(t4.shared.bytes_per_second * ratio)
+    assert base.memory.bytes_per_second == t4.memory.bytes_per_second
+    assert t4.at("585 MHz").to_dict() == t4.at(585e6).to_dict() == base.to_dict()
+    assert t4.at("boost").clock_hz == t4.clock_hz
+    assert ts.Device.load("a100@boost").clock_hz == 1.41e9
+    large, one_row = (4096, 4096, 4096), (1, 8192, 8192)
+    from tilesim.analytic.gemm import gemm_seconds
+
+    fast, slow, capped = (
+        [float(gemm_seconds(device, *shape, dtype="fp16", source="mlsim")) for shape in (large, one_row)]
+        for device in (t4, base, t4.at("50W"))
+    )
+    assert 2 < slow[0] / fast[0] < 1 / ratio + 0.1 and capped[0] > 1.2 * fast[0]  # arithmetic follows the clock
+    assert slow[1] < 1.1 * fast[1] and capped[1] == pytest.approx(fast[1])  # DRAM does not
+    for state, word in (("bse", "base"), ("-1GHz", "positive"), ("", "base"), ("many W", "power limit")):
+        with pytest.raises(ts.UserError, match=word):
+            t4.at(state)
+    with pytest.raises(ts.UserError, match="clocks"):
+        ts.Device.load({**t4.to_dict(), "clocks": {"base": "slow"}})

@@ -53,10 +53,11 @@ def test_convolution_by_name_and_round_trip(tmp_path: Path) -> None:
     assert ts.verify(program).ok
 
 
-def test_sub_tiles_are_named(graph: ts.Graph) -> None:
+def test_sub_tiles_are_used(graph: ts.Graph) -> None:
     table = ts.MappingTable({"256_128_96": {**SIZES, "SUB_M": 8}})
-    ts.compile(graph, "edge-8", mapping=table)
-    assert table.hits and "no effect: SUB_*" in table.report()
+    program = ts.compile(graph, "edge-8", mapping=table)
+    whole = ts.compile(graph, "edge-8", mapping=ts.MappingTable({"256_128_96": SIZES}))
+    assert table.hits and ts.simulate(program).cycles != ts.simulate(whole).cycles
 
 
 def test_a_miss_is_reported(graph: ts.Graph) -> None:
@@ -126,8 +127,15 @@ def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None
     check = jsonschema.Draft202012Validator(schema)
     good: dict[str, dict[str, object]] = {
         "256_128_96": {**SIZES, "SUB_M": 8},
-        "fc": {"tiles": {"m": 3}, "order": ["m", 1, "k"], "depths": [2, 1, 1], "unit": "vector"},
-        "rows": {"tiles": [4, 5], "lane": 0, "depth": 3},
+        "fc": {
+            "tiles": {"m": 3},
+            "order": ["m", 1, "k"],
+            "depths": [2, 1, 1],
+            "unit": "vector",
+            "sub": {"m": 2},
+            "contexts": 2,
+        },
+        "rows": {"tiles": [4, 5], "lane": 0, "depth": 3, "sub": [2, 5]},
     }
     ts.MappingTable(good).save(tmp_path / "table.json")
     data = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
@@ -138,6 +146,9 @@ def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None
         ("fc", {"order": [-1]}),
         ("fc", {"depths": [0, 1, 1]}),
         ("fc", {"unit": "cpu"}),
+        ("fc", {"sub": {"m": 0}}),
+        ("fc", {"contexts": 0}),
+        ("rows", {"sub": [0, 1]}),
         ("rows", {"lane": -1}),
         ("rows", {"depth": 0}),
         ("rows", {"depth": True}),
@@ -150,4 +161,4 @@ def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None
     page = (Path(__file__).resolve().parents[2] / "docs" / "mapping.md").read_text(encoding="utf-8")
     assert ts.MappingTable.documentation() in page, ts.MappingTable.documentation()
     (product,) = products(graph, "edge-8")
-    assert all(hasattr(product.problem.space(), name) for name in ("tiles", "orders", "depths"))
+    assert all(hasattr(product.problem.space(), name) for name in ("tiles", "orders", "depths", "pieces"))

@@ -32,7 +32,9 @@ def test_roofline_has_a_line_per_dtype_and_level() -> None:
 
 
 def test_crossover_suite_terms_and_validation() -> None:
-    assert len(ts.crossover("h100", "fp8").plot().lines[0].get_xdata()) == 9
+    axes = ts.crossover("h100", "fp8").plot()
+    assert len(axes.lines[0].get_xdata()) == 9
+    assert len(axes.collections) == 1  # the band of the model's error
     summary = ts.crossover("h100")
     parts = [part for part in summary.parts if part.possible]
     assert views.plot_crossover_map(summary).images[0].get_array().shape == (len(parts), 9)
@@ -46,9 +48,19 @@ def test_crossover_suite_terms_and_validation() -> None:
 def test_pages() -> None:
     graph = ts.models.build("mlp")
     bound, result = ts.roofline(graph, "t4"), ts.estimate(graph, "t4")
-    assert "What would help" in views.html_report(result, bound)
+    page = views.html_report(result, bound)
+    assert "What would help" in page and "<script" not in page
+    assert page.count("<circle") == len(bound.table()) and page.count("<rect") >= len(result.terms())
     pytest.importorskip("plotly")
     assert "predicted" in views.roofline_page(bound, result)
+    assert '"barmode":"stack"' in views.terms_page(result)
+    assert '"type":"bar"' in views.suite_page(compare_suite("scaling", ["t4", "h100"]))
+    summary = ts.crossover("h100")
+    assert '"type":"heatmap"' in views.crossover_map_page(summary)
+    assert "at best" in views.crossover_page(summary)
+    row = {"device": "t4", "dtype": "fp32", "m": "64", "status": "ok", "measured_ms": 1.0, "predicted_ms": 1.1}
+    shown = views.validation_page({"rows": [row], "groups": {"t4|fp32": {"mean_abs_error": 0.1}}})
+    assert "+15%" in shown and "m 64" in shown
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,7 @@ struct Shape {
   double weights, activations, outputs;             ///< bytes
   double hits;                                      ///< share of bytes that the warm cache holds
   double seconds_per_byte;                          ///< of compulsory bytes
+  double widen;                                     ///< seconds to widen or pack one weight
   double memory;                                    ///< seconds of compulsory bytes
   double per_unit, per_unit_byte, per_shared_byte;  ///< 1 / units; seconds per byte of a unit and of all of them
   double per_alone;                                 ///< 1 / alone
@@ -40,11 +41,14 @@ struct Shape {
   bool fits;
 };
 
-double hit_share(const GemmModel& model, double working_set) {
-  const auto& c = model.constants;
-  const double usable = model.hardware.cache_bytes * c.cache_fill;
+/// Share of bytes that repeated walks over a working set find in so many bytes of cache.
+double found_share(const GemmModel& model, double working_set, double usable) {
   if (!model.scheme.warm || usable <= 0) return 0;
-  return 1 / (1 + std::exp(std::min(700.0, (working_set / usable - 1) / c.cache_edge)));
+  return 1 / (1 + std::exp(std::min(700.0, (working_set / usable - 1) / model.constants.cache_edge)));
+}
+
+double hit_share(const GemmModel& model, double working_set) {
+  return found_share(model, working_set, model.hardware.cache_bytes * model.constants.cache_fill);
 }
 
 double cache_rate(const GemmModel& model) { return model.hardware.cache_bytes_per_clock * model.hardware.clock; }
@@ -70,6 +74,7 @@ Shape describe(const GemmModel& model, double batch, double m, double n, double 
               0,
               0,
               0,
+              0,
               1 / model.constants.alone,
               0,
               2 * batch * m * n * k / model.hardware.flops_per_second * (1 + model.constants.droop),
@@ -81,6 +86,15 @@ Shape describe(const GemmModel& model, double batch, double m, double n, double 
   shape.fits = shape.weights + shape.activations <= model.hardware.cache_bytes * model.constants.cache_fill;
   shape.seconds_per_byte = (1 - shape.hits) / (model.hardware.memory_bytes_per_second * model.constants.memory_share) +
                            shape.hits / (cache_rate(model) * model.constants.cache_share);
+  double misses = 1 - shape.hits;
+  if (const auto& hw = model.hardware; hw.near_bytes > 0 && hw.near_bytes_per_clock > 0) {
+    const double near = found_share(model, working_set, hw.near_bytes);
+    const double rate = hw.near_bytes_per_clock * hw.clock * model.constants.cache_share;
+    shape.seconds_per_byte = near / rate + (1 - near) * shape.seconds_per_byte;
+    misses *= 1 - near;
+  }
+  if (s.widens && m * n * k > s.packs_beyond)
+    shape.widen = (1 + misses * (model.constants.far - 1)) / (model.constants.convert * model.hardware.clock);
   shape.per_unit = 1 / model.hardware.units;
   shape.per_unit_byte = 1 / (model.constants.unit_bytes_per_clock * model.hardware.clock);
   shape.per_shared_byte = 1 / (cache_rate(model) * model.constants.reload_share);
@@ -126,11 +140,13 @@ void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKern
   const auto& c = model.constants;
   const auto& hw = model.hardware;
   const double blocks = shape.batch * up(std::max(shape.m, shape.n) / kernel.tile_n);
-  const double walk = up(blocks / (hw.units * blocks_per_unit)) * shape.k / c.vector_rate;
+  const double filled = blocks / (hw.units * blocks_per_unit);  // short blocks follow each other: no rounds
+  const double walk = std::max(1.0, filled) * shape.k / c.vector_rate;
   const double lanes = 2 * shape.batch * shape.m * shape.n * shape.k / (hw.units * hw.clock * lane_flops_per_clock);
   const double largest = std::max({shape.memory, walk, lanes});
   const double total = c.vector_launch + combine(lanes, walk, shape.memory, largest, c.overlap);
-  keep(best, {total, c.vector_launch, lanes, walk, shape.memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits});
+  keep(best, {total, c.vector_launch, lanes, walk, shape.memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits, walk,
+              std::min(1.0, filled)});
 }
 
 /// One tile shape on one shape of product: what no split changes.
@@ -159,7 +175,7 @@ Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& ker
   t.seconds_per_k = 2 * kernel.tile_m * kernel.tile_n * hw.units * (extent + c.half_tile) /
                     (hw.flops_per_second * c.efficiency * extent);
   t.bytes_per_k = kernel.tile_m * model.scheme.activation_bytes + kernel.tile_n * model.scheme.weight_bytes;
-  if (model.scheme.widens) t.widen_per_k = kernel.tile_n / (c.convert * hw.clock);
+  t.widen_per_k = kernel.tile_n * shape.widen;
   t.whole_k = up(shape.k / kernel.tile_k);
   t.memory = shape.memory;
   if (!shape.fits) {  // tiles of one wave form a block of the result; its operands are read once per block
@@ -202,7 +218,8 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   const double rounds = rounds_of(c, waves, whole);
   const double busy = std::max(rounds, shape.per_alone);  // one tile alone leaves gaps that a second one fills
   double compute = busy * (depth + c.epilogue_steps) * t.seconds_per_k;
-  compute = std::max(compute, whole * steps * c.step);
+  const double latency = whole * steps * c.step;
+  compute = std::max(compute, latency);
   if (splits > 1 && model.scheme.rules &&
       t.tiles > model.hardware.units)  // no sooner done than the whole kernel at k = deep
     compute = std::max(compute, t.rounds * std::min(shape.k, c.deep) * t.seconds_per_k);
@@ -213,8 +230,14 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
   compute = powered(compute, limited(compute, model.scheme.calls) * shape.powered);
   const double largest = std::max({compute, load, t.memory});
   if (started + reduction + largest >= best[0]) return;
+  if (c.overlap <= 4) {  // norms fall with their exponent: that of four is a bound, and two square roots
+    const double a = compute * compute, b = load * load, d = t.memory * t.memory;
+    if (started + reduction + std::sqrt(std::sqrt(a * a + b * b + d * d)) >= best[0]) return;
+  }
   const double total = started + reduction + combine(compute, load, t.memory, largest, c.overlap);
-  keep(best, {total, started, compute, load, t.memory, reduction, 0, kernel.tile_m, kernel.tile_n, splits, shape.hits});
+  if (total >= best[0]) return;
+  keep(best, {total, started, compute, load, t.memory, reduction, 0, kernel.tile_m, kernel.tile_n, splits, shape.hits,
+              latency, waves / whole});
 }
 
 /// The largest tile that has more tiles than there are units: rules of thumb consider none that is smaller.
@@ -250,7 +273,8 @@ std::span<const GemmConstantInfo> gemm_constants() {
 
 std::span<const std::string_view> gemm_term_names() {
   static constexpr std::array<std::string_view, gemm_term_count> names{
-      "total", "launch", "compute", "load", "memory", "split", "cast", "tile_m", "tile_n", "splits", "hits"};
+      "total",  "launch", "compute", "load", "memory",  "split",    "cast",
+      "tile_m", "tile_n", "splits",  "hits", "latency", "occupancy"};
   return names;
 }
 

@@ -25,6 +25,8 @@ struct GemmHardware {
   double memory_bytes_per_second = 1e11;
   double cache_bytes = 0;               ///< last level shared by all units
   double cache_bytes_per_clock = 1024;  ///< of that level, all units
+  double near_bytes = 0;            ///< of a nearer level that holds whole products (second cache of a CPU); 0: none
+  double near_bytes_per_clock = 0;  ///< of that level, all units
 };
 
 /// Bytes per element, and how the benchmark walks over weights.
@@ -32,13 +34,14 @@ struct GemmScheme {
   double activation_bytes = 2;  ///< as the product reads them
   double weight_bytes = 2;
   double output_bytes = 2;
-  double cast_bytes = 0;   ///< read and written per activation by a cast kernel before the product; 0: none
-  double weight_sets = 1;  ///< distinct weights that repeated calls walk over; negative: at most so many, as many as
-                           ///< fill the cache
-  bool widens = false;     ///< weights are widened or packed by the product's own loop
-  bool warm = true;        ///< false: nothing of the operands is in the cache
-  double calls = 1000;     ///< of one product after another, after which its time is taken
-  bool rules = false;      ///< the library chooses by rules of thumb, not by timing every kernel (see GemmKernel)
+  double cast_bytes = 0;    ///< read and written per activation by a cast kernel before the product; 0: none
+  double weight_sets = 1;   ///< distinct weights that repeated calls walk over; negative: at most so many, as many as
+                            ///< fill the cache
+  bool widens = false;      ///< weights are widened or packed by the product's own loop
+  bool warm = true;         ///< false: nothing of the operands is in the cache
+  double packs_beyond = 0;  ///< multiply-adds up to which nothing is widened or packed
+  double calls = 1000;      ///< of one product after another, after which its time is taken
+  bool rules = false;       ///< the library chooses by rules of thumb, not by timing every kernel (see GemmKernel)
 };
 
 /// The few constants of a family and scheme. X(name, default, lowest, highest, unit)
@@ -61,6 +64,7 @@ struct GemmScheme {
   X(wave_smoothing, 0.2, 0.0, 1.0, "0: whole waves; 1: the last wave costs its share only")                   \
   X(droop, 0.0, -0.999, 1e3, "how much longer the arithmetic takes at the power limit than at the peak rate") \
   X(convert, 64.0, 0.1, 1e5, "weights one unit widens or packs per cycle, where the loop does so")            \
+  X(far, 1.0, 1.0, 50.0, "times as long that widening or packing takes for weights that come from memory")    \
   X(alone, 1.0, 0.1, 1.0, "share of a unit's rate that one tile reaches with no second one beside it")        \
   X(vector_launch, 2e-6, 0.0, 1e-3, "s per matrix-vector kernel")                                             \
   X(vector_rate, 3e9, 1e6, 1e12, "k elements per second and block of a matrix-vector kernel")                 \
@@ -94,10 +98,25 @@ struct GemmKernel {
   double least_n = 0, most_n = 1e18;
 };
 
-enum class GemmTerm : std::uint8_t { total, launch, compute, load, memory, split, cast, tile_m, tile_n, splits, hits };
-inline constexpr int gemm_term_count = 11;
+enum class GemmTerm : std::uint8_t {
+  total,
+  launch,
+  compute,
+  load,
+  memory,
+  split,
+  cast,
+  tile_m,
+  tile_n,
+  splits,
+  hits,
+  latency,
+  occupancy
+};
+inline constexpr int gemm_term_count = 13;
 std::span<const std::string_view> gemm_term_names();
-/// Seconds of each term (tile sizes and splits: numbers, hits: share of bytes found in the cache).
+/// Seconds of each term (tile sizes and splits: numbers, hits: share of bytes found in the cache; latency: the k-steps
+/// at their least time, a part of compute; occupancy: tiles over the places of their rounds on the units, a share).
 using GemmTerms = std::array<double, gemm_term_count>;
 
 struct GemmModel {

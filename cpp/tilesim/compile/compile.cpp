@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/contexts.hpp"
 #include "tilesim/compile/control.hpp"
 #include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/grouping.hpp"
@@ -21,9 +22,11 @@ using lower::Kernel;
 
 class Compiler {
  public:
-  Compiler(const Graph& graph, const Machine& machine, const CompileOptions& options)
+  /// `machine`: with a context's share of each core's memories.
+  Compiler(const Graph& graph, const Machine& machine, const CompileOptions& options, std::int64_t contexts)
       : machine_(machine),
         options_(options),
+        contexts_(contexts),
         rules_(lower::FusionRules::of(machine, options)),
         prepared_(lower::prepare(graph, machine, options)),
         original_(graph) {}
@@ -34,6 +37,7 @@ class Compiler {
     program_.machine = machine_.name;
     program_.notes = prepared_.notes;
     program_.cores = machine_.core.count;
+    program_.contexts = contexts_;
     check_mappings();
     for (const GraphFunction& function : prepared_.graph.functions)
       for (const Op& op : function.ops) check_elements(function, op);
@@ -310,33 +314,61 @@ class Compiler {
     for (int op : kernel.ops)
       if (op != kernel.anchor) on_vector.push_back(op);
     lower::check_vector_dtypes(context, on_vector);
-    switch (kernel.family) {
-      case lower::Family::product:
-        if (context.function.ops[static_cast<std::size_t>(kernel.anchor)].kind == Kind::ragged_contract)
-          return divided(lower::lower_product(context, kernel));
-        return lower::on("", lower::lower_product(context, kernel));
-      case lower::Family::vector:
-        return divided(lower::lower_vector(context, kernel));
-      case lower::Family::movement:
-        return divided(lower::lower_movement(context, kernel));
-      case lower::Family::call:
-        break;
-    }
     const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
-    if (op.kind == Kind::while_loop) return lower::on("", loop(context, op));
-    return lower::on("", call(context, op));
+    if (kernel.family == lower::Family::call && op.kind != Kind::while_loop) return lower::on("", call(context, op));
+    const std::int64_t contexts = contexts_of(context.function, kernel);
+    if (contexts_ == 1) return lower::on("", lower_with(context, kernel));
+    const Machine machine = lower::with_contexts(machine_, contexts);
+    Context own{context.graph,      context.function, machine,  context.options, context.program,
+                context.placements, context.scalars,  contexts, context.counters};
+    program::Scope scope = lower_with(own, kernel);
+    context.placements = std::move(own.placements);
+    lower::over_contexts(scope, contexts, contexts_);
+    return lower::on("", std::move(scope));
   }
 
-  program::Scope loop(Context& context, const Op& op) {
-    program::Scope scope = lower::lower_loop(context, op, loops_.at({context.function.name, op.name}));
-    for (program::Statement& statement : scope.body)
-      if (auto* step = std::get_if<program::Scope>(&statement.action)) lower::divide_loops(*step, program_, machine_);
+  /// Contexts of a core that share the kernel.
+  std::int64_t contexts_of(const GraphFunction& function, const Kernel& kernel) const {
+    if (const auto tiles = options_.vectors.find(kernel.name); tiled(kernel) && tiles != options_.vectors.end())
+      return checked_contexts(tiles->second.contexts, kernel.name);
+    if (kernel.anchor >= 0) {
+      const std::string& name = function.ops[static_cast<std::size_t>(kernel.anchor)].name;
+      if (const auto nest = options_.mappings.find(name); nest != options_.mappings.end())
+        return checked_contexts(nest->second.contexts, name);
+    }
+    return options_.each > 0 ? checked_contexts(options_.each, "each") : options_.contexts > 0 ? options_.contexts : 1;
+  }
+
+  std::int64_t checked_contexts(std::int64_t contexts, const std::string& name) const {
+    if (contexts < 1 || contexts > contexts_)
+      throw UserError({"a kernel is shared by some of the program's contexts",
+                       name,
+                       std::to_string(contexts),
+                       "1 to " + std::to_string(contexts_),
+                       {}});
+    return contexts;
+  }
+
+  program::Scope lower_with(Context& context, const Kernel& kernel) {
+    if (kernel.family == lower::Family::product &&
+        context.function.ops[static_cast<std::size_t>(kernel.anchor)].kind != Kind::ragged_contract)
+      return lower::lower_product(context, kernel);
+    if (kernel.family == lower::Family::call)
+      return loop(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]);
+    program::Scope scope = kernel.family == lower::Family::product  ? lower::lower_product(context, kernel)
+                           : kernel.family == lower::Family::vector ? lower::lower_vector(context, kernel)
+                                                                    : lower::lower_movement(context, kernel);
+    lower::divide_loops(scope, program_, context.machine);
     return scope;
   }
 
-  program::Statement divided(program::Scope scope) {
-    lower::divide_loops(scope, program_, machine_);
-    return lower::on("", std::move(scope));
+  program::Scope loop(Context& context, const Op& op) {
+    for (std::size_t i = 0; i < op.operands.size(); ++i) vector_names_.insert(lower::copy_name(op, i));
+    program::Scope scope = lower::lower_loop(context, op, loops_.at({context.function.name, op.name}));
+    for (program::Statement& statement : scope.body)
+      if (auto* step = std::get_if<program::Scope>(&statement.action))
+        lower::divide_loops(*step, program_, context.machine);
+    return scope;
   }
 
   bool is_counter(const GraphFunction& function, const Op& op, std::size_t operand) const {
@@ -364,6 +396,7 @@ class Compiler {
 
   const Machine& machine_;
   const CompileOptions& options_;
+  std::int64_t contexts_ = 1;  ///< of a core, that the program has
   lower::FusionRules rules_;
   lower::Prepared prepared_;
   const Graph& original_;
@@ -396,10 +429,33 @@ Machine shared_by(const Machine& machine, std::int64_t cores) {
 
 }  // namespace
 
+namespace {
+
+/// Contexts of a core that the program has: those asked for, or the most that a given mapping asks for.
+std::int64_t contexts_of(const Machine& machine, const CompileOptions& options) {
+  std::int64_t contexts = std::max<std::int64_t>(1, options.contexts);
+  for (const auto& [name, nest] : options.mappings) contexts = std::max(contexts, nest.contexts);
+  for (const auto& [name, tiles] : options.vectors) contexts = std::max(contexts, tiles.contexts);
+  if (contexts > machine.core.contexts)
+    throw UserError({"the machine's cores have fewer contexts",
+                     "contexts",
+                     std::to_string(contexts),
+                     "1 to " + std::to_string(machine.core.contexts) + " (core.contexts)",
+                     {}});
+  if (contexts > 1 && !machine.sorts.empty())
+    throw UserError({"several contexts need cores of one sort", "contexts", std::to_string(contexts), "1",
+                     "Compile for one sort: sort=..."});
+  return contexts;
+}
+
+}  // namespace
+
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
   const Machine share = shared_by(machine, options.cores);
-  program::Program result = Compiler(graph, share, options).run();
-  lower::overlap_kernels(result, share);
+  const std::int64_t contexts = contexts_of(share, options);
+  const Machine part = lower::with_part_of_memories(share, contexts);
+  program::Program result = Compiler(graph, part, options, contexts).run();
+  lower::overlap_kernels(result, part);
   program::check(result, &share);
   return result;
 }

@@ -20,6 +20,7 @@ struct ProductChoice {
   std::string function, operation;
   mapping::Problem problem;
   mapping::Nest nest;
+  Machine machine = {};  ///< as the kernel sees it: its share of memory and bandwidth
 };
 
 /// A kernel of the vector unit that was lowered: its name is that of its last operation.
@@ -27,6 +28,7 @@ struct VectorChoice {
   std::string function, operation;
   mapping::VectorProblem problem;
   mapping::VectorTiles tiles;
+  Machine machine = {};
 };
 
 struct CompileOptions {
@@ -38,6 +40,8 @@ struct CompileOptions {
   std::vector<ProductChoice>* record = nullptr;  ///< gets every product
   std::vector<VectorChoice>* record_vectors = nullptr;  ///< gets every vector kernel
   std::int64_t cores = 0;                               ///< that share the work; 0: all of the machine
+  std::int64_t contexts = 0;  ///< of a core, that the program has; 0: as many as a given mapping asks for
+  std::int64_t each = 0;      ///< contexts that share a kernel without a given mapping; 0: all that the program has
   CancelToken* cancel = nullptr;
 };
 

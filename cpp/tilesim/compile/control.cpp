@@ -187,8 +187,35 @@ std::string formal_output(const LoopPlan& plan, std::size_t output) {
                                                  : plan.body.name + ".result" + std::to_string(output);
 }
 
-program::Scope copy_step(const Context& context, const std::string& operation, const Placement& from,
-                         const Placement& to) {
+std::string copy_name(const Op& op, std::size_t state) { return op.name + ".copy" + std::to_string(state); }
+
+namespace {
+
+/// Tiles of a copy: the usual ones, or what a mapping says.
+mapping::VectorTiles copy_tiles(const Context& context, const std::string& name, const Placement& from,
+                                const Placement& to, const Shape& usual) {
+  using Use = mapping::VectorOperand::Use;
+  const std::size_t rank = usual.size();
+  Kernel kernel;
+  kernel.name = name;
+  mapping::VectorProblem problem = vector_problem(context, kernel, to.tensor_shape);
+  problem.kernel = "copy " + std::string(tilesim::name(to.dtype));
+  problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
+  problem.ranks = false;
+  problem.walks = true;
+  problem.points = 0;
+  problem.dtype = to.dtype;
+  problem.operands = {placed_operand(context, from, rank, Use::load), placed_operand(context, to, rank, Use::store)};
+  problem.operands[1].held = false;
+  for (mapping::VectorOperand& operand : problem.operands)
+    if (operand.step.size() != rank) operand.step.assign(rank, 1);
+  return vector_tiles(context, kernel, std::move(problem), {usual, problem.lanes[0], 2});
+}
+
+}  // namespace
+
+program::Scope copy_step(const Context& context, const std::string& operation, const std::string& name,
+                         const Placement& from, const Placement& to) {
   const Shape& shape = to.tensor_shape;
   TileChoice choice;
   choice.space = shape;
@@ -197,12 +224,13 @@ program::Scope copy_step(const Context& context, const std::string& operation, c
   add_granules(choice, context, to);
   if (!choose_tiles(choice, context.machine))
     throw UserError({"not even one element fits the scratchpad", operation, {}, {}, {}});
-  const TiledSpace t = tiled_space(shape, choice.tiles, "i");
+  const mapping::VectorTiles tiles = copy_tiles(context, name, from, to, choice.tiles);
+  const TiledSpace t = tiled_space(shape, tiles.tiles, "i");
   const Shape strides = row_major_strides(t.tiles);
   program::Scope step;
   step.operation = operation;
   step.barrier = true;
-  step.slots = {ring_slot("x", to.dtype, element_count(t.tiles), "store0")};
+  step.slots = {ring_slot("x", to.dtype, element_count(t.tiles), "store0", tiles.depth)};
   Block body;
   body.push_back(on("", program::Acquire{"x", {"load0"}}));
   body.push_back(on("load0", program::Load{region_transfer(from, t.start, t.extent, strides, "x")}));
@@ -265,7 +293,7 @@ class LoopLowering {
                                         : declared(prefix() + op_.name + ".state" + std::to_string(i), i);
       state.last = last.tensor;
       if (carried == Carried::in_place || !writes)
-        scope_.body.push_back(on("", copy_step(context_, op_.name, operand(i), last)));
+        scope_.body.push_back(on("", copy_step(context_, op_.name, copy_name(op_, i), operand(i), last)));
       if (carried == Carried::renewed && plan_.trips > 1)
         state.other = declared(prefix() + op_.name + ".other" + std::to_string(i), i).tensor;
     }

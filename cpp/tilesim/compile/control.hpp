@@ -40,7 +40,9 @@ std::string formal_output(const LoopPlan& plan, std::size_t output);
 program::Scope lower_loop(Context& context, const Op& op, const LoopPlan& plan);
 
 /// to = from, both with tensors of the same shape and type.
-program::Scope copy_step(const Context& context, const std::string& operation, const Placement& from,
-                         const Placement& to);
+program::Scope copy_step(const Context& context, const std::string& operation, const std::string& name,
+                         const Placement& from, const Placement& to);
+/// Of the copy of a loop's state, by which mappings know it.
+std::string copy_name(const Op& op, std::size_t state);
 
 }  // namespace tilesim::lower

@@ -266,6 +266,7 @@ std::vector<CoreSplit> all_candidates(const Context& context, const mapping::Pro
 /// The nest of a larger part for a smaller one.
 mapping::Nest within(mapping::Nest nest, const mapping::Problem& part) {
   for (std::size_t i = 0; i < nest.tiles.size(); ++i) nest.tiles[i] = std::min(nest.tiles[i], part.domain.extents[i]);
+  for (std::size_t i = 0; i < nest.sub.size(); ++i) nest.sub[i] = std::min(nest.sub[i], nest.tiles[i]);
   return nest;
 }
 

@@ -66,6 +66,8 @@ mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::
   problem.functions = {};
   problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
   problem.ranks = false;  // it misses how strided transfers share the memory
+  // One step, whose elements come and go by their place alone.
+  problem.walks = !tensors.empty() && op_.kind != Kind::scatter && op_.kind != Kind::concat;
   const bool plain = main_ == shape_ && op_.kind != Kind::scatter;
   Placement target = placement(y_);
   if (!tensors.empty())
@@ -97,7 +99,7 @@ MovementLowering::Region MovementLowering::region(const Shape& space, std::int64
     usual_ = mapping::VectorTiles{usual_tiles(main_, bytes, tensors), static_cast<int>(main_.size()) - 1, 2};
     chosen_ = vector_tiles(context_, kernel_, problem(bytes, tensors), *usual_);
   }
-  mapped = mapped && *chosen_ != *usual_;
+  mapped = mapped && (chosen_->tiles != usual_->tiles || chosen_->depth != usual_->depth);
   Region r{space, mapped ? chosen_->tiles : usual_tiles(space, bytes, tensors), {}, {}, {}};
   depth_ = mapped ? chosen_->depth : 2;
   for (std::size_t axis = 0; axis < space.size(); ++axis)

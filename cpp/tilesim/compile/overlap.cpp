@@ -84,7 +84,9 @@ class Overlap {
  private:
   struct Touched { std::int64_t read = 0, written = 0; };  ///< kernels counted up to the last one that did
 
-  bool several() const { return program_.cores > 1; }
+  bool several() const { return streams() > 1; }
+  /// Cores with all their contexts: those of a core share its counters.
+  std::int64_t streams() const { return program_.cores * program_.contexts; }
 
   static std::string counter(const std::string& queue) { return "kernels." + queue; }
 
@@ -315,7 +317,7 @@ class Overlap {
       wait.pieces = base_ + Expr(count);
       if (several()) {
         wait.index = wait.pieces;
-        wait.pieces = count > 0 ? Expr(program_.cores) : min(Expr(program_.cores), base_ * Expr(program_.cores));
+        wait.pieces = count > 0 ? Expr(streams()) : min(Expr(streams()), base_ * Expr(streams()));
       }
       block.push_back(on(queue, std::move(wait)));
     }
@@ -399,7 +401,7 @@ class Overlap {
 }  // namespace
 
 void overlap_kernels(program::Program& program, const Machine& machine) {
-  if (machine.core.kernel_barrier && program.cores == 1) return;
+  if (machine.core.kernel_barrier && program.cores * program.contexts == 1) return;
   Overlap(program, machine).run();
 }
 

@@ -45,9 +45,10 @@ struct Context {
   const GraphFunction& function;
   const Machine& machine;
   const CompileOptions& options;
-  program::Program& program;              ///< notes, counters may be added
-  std::vector<Placement> placements;      ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
-  std::map<ValueId, double> scalars;      ///< values known to be a constant of one element, or in `counters`
+  program::Program& program;          ///< notes, counters may be added
+  std::vector<Placement> placements;  ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
+  std::map<ValueId, double> scalars;  ///< values known to be a constant of one element, or in `counters`
+  std::int64_t contexts = 1;          ///< of a core, that share the kernel at hand: the machine counts each as a core
   std::map<ValueId, Expr> counters = {};  ///< loop counters: no bytes, known when a statement is handed out
 
   const Value& value(ValueId id) const { return function.value(id); }

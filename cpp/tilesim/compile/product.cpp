@@ -87,12 +87,27 @@ Expr ProductLowering::trips_here(int dim) const {
 }
 
 Expr ProductLowering::start(int dim) const {
-  if (!loops(dim)) return split_.base(dim);
-  return split_.base(dim) + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]) *
-                                Expr(nest_.tiles[static_cast<std::size_t>(dim)]);
+  const Expr piece = at_piece_.count(dim) ? piece_start(dim) : Expr(0);
+  if (!loops(dim)) return split_.base(dim) + piece;
+  return split_.base(dim) +
+         Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]) *
+             Expr(nest_.tiles[static_cast<std::size_t>(dim)]) +
+         piece;
 }
 
 Expr ProductLowering::extent(int dim) const {
+  const Expr tile = tile_extent(dim);
+  if (!at_piece_.count(dim)) return tile;
+  const std::int64_t sub = mapping::sub_of(problem_, nest_, static_cast<std::size_t>(dim));
+  if (tile.is_constant() && tile.value() % sub == 0) return sub;
+  return max(Expr(0), min(Expr(sub), tile - piece_start(dim)));
+}
+
+Expr ProductLowering::tile_start(int dim) const {
+  return start(dim) - (at_piece_.count(dim) ? piece_start(dim) : Expr(0));
+}
+
+Expr ProductLowering::tile_extent(int dim) const {
   const auto d = static_cast<std::size_t>(dim);
   if (ragged() && dim == ragged_row)
     return min(Expr(std::min(nest_.tiles[d], domain_.extents[d])), row_count() - start(dim));
@@ -100,10 +115,11 @@ Expr ProductLowering::extent(int dim) const {
   const bool even = !part || part->even();
   const std::int64_t own = domain_.extents[d], tile = std::min(nest_.tiles[d], own);
   if (!loops(dim)) return own_extent(dim);
-  if (part && !part->stretches.empty()) return min(Expr(tile), own_extent(dim) - (start(dim) - split_.base(dim)));
-  const Expr left = Expr(own) - (start(dim) - split_.base(dim));
+  const Expr begin = tile_start(dim);
+  if (part && !part->stretches.empty()) return min(Expr(tile), own_extent(dim) - (begin - split_.base(dim)));
+  const Expr left = Expr(own) - (begin - split_.base(dim));
   const Expr inside = own % tile == 0 ? Expr(tile) : min(Expr(tile), left);
-  return even ? inside : min(inside, Expr(part->whole) - start(dim));
+  return even ? inside : min(inside, Expr(part->whole) - begin);
 }
 
 Expr ProductLowering::axis_start(const AxisAccess& axis) const {
@@ -300,9 +316,7 @@ void ProductLowering::keep_reduced_columns_whole() {
 /// Arrays share the columns when there are enough of them, otherwise the rows.
 void ProductLowering::choose_split() {
   if (arrays_ < 2) return;
-  const auto tile = [&](int dim) {
-    return std::min(nest_.tiles[static_cast<std::size_t>(dim)], domain_.extents[static_cast<std::size_t>(dim)]);
-  };
+  const auto tile = [&](int dim) { return mapping::sub_of(problem_, nest_, static_cast<std::size_t>(dim)); };
   const std::int64_t columns = context_.machine.core.array.columns;
   for (int dim : problem_.n_dims)
     if (tile(dim) > columns * (arrays_ - 1)) split_dim_ = dim;
@@ -323,13 +337,10 @@ void ProductLowering::choose_split() {
 
 program::Block ProductLowering::level(std::size_t depth) {
   program::Block block;
+  std::vector<int> fetched;
   for (int i = 0; i < 2; ++i)
-    if (operand_level(domain_.operands[static_cast<std::size_t>(i)]) == depth) {
-      if (operands_[i].prologue)
-        emit_prologue(i, block);
-      else
-        emit_load(i, block);
-    }
+    if (operand_level(domain_.operands[static_cast<std::size_t>(i)]) == depth) fetched.push_back(i);
+  emit_operands(fetched, block);
   if (accumulator_level_ == depth) block.push_back(on("", program::Acquire{"c", mma_queues()}));
   if (depth == nest_.order.size()) {
     emit_mma(block);
@@ -374,14 +385,16 @@ program::Scope ProductLowering::lower() {
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
   if (context_.options.record && !ragged()) {
-    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_});
+    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_, context_.machine});
     context_.options.record->back().nest.on_vector = problem_.on_vector;
+    context_.options.record->back().nest.contexts = problem_.contexts;
   }
   choose_split();
   for (int i = 0; i < 2; ++i) make_operand(i);
   make_accumulator();
   make_epilogue();
   make_outputs();
+  choose_pieces();
   scope_.body = level(0);
   if (split_.used() < context_.machine.core.count) {
     program::If has_part{less(Expr::symbol("core"), Expr(split_.used())), std::move(scope_.body), {}};

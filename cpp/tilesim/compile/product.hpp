@@ -84,6 +84,8 @@ class ProductLowering {
   Expr own_extent(int dim) const;  ///< of this core
   Expr start(int dim) const;
   Expr extent(int dim) const;
+  Expr tile_start(int dim) const;  ///< as start and extent, of the whole tile
+  Expr tile_extent(int dim) const;
   Expr axis_start(const AxisAccess& axis) const;
   Expr axis_extent(const AxisAccess& axis) const;
   std::size_t operand_level(const Access& access) const;
@@ -104,15 +106,36 @@ class ProductLowering {
   bool may_multicast(int index) const;
   void emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent, program::Block& block);
 
+  // product_pieces.cpp
+  void choose_pieces();
+  bool in_pieces() const { return !cut_.empty(); }
+  std::int64_t piece_trips(int dim) const;
+  Expr piece_start(int dim) const;
+  /// Dims in pieces that the access depends on: batch, contraction, then rows and columns.
+  std::vector<int> cut_dims(const Access& access) const;
+  bool arrives_in_pieces(int index) const;
+  Expr piece_number(const std::vector<int>& dims) const;
+  Expr some_elements(const std::vector<int>& dims) const;
+  Expr piece_offset(const Access& access, const std::vector<std::int64_t>& strides) const;
+  void wrap_pieces(const std::vector<int>& dims, program::Block body, program::Block& block) const;
+  void load_in_pieces(const std::vector<int>& operands, program::Block& block);
+  void multiply_in_pieces(program::Block& block);
+  void finish_in_pieces(program::Block& block);
+  bool results_in_pieces() const { return !cut_results_.empty(); }
+  Expr last_of_sums() const;
+
   // product_emit.cpp
+  void emit_operands(const std::vector<int>& operands, program::Block& block);
   void emit_load(int index, program::Block& block);
   void emit_prologue(int index, program::Block& block);
   void emit_release(int index, program::Block& block);
   void emit_mma(program::Block& block);
+  void emit_arrays(program::Block& block);
   void emit_one_mma(std::int64_t array, program::Block& block);
   void emit_on_vector(program::Block& block);
   Expr earlier_sums() const;
   void emit_finish(program::Block& block);
+  void emit_results(program::Block& block);
   void emit_epilogue(program::Block& block);
   void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
                   program::Block& block);
@@ -149,6 +172,9 @@ class ProductLowering {
   int split_dim_ = -1;  ///< dim divided over the arrays
   std::int64_t split_chunk_ = 0;
   bool direct_ = false;           ///< stored straight from the accumulator
+  std::vector<int> cut_;          ///< dims whose tiles come in pieces, in the order in which pieces follow each other
+  std::vector<int> cut_results_;  ///< those of them that the result has
+  std::set<int> at_piece_;        ///< dims of `cut_` for which starts and extents are those of a piece
   std::string counts_, offsets_;  ///< ragged: rows per group and before it, as tensors
 };
 

@@ -21,6 +21,19 @@ std::string ProductLowering::load_queue(int index) const {
   return "load" + std::to_string(index % context_.machine.core.dma.load_queues);
 }
 
+/// Whole tiles in order, then those that come in pieces.
+void ProductLowering::emit_operands(const std::vector<int>& operands, Block& block) {
+  std::vector<int> in_pieces;
+  for (int i : operands)
+    if (operands_[i].prologue)
+      emit_prologue(i, block);
+    else if (arrives_in_pieces(i))
+      in_pieces.push_back(i);
+    else
+      emit_load(i, block);
+  if (!in_pieces.empty()) load_in_pieces(in_pieces, block);
+}
+
 void ProductLowering::emit_load(int index, Block& block) {
   const Operand& operand = operands_[index];
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
@@ -122,6 +135,7 @@ View ProductLowering::product_view(const std::string& slot, const Access& access
     const bool split = dim == split_dim_ && arrays_ > 1;
     view.dims.push_back({split ? split_extent(array) : extent(dim), stride});
     if (split) view.offset = view.offset + Expr(array * split_chunk_ * stride);
+    if (at_piece_.count(dim)) view.offset = view.offset + piece_start(dim) * Expr(stride);
   }
   return view;
 }
@@ -132,8 +146,8 @@ Expr ProductLowering::window_offset() const {
   for (std::size_t axis = 0; axis < result_dim_.size(); ++axis)
     for (const AxisAccess::Term& term : domain_.results[0].axes[axis].terms)
       if (std::find(whole_.begin(), whole_.end(), term.dim) != whole_.end())
-        offset =
-            offset + (start(term.dim) - split_.base(term.dim)) * Expr(term.coefficient * accumulator_strides_[axis]);
+        offset = offset +
+                 (tile_start(term.dim) - split_.base(term.dim)) * Expr(term.coefficient * accumulator_strides_[axis]);
   return offset;
 }
 
@@ -174,11 +188,18 @@ Expr ProductLowering::earlier_sums() const {
   for (int dim : nest_.order)
     if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
       before = before + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
+  for (int dim : cut_)
+    if (domain_.reduction[static_cast<std::size_t>(dim)]) before = before + piece_start(dim);
   return before;
 }
 
 void ProductLowering::emit_mma(Block& block) {
   if (problem_.on_vector) return emit_on_vector(block);
+  if (in_pieces()) return multiply_in_pieces(block);
+  emit_arrays(block);
+}
+
+void ProductLowering::emit_arrays(Block& block) {
   for (std::int64_t array = 0; array < arrays_; ++array) {
     if (arrays_ == 1 || array == 0) {
       emit_one_mma(array, block);
@@ -217,15 +238,21 @@ Expr ProductLowering::window_pieces() const {
 }
 
 void ProductLowering::emit_finish(Block& block) {
+  if (results_in_pieces()) return finish_in_pieces(block);
   for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Commit{"c", 0, 1}));
   block.push_back(on(direct_ ? "store0" : "vector", program::Wait{"c", 0, {}, 0, window_pieces()}));
+  emit_results(block);
+}
+
+/// Stores the sums of the tile, or of the piece at hand.
+void ProductLowering::emit_results(Block& block) {
   if (!direct_) {
     emit_epilogue(block);
     return;
   }
   program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(kernel_.outputs[0])],
                                                result_start(), result_extent(), accumulator_strides_, "c");
-  transfer.offset = window_offset();
+  transfer.offset = window_offset() + piece_offset(domain_.results[0], accumulator_strides_);
   block.push_back(on("store0", program::Store{std::move(transfer), {}, 0}));
 }
 
@@ -237,7 +264,7 @@ void ProductLowering::emit_epilogue(Block& block) {
     if (!problem_.n_dims.empty() && result_dim_[axis] == problem_.n_dims.back())
       compute.lane_dim = static_cast<int>(axis);
   if (compute.lane_dim < 0) compute.lane_dim = static_cast<int>(extent.size()) - 1;
-  View sums{"c", 0, window_offset(), {}};
+  View sums{"c", 0, window_offset() + piece_offset(domain_.results[0], accumulator_strides_), {}};
   for (std::size_t axis = 0; axis < extent.size(); ++axis)
     sums.dims.push_back({extent[axis], accumulator_strides_[axis]});
   compute.inputs.push_back(sums);

@@ -80,6 +80,7 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
   const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
   mapping::Problem problem;
   problem.operation = op.name;
+  problem.contexts = context.contexts;
   problem.domain = domain(context.function, op);
   const Numerics& numerics = context.machine.core.array.numerics;
   for (int i = 0; i < 2; ++i) {

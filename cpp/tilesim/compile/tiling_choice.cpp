@@ -33,6 +33,22 @@ std::vector<int> lanes_of(const Machine& machine, const mapping::VectorProblem& 
   return lanes;
 }
 
+/// The fastest of the best few tiles, where that promises enough.
+mapping::VectorTiles fastest_walked(const Context& context, const mapping::VectorProblem& problem,
+                                    const mapping::VectorTiles& usual) {
+  constexpr std::size_t walked = 16;
+  const Machine& machine = context.machine;
+  if (!mapping::legal(problem, usual, machine).legal) return usual;
+  mapping::VectorTiles best = usual;
+  double least = worth * mapping::walked_cycles(problem, usual, machine);
+  for (const mapping::RankedTiles& ranked : mapping::search(problem, machine, walked, context.options.cancel))
+    if (const double cycles = mapping::walked_cycles(problem, ranked.tiles, machine); cycles < least) {
+      least = cycles;
+      best = ranked.tiles;
+    }
+  return best;
+}
+
 }  // namespace
 
 mapping::VectorOperand placed_operand(const Context& context, const Placement& placement, std::size_t rank,
@@ -57,7 +73,9 @@ mapping::VectorOperand placed_operand(const Context& context, const Placement& p
 mapping::VectorProblem vector_problem(const Context& context, const Kernel& kernel, const Shape& space) {
   mapping::VectorProblem problem;
   problem.operation = kernel.name;
+  problem.contexts = context.contexts;
   problem.space = space;
+  problem.whole_tiles = "sub-tiles are for elementwise kernels, reductions and normalizations";
   problem.reduced.assign(space.size(), false);
   for (int index : kernel.ops) {
     const Op& op = context.function.ops[static_cast<std::size_t>(index)];
@@ -81,6 +99,7 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
                                   const mapping::VectorTiles& usual) {
   if (problem.lanes.empty()) problem.lanes = lanes_of(context.machine, problem);
   mapping::VectorTiles chosen = usual;
+  chosen.contexts = problem.contexts;
   const auto given = context.options.vectors.find(kernel.name);
   if (given != context.options.vectors.end()) {
     chosen = given->second;
@@ -88,15 +107,18 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
       throw UserError(
           {"the mapping given for this operation is not legal: " + verdict.reason, kernel.name, {}, {}, {}});
   } else if (problem.ranks && context.options.mapping == "cost" &&
-             context.machine.core.count == 1) {  // estimates are for one core
+             context.machine.core.count == context.contexts) {  // estimates are for one core
     const std::vector<mapping::RankedTiles> found =
         mapping::search(problem, context.machine, 1, context.options.cancel);
-    if (!found.empty() && mapping::legal(problem, usual, context.machine).legal &&
-        found[0].cost.cycles < worth * mapping::price(problem, usual, context.machine).cycles)
+    if (!found.empty() && mapping::legal(problem, chosen, context.machine).legal &&
+        found[0].cost.cycles < worth * mapping::price(problem, chosen, context.machine).cycles)
       chosen = found[0].tiles;
+  } else if (problem.walks && context.options.mapping == "cost" && context.machine.core.count == context.contexts) {
+    chosen = fastest_walked(context, problem, chosen);
   }
   if (context.options.record_vectors)
-    context.options.record_vectors->push_back({context.function.name, kernel.name, std::move(problem), chosen});
+    context.options.record_vectors->push_back(
+        {context.function.name, kernel.name, std::move(problem), chosen, context.machine});
   return chosen;
 }
 

@@ -46,7 +46,7 @@ program::Scope VectorLowering::lower() {
   scope_ = named_scope(context_, kernel_);
   make_slots();
   const bool arg = !reduces_.empty() && is_arg(reduces_[0]);
-  scope_.body = arg ? arg_body() : streamed_ ? streamed_body() : resident_body();
+  scope_.body = arg ? arg_body() : streamed_ ? streamed_body() : in_pieces() ? body_in_pieces() : resident_body();
   for (std::size_t axis = space_.size(); axis-- > 0;)
     if (!streamed_ || !reduced_[axis]) wrap_loop(axis, scope_.body);
   assign_addresses(scope_, context_.machine);
@@ -131,13 +131,24 @@ int VectorLowering::passes() const {
 }
 
 Expr VectorLowering::start(std::size_t axis) const {
-  return tiles_[axis] >= space_[axis] ? Expr(0) : Expr::symbol("i" + std::to_string(axis)) * Expr(tiles_[axis]);
+  return at_piece_ ? tile_start(axis) + piece_start(axis) : tile_start(axis);
 }
 
 Expr VectorLowering::extent(std::size_t axis) const {
+  const Expr tile = tile_extent(axis);
+  if (!at_piece_ || piece_trips(axis) == 1) return tile;
+  if (tile.is_constant() && tile.value() % sub_[axis] == 0) return sub_[axis];
+  return max(Expr(0), min(Expr(sub_[axis]), tile - piece_start(axis)));
+}
+
+Expr VectorLowering::tile_start(std::size_t axis) const {
+  return tiles_[axis] >= space_[axis] ? Expr(0) : Expr::symbol("i" + std::to_string(axis)) * Expr(tiles_[axis]);
+}
+
+Expr VectorLowering::tile_extent(std::size_t axis) const {
   if (tiles_[axis] >= space_[axis]) return space_[axis];
   return space_[axis] % tiles_[axis] == 0 ? Expr(tiles_[axis])
-                                          : min(Expr(tiles_[axis]), Expr(space_[axis]) - start(axis));
+                                          : min(Expr(tiles_[axis]), Expr(space_[axis]) - tile_start(axis));
 }
 
 void VectorLowering::wrap_loop(std::size_t axis, Block& body) const {
@@ -198,6 +209,7 @@ View VectorLowering::view(const Held& held, bool points) const {
   for (std::size_t axis = 0; axis < space_.size(); ++axis) {
     const bool one = points && reduced_[axis];
     result.dims.push_back({one ? Expr(1) : extent(axis), held.strides[axis]});
+    if (at_piece_) result.offset = result.offset + piece_start(axis) * Expr(held.strides[axis]);
   }
   return result;
 }
@@ -207,15 +219,20 @@ program::Transfer VectorLowering::transfer(const Held& held) const {
   const Shape& own = shape(held.value);
   std::vector<Expr> from, size;
   std::vector<std::int64_t> strides;
+  Expr offset = 0;
   const bool shrunk = dropped(held.value);
   for (std::size_t i = 0, axis = shrunk ? 0 : space_.size() - own.size(); axis < space_.size(); ++axis) {
     if (shrunk && reduced_[axis]) continue;
     from.push_back(held.spans[axis] ? start(axis) : Expr(0));
     size.push_back(held.spans[axis] ? extent(axis) : Expr(1));
     strides.push_back(held.strides[axis]);
+    if (at_piece_) offset = offset + piece_start(axis) * Expr(held.strides[axis]);
     ++i;
   }
-  return region_transfer(context_.placements[static_cast<std::size_t>(held.value)], from, size, strides, held.slot);
+  program::Transfer result =
+      region_transfer(context_.placements[static_cast<std::size_t>(held.value)], from, size, strides, held.slot);
+  result.offset = offset;
+  return result;
 }
 
 std::string VectorLowering::load_queue(std::size_t i) const {

@@ -49,6 +49,8 @@ class VectorLowering {
   mapping::VectorOperand scratch(ValueId value, DType dtype) const;
   Expr start(std::size_t axis) const;
   Expr extent(std::size_t axis) const;
+  Expr tile_start(std::size_t axis) const;  ///< as start and extent, of the whole tile
+  Expr tile_extent(std::size_t axis) const;
   bool cut(std::size_t axis) const { return tiles_[axis] < space_[axis]; }
   void wrap_loop(std::size_t axis, program::Block& body) const;
   Held hold(ValueId value, const std::string& slot, DType dtype, std::vector<std::string> consumers,
@@ -82,6 +84,20 @@ class VectorLowering {
   void emit_outputs(Compute& compute, const std::vector<ValueId>& values, program::Block& block) const;
   void store_outputs(Compute& compute, const std::vector<const Held*>& targets, program::Block& block) const;
 
+  // vector_pieces.cpp
+  bool in_pieces() const;
+  std::int64_t piece_trips(std::size_t axis) const;
+  Expr piece_start(std::size_t axis) const;
+  Expr piece_number() const;
+  bool arrives_in_pieces(const Held& held) const;
+  program::Statement piece_loops(program::Block body) const;
+  void only_elements(program::Block body, program::Block& block) const;
+  Expr pieces_before() const;
+  program::Block body_in_pieces();
+  void load_in_pieces(program::Block& block);
+  void await_pieces(program::Block& block) const;
+  void outputs_in_pieces(const std::vector<ValueId>& values, const std::set<int>& finished, program::Block& block);
+
   // vector_arg.cpp
   program::Block arg_body();
   void arg_of_tile(program::Block& block) const;
@@ -93,6 +109,8 @@ class VectorLowering {
   std::set<int> ops_;
   Shape space_, tiles_;
   std::vector<bool> reduced_;
+  Shape sub_;              ///< sub-tile sizes; empty: tiles come whole
+  bool at_piece_ = false;  ///< starts and extents are those of the piece at hand
   bool tiles_fit_ = false, streamed_ = false;
   int lane_ = -1;               ///< axis over the lanes
   std::int64_t depth_ = 2;      ///< buffers of inputs and outputs

@@ -23,6 +23,7 @@ void VectorLowering::choose() {
   }
   lane_ = space_.empty() ? -1 : chosen.lane;
   depth_ = chosen.depth;
+  sub_ = chosen.sub;
 }
 
 mapping::VectorOperand VectorLowering::scratch(ValueId value, DType dtype) const {
@@ -55,6 +56,9 @@ mapping::VectorProblem VectorLowering::problem() const {
   mapping::VectorProblem problem = vector_problem(context_, kernel_, space_);
   problem.reduced = reduced_;
   problem.passes = std::max(1, passes());
+  problem.whole_tiles.clear();
+  if (std::any_of(reduces_.begin(), reduces_.end(), [&](int i) { return is_arg(i); }))
+    problem.whole_tiles = "where the extreme of a row lies is found in whole tiles";
   for (ValueId input : kernel_.inputs) problem.operands.push_back(operand(input, mapping::VectorOperand::Use::load));
   for (ValueId output : kernel_.outputs)
     problem.operands.push_back(operand(output, mapping::VectorOperand::Use::store));

@@ -164,12 +164,13 @@ class BankMemory final : public MemorySystem {
     for (const Block& block : blocks_) {
       touched_[block.channel] = true;
       moved_[block.channel] += static_cast<std::int64_t>(block.bytes);
-      for (std::uint64_t at = 0; at < block.bytes; at += static_cast<std::uint64_t>(burst_), ++count) {
-        const std::uint64_t address = block.address + at;
-        const dram::AddressMap::Location place = map_.locate(address);
-        channels_[block.channel].offer(
-            {arrival, address, place.row, tag, static_cast<std::uint8_t>(place.bank), request.write});
-      }
+      channels_[block.channel].visit([&](auto& channel) {
+        for (std::uint64_t at = 0; at < block.bytes; at += static_cast<std::uint64_t>(burst_), ++count) {
+          const std::uint64_t address = block.address + at;
+          const dram::AddressMap::Location place = map_.locate(address);
+          channel.offer({arrival, address, place.row, tag, static_cast<std::uint8_t>(place.bank), request.write});
+        }
+      });
     }
     return count;
   }

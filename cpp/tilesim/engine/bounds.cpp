@@ -16,11 +16,15 @@ std::int64_t Simulator::network_busy() const {
   if (machine_.memory.kind == "ideal" && !routed_) return 0;
   if (!routed_) {
     const Ports* ports = memory_->ports();
-    return std::max({longest, memory_->port_busy(), (ports ? *ports : send_ports_).longest_busy()});
+    return std::max(longest, (ports ? *ports : send_ports_).longest_busy());
   }
-  // A link and an endpoint pass one flit per cycle, each way.
+  // An endpoint passes one flit per cycle, each way, a link as many as its topology says.
   std::int64_t flits = 0;
-  for (const std::int64_t one : routed_->network().link_flits()) flits = std::max(flits, one);
+  const std::vector<std::int64_t> of_links = routed_->network().link_flits();
+  for (std::size_t i = 0; i < of_links.size(); ++i) {
+    const noc::Topology::Link& link = routed_->topology().links[i];
+    flits = std::max(flits, ceil_div(of_links[i] * link.per_flit, std::int64_t{link.per_cycle}));
+  }
   for (const noc::Network::NodeFlits& node : routed_->network().node_flits())
     flits = std::max({flits, node.sent, node.taken});
   return std::max(longest, cycles_at_or_after({flits, machine_.network.clock.hertz}, machine_.core.clock));

@@ -37,6 +37,7 @@ std::int64_t CoreKind::after_own(std::int64_t now, std::int64_t cycles) const {
 }
 
 std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, LatencyBook* book,
+                                                  const std::map<std::string, std::shared_ptr<LatencyBook>>& of_sorts,
                                                   std::vector<CoreKind*>& of_core) {
   std::vector<std::unique_ptr<CoreKind>> kinds;
   if (machine.sorts.empty()) {
@@ -44,14 +45,10 @@ std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, Latenc
     of_core.assign(static_cast<std::size_t>(machine.core.count), kinds.back().get());
     return kinds;
   }
-  if (book)
-    throw Unsupported({"kept tile latencies are those of one sort of cores",
-                       machine.name,
-                       std::to_string(machine.sorts.size()) + " sorts",
-                       {},
-                       "simulate without latencies="});
+  require(book == nullptr, "a chip of several sorts has a book of latencies for each");
   for (const CoreSort& sort : machine.sorts) {
-    kinds.push_back(std::make_unique<CoreKind>(machine, &sort, nullptr));
+    const auto own = of_sorts.find(sort.name);
+    kinds.push_back(std::make_unique<CoreKind>(machine, &sort, own == of_sorts.end() ? nullptr : own->second.get()));
     of_core.insert(of_core.end(), static_cast<std::size_t>(sort.core.count), kinds.back().get());
   }
   return kinds;

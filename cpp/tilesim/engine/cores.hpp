@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +45,7 @@ class CoreKind {
 
 /// One for each sort; `of_core` gets the kind of every core.
 std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, LatencyBook* book,
+                                                  const std::map<std::string, std::shared_ptr<LatencyBook>>& of_sorts,
                                                   std::vector<CoreKind*>& of_core);
 
 /// Contexts of a core divide its memories: a program that stays within the share of its own leaves the others to

@@ -34,6 +34,7 @@ struct SimulateOptions {
   /// Machines with a cache: tensors that stay in it; everything else passes by. None: what the cache does by itself.
   std::vector<std::string> resident;
   std::shared_ptr<LatencyBook> latencies;  ///< of tile computes, asked before the closed forms
+  std::map<std::string, std::shared_ptr<LatencyBook>> sort_latencies;  ///< instead, by sort, where there are sorts
   CancelToken* cancel = nullptr;
 };
 

@@ -63,11 +63,14 @@ class MemorySystem {
   };
   virtual std::vector<Energy> energy() const { return {}; }
   /// From one region to another, and within one (from == to). Nothing for a memory of one region.
-  struct Link { std::int64_t from = 0, to = 0, bytes = 0, busy = 0; };
+  struct Link { std::int64_t from = 0, to = 0, bytes = 0, busy = 0, sent = 0; };  ///< sent: from core to core
   virtual std::vector<Link> links() const { return {}; }
   virtual Ports* ports() { return nullptr; }  ///< of the simple network, where sends share them
-  /// Core cycles for which the busiest of the cores' ports passed bytes, where `ports` has none.
-  virtual std::int64_t port_busy() const { return 0; }
+  /// A tile that core `from` sends to core `to` and that has left it at core cycle `now`: when it has passed the link
+  /// between their regions.
+  virtual std::int64_t cross(std::int64_t /*from*/, std::int64_t /*to*/, std::int64_t /*bytes*/, std::int64_t now) {
+    return now;
+  }
   /// Of DRAM channels: commands of each bank, channel by channel.
   struct Bank { std::int64_t activates = 0, columns = 0; };
   virtual std::vector<Bank> banks() const { return {}; }

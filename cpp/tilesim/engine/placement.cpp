@@ -77,7 +77,11 @@ void Simulator::place_tensors(const JobState& job) {
     const MemoryMap::Entry& entry = job.map->entries[i];
     const auto given = options_.placement.find(names[i]);
     const std::string& text = given == options_.placement.end() ? machine_.memory.placement : given->second;
-    memory_->place(entry.base, entry.base + entry.bytes, placement_of(text, regions, names[i]));
+    const std::int32_t where = placement_of(text, regions, names[i]);
+    if (routed_)
+      routed_->place(entry.base, entry.base + entry.bytes, where);
+    else
+      memory_->place(entry.base, entry.base + entry.bytes, where);
   }
 }
 

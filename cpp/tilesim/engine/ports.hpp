@@ -38,6 +38,12 @@ class Ports {
     port = std::max(port, network_cycle(now)) + cycles;
     return cycles_at_or_after({port, network_.clock.hertz}, core_);
   }
+  /// Takes back the last pass of a core, whose bytes did not go.
+  void undo(std::int64_t core, std::int64_t bytes) {
+    const std::int64_t cycles = ceil_div(bytes, network_.port_bytes_per_cycle);
+    ports_[index(core)] -= cycles;
+    busy_[index(core)] -= cycles;
+  }
   /// Core cycles for which the port that was busy longest passed bytes.
   std::int64_t longest_busy() const {
     return cycles_at_or_after({*std::max_element(busy_.begin(), busy_.end()), network_.clock.hertz}, core_);

@@ -123,10 +123,13 @@ bool Simulator::try_head(int id, int queue, Entry& entry) {
       const std::int64_t size = stream.program->counters[static_cast<std::size_t>(entry.counter)].second;
       // To another core it travels through the network.
       const NetworkSpec& network = machine_.network;
-      const std::int64_t way =
-          entry.core == stream.virtual_core || machine_.memory.kind == "ideal"
-              ? 0
-              : cycles_at_or_after({network.latency_cycles, network.clock.hertz}, machine_.core.clock);
+      const std::vector<std::int64_t>& cores = jobs_[static_cast<std::size_t>(stream.job)]->job.cores;
+      const auto region = [&](std::int64_t core) { return core * machine_.memory.regions / machine_.core.count; };
+      const bool apart = region(cores[static_cast<std::size_t>(entry.core)]) != region(stream.physical_core);
+      const std::int64_t cycles = network.latency_cycles + (apart ? network.region_latency_cycles : 0);
+      const std::int64_t way = entry.core == stream.virtual_core || machine_.memory.kind == "ideal"
+                                   ? 0
+                                   : cycles_at_or_after({cycles, network.clock.hertz}, machine_.core.clock);
       after_transfers(id, queue, q.done_until,
                       {EventKind::count, entry.counter, entry.core * size + entry.index, entry.pieces, 0, way});
       stream.done_until = std::max(stream.done_until, q.done_until);

@@ -1,42 +1,27 @@
 // Memory in several regions (chiplets): address -> placement -> region -> channel; links between the regions.
 #include <algorithm>
-#include <map>
-#include <unordered_map>
 #include <vector>
 
-#include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/engine/memory.hpp"
+#include "tilesim/engine/region_map.hpp"
 
 namespace tilesim::engine {
 
 namespace {
-
-constexpr std::int64_t page = 4096;
 
 class RegionMemory final : public MemorySystem {
  public:
   RegionMemory(const Machine& machine, const std::function<std::unique_ptr<MemorySystem>(const Machine&)>& make)
       : core_(machine.core.clock),
         network_(machine.network),
-        regions_(machine.memory.regions),
-        cores_(machine.core.count),
-        channels_(machine.memory.channels),
-        interleave_(machine.memory.interleave_bytes),
-        ports_(static_cast<std::size_t>(cores_), 0),
-        port_busy_(ports_.size(), 0),
-        next_(static_cast<std::size_t>(regions_), 0),
+        map_(machine),
+        regions_(map_.regions()),
+        ports_(machine),
         links_(static_cast<std::size_t>(regions_ * regions_)) {
-    if (channels_ % regions_ != 0 || cores_ % regions_ != 0)
-      throw UserError(
-          {"cores and channels do not fall into equal regions",
-           "memory.regions",
-           std::to_string(regions_),
-           "a divisor of " + std::to_string(channels_) + " channels and " + std::to_string(cores_) + " cores",
-           {}});
     Machine part = machine;
     part.memory.regions = 1;
-    part.memory.channels = channels_ / regions_;
+    part.memory.channels = map_.channels();
     part.memory.bytes_per_second = std::max<std::int64_t>(1, machine.memory.bytes_per_second / regions_);
     part.memory.capacity_bytes = machine.memory.capacity_bytes / regions_;
     // The cores' ports are here, where requests to all regions meet.
@@ -46,37 +31,21 @@ class RegionMemory final : public MemorySystem {
     further_ = cycles_at_or_after({network_.region_latency_cycles, network_.clock.hertz}, core_);
   }
 
-  void place(std::int64_t low, std::int64_t high, std::int32_t placement) override {
-    Range range{low, high, placement, 0};
-    if (placement == interleaved) {
-      range.base = round_up(*std::max_element(next_.begin(), next_.end()), page);
-      const std::int64_t share =
-          round_up(ceil_div(high - low, interleave_ * channels_) * interleave_ * per_region(), page);
-      for (std::int64_t& next : next_) next = range.base + share;
-    } else if (placement >= 0) {
-      range.base = next_[static_cast<std::size_t>(placement)];
-      next_[static_cast<std::size_t>(placement)] += high - low;
-    }
-    ranges_[low] = range;
-  }
+  void place(std::int64_t low, std::int64_t high, std::int32_t placement) override { map_.place(low, high, placement); }
 
   std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
-    const std::int64_t home = request.core % cores_ * regions_ / cores_;
+    const std::int64_t home = map_.home(request.core);
     const std::int64_t here = cycles_at_or_after({now, core_.hertz}, network_.clock);
-    std::int64_t& port = ports_[static_cast<std::size_t>(request.core % cores_)];
-    if (refused(port, here, network_.port_bytes_per_cycle, now, retry)) return std::nullopt;
+    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
     split(request, home);
     for (const Piece& piece : pieces_)
-      if (piece.region != home &&
-          refused(link(request, home, piece).free, here, network_.region_bytes_per_cycle, now, retry))
-        return std::nullopt;
-    port = std::max(port, here) + ceil_div(request.bytes, network_.port_bytes_per_cycle);
-    std::int64_t finish = cycles_at_or_after({port, network_.clock.hertz}, core_);
+      if (piece.region != home && refused(link(request, home, piece).free, here, now, retry)) return std::nullopt;
+    std::int64_t finish = ports_.pass(request.core, request.bytes, now);
     bool first = true;
     for (const Piece& piece : pieces_) {
       const auto done = serve(request, piece, piece.region == home, now, first, retry);
       if (!done) {
-        port -= ceil_div(request.bytes, network_.port_bytes_per_cycle);
+        ports_.undo(request.core, request.bytes);
         return std::nullopt;
       }
       first = false;
@@ -90,8 +59,6 @@ class RegionMemory final : public MemorySystem {
       }
       finish = std::max(finish, complete);
     }
-    port_busy_[static_cast<std::size_t>(request.core % cores_)] +=
-        ceil_div(request.bytes, network_.port_bytes_per_cycle);
     return finish;
   }
 
@@ -120,36 +87,36 @@ class RegionMemory final : public MemorySystem {
     for (const auto& part : parts_) part->add_caches(levels);
   }
 
-  std::int64_t port_busy() const override {
-    return cycles_at_or_after({*std::max_element(port_busy_.begin(), port_busy_.end()), network_.clock.hertz}, core_);
+  Ports* ports() override { return &ports_; }
+
+  std::int64_t cross(std::int64_t from, std::int64_t to, std::int64_t bytes, std::int64_t now) override {
+    const std::int64_t source = map_.home(from), sink = map_.home(to);
+    if (source == sink) return now;
+    Link& way = links_[static_cast<std::size_t>(source * regions_ + sink)];
+    const std::int64_t here = cycles_at_or_after({now, core_.hertz}, network_.clock);
+    way.free = std::max(way.free, here) + ceil_div(bytes, network_.region_bytes_per_cycle);
+    way.sent += bytes;
+    return cycles_at_or_after({way.free, network_.clock.hertz}, core_) + further_;
   }
 
   std::vector<MemorySystem::Link> links() const override {
     std::vector<MemorySystem::Link> all;
     for (std::int64_t from = 0; from < regions_; ++from)
       for (std::int64_t to = 0; to < regions_; ++to) {
-        const std::int64_t bytes = links_[static_cast<std::size_t>(from * regions_ + to)].bytes;
-        const std::int64_t cycles = from == to ? 0 : bytes / network_.region_bytes_per_cycle;
-        all.push_back({from, to, bytes, cycles_at_or_after({cycles, network_.clock.hertz}, core_)});
+        const Link& way = links_[static_cast<std::size_t>(from * regions_ + to)];
+        const std::int64_t cycles = from == to ? 0 : (way.bytes + way.sent) / network_.region_bytes_per_cycle;
+        all.push_back({from, to, way.bytes, cycles_at_or_after({cycles, network_.clock.hertz}, core_), way.sent});
       }
     return all;
   }
 
  private:
-  struct Link { std::int64_t free = 0, bytes = 0; };  ///< network cycles
-  struct Range {
-    std::int64_t low = 0, high = 0;
-    std::int32_t placement = interleaved;
-    std::int64_t base = 0;  ///< in its region's own addresses
-  };
-  struct Piece { std::int64_t region = 0, address = 0, bytes = 0; };
-  struct Page { std::int64_t region = 0, address = 0; };
+  struct Link { std::int64_t free = 0, bytes = 0, sent = 0; };  ///< network cycles; of memory, of sends
+  using Piece = RegionMap::Piece;
 
-  std::int64_t per_region() const { return channels_ / regions_; }
-
-  /// More than the buffer waits in front of a port or link.
-  bool refused(std::int64_t free, std::int64_t here, std::int64_t rate, std::int64_t now, std::int64_t& retry) const {
-    const std::int64_t buffered = network_.buffer_bytes / rate;
+  /// More than the buffer waits in front of a link.
+  bool refused(std::int64_t free, std::int64_t here, std::int64_t now, std::int64_t& retry) const {
+    const std::int64_t buffered = network_.buffer_bytes / network_.region_bytes_per_cycle;
     if (free - here <= buffered) return false;
     retry = std::max(now + 1, cycles_at_or_after({free - buffered, network_.clock.hertz}, core_));
     return true;
@@ -199,44 +166,16 @@ class RegionMemory final : public MemorySystem {
   }
 
   void split(std::int64_t address, std::int64_t size, std::int64_t home) {
-    auto found = ranges_.upper_bound(address);
-    const Range range = found == ranges_.begin() ? Range{} : std::prev(found)->second;
-    std::int64_t at = address - range.low, left = size;
-    if (range.placement >= 0) return add(range.placement, range.base + at, left);
-    while (left > 0) {
-      const std::int64_t unit = range.placement == local ? page : interleave_;
-      const std::int64_t bytes = std::min(left, unit - at % unit);
-      if (range.placement == local) {
-        const Page& own = touched(range.low + at, home);
-        add(own.region, own.address + at % page, bytes);
-      } else {
-        const std::int64_t row = at / unit / channels_, channel = at / unit % channels_;
-        add(channel / per_region(), range.base + (row * per_region() + channel % per_region()) * unit + at % unit,
-            bytes);
-      }
-      at += bytes;
-      left -= bytes;
-    }
-  }
-
-  const Page& touched(std::int64_t address, std::int64_t home) {
-    const auto [entry, fresh] = pages_.try_emplace(address / page);
-    if (fresh) {
-      std::int64_t& next = next_[static_cast<std::size_t>(home)];
-      entry->second = {home, next};
-      next += page;
-    }
-    return entry->second;
+    map_.split(address, size, home, [&](const Piece& piece) { add(piece.region, piece.address, piece.bytes); });
   }
 
   Clock core_;
   NetworkSpec network_;
-  std::int64_t regions_, cores_, channels_, interleave_, further_ = 0;
-  std::vector<std::int64_t> ports_, port_busy_, next_;  ///< network cycles, twice; next free address of each region
-  std::vector<Link> links_;                             ///< by from * regions + to
+  RegionMap map_;
+  std::int64_t regions_, further_ = 0;
+  Ports ports_;
+  std::vector<Link> links_;  ///< by from * regions + to
   std::vector<std::unique_ptr<MemorySystem>> parts_;
-  std::map<std::int64_t, Range> ranges_;
-  std::unordered_map<std::int64_t, Page> pages_;
   std::vector<Piece> pieces_;
 };
 

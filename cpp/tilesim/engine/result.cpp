@@ -136,16 +136,16 @@ Result Simulator::result() const {
   for (std::size_t i = before_caches; i < result.units.size(); ++i)
     cache_busy = std::max(cache_busy, result.units[i].cycles[0]);
   std::int64_t longest_link = network_busy();
-  const auto region_links = memory_ ? memory_->links() : std::vector<MemorySystem::Link>{};
+  const auto region_links = routed_ ? routed_->links() : memory_->links();
   for (const MemorySystem::Link& link : region_links) {
     (link.from == link.to ? result.memory_local_bytes : result.memory_remote_bytes) += link.bytes;
-    if (link.from == link.to) continue;
+    if (link.from == link.to || (routed_ && routed_->topology().router_regions.empty())) continue;
     UnitUse use;
     use.unit = "link.region" + std::to_string(link.from) + "to" + std::to_string(link.to);
     use.kind = "region_link";
     use.cycles[static_cast<std::size_t>(UnitState::busy)] = std::min(link.busy, finish_);
     use.cycles[static_cast<std::size_t>(UnitState::idle)] = finish_ - use.cycles[0];
-    use.bytes = link.bytes;
+    use.bytes = link.bytes + link.sent;
     longest_link = std::max(longest_link, use.cycles[0]);
     result.units.push_back(use);
   }
@@ -174,9 +174,12 @@ Result Simulator::result() const {
   result.bottleneck_share = std::min(1.0, bound.value);
   add_energy(result, machine_, routed_ ? routed_->memory().energy() : memory_->energy());
   add_fidelity(result);
-  if (options_.latencies) {
-    options_.latencies->memory_hits = kinds_.front()->latencies().hits();
-    options_.latencies->memory_misses = kinds_.front()->latencies().misses();
+  for (const std::unique_ptr<CoreKind>& kind : kinds_) {
+    const auto found = options_.sort_latencies.find(kind->name);
+    LatencyBook* book = found != options_.sort_latencies.end() ? found->second.get() : options_.latencies.get();
+    if (book == nullptr) continue;
+    book->memory_hits = kind->latencies().hits();
+    book->memory_misses = kind->latencies().misses();
   }
   if (const std::string assumed = assumed_values(); !assumed.empty())
     result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + assumed +

@@ -38,7 +38,9 @@ RoutedMemory::RoutedMemory(const Machine& machine, const noc::Topology& topology
       topology_(topology),
       network_(noc::flit_network(topology, routers(machine.network), 1)),
       memory_(std::move(memory)),
-      spread_(machine.memory.channels, interleave_, dram::channel_hash_of(machine.memory.channel_hash)) {
+      regions_(machine),
+      spread_(regions_.channels(), interleave_, dram::channel_hash_of(machine.memory.channel_hash)),
+      region_bytes_(static_cast<std::size_t>(regions_.regions() * regions_.regions()), 0) {
   const std::int64_t ports = spec_.ports_per_core;
   place_nodes(cores_ * ports + channels_);
   for (std::int64_t i = 0; i < cores_ * ports; ++i) {
@@ -54,24 +56,33 @@ RoutedMemory::RoutedMemory(const Machine& machine, const noc::Topology& topology
     network_->limit(places_[static_cast<std::size_t>(cores_ * ports + c)], requests, places);
 }
 
-/// Ports and channels evenly among each other along the nodes' numbers; where a node is, the topology says.
+/// The first nodes are those of the first region, and so on, as many for each.
 void RoutedMemory::place_nodes(std::int64_t endpoints) {
   const auto nodes = static_cast<std::int64_t>(topology_.nodes.size());
-  if (nodes < endpoints)
+  const std::int64_t regions = regions_.regions(), ports = endpoints - channels_;
+  if (nodes / regions < endpoints / regions)
     throw UserError({"the network has too few nodes for the machine",
                      "network.kind",
                      topology_.name + ": " + std::to_string(nodes) + " nodes",
                      "at least " + std::to_string(endpoints) + ": " + std::to_string(cores_) + " x " +
                          std::to_string(spec_.ports_per_core) + " core ports, " + std::to_string(channels_) +
-                         " channels",
+                         " channels" + (regions > 1 ? ", as many in each region" : ""),
                      {}});
-  const std::int64_t ports = endpoints - channels_;
   places_.resize(static_cast<std::size_t>(endpoints));
+  for (std::int64_t r = 0; r < regions; ++r)
+    place_region(r, r * (nodes / regions), ports / regions, channels_ / regions);
+}
+
+/// Ports and channels evenly among each other along the nodes' numbers; where a node is, the topology says.
+void RoutedMemory::place_region(std::int64_t region, std::int64_t first_node, std::int64_t ports,
+                                std::int64_t channels) {
+  const std::int64_t endpoints = ports + channels;
   std::int64_t port = 0, channel = 0;
   for (std::int64_t node = 0; node < endpoints; ++node) {
-    const bool is_channel =
-        channel < channels_ && (port == ports || (channel + 1) * endpoints <= (node + 1) * channels_);
-    places_[static_cast<std::size_t>(is_channel ? ports + channel++ : port++)] = static_cast<std::uint32_t>(node);
+    const bool is_channel = channel < channels && (port == ports || (channel + 1) * endpoints <= (node + 1) * channels);
+    const std::int64_t place =
+        is_channel ? cores_ * spec_.ports_per_core + region * channels + channel++ : region * ports + port++;
+    places_[static_cast<std::size_t>(place)] = static_cast<std::uint32_t>(first_node + node);
   }
 }
 
@@ -128,14 +139,44 @@ void RoutedMemory::submit(const Request& request, std::uint64_t tag, std::int64_
 
 /// Contiguous bursts, in runs for one channel each.
 void RoutedMemory::add_run(std::uint32_t piece, const Request& request, std::int64_t begin, std::int64_t end) {
-  const std::int64_t first_port = request.core * spec_.ports_per_core;
-  for (std::int64_t at = begin; at < end;) {
-    const std::int64_t next = std::min(end, (at / interleave_ + 1) * interleave_);
-    const dram::ChannelMap::Target target = spread_.locate(static_cast<std::uint64_t>(at));
-    add(static_cast<std::uint32_t>(first_port + target.channel % spec_.ports_per_core), request.write ? write : read,
-        {target.address, piece, static_cast<std::uint32_t>(next - at), static_cast<std::uint32_t>(target.channel)});
-    at = next;
+  const std::int64_t first_port = request.core * spec_.ports_per_core, home = regions_.home(request.core);
+  const auto add_part = [&](std::int64_t region, std::int64_t address, std::int64_t bytes) {
+    const std::int64_t from = request.write ? home : region, to = request.write ? region : home;
+    region_bytes_[static_cast<std::size_t>(from * regions_.regions() + to)] += bytes;
+    for (std::int64_t at = address; at < address + bytes;) {
+      const std::int64_t next = std::min(address + bytes, (at / interleave_ + 1) * interleave_);
+      const dram::ChannelMap::Target target = spread_.locate(static_cast<std::uint64_t>(at));
+      const std::int64_t channel = region * regions_.channels() + target.channel;
+      add(static_cast<std::uint32_t>(first_port + channel % spec_.ports_per_core), request.write ? write : read,
+          {target.address, piece, static_cast<std::uint32_t>(next - at), static_cast<std::uint32_t>(channel)});
+      at = next;
+    }
+  };
+  if (regions_.regions() == 1)
+    add_part(0, begin, end - begin);
+  else
+    regions_.split(begin, end - begin, home,
+                   [&](const RegionMap::Piece& own) { add_part(own.region, own.address, own.bytes); });
+}
+
+/// A link is busy while it passes flits, whatever they are of; the busiest of those side by side counts.
+std::vector<MemorySystem::Link> RoutedMemory::links() const {
+  const std::int64_t regions = regions_.regions();
+  std::vector<MemorySystem::Link> all;
+  for (std::int64_t i = 0; regions > 1 && i < regions * regions; ++i)
+    all.push_back({i / regions, i % regions, region_bytes_[static_cast<std::size_t>(i)], 0});
+  if (all.empty() || topology_.router_regions.empty()) return all;
+  const std::vector<std::int64_t> flits = network_->link_flits();
+  for (std::size_t i = 0; i < flits.size(); ++i) {
+    const noc::Topology::Link& link = topology_.links[i];
+    const std::int64_t from = topology_.router_regions[static_cast<std::size_t>(link.from)],
+                       to = topology_.router_regions[static_cast<std::size_t>(link.to)];
+    if (from == to) continue;
+    std::int64_t& busy = all[static_cast<std::size_t>(from * regions + to)].busy;
+    const std::int64_t cycles = ceil_div(flits[i] * link.per_flit, std::int64_t{link.per_cycle});
+    busy = std::max(busy, cycles_at_or_after({cycles, spec_.clock.hertz}, core_));
   }
+  return all;
 }
 
 void RoutedMemory::send(std::int64_t from, std::int64_t to, std::int64_t bytes, std::uint64_t tag, std::int64_t now) {

@@ -18,6 +18,7 @@
 #include "tilesim/engine/dram/mapping.hpp"
 #include "tilesim/engine/memory.hpp"
 #include "tilesim/engine/noc/network.hpp"
+#include "tilesim/engine/region_map.hpp"
 #include "tilesim/machine/machine.hpp"
 
 namespace tilesim::engine {
@@ -70,6 +71,10 @@ class RoutedMemory {
   /// UserError where the network has too few nodes for the machine's ports and channels.
   RoutedMemory(const Machine& machine, const noc::Topology& topology, std::unique_ptr<MemoryNodes> memory);
 
+  /// As of a MemorySystem.
+  void place(std::int64_t low, std::int64_t high, std::int32_t placement) { regions_.place(low, high, placement); }
+  std::vector<MemorySystem::Link> links() const;  ///< data between the regions; nothing for one
+
   struct Done {
     std::uint64_t tag = 0;
     std::int64_t cycle = 0;  ///< core clock
@@ -116,6 +121,7 @@ class RoutedMemory {
   };
 
   void place_nodes(std::int64_t endpoints);
+  void place_region(std::int64_t region, std::int64_t first_node, std::int64_t ports, std::int64_t channels);
   void add_run(std::uint32_t piece, const Request& request, std::int64_t begin, std::int64_t end);
   std::uint32_t new_piece(std::uint64_t tag, std::int64_t bytes, std::int64_t now);
   void add(std::uint32_t port, Kind kind, const Run& run);
@@ -134,7 +140,9 @@ class RoutedMemory {
   noc::Topology topology_;
   std::unique_ptr<noc::Network> network_;
   std::unique_ptr<MemoryNodes> memory_;
-  dram::ChannelMap spread_;
+  RegionMap regions_;
+  dram::ChannelMap spread_;                 ///< over the channels of a region
+  std::vector<std::int64_t> region_bytes_;  ///< by from * regions + to
   std::vector<std::uint32_t> places_;
   std::vector<Port> ports_;
   std::vector<std::uint32_t> active_ports_;

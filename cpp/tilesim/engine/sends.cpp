@@ -44,6 +44,7 @@ bool Simulator::try_send(int id, int queue, const Entry& entry) {
       return false;
     }
   }
+  std::int64_t last = sent ? sent->arrival : 0;
   for (const auto& [other, version] : targets) {
     SlotState& slot = streams_[static_cast<std::size_t>(other)]->slots[static_cast<std::size_t>(entry.slot)];
     BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
@@ -51,15 +52,20 @@ bool Simulator::try_send(int id, int queue, const Entry& entry) {
     buffer.version = version;
     buffer.free = false;
     ++slot.sent;
-    if (sent) push(EventKind::arrive, sent->arrival, other, entry.slot, version, entry.pieces);
+    if (sent) {
+      const std::int64_t to = streams_[static_cast<std::size_t>(other)]->physical_core;
+      const std::int64_t there = memory_->cross(stream.physical_core, to, entry.bytes, sent->arrival);
+      push(EventKind::arrive, there, other, entry.slot, version, entry.pieces);
+      last = std::max(last, there);
+    }
     network_bytes_ += entry.bytes;
   }
   if (routed_) return routed_send(id, queue, entry, std::move(targets));
   busy(id, queue, now_, sent->through, entry);
   units_[static_cast<std::size_t>(q.unit)].bytes += entry.bytes;
-  q.done_until = std::max(q.done_until, sent->arrival);
+  q.done_until = std::max(q.done_until, last);
   q.consumed_until = std::max(q.consumed_until, sent->through);
-  used(stream, entry, now_, sent->arrival);
+  used(stream, entry, now_, last);
   return true;
 }
 

@@ -45,7 +45,7 @@ Simulator::Simulator(const Machine& machine, SimulateOptions options)
       send_ports_(machine),
       contexts_used_(static_cast<std::size_t>(machine.core.count), 0) {
   make_memory();
-  kinds_ = core_kinds(machine_, options_.latencies.get(), kind_of_core_);
+  kinds_ = core_kinds(machine_, options_.latencies.get(), options_.sort_latencies, kind_of_core_);
   events_.shuffle = options_.shuffle_seed;
 }
 

@@ -25,12 +25,6 @@ void Simulator::add_routed_memory() {
                      "'" + machine_.network.kind + "'",
                      "simple, or a topology beside the machine",
                      {}});
-  if (machine_.memory.regions > 1)
-    throw UserError({"regions of memory are joined by links of their own, not by routers",
-                     "network.kind",
-                     "'" + machine_.network.kind + "' with " + std::to_string(machine_.memory.regions) + " regions",
-                     "simple; or one region, with slower links in the network's file",
-                     {}});
   const std::string& kind = machine_.memory.kind;
   const dram::Part* dram = kind == "bank" ? options_.dram.get() : nullptr;
   routed_ = std::make_unique<RoutedMemory>(machine_, *options_.topology,

@@ -129,16 +129,25 @@ void Simulator::add_fidelity(Result& result) const {
   }
   if (memory == "bank" && options_.dram->energy.known() && options_.dram->energy.refresh_all < 0)
     said.emplace_back("DRAM energy: activations and bursts; the part states none for refresh");
+  if (memory == "bank" && !options_.dram->energy.known())
+    said.emplace_back("DRAM energy: no figures per command of " + options_.dram->name + " are known; " +
+                      (machine_.energy.memory_byte > 0 ? "bytes count with energy.memory_byte"
+                                                       : "memory bytes are listed without energy"));
   if (routed_)
     said.emplace_back("network: " + network + ", every flit of " + std::to_string(machine_.network.flit_bytes) +
                       " B in every router; a multicast is one packet per destination and piece, DMA engines give a "
                       "packet to each port at any time");
   else if (!ideal)
     said.emplace_back("network: latency and bandwidth per core port; no routers, requests are not counted");
-  if (machine_.memory.regions > 1 && !ideal)
+  if (machine_.memory.regions > 1 && routed_)
+    said.emplace_back(
+        "memory regions: of links side by side a packet takes the one of its destination's part of the region; "
+        "requests, "
+        "answers and sends share them");
+  if (machine_.memory.regions > 1 && !ideal && !routed_)
     said.emplace_back(
         "memory regions: a strided transfer counts as the same number of contiguous bytes from its start when they are "
-        "looked up; links carry data only, not requests");
+        "looked up; links carry data and sends, not requests");
   if (!machine_.sorts.empty())
     said.emplace_back(
         "cores of several sorts: cycles are those of core.clock; crossing from one core's clock to another takes no "

@@ -50,10 +50,12 @@ void check_machine(const Machine& machine, const Json& json) {
   if (machine.memory.bytes_per_second <= 0) json.fail("the setting memory.bandwidth is missing");
   if (machine.core.array.count > 0 && machine.core.array.rates.empty())
     json.fail("the setting core.array.rates is missing", "{\"f32\": 1.0, ...}");
-  const std::int64_t regions = machine.memory.regions;
-  if (machine.memory.channels % regions != 0 || machine.core.count % regions != 0)
-    json.fail("memory.regions must divide memory.channels and core.count, not " + std::to_string(regions) + " of " +
-              std::to_string(machine.memory.channels) + " and " + std::to_string(machine.core.count));
+  try {
+    check_memory(machine);
+  } catch (const UserError& error) {
+    const UserError::Parts& parts = error.parts();
+    json.fail(parts.what + ": " + parts.place + " is " + parts.value, parts.allowed);
+  }
   const Json* memory = json.find("memory");
   const Json* cache = memory ? memory->find("cache") : nullptr;
   if (cache && !cache->find("sets")) cache->fail("the setting memory.cache.sets is missing", "1 or more; 0: no cache");
@@ -146,6 +148,7 @@ Machine Machine::replace(const std::map<std::string, Json>& changes) const {
     }
   }
   resolve_sorts(result);
+  check_memory(result);
   const auto of_cache = changes.lower_bound("memory.cache.");
   if (of_cache != changes.end() && of_cache->first.compare(0, 13, "memory.cache.") == 0) {
     if (result.memory.cache.sets == 0 && !changes.count("memory.cache.sets"))

@@ -257,10 +257,7 @@ void memory_settings(std::vector<Setting>& all) {
 }
 
 void network_settings(std::vector<Setting>& all) {
-  all.push_back(free_text("network.kind",
-                          "fidelity: simple, or routers: crossbar, mesh, torus, ring, tree, cmesh, with sizes "
-                          "(mesh_4x8), or a .json file",
-                          AT(network.kind)));
+  all.push_back(network_kind());
   all.push_back(whole("network.clock", U::frequency, 1, big, "clock of the network", AT(network.clock.hertz)));
   all.push_back(
       whole("network.latency_cycles", U::count, 0, 1000000, "one way, network cycles", AT(network.latency_cycles)));

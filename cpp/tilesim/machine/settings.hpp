@@ -27,6 +27,10 @@ const std::vector<Setting>& machine_settings();
 std::string setting_text(SettingUnit unit, double value);
 /// Settings of chips of several cores: memory regions, multicast.
 std::vector<Setting> region_settings();
+/// "network.kind": a name, a name with sizes, or a file.
+Setting network_kind();
+/// What contradicts between memory, regions and cores; UserError with the place.
+void check_memory(const Machine& machine);
 /// Settings of the cache before the memory channels.
 std::vector<Setting> cache_settings();
 /// What contradicts within the cache's settings, with the place; nothing without a cache.

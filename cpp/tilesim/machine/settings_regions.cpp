@@ -1,4 +1,8 @@
-// Settings of chips of several cores: memory in regions (chiplets, each with its channels and cores), multicast.
+// Settings of chips of several cores: networks, memory in regions (chiplets, each with its channels and cores),
+// multicast.
+#include <algorithm>
+#include <bit>
+
 #include "tilesim/base/error.hpp"
 #include "tilesim/machine/settings.hpp"
 
@@ -25,6 +29,52 @@ Setting count(std::string path, std::int64_t low, std::int64_t high, std::string
 }
 
 }  // namespace
+
+Setting network_kind() {
+  const std::vector<std::string> names{"simple", "crossbar", "mesh", "torus", "ring", "tree", "cmesh"};
+  return {"network.kind",
+          SettingUnit::text,
+          0,
+          0,
+          "fidelity: simple, or routers: crossbar, mesh, torus, ring, tree, cmesh, with sizes (mesh_4x8), or a .json "
+          "file",
+          {},
+          [](const Machine& m) { return Json(m.network.kind); },
+          [names](Machine& m, const Json& json) {
+            const std::string& text = json.as_string();
+            const std::size_t line = text.find('_');
+            const std::string name = text.substr(0, line),
+                              sizes = line == std::string::npos ? "1" : text.substr(line + 1);
+            bool digits = !sizes.empty() && sizes.back() != 'x';
+            for (std::size_t i = 0; i < sizes.size(); ++i)
+              digits &= (sizes[i] >= '0' && sizes[i] <= '9' && (sizes[i] > '0' || (i > 0 && sizes[i - 1] != 'x'))) ||
+                        (sizes[i] == 'x' && i > 0 && sizes[i - 1] != 'x');
+            const bool known = std::find(names.begin(), names.end(), name) != names.end() &&
+                               (name != "simple" || line == std::string::npos);
+            if (!text.ends_with(".json") && !(known && digits))
+              json.fail("unknown network", join(names) + ", sizes behind a name (mesh_4x8), or a .json file",
+                        known ? "" : nearest(name, names));
+            m.network.kind = text;
+          }};
+}
+
+void check_memory(const Machine& machine) {
+  const MemorySpec& memory = machine.memory;
+  if (memory.channels % memory.regions != 0 || machine.core.count % memory.regions != 0)
+    throw UserError({"cores and channels do not fall into equal regions",
+                     "memory.regions",
+                     std::to_string(memory.regions),
+                     "a divisor of " + std::to_string(memory.channels) + " channels (memory.channels) and " +
+                         std::to_string(machine.core.count) + " cores (core.count)",
+                     {}});
+  if ((memory.kind == "bank" || memory.channel_hash != "none") &&
+      !std::has_single_bit(static_cast<std::uint64_t>(memory.interleave_bytes)))
+    throw UserError({"wrong interleaving for banks or a hash of channels",
+                     "memory.interleave_bytes",
+                     std::to_string(memory.interleave_bytes) + " B",
+                     "a power of two",
+                     {}});
+}
 
 std::vector<Setting> region_settings() {
   std::vector<Setting> all;

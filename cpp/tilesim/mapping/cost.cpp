@@ -62,6 +62,28 @@ std::int64_t CostModel::trips(const Nest& nest, std::size_t dim) const {
   return ceil_div(problem_.domain.extents[dim], nest.tiles[dim]);
 }
 
+std::int64_t CostModel::pieces(const Nest& nest, std::size_t dim) const {
+  return nest.sub.empty() ? 1 : ceil_div(tile_of(problem_, nest, dim), sub_of(problem_, nest, dim));
+}
+
+std::int64_t CostModel::pieces_of(std::size_t operand, const Nest& nest) const {
+  std::int64_t count = 1;
+  for (std::size_t d = 0; d < nest.sub.size(); ++d)
+    if (own_[operand] >> d & 1) count *= pieces(nest, d);
+  return count;
+}
+
+CostModel::Interval CostModel::interval(const Nest& nest, std::size_t dim, std::int64_t part) const {
+  const std::int64_t extent = problem_.domain.extents[dim];
+  if (nest.sub.empty()) {
+    const std::int64_t begin = part * nest.tiles[dim];
+    return {begin, std::min(extent, begin + nest.tiles[dim])};
+  }
+  const std::int64_t each = pieces(nest, dim), size = sub_of(problem_, nest, dim);
+  const std::int64_t tile = part / each * nest.tiles[dim], begin = tile + part % each * size;
+  return {begin, std::min({extent, tile + nest.tiles[dim], begin + size})};
+}
+
 /// Bytes of one region, by the engine's rule: whole layout tiles, or contiguous runs in whole bursts.
 std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& region) const {
   const std::vector<int>& order = problem_.minor_to_major[operand];
@@ -109,10 +131,9 @@ CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, const
   std::int64_t low = axis.constant, high = axis.constant;
   for (const AxisAccess::Term& term : axis.terms) {
     const auto d = static_cast<std::size_t>(term.dim);
-    const std::int64_t begin = index[d] * nest.tiles[d];
-    const std::int64_t end = std::min(problem_.domain.extents[d], begin + nest.tiles[d]) - 1;
-    low += term.coefficient * (term.coefficient >= 0 ? begin : end);
-    high += term.coefficient * (term.coefficient >= 0 ? end : begin);
+    const Interval part = interval(nest, d, index[d]);
+    low += term.coefficient * (term.coefficient >= 0 ? part.begin : part.end - 1);
+    high += term.coefficient * (term.coefficient >= 0 ? part.end - 1 : part.begin);
   }
   low = std::max<std::int64_t>(low, 0);
   return {low, std::min(high, size - 1) - low + 1, high >= size - 1};
@@ -132,6 +153,8 @@ const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std:
   const AxisAccess& map = access(operand).axes[axis];
   Extents key{static_cast<std::int64_t>(operand), static_cast<std::int64_t>(axis)};
   for (const AxisAccess::Term& term : map.terms) key.push_back(nest.tiles[static_cast<std::size_t>(term.dim)]);
+  if (!nest.sub.empty())
+    for (const AxisAccess::Term& term : map.terms) key.push_back(nest.sub[static_cast<std::size_t>(term.dim)]);
   const auto [entry, fresh] = groups_.try_emplace(std::move(key));
   if (!fresh) return entry->second;
   const Shape& tile = machine_.layout.tile;
@@ -160,7 +183,7 @@ const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std:
     std::size_t i = 0;
     for (; i < map.terms.size(); ++i) {
       const auto d = static_cast<std::size_t>(map.terms[i].dim);
-      if (++index[d] < trips(nest, d)) break;
+      if (++index[d] < parts(nest, d)) break;
       index[d] = 0;
     }
     if (i == map.terms.size()) return result;
@@ -172,6 +195,9 @@ CostModel::Sweep CostModel::sweep(std::size_t operand, const Nest& nest) {
   key_.clear();
   for (std::size_t d = 0; d < nest.tiles.size(); ++d)
     if (own_[operand] >> d & 1) key_.push_back(nest.tiles[d]);
+  if (!nest.sub.empty())
+    for (std::size_t d = 0; d < nest.tiles.size(); ++d)
+      if (own_[operand] >> d & 1) key_.push_back(nest.sub[d]);
   const auto [entry, fresh] = swept_[operand].try_emplace(key_, Sweep{});
   if (!fresh) return entry->second;
   const std::size_t rank = access(operand).axes.size();
@@ -210,12 +236,14 @@ double eighth_power(double value) {
 }  // namespace
 
 const CostModel::Weighed& CostModel::weigh_tiles(const Nest& nest) {
-  const auto [entry, fresh] = weighed_.try_emplace(nest.tiles, Weighed{});
+  Extents key = nest.tiles;
+  add_sub(nest, key);
+  const auto [entry, fresh] = weighed_.try_emplace(std::move(key), Weighed{});
   Weighed& weighed = entry->second;
   if (!fresh) return weighed;
   const std::size_t dims = nest.tiles.size();
   Extents first(dims, 0), last(dims);
-  for (std::size_t d = 0; d < dims; ++d) last[d] = trips(nest, d) - 1;
+  for (std::size_t d = 0; d < dims; ++d) last[d] = parts(nest, d) - 1;
   for (std::size_t operand = 0; operand < 3; ++operand) weighed.swept[operand] = sweep(operand, nest);
   weighed.work = work(nest);
   weighed.ends = static_cast<double>(tile_bytes(0, nest, first) + tile_bytes(1, nest, first)) / rate_ + wait_ +
@@ -248,10 +276,13 @@ Cost CostModel::price(const Nest& nest) {
       repeats = pending_repeats;
     }
     const Sweep& swept = weighed.swept[operand];
+    const std::int64_t pieces = pieces_of(operand, nest);
     cost.transfers[operand] = transfers;
+    cost.pieces[operand] = pieces;
     cost.bytes[operand] = repeats * swept.bytes;
     const double moving = static_cast<double>(repeats * swept.tiles), bytes = static_cast<double>(cost.bytes[operand]);
-    cost.ring[operand] = bytes / rate_ + moving * (operand < 2 ? wait_ + one_way_ : wait_);
+    cost.ring[operand] =
+        bytes / rate_ + moving / static_cast<double>(pieces) * (operand < 2 ? wait_ + one_way_ : wait_);
     if (operand == 2) continue;
     requests += std::max(moving, bytes / static_cast<double>(chunk_));
     loaded += bytes / rate_;
@@ -259,9 +290,11 @@ Cost CostModel::price(const Nest& nest) {
   cost.compute = weighed.work.busy;
   cost.epilogue = weighed.work.finishing;
   cost.memory = static_cast<double>(cost.total_bytes()) / rate_;
-  cost.ring[0] += cost.compute;
-  cost.ring[1] += cost.compute;
-  cost.ring[2] = cost.compute + (spans ? 0 : problem_.epilogue_functions > 0 ? cost.epilogue : cost.ring[2]);
+  for (std::size_t i = 0; i < 2; ++i)  // a tile that arrives in pieces is used meanwhile
+    cost.ring[i] = cost.pieces[i] == 1 ? cost.ring[i] + cost.compute : std::max(cost.ring[i], cost.compute);
+  cost.ring[2] = cost.compute + (spans || cost.pieces[2] > 1       ? 0
+                                 : problem_.epilogue_functions > 0 ? cost.epilogue
+                                                                   : cost.ring[2]);
   const auto queues = static_cast<double>(std::min<std::int64_t>(2, machine_.core.dma.load_queues));
   const std::pair<double, const char*> flat[] = {
       {cost.compute + weighed.ends, "compute"},

@@ -13,13 +13,14 @@ namespace tilesim::mapping {
 
 /// What a nest moves and how long it takes. Operands are a, b, result.
 struct Cost {
-  std::array<std::int64_t, 3> bytes{};      ///< off-chip, whole bursts or layout tiles, as the engine counts them
-  std::array<std::int64_t, 3> transfers{};  ///< tiles loaded or stored
-  double compute = 0;                       ///< cycles that the array (or vector unit) is busy
-  double epilogue = 0;                      ///< cycles of the vector unit on finished tiles
-  double memory = 0;                        ///< cycles that memory needs for the bytes at its achieved bandwidth
-  double bound = 0;                         ///< cycles; `steps` of the same nest is never less
-  double flat = 0;                          ///< the part of `bound` that no number of buffers changes, and what sets it
+  std::array<std::int64_t, 3> bytes{};          ///< off-chip, whole bursts or layout tiles, as the engine counts them
+  std::array<std::int64_t, 3> transfers{};      ///< tiles loaded or stored
+  std::array<std::int64_t, 3> pieces{1, 1, 1};  ///< in which each tile moves
+  double compute = 0;                           ///< cycles that the array (or vector unit) is busy
+  double epilogue = 0;                          ///< cycles of the vector unit on finished tiles
+  double memory = 0;                            ///< cycles that memory needs for the bytes at its achieved bandwidth
+  double bound = 0;                             ///< cycles; `steps` of the same nest is never less
+  double flat = 0;  ///< the part of `bound` that no number of buffers changes, and what sets it
   const char* flat_limit = "";
   double flat_power = 0;         ///< sum of the eighth powers of the flat parts
   double soft = 0;               ///< eighth norm of all parts: what is close to the bound costs too; a rank, not a time
@@ -59,6 +60,7 @@ class CostModel {
     Span span;
     std::int64_t count = 0;
   };
+  struct Interval { std::int64_t begin = 0, end = 0; };
   struct Split {
     int dim = -1;
     std::int64_t chunk = 0;
@@ -75,6 +77,13 @@ class CostModel {
 
   const Access& access(std::size_t operand) const;
   std::int64_t trips(const Nest& nest, std::size_t dim) const;
+  std::int64_t pieces(const Nest& nest,
+                      std::size_t dim) const;  ///< of a tile; parts of a loop: pieces of all its tiles
+  std::int64_t parts(const Nest& nest, std::size_t dim) const { return trips(nest, dim) * pieces(nest, dim); }
+  std::int64_t pieces_of(std::size_t operand, const Nest& nest) const;
+  /// Where part number `part` lies along a dim; empty beyond the end of a ragged tile.
+  Interval interval(const Nest& nest, std::size_t dim, std::int64_t part) const;
+  static void add_sub(const Nest& nest, Extents& key) { key.insert(key.end(), nest.sub.begin(), nest.sub.end()); }
   std::int64_t moved(std::size_t operand, const std::vector<Span>& region) const;
   Span span(const AxisAccess& axis, std::int64_t size, const Nest& nest, const Extents& index) const;
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index);
@@ -84,6 +93,7 @@ class CostModel {
   std::int64_t busy(const Extents& tile, const Split& split);
   std::int64_t finishing(const Extents& tile);
   Work work(const Nest& nest);
+  Work work_in_pieces(const Nest& nest);
   const Weighed& weigh_tiles(const Nest& nest);
 
   Problem problem_;

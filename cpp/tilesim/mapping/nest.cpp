@@ -113,8 +113,87 @@ Demand demand(const Problem& problem, const Nest& nest, const Machine& machine) 
 
 }  // namespace
 
+std::int64_t tile_of(const Problem& problem, const Nest& nest, std::size_t dim) {
+  return std::min(nest.tiles[dim], problem.domain.extents[dim]);
+}
+
+std::int64_t sub_of(const Problem& problem, const Nest& nest, std::size_t dim) {
+  const std::int64_t tile = tile_of(problem, nest, dim);
+  return nest.sub.empty() ? tile : std::min(nest.sub[dim], tile);
+}
+
+Nest in_pieces(const std::vector<std::int64_t>& extents, Nest nest, const std::vector<std::int64_t>& pieces,
+               const std::vector<std::int64_t>& units) {
+  bool cut = false;
+  nest.sub = nest.tiles;
+  for (std::size_t d = 0; d < nest.tiles.size(); ++d) {
+    const std::int64_t tile = std::min(nest.tiles[d], extents[d]);
+    nest.sub[d] = std::min(tile, round_up(ceil_div(tile, pieces[d]), units[d]));
+    cut |= nest.sub[d] < tile;
+  }
+  if (!cut) nest.sub.clear();
+  return nest;
+}
+
 std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine) {
   return demand(problem, nest, machine).scratchpad;
+}
+
+namespace {
+
+/// What is wrong with the pieces of a nest whose tiles and order are right; empty: nothing.
+std::string wrong_pieces(const Problem& problem, const Nest& nest) {
+  const std::size_t dims = nest.tiles.size();
+  if (nest.sub.empty()) return {};
+  if (nest.sub.size() != dims) return "sub-tiles need " + std::to_string(dims) + " sizes, one per loop";
+  const auto cut = [&](int dim) {
+    const auto d = static_cast<std::size_t>(dim);
+    return nest.sub[d] < tile_of(problem, nest, d);
+  };
+  const std::set<int> whole = whole_dims(problem, nest);
+  std::int64_t pieces[3] = {1, 1, 1};
+  for (std::size_t d = 0; d < dims; ++d) {
+    const std::string& name = problem.domain.names[d];
+    const std::int64_t size = nest.sub[d];
+    if (size < 1) return "sub-tile size of " + name + " is " + std::to_string(size) + "; at least 1 is needed";
+    if (size > nest.tiles[d])
+      return "a sub-tile of " + std::to_string(size) + " along " + name + " is larger than the tile of " +
+             std::to_string(nest.tiles[d]);
+    if (!cut(static_cast<int>(d))) continue;
+    if (nest.on_vector || problem.on_vector) return "products on the vector unit take whole tiles, not sub-tiles";
+    if (!whole.empty() && !problem.domain.reduction[d])
+      return "sums of several tiles are kept on chip: their loop " + name + " cannot have sub-tiles too";
+    for (std::size_t operand = 0; operand < 3; ++operand) {
+      if (!dims_of(access_of(problem, operand)).count(static_cast<int>(d))) continue;
+      pieces[operand] *= ceil_div(tile_of(problem, nest, d), size);
+      if (operand < 2 && bits(problem.dtypes[operand]) < 8)
+        return "sub-tiles of elements smaller than a byte would share bytes";
+      for (const AxisAccess& axis : access_of(problem, operand).axes) {
+        bool own = false, other = false;
+        for (const AxisAccess::Term& term : axis.terms) {
+          if (term.dim == static_cast<int>(d))
+            own = true;
+          else
+            other |= tile_of(problem, nest, static_cast<std::size_t>(term.dim)) > 1;
+        }
+        if (own && other) return "windows of neighbouring sub-tiles along " + name + " overlap";
+      }
+    }
+  }
+  for (std::size_t operand = 0; operand < 3; ++operand)
+    if (pieces[operand] > most_pieces)
+      return "a tile has " + std::to_string(pieces[operand]) + " pieces; at most " + std::to_string(most_pieces) +
+             " are possible";
+  return {};
+}
+
+}  // namespace
+
+std::string wrong_contexts(std::int64_t contexts, const Machine& machine) {
+  const std::int64_t most = machine.core.contexts;
+  if (contexts < 1 || contexts > most)
+    return std::to_string(contexts) + " contexts; a core of " + machine.name + " has " + std::to_string(most);
+  return {};
 }
 
 Legality legal(const Problem& problem, const Nest& nest, const Machine& machine) {
@@ -134,6 +213,8 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
                          "; at least 1 is needed"};
   for (std::int64_t depth : nest.depths)
     if (depth < 1) return {false, "a ring needs a depth of at least 1"};
+  if (const std::string wrong = wrong_pieces(problem, nest); !wrong.empty()) return {false, wrong};
+  if (const std::string wrong = wrong_contexts(nest.contexts, machine); !wrong.empty()) return {false, wrong};
   for (const AxisAccess& axis : problem.domain.results[0].axes)
     for (const AxisAccess::Term& outer : axis.terms)
       for (const AxisAccess::Term& inner : axis.terms) {

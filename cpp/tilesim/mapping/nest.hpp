@@ -20,8 +20,18 @@ struct Nest {
   std::vector<int> order;  ///< dims, outer to inner
   std::vector<std::int64_t> depths;
   bool on_vector = false;  ///< computed by the vector unit instead of the array
+  /// Sub-tile size of each dim: a tile is loaded, multiplied and (rows, columns) stored in pieces of this size, so that
+  /// the array starts on the first piece while the rest arrives. Empty: tiles arrive whole.
+  std::vector<std::int64_t> sub = {};
+  std::int64_t contexts = 1;  ///< of a core, that share the kernel: tiles are those of one context's part
   friend bool operator==(const Nest&, const Nest&) = default;
 };
+
+/// Pieces that one tile of an operand or result may have: commits of a version in flight are counted in a ring.
+constexpr std::int64_t most_pieces = 32;
+
+/// Which rule a number of contexts breaks; empty: none.
+std::string wrong_contexts(std::int64_t contexts, const Machine& machine);
 
 /// What a nest is for: the domain and what each operand takes on chip.
 struct Problem {
@@ -34,6 +44,7 @@ struct Problem {
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
   std::string kernel;            ///< kinds of the operations fused with it, in order: two problems may differ only here
   bool on_vector = false;        ///< multiplied and summed on the vector unit instead of the array
+  std::int64_t contexts = 1;     ///< of a core: the domain is one context's part
   std::int64_t extra_bytes = 0;  ///< further scratchpad: operands that broadcast
   /// Scratchpad for each element of an operand's tile: what a prologue computes that operand from.
   std::int64_t prologue_bytes_per_element[2] = {0, 0};
@@ -59,6 +70,13 @@ struct Traffic {
   std::vector<std::int64_t> transfers;
 };
 Traffic traffic(const Problem& problem, const Nest& nest);
+
+/// Extent of a full tile along a dim, and of its pieces.
+std::int64_t tile_of(const Problem& problem, const Nest& nest, std::size_t dim);
+std::int64_t sub_of(const Problem& problem, const Nest& nest, std::size_t dim);
+/// The nest with every listed dim's tile in so many pieces (1: whole), as far as that changes anything.
+Nest in_pieces(const std::vector<std::int64_t>& extents, Nest nest, const std::vector<std::int64_t>& pieces,
+               const std::vector<std::int64_t>& units);
 
 /// Estimated cycles: the longer of compute and memory, plus the first load and last store that nothing overlaps.
 /// Infinite where the array does not multiply these types.

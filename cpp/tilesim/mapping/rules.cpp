@@ -140,7 +140,7 @@ Nest refined(const Problem& problem, const Machine& machine, const Nest& start) 
   for (int round = 0; round < most_rounds; ++round) {
     Nest next;
     double best = now;
-    for (Nest& other : choices.neighbours(here)) {
+    for (Nest& other : choices.neighbours(here, false)) {
       if (!model.fits(other)) continue;
       const double rank = model.price(other).soft;
       if (rank >= best) continue;

@@ -39,6 +39,7 @@ class Search {
     known_ = first.cycles;
     if (first.cycles == infinite) first.cycles = first.cost.bound;
     first.nest.on_vector = model_.problem().on_vector;
+    first.nest.contexts = space_.contexts;
     walked_.insert(key_of(first.nest));
     found_.best.push_back(first);
     double tiles = 1;
@@ -87,7 +88,9 @@ class Search {
     return {{begin, begin + static_cast<std::ptrdiff_t>(space_.tiles.size())},
             *candidate.order,
             {candidate.depths.begin(), candidate.depths.end()},
-            space_.on_vector};
+            space_.on_vector,
+            {},
+            space_.contexts};
   }
 
   /// Orders that differ only in loops of one trip are one.
@@ -109,6 +112,7 @@ class Search {
     const std::size_t dims = space_.tiles.size();
     std::vector<std::size_t> at(dims, 0);
     Nest nest = space_.at(0);
+    nest.sub.clear();
     while (true) {
       for (std::size_t d = 0; d < dims; ++d) nest.tiles[d] = space_.tiles[d][at[d]];
       try_tiles(nest);
@@ -156,7 +160,7 @@ class Search {
       for (int round = 0; round < 64 && found_.priced < options_.most_priced; ++round) {
         Nest next = here;
         double best = now;
-        for (const Nest& other : space_.neighbours(here))
+        for (const Nest& other : space_.neighbours(here, false))
           if (const double bound = consider(other); bound < best) {
             best = bound;
             next = other;
@@ -230,6 +234,7 @@ class Search {
     std::vector<std::int64_t> key = nest.tiles;
     key.insert(key.end(), nest.depths.begin(), nest.depths.end());
     key.insert(key.end(), nest.order.begin(), nest.order.end());
+    key.insert(key.end(), nest.sub.begin(), nest.sub.end());
     return key;
   }
 
@@ -240,7 +245,7 @@ class Search {
       const auto faster = [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; };
       const Ranked best = *std::min_element(found_.best.begin(), found_.best.end(), faster);
       bool moved = false;
-      for (const Nest& nest : space_.neighbours(best.nest)) {
+      for (const Nest& nest : space_.neighbours(best.nest, false)) {
         if (options_.cancel) options_.cancel->poll();
         if (!model_.fits(nest)) continue;
         const Cost cost = model_.price(nest);
@@ -257,6 +262,44 @@ class Search {
     }
   }
 
+  /// The best nests with their tiles in pieces, where that is faster by more than the model errs.
+  void cut_best() {
+    constexpr double worth = 0.99;
+    constexpr int most_walked = 32;  // where only the best nest is wanted
+    const std::size_t tried = keep_ == 1 ? found_.best.size() : std::min(found_.best.size(), 2 + keep_ / 8);
+    std::vector<Ranked> faster;
+    double least = found_.best.front().cycles;
+    int walked = 0;
+    for (std::size_t i = 0; i < tried; ++i)
+      for (std::size_t choice = 1; choice < space_.pieces.size(); ++choice) {
+        if (options_.cancel) options_.cancel->poll();
+        const Ranked& whole = found_.best[i];
+        Ranked cut{space_.cut(whole.nest, choice), 0, {}};
+        if (cut.nest.sub.empty() || !walked_.insert(key_of(cut.nest)).second ||
+            !legal(model_.problem(), cut.nest, model_.machine()).legal)
+          continue;
+        cut.cost = model_.price(cut.nest);
+        ++found_.priced;
+        const double limit = worth * (keep_ == 1 ? least : whole.cycles);
+        if (cut.cost.bound >= limit || (keep_ == 1 && walked == most_walked)) continue;
+        ++found_.walked;
+        ++walked;
+        cut.cycles = model_.steps(cut.nest, 6000);
+        if (cut.cycles >= limit) continue;
+        least = std::min(least, cut.cycles);
+        faster.push_back(std::move(cut));
+      }
+    if (faster.empty()) return;
+    const double whole = found_.best.front().cycles;
+    found_.best.insert(found_.best.end(), faster.begin(), faster.end());
+    std::stable_sort(found_.best.begin(), found_.best.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
+    if (found_.best.front().cycles < whole) {
+      relax();
+      found_.lower_bound = std::min(found_.lower_bound, floor_);
+    }
+  }
+
   /// First those whose parts are all low, to find a good nest; then by bound, to prove that there is no better one.
   void walk() {
     walk_by(&Candidate::soft, keep_ == 1 ? 0.7 : 1);
@@ -269,8 +312,9 @@ class Search {
         unexplored = candidate.bound;
     std::stable_sort(found_.best.begin(), found_.best.end(),
                      [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
-    if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
     found_.lower_bound = std::min(known_, found_.complete ? unexplored : floor_);
+    cut_best();
+    if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
   }
 
   CostModel model_;

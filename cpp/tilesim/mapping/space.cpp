@@ -43,6 +43,26 @@ std::vector<std::int64_t> aligned_sizes(std::int64_t extent, std::int64_t unit) 
   return {found.begin(), found.end()};
 }
 
+/// Whole tiles; two or four pieces of the longest contracted, row or column dim.
+std::vector<std::vector<std::int64_t>> cuts(const Problem& problem) {
+  const std::size_t dims = problem.domain.extents.size();
+  std::vector<std::vector<std::int64_t>> result{std::vector<std::int64_t>(dims, 1)};
+  if (problem.on_vector) return result;
+  for (const auto* group : {&problem.k_dims, &problem.m_dims, &problem.n_dims}) {
+    int longest = -1;
+    for (int dim : *group)
+      if (longest < 0 || problem.domain.extents[static_cast<std::size_t>(dim)] >=
+                             problem.domain.extents[static_cast<std::size_t>(longest)])
+        longest = dim;
+    if (longest < 0 || problem.domain.extents[static_cast<std::size_t>(longest)] < 2) continue;
+    for (std::int64_t count : {2, 4}) {
+      result.emplace_back(dims, 1);
+      result.back()[static_cast<std::size_t>(longest)] = count;
+    }
+  }
+  return result;
+}
+
 std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups) {
   std::vector<int> all;
   for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
@@ -66,7 +86,8 @@ Sizes parse_sizes(const std::string& text) {
 }
 
 double Space::count() const {
-  double total = static_cast<double>(orders.size()) * static_cast<double>(depths.size());
+  double total =
+      static_cast<double>(orders.size()) * static_cast<double>(depths.size()) * static_cast<double>(pieces.size());
   for (const auto& sizes : tiles) total *= static_cast<double>(sizes.size());
   return total;
 }
@@ -74,6 +95,7 @@ double Space::count() const {
 Nest Space::at(std::uint64_t index) const {
   Nest nest;
   nest.on_vector = on_vector;
+  nest.contexts = contexts;
   const auto take = [&](const auto& choices) -> const auto& {
     const auto& choice = choices[index % choices.size()];
     index /= choices.size();
@@ -82,25 +104,31 @@ Nest Space::at(std::uint64_t index) const {
   nest.depths = take(depths);
   nest.order = take(orders);
   for (const auto& sizes : tiles) nest.tiles.push_back(take(sizes));
-  return nest;
+  return cut(std::move(nest), index % pieces.size());
+}
+
+Nest Space::cut(Nest nest, std::size_t choice) const {
+  return in_pieces(extents, std::move(nest), pieces[choice], units);
 }
 
 Nest Space::sample(std::uint64_t seed) const {
   std::uint64_t state = seed;
   Nest nest;
   nest.on_vector = on_vector;
+  nest.contexts = contexts;
   nest.depths = depths[mix(state) % depths.size()];
   nest.order = orders[mix(state) % orders.size()];
   for (const auto& sizes : tiles) nest.tiles.push_back(sizes[mix(state) % sizes.size()]);
-  return nest;
+  return cut(std::move(nest), mix(state) % pieces.size());
 }
 
-std::vector<Nest> Space::neighbours(const Nest& nest) const {
+std::vector<Nest> Space::neighbours(const Nest& nest, bool with_pieces) const {
   std::vector<Nest> result;
   for (std::size_t d = 0; d < tiles.size(); ++d) {
     const auto above = std::upper_bound(tiles[d].begin(), tiles[d].end(), nest.tiles[d]);
     auto below = std::lower_bound(tiles[d].begin(), tiles[d].end(), nest.tiles[d]);
     Nest other = nest;
+    other.sub.clear();
     if (above != tiles[d].end()) {
       other.tiles[d] = *above;
       result.push_back(other);
@@ -120,12 +148,15 @@ std::vector<Nest> Space::neighbours(const Nest& nest) const {
       result.push_back(nest);
       result.back().depths = depth;
     }
+  for (std::size_t choice = 0; with_pieces && choice < pieces.size(); ++choice)
+    if (Nest other = cut(nest, choice); other.sub != nest.sub) result.push_back(std::move(other));
   return result;
 }
 
 Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
   Space result;
   result.on_vector = problem.on_vector;
+  result.contexts = problem.contexts;
   const ArraySpec& array = machine.core.array;
   for (std::size_t d = 0; d < problem.domain.extents.size(); ++d) {
     const std::int64_t extent = std::max<std::int64_t>(1, problem.domain.extents[d]);
@@ -134,6 +165,8 @@ Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
     if (last(problem.n_dims)) unit = array.columns;
     if (last(problem.k_dims)) unit = array.rows;
     if (last(problem.m_dims)) unit = machine.layout.tile.size() == 2 ? machine.layout.tile[0] : 8;
+    result.units.push_back(unit);
+    result.extents.push_back(extent);
     result.tiles.push_back(sizes == Sizes::all        ? all_sizes(extent)
                            : sizes == Sizes::divisors ? divisors_of(extent)
                                                       : aligned_sizes(extent, unit));
@@ -142,6 +175,7 @@ Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
   result.orders = {concatenate({&b, &m, &n, &k}), concatenate({&b, &n, &m, &k}), concatenate({&b, &m, &k, &n}),
                    concatenate({&b, &n, &k, &m}), concatenate({&b, &k, &m, &n}), concatenate({&b, &k, &n, &m})};
   result.depths = {{2, 2, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {1, 2, 1}, {2, 1, 1}, {1, 1, 1}, {4, 4, 2}};
+  result.pieces = cuts(problem);
   return result;
 }
 

@@ -19,20 +19,28 @@ enum class Sizes : std::uint8_t {
 };
 Sizes parse_sizes(const std::string& text);
 
-/// A product of choices: one tile size per dim, one order, one depth per operand; not all of them legal.
+/// A product of choices: one tile size per dim, one order, one depth per operand, one cut of the tiles into pieces; not
+/// all of them legal.
 struct Space {
   std::vector<std::vector<std::int64_t>> tiles;  ///< per dim, ascending
   std::vector<std::vector<int>> orders;
   std::vector<std::vector<std::int64_t>> depths;
+  std::vector<std::vector<std::int64_t>> pieces;  ///< of a tile, per dim; the first choice: whole tiles
+  std::vector<std::int64_t> units;                ///< per dim: pieces are whole registers or arrays
+  std::vector<std::int64_t> extents;
   bool on_vector = false;
+  std::int64_t contexts = 1;
 
   double count() const;  ///< of all combinations, legal or not
   /// The combination with this number, in [0, count).
   Nest at(std::uint64_t index) const;
   /// A combination drawn by a generator of its own: the same for the same seed everywhere.
   Nest sample(std::uint64_t seed) const;
-  /// Nests that differ in one choice: the next smaller or larger tile of a dim, another order, other depths.
-  std::vector<Nest> neighbours(const Nest& nest) const;
+  /// The nest with another cut of its tiles.
+  Nest cut(Nest nest, std::size_t choice) const;
+  /// Nests that differ in one choice: the next smaller or larger tile of a dim, another order, other depths, other
+  /// pieces. Pieces of a tile that changes are left whole.
+  std::vector<Nest> neighbours(const Nest& nest, bool with_pieces = true) const;
 };
 Space space(const Problem& problem, const Machine& machine, Sizes sizes = Sizes::aligned);
 
@@ -51,7 +59,8 @@ struct Ranked {
 
 struct Found {
   std::vector<Ranked> best;  ///< fastest first
-  double lower_bound = 0;    ///< no nest of the space takes less, by this model
+  double lower_bound = 0;  ///< no nest of the space takes less, by this model; of nests whose tiles come whole, unless
+                           ///< the best one has pieces
   std::int64_t priced = 0, walked = 0;
   bool complete = false;  ///< every nest of the space was priced or cut off by a bound
   double gap() const { return best.empty() || lower_bound <= 0 ? 0 : best[0].cycles / lower_bound - 1; }

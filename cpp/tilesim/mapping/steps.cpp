@@ -25,14 +25,18 @@ struct Ring {
 struct Transfer {
   std::size_t operand = 0;
   std::int64_t version = 0, bytes = 0;
+  std::int64_t piece = 0;  ///< number over all versions
 };
 
 struct Step {
   std::int64_t versions[3] = {0, 0, 0};
+  std::int64_t pieces[2] = {0, 0};  ///< of a and b, over all versions
+  bool empty = false;               ///< a piece beyond the end of a ragged tile
   bool last_use[3] = {false, false, false};
   double busy = 0;
   double weights = 0;          ///< cycles to load its first weights where nothing streams meanwhile
   bool stores = false;         ///< a result tile is complete after it
+  bool frees = false;          ///< its sums are the last of their version
   bool keeps_weights = false;  ///< its weights are one array tile, which the next step may use again
 };
 
@@ -80,6 +84,7 @@ struct CostModel::Walk {
       if (!inside) level[2] = i + 1;
     }
     const Split halves = model.split(nest);
+    if (!nest.sub.empty()) return list_in_pieces(loops, level, halves);
     Extents index(dims, 0), tile(dims);
     double count = 1;
     for (std::size_t loop : loops) count *= static_cast<double>(model.trips(nest, loop));
@@ -94,9 +99,11 @@ struct CostModel::Walk {
         for (std::size_t operand = 0; operand < 3; ++operand) {
           if (level[operand] != depth) continue;
           ++versions[operand];
-          if (operand < 2) loads.push_back({operand, versions[operand], model.tile_bytes(operand, nest, index)});
+          if (operand < 2)
+            loads.push_back({operand, versions[operand], model.tile_bytes(operand, nest, index), versions[operand]});
         }
       for (std::size_t operand = 0; operand < 3; ++operand) step.versions[operand] = versions[operand];
+      for (std::size_t operand = 0; operand < 2; ++operand) step.pieces[operand] = versions[operand];
       std::uint32_t last = 0;
       for (std::size_t loop : loops)
         if (index[loop] + 1 == model.trips(nest, loop)) last |= 1U << loop;
@@ -119,7 +126,7 @@ struct CostModel::Walk {
       step.keeps_weights = kind.keeps_weights;
       step.stores = kind.complete;
       if (kind.complete) {
-        stores.push_back({2, versions[2], model.tile_bytes(2, nest, index)});
+        stores.push_back({2, versions[2], model.tile_bytes(2, nest, index), 0});
         finishing.push_back(kind.finishing);
       }
       steps.push_back(step);
@@ -128,14 +135,135 @@ struct CostModel::Walk {
       if (at == 0) break;
       changed = at;
     }
+    make_rings(versions);
+  }
+
+  void make_rings(const std::int64_t (&versions)[3]) {
     for (std::size_t operand = 0; operand < 3; ++operand) {
       rings[operand].depth = nest.depths[operand];
-      rings[operand].ready.assign(static_cast<std::size_t>(versions[operand] + 1), unknown);
+      rings[operand].ready.assign(static_cast<std::size_t>((versions[operand] + 1) * model.pieces_of(operand, nest)),
+                                  unknown);
       rings[operand].released.assign(static_cast<std::size_t>(versions[operand] + 1), unknown);
       for (std::size_t i = 0; i < steps.size(); ++i)
         steps[i].last_use[operand] =
             i + 1 == steps.size() || steps[i + 1].versions[operand] != steps[i].versions[operand];
     }
+    std::int64_t later = -1;
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+      if (step->stores) {
+        step->frees = step->versions[2] != later;
+        later = step->versions[2];
+      }
+  }
+
+  /// Part numbers of pieces, one operand's after the other's within each slice that both share.
+  void load_pieces(const bool (&fetched)[2], const std::vector<std::size_t>& cut, const std::int64_t (&versions)[3],
+                   Extents index) {
+    const auto owns = [&](std::size_t operand, std::size_t d) { return (model.own_[operand] >> d & 1) != 0; };
+    const auto shared = [&](std::size_t d) { return owns(0, d) && owns(1, d); };
+    std::int64_t number[2] = {versions[0] * model.pieces_of(0, nest), versions[1] * model.pieces_of(1, nest)};
+    const Extents tiles = index;
+    const auto own = [&](const auto& self, std::size_t operand, std::size_t i) -> void {
+      while (i < cut.size() && (!owns(operand, cut[i]) || (shared(cut[i]) && fetched[0] && fetched[1]))) ++i;
+      if (i < cut.size()) {
+        for (std::int64_t piece = 0; piece < model.pieces(nest, cut[i]); ++piece) {
+          index[cut[i]] = tiles[cut[i]] + piece;
+          self(self, operand, i + 1);
+        }
+        index[cut[i]] = tiles[cut[i]];
+        return;
+      }
+      bool empty = false;
+      for (std::size_t d : cut) {
+        if (!owns(operand, d)) continue;
+        const Interval part = model.interval(nest, d, index[d]);
+        empty |= part.end <= part.begin;
+      }
+      if (!empty)
+        loads.push_back({operand, versions[operand], model.tile_bytes(operand, nest, index), number[operand]});
+      ++number[operand];
+    };
+    const auto slices = [&](const auto& self, std::size_t i) -> void {
+      while (i < cut.size() && !(shared(cut[i]) && fetched[0] && fetched[1])) ++i;
+      if (i == cut.size()) {
+        for (std::size_t operand = 0; operand < 2; ++operand)
+          if (fetched[operand]) own(own, operand, 0);
+        return;
+      }
+      for (std::int64_t piece = 0; piece < model.pieces(nest, cut[i]); ++piece) {
+        index[cut[i]] = tiles[cut[i]] + piece;
+        self(self, i + 1);
+      }
+      index[cut[i]] = tiles[cut[i]];
+    };
+    slices(slices, 0);
+  }
+
+  /// As `list`, with the pieces of every tile as inner loops: batch, contraction, rows, columns.
+  void list_in_pieces(const std::vector<std::size_t>& loops, const std::size_t (&level)[3], const Split& halves) {
+    const Problem& problem = model.problem_;
+    const std::size_t dims = nest.order.size();
+    std::vector<std::size_t> cut;
+    for (const auto* group : {&problem.batch_dims, &problem.k_dims, &problem.m_dims, &problem.n_dims})
+      for (int dim : *group)
+        if (model.pieces(nest, static_cast<std::size_t>(dim)) > 1) cut.push_back(static_cast<std::size_t>(dim));
+    Extents each(dims), index(dims, 0), piece(dims, 0), part(dims), tile(dims);
+    for (std::size_t d = 0; d < dims; ++d) each[d] = model.pieces(nest, d);
+    std::int64_t versions[3] = {-1, -1, -1};
+    std::size_t changed = 0;
+    while (true) {
+      bool fetched[2] = {false, false};
+      for (std::size_t operand = 0; operand < 3; ++operand) {
+        if (level[operand] < changed) continue;
+        ++versions[operand];
+        if (operand < 2) fetched[operand] = true;
+      }
+      for (std::size_t d = 0; d < dims; ++d) part[d] = index[d] * each[d];
+      load_pieces(fetched, cut, versions, part);
+      bool more = true;
+      while (more) {  // pieces of this tile
+        Step step;
+        step.stores = true;
+        for (std::size_t d = 0; d < dims; ++d) {
+          part[d] = index[d] * each[d] + piece[d];
+          const Interval own = model.interval(nest, d, part[d]);
+          tile[d] = own.end - own.begin;
+          step.empty |= tile[d] <= 0;
+          if (model.reduced_ >> d & 1)
+            step.stores &= index[d] + 1 == model.trips(nest, d) && piece[d] + 1 == each[d];
+          else
+            step.stores &= tile[d] > 0;
+        }
+        for (std::size_t operand = 0; operand < 3; ++operand) step.versions[operand] = versions[operand];
+        for (std::size_t operand = 0; operand < 2; ++operand) {
+          std::int64_t number = versions[operand];
+          for (const auto* group : {&problem.batch_dims, &problem.k_dims, &problem.m_dims, &problem.n_dims})
+            for (int dim : *group)
+              if (const auto d = static_cast<std::size_t>(dim); model.own_[operand] >> d & 1)
+                number = number * each[d] + piece[d];
+          step.pieces[operand] = number;
+        }
+        if (!step.empty) {
+          step.busy = static_cast<double>(model.busy(tile, halves));
+          if (exposes) step.weights = first_weights(tile, halves);
+        }
+        if (step.stores) {
+          stores.push_back({2, versions[2], model.tile_bytes(2, nest, part), 0});
+          for (std::size_t d = 0; d < dims; ++d)
+            if (model.reduced_ >> d & 1) tile[d] = 1;
+          finishing.push_back(static_cast<double>(model.finishing(tile)));
+        }
+        steps.push_back(step);
+        std::size_t i = cut.size();
+        while (i > 0 && ++piece[cut[i - 1]] == each[cut[i - 1]]) piece[cut[--i]] = 0;
+        more = i > 0;
+      }
+      std::size_t at = loops.size();
+      while (at > 0 && ++index[loops[at - 1]] == model.trips(nest, loops[at - 1])) index[loops[--at]] = 0;
+      if (at == 0) break;
+      changed = at;
+    }
+    make_rings(versions);
   }
 
   /// Earliest time of a queue's next request; unknown while what it waits for has no time yet.
@@ -182,7 +310,7 @@ struct CostModel::Walk {
     finish = std::max(finish, complete);
     ++queue.next;
     if (!store)
-      rings[transfer.operand].ready[static_cast<std::size_t>(transfer.version)] = complete;
+      rings[transfer.operand].ready[static_cast<std::size_t>(transfer.piece)] = complete;
     else if (model.problem_.epilogue_functions == 0)
       free_sums(queue, transfer.version, complete);
     else
@@ -195,8 +323,8 @@ struct CostModel::Walk {
     for (; next_step < steps.size(); ++next_step, moved = true) {
       const Step& step = steps[next_step];
       double start = unit_free;
-      for (std::size_t operand = 0; operand < 2; ++operand) {
-        const double ready = rings[operand].ready[static_cast<std::size_t>(step.versions[operand])];
+      for (std::size_t operand = 0; operand < 2 && !step.empty; ++operand) {
+        const double ready = rings[operand].ready[static_cast<std::size_t>(step.pieces[operand])];
         if (ready == unknown) return moved;
         start = std::max(start, ready);
       }
@@ -215,7 +343,7 @@ struct CostModel::Walk {
         stored.push_back(end + drain);
       } else {
         pending.push_back(end + drain);
-        frees.push_back(step.last_use[2] ? step.versions[2] : -1);
+        frees.push_back(step.frees ? step.versions[2] : -1);
       }
     }
     return moved;
@@ -285,7 +413,7 @@ struct CostModel::Walk {
 
 double CostModel::steps(const Nest& nest, std::int64_t most_steps) {
   double count = 1;
-  for (std::size_t d = 0; d < nest.tiles.size(); ++d) count *= static_cast<double>(trips(nest, d));
+  for (std::size_t d = 0; d < nest.tiles.size(); ++d) count *= static_cast<double>(parts(nest, d));
   if (count > static_cast<double>(most_steps)) return std::numeric_limits<double>::infinity();
   Walk walk{*this, nest};
   walk.list();

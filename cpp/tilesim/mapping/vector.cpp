@@ -147,6 +147,37 @@ std::vector<std::int64_t> sizes_of(const VectorProblem& problem, std::size_t axi
   return sizes;
 }
 
+/// What is wrong with the pieces of tiles that are right otherwise; empty: nothing.
+std::string wrong_pieces(const VectorProblem& problem, const VectorTiles& tiles) {
+  const std::size_t rank = problem.space.size();
+  if (tiles.sub.empty()) return {};
+  if (tiles.sub.size() != rank) return "sub-tiles need " + std::to_string(rank) + " sizes, one per axis";
+  std::int64_t pieces = 1;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    if (tiles.sub[axis] < 1 || tiles.sub[axis] > tiles.tiles[axis])
+      return "sub-tile size of axis " + std::to_string(axis) + " is " + std::to_string(tiles.sub[axis]) + "; 1 to " +
+             std::to_string(tiles.tiles[axis]) + " are possible";
+    pieces = saturating(pieces, ceil_div(tiles.tiles[axis], tiles.sub[axis]));
+  }
+  if (pieces == 1) return {};
+  if (!problem.whole_tiles.empty()) return problem.whole_tiles;
+  if (streams(problem, tiles)) return "the tiles of rows that stream by are not cut further";
+  if (pieces > most_pieces)
+    return "a tile has " + std::to_string(pieces) + " pieces; at most " + std::to_string(most_pieces) + " are possible";
+  const bool reduces = std::find(problem.reduced.begin(), problem.reduced.end(), true) != problem.reduced.end();
+  for (const VectorOperand& operand : problem.operands) {
+    if (operand.use != VectorOperand::Use::scratch && bits(operand.dtype) < 8)
+      return "sub-tiles of elements smaller than a byte would share bytes";
+    bool rows = !reduces;
+    for (std::size_t axis = 0; axis < rank; ++axis)
+      rows |= problem.reduced[axis] && operand.step[axis] > 0 && problem.space[axis] > 1;
+    for (std::size_t axis = 0; axis < rank && operand.use == VectorOperand::Use::store && rows; ++axis)
+      if (tiles.sub[axis] < tiles.tiles[axis] && operand.step[axis] == 0)
+        return "a result does not span axis " + std::to_string(axis) + ", so its tile cannot come in pieces along it";
+  }
+  return {};
+}
+
 std::vector<std::vector<std::int64_t>> all_sizes(const VectorProblem& problem, const Machine& machine) {
   std::vector<std::vector<std::int64_t>> sizes;
   for (std::int64_t factor = 2;; factor *= 2) {
@@ -190,6 +221,8 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Mac
       return {false, "axis " + std::to_string(axis) + " stays whole: a tile has " +
                          std::to_string(problem.space[axis]) + " elements along it"};
   if (tiles.depth < 1) return {false, "a ring needs a depth of at least 1"};
+  if (const std::string wrong = wrong_pieces(problem, tiles); !wrong.empty()) return {false, wrong};
+  if (const std::string wrong = wrong_contexts(tiles.contexts, machine); !wrong.empty()) return {false, wrong};
   if (rank > 0 && std::find(problem.lanes.begin(), problem.lanes.end(), tiles.lane) == problem.lanes.end()) {
     std::string allowed;
     for (int lane : problem.lanes) allowed += (allowed.empty() ? "" : ", ") + std::to_string(lane);
@@ -205,17 +238,21 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Mac
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
   ClosedForm closed_form(machine);
   VectorCost cost;
+  VectorTiles walked = tiles;  // pieces move and are computed on as tiles of their size
+  if (!tiles.sub.empty()) walked.tiles = tiles.sub;
   const std::int64_t passes = streams(problem, tiles) ? std::max<std::int64_t>(1, problem.passes) : 1;
-  double steps = 1, rows = 1;
+  double steps = 1, rows = 1, turns = static_cast<double>(passes);
   for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {
-    const auto trips = static_cast<double>(ceil_div(std::max<std::int64_t>(1, problem.space[axis]), tiles.tiles[axis]));
+    const std::int64_t extent = std::max<std::int64_t>(1, problem.space[axis]);
+    turns *= static_cast<double>(ceil_div(extent, tiles.tiles[axis]));
+    const auto trips = static_cast<double>(ceil_div(extent, walked.tiles[axis]));
     steps *= trips;
     if (!problem.reduced[axis]) rows *= trips;
   }
   double exposed = 0, transfers = 0, read = 0, written = 0, least = 0;
   for (const VectorOperand& operand : problem.operands) {
     if (operand.use == VectorOperand::Use::scratch) continue;
-    const auto bytes = static_cast<double>(moved_bytes(problem, operand, tiles, machine));
+    const auto bytes = static_cast<double>(moved_bytes(problem, operand, walked, machine));
     bool spans_rows = false;
     for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
       spans_rows |= problem.reduced[axis] && operand.step[axis] > 0 && problem.space[axis] > 1;
@@ -226,7 +263,6 @@ VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const M
     transfers += times;
     exposed += bytes;
   }
-  VectorTiles walked = tiles;
   cost.compute = compute_cycles(problem, walked, closed_form, 0, 1) * static_cast<double>(passes);
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
@@ -240,9 +276,9 @@ VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const M
   cost.written_bytes = static_cast<std::int64_t>(std::min(written, 9e18));
   cost.transfers = static_cast<std::int64_t>(std::min(transfers, 9e18));
   // A buffer is loaded, computed on and loaded again, behind stores on the same memory; a ring of d has d in turn.
-  const double turns = steps * static_cast<double>(passes);
   const double each = turns * (latency + static_cast<double>(machine.core.vector.latency));
-  const double ring = (each + cost.compute + cost.memory) / static_cast<double>(tiles.depth);
+  const double used = tiles.sub.empty() ? cost.compute + cost.memory : std::max(cost.compute, cost.memory);
+  const double ring = (each + used) / static_cast<double>(tiles.depth);
   const double issue = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
   const std::pair<double, const char*> parts[] = {
       {cost.compute, "compute"}, {cost.memory, "memory"}, {ring, "the ring of buffers"}, {issue, "issue of transfers"}};
@@ -262,6 +298,7 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
   while (true) {
     if (cancel) cancel->poll();
     VectorTiles tiles;
+    tiles.contexts = problem.contexts;
     double steps = 1;
     for (std::size_t axis = 0; axis < rank; ++axis) {
       tiles.tiles.push_back(sizes[axis][index[axis]]);
@@ -281,6 +318,18 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
     }
     if (axis == rank) break;
   }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles < b.cost.cycles; });
+  const std::size_t whole = std::min<std::size_t>(found.size(), std::max<std::size_t>(4, keep / 8));
+  for (std::size_t i = 0; i < whole; ++i)
+    for (std::size_t axis = 0; axis < rank; ++axis)
+      for (std::int64_t pieces : {2, 4}) {
+        VectorTiles tiles = found[i].tiles;
+        tiles.sub = tiles.tiles;
+        tiles.sub[axis] = ceil_div(tiles.tiles[axis], pieces);
+        if (tiles.sub[axis] < tiles.tiles[axis] && legal(problem, tiles, machine).legal)
+          found.push_back({tiles, price(problem, tiles, machine)});
+      }
   std::stable_sort(found.begin(), found.end(),
                    [](const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles < b.cost.cycles; });
   if (found.size() > keep) found.resize(keep);

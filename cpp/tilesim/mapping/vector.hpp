@@ -16,6 +16,9 @@ struct VectorTiles {
   std::vector<std::int64_t> tiles;
   int lane = 0;
   std::int64_t depth = 2;
+  /// Sub-tile size per axis: a tile is loaded, computed on and stored in pieces of this size. Empty: whole tiles.
+  std::vector<std::int64_t> sub = {};
+  std::int64_t contexts = 1;  ///< of a core, that share the kernel: each takes some of the tiles
   friend bool operator==(const VectorTiles&, const VectorTiles&) = default;
 };
 
@@ -48,7 +51,10 @@ struct VectorProblem {
   std::array<std::int32_t, 4> functions{};  ///< per point: simple, multiply, divide, transcendental
   std::int64_t points = 1;                  ///< computed per point of the space (taps of a window)
   std::int64_t bytes_per_point = 0;         ///< on chip beside the operands, per buffer
+  std::string whole_tiles;                  ///< why tiles cannot come in pieces; empty: they can
+  std::int64_t contexts = 1;                ///< of a core, that share the kernel
   bool ranks = true;                        ///< whether the estimate is good enough to choose by
+  bool walks = false;                       ///< whether `walked_cycles` is: one load and one store per tile
   std::int64_t reductions = 0;
   DType dtype = DType::f32;
 };
@@ -67,12 +73,17 @@ struct VectorCost {
 };
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
 
+/// Cycles of a kernel that moves tiles: each through load queue, vector unit (where it converts) and store queue, on
+/// channels that take turns by address. Transfers share channels as in memory of fidelity "simple".
+double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
+
 struct RankedTiles {
   VectorTiles tiles;
   VectorCost cost;
 };
 /// The legal choices with the least estimates, best first. Every number of pieces of an axis where there are few
-/// choices, powers of two where there are many; every lane axis; one, two and three buffers.
+/// choices, powers of two where there are many; every lane axis; one, two and three buffers; the best of these with
+/// tiles in two or four pieces too.
 std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
                                 CancelToken* cancel = nullptr);
 

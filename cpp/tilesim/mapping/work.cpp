@@ -1,5 +1,6 @@
 // Cycles of array and vector unit for the tiles of a nest: as the lowering splits them, by the units' closed forms.
 #include <algorithm>
+#include <map>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/cost.hpp"
@@ -10,10 +11,7 @@ CostModel::Split CostModel::split(const Nest& nest) const {
   Split result;
   const std::int64_t arrays = machine_.core.array.count, columns = machine_.core.array.columns;
   if (arrays < 2 || problem_.on_vector) return result;
-  const auto tile = [&](int dim) {
-    const auto d = static_cast<std::size_t>(dim);
-    return std::min(nest.tiles[d], problem_.domain.extents[d]);
-  };
+  const auto tile = [&](int dim) { return sub_of(problem_, nest, static_cast<std::size_t>(dim)); };
   for (int dim : problem_.n_dims)
     if (tile(dim) > columns * (arrays - 1)) result = {dim, round_up(ceil_div(tile(dim), arrays), columns)};
   if (result.dim >= 0) return result;
@@ -84,6 +82,7 @@ std::int64_t CostModel::finishing(const Extents& tile) {
 
 /// Sum over all tiles of the nest: full and ragged ones by how many there are.
 CostModel::Work CostModel::work(const Nest& nest) {
+  if (!nest.sub.empty()) return work_in_pieces(nest);
   const std::size_t dims = nest.tiles.size();
   const Split halves = split(nest);
   Extents tile(dims), rest(dims), ragged_dims;
@@ -112,6 +111,39 @@ CostModel::Work CostModel::work(const Nest& nest) {
       if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
     if (reduced_full) total.finishing += results * static_cast<double>(finishing(here));
   }
+  return total;
+}
+
+/// As `work`, over all pieces: by how many there are of each size.
+CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
+  const std::size_t dims = nest.tiles.size();
+  const Split halves = split(nest);
+  std::vector<std::map<std::int64_t, std::int64_t>> sizes(dims);
+  for (std::size_t d = 0; d < dims; ++d) {
+    const std::int64_t each = pieces(nest, d), tiles = trips(nest, d);
+    for (std::int64_t piece = 0; piece < each; ++piece) {
+      const Interval whole = interval(nest, d, piece), last = interval(nest, d, (tiles - 1) * each + piece);
+      if (tiles > 1) sizes[d][whole.end - whole.begin] += tiles - 1;
+      if (last.end > last.begin) ++sizes[d][last.end - last.begin];
+    }
+  }
+  Extents here(dims);
+  Work total;
+  const auto add = [&](const auto& self, std::size_t d, double count, double results) -> void {
+    if (d == dims) {
+      total.busy += count * static_cast<double>(busy(here, halves));
+      if (results > 0) total.finishing += results * static_cast<double>(finishing(here));
+      return;
+    }
+    bool first = true;  // each piece of the result is finished once
+    for (const auto& [size, times] : sizes[d]) {
+      here[d] = size;
+      const auto number = static_cast<double>(times);
+      self(self, d + 1, count * number, reduced_ >> d & 1 ? (first ? results : 0) : results * number);
+      first = false;
+    }
+  };
+  add(add, 0, 1, 1);
   return total;
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from .families import Entry, family, row_key
 from .fit import Fit, fit, statistics
 from .predict import PREDICTORS, Batch
 from .profile import Profile
-from .tables import COLUMNS, Measured, cells_of, read
+from .tables import COLUMNS, Measured, cells_of, kinds_of, read
 
 __all__ = ["calibrate", "left_out"]
 
@@ -28,12 +29,9 @@ FEWEST = 4  # rows of one scheme below which nothing is fitted
 
 
 def _table_of(path: str | os.PathLike[str]) -> str:
-    with open(path, encoding="utf-8-sig") as file:
-        header = [name.strip() for name in file.readline().split(",")]
-    if "OPName" in header:  # public formats, renamed when read
-        return "gemm" if "M" in header else "vector"
-    if {"gemm_dtype", "matrix_size", "transA"} & set(header):
-        return "gemm"
+    kinds, header = kinds_of(path)
+    if kinds:  # of a public set; products first
+        return kinds[0]
     for table in ("attention", "conv", "vector", "gemm"):
         own = {"attention": "num_heads", "conv": "in_channels", "vector": "op", "gemm": "m"}[table]
         if own in header:
@@ -125,17 +123,20 @@ def _fit_together(table: str, groups: list[list[Measured]], blind: bool = False)
     predictor = PREDICTORS[table]
     entries = [_start(table, rows, blind) for rows in groups]
     models = [predictor.model(Batch(rows)) for rows in groups]
-    own = [name for name in predictor.first if name not in predictor.common]
+    own = [
+        [name for name in predictor.first if name not in predictor.common and name in predictor.free(Batch(rows))]
+        for rows in groups
+    ]
     start, infos = {}, {}
     for name in predictor.common:
         start[name] = float(np.median([entry.constants[name] for entry in entries]))
         infos[name] = predictor.infos[name]
     for index, entry in enumerate(entries):
-        for name in own:
+        for name in own[index]:
             start[f"{index}.{name}"], infos[f"{index}.{name}"] = entry.constants[name], predictor.infos[name]
 
     def constants_of(index: int, values: dict[str, float]) -> dict[str, float]:
-        mine = {name: values[f"{index}.{name}"] for name in own}
+        mine = {name: values[f"{index}.{name}"] for name in own[index]}
         return {**entries[index].constants, **{name: values[name] for name in predictor.common}, **mine}
 
     measured = np.array([row.seconds for rows in groups for row in rows])
@@ -150,7 +151,7 @@ def _fit_together(table: str, groups: list[list[Measured]], blind: bool = False)
     for index, (entry, rows) in enumerate(zip(entries, groups, strict=True)):
         values = constants_of(index, found.constants)
         shown = {name: found.shown[name] for name in predictor.common}
-        shown.update({name: found.shown[f"{index}.{name}"] for name in own})
+        shown.update({name: found.shown[f"{index}.{name}"] for name in own[index]})
         error = statistics(models[index](values), np.array([row.seconds for row in rows]))
         count = len(measured)
         origin = {
@@ -307,7 +308,7 @@ def calibrate(
     """Fits the few constants of a device to measured times.
 
     Args:
-        measurements: CSV file, columns as in the reference tables.
+        measurements: CSV file, columns as in the reference tables, or a file of a public set (see `readers`).
         device: a device, or "auto" for the device column.
         table: "gemm", "attention", "conv" or "vector"; none: told from the columns.
         holdout: which rows are left out for the stated error: "rows" (halves), "size", "dtype", "device" (constants
@@ -330,13 +331,13 @@ def calibrate(
             allowed=", ".join(HOLDOUTS),
             suggestion=nearest(holdout, HOLDOUTS),
         )
-    try:
-        kind = table or _table_of(path)
-    except OSError as error:
-        raise user_error("the file cannot be read", place=path, value=str(error)) from None
-    rows = read(kind, path, device)
+    kind = table or _table_of(path)
+    every = read(kind, path, device)
+    rows = [row for row in every if row.status != "unsupported"]
     _check(kind, rows, path)
-    entries, used, refused = [], [], []
+    entries, used = [], []
+    reasons = Counter(row.reason for row in every if row.status == "unsupported")
+    refused = [f"{count} rows: {reason}" for reason, count in reasons.items()]
     groups = []
     for group in _groups(kind, rows):
         start = PREDICTORS[kind].model(Batch(group))(None)

@@ -26,6 +26,8 @@ def device_show(name: str) -> None:
     """Every figure of a device and where it comes from."""
     device = Device.load(name)
     typer.echo(f"{device.name}: {device.description} ({device.units} x {device.unit}, {device.clock_hz / 1e9:g} GHz)")
+    if device.clocks:
+        typer.echo(f"  clocks {', '.join(f'{key} {value / 1e9:g} GHz' for key, value in device.clocks.items())}")
     for dtype, rate in device.matrix.items():
         value = f"{rate.flops_per_second / 1e12:g} TFLOP/s {rate.how}" if rate.how != "absent" else "absent"
         typer.echo(f"  matrix {dtype:<10} {value}{': ' + rate.reason if rate.reason else ''}")
@@ -38,13 +40,20 @@ def device_show(name: str) -> None:
         typer.echo(f"  {key:<17} {source}")
 
 
-def _validate(table: str, cases: str, device: str, profile: str | None, json_: str | None) -> None:
+def _validate(
+    table: str, cases: str, device: str, profile: str | None, json_: str | None, html: str | None = None
+) -> None:
     from .validation import decisions, validate
 
     with step("predicting and comparing"):
         report = validate(table, cases, device, profile)
     if json_:
         write(report, json_)
+    if html:
+        from .pages import validation_page
+
+        with writing(html) as file:
+            file.write(validation_page(report))
     if json_ == "-":
         return
     width = max([len("group"), *map(len, report["groups"])])
@@ -65,29 +74,42 @@ def _validate(table: str, cases: str, device: str, profile: str | None, json_: s
 
 
 _Cases = Annotated[str, typer.Option(help="CSV with measured times in latency_ms.")]
-_Device = Annotated[str, typer.Option(help="A device, or auto to follow the device column.")]
+_Device = Annotated[
+    str, typer.Option(help="A device (with a power state: t4@base, t4@50W), or auto to follow the device column.")
+]
 _Profile = Annotated[str | None, typer.Option(help="A profile that calibrate saved.")]
 _Json = Annotated[str | None, typer.Option("--json", help="Write the validation file; - for standard output.")]
 
 
-def validate_gemm(cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None) -> None:
+_Html = Annotated[str | None, typer.Option(help="Write a page.")]
+
+
+def validate_gemm(
+    cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None, html: _Html = None
+) -> None:
     """Compare predicted with measured matrix products."""
-    _validate("gemm", cases, device, profile, json_)
+    _validate("gemm", cases, device, profile, json_, html)
 
 
-def validate_attention(cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None) -> None:
+def validate_attention(
+    cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None, html: _Html = None
+) -> None:
     """Compare predicted with measured attention kernels."""
-    _validate("attention", cases, device, profile, json_)
+    _validate("attention", cases, device, profile, json_, html)
 
 
-def validate_conv(cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None) -> None:
+def validate_conv(
+    cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None, html: _Html = None
+) -> None:
     """Compare predicted with measured convolutions."""
-    _validate("conv", cases, device, profile, json_)
+    _validate("conv", cases, device, profile, json_, html)
 
 
-def validate_vector(cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None) -> None:
+def validate_vector(
+    cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None, html: _Html = None
+) -> None:
     """Compare predicted with measured elementwise operations, softmax and normalization."""
-    _validate("vector", cases, device, profile, json_)
+    _validate("vector", cases, device, profile, json_, html)
 
 
 def calibrate(
@@ -127,7 +149,6 @@ def calibrate(
 
 
 _Model = Annotated[str, typer.Argument(help=WHAT)]
-_Html = Annotated[str | None, typer.Option(help="Write a page.")]
 
 
 def roofline(
@@ -153,7 +174,7 @@ def roofline(
     if json_:
         write(result.data, json_)
     if html:
-        from .views import html_report
+        from .pages import html_report
 
         with writing(html) as file:
             file.write(html_report(result, bound))
@@ -176,27 +197,31 @@ def crossover(
     dtype: Annotated[str | None, typer.Argument(help="A scheme; none: every one.")] = None,
     against: Annotated[str | None, typer.Option(help="The baseline; none: bf16, fp16 or fp32.")] = None,
     shape: Annotated[
-        list[str] | None, typer.Option(help="m,n,k (repeat), each a number or a range (1:4096); none: squares.")
+        list[str] | None,
+        typer.Option(help="m,n,k or m,n,k,batch (repeat), each a number or a range (1:4096); none: squares."),
     ] = None,
+    model: Annotated[str | None, typer.Option(help="A network: the best scheme per product and of the whole.")] = None,
+    errors: Annotated[bool, typer.Option(help="The numeric error of every scheme beside its time, per shape.")] = False,
     engine: Annotated[str, typer.Option(help="Whose kernels.")] = "",
     profile: _Profile = None,
     json_: Annotated[str | None, typer.Option("--json", help="Write the rows; - for standard output.")] = None,
     html: _Html = None,
 ) -> None:
     """Does another dtype help, from which intensity on, and how sure is that?"""
-    from ..graph import user_error
-    from .crossover import Crossover, sweep
+    from .crossover import Crossover
     from .crossover import crossover as ask
 
-    shapes: list[tuple[float, float, float]] | None = None
-    for text in shape or []:
-        parts = text.replace("x", ",").split(",")
-        if len(parts) != 3:
-            raise user_error("a shape is m,n,k", value=text)
-        shapes = [*(shapes or []), *sweep(*parts)]
+    shapes = _shapes_of(shape)
+    if model or errors:
+        rows = _network(model, device, dtype, engine, profile) if model else _errors(device, dtype, shapes)
+        if json_:
+            write(rows, json_)
+        if json_ != "-":
+            typer.echo("\n".join(_columns(rows)))
+        return
     answer = ask(device, dtype, against, shapes, engine=engine, profile=profile)
     if html:
-        from .views import crossover_page
+        from .pages import crossover_page
 
         with writing(html) as file:
             file.write(crossover_page(answer))
@@ -206,12 +231,64 @@ def crossover(
         return
     if isinstance(answer, Crossover):
         for row in answer.rows:
+            batch = f" batch {row['batch']:g}" if row["batch"] != 1 else ""
             typer.echo(
-                f"m {row['m']:>6g} n {row['n']:>6g} k {row['k']:>6g}  {row['intensity']:>8.4g} FLOP/B  "
+                f"m {row['m']:>6g} n {row['n']:>6g} k {row['k']:>6g}{batch}  {row['intensity']:>8.4g} FLOP/B  "
                 f"{row['ms']:>9.4g} ms against {row['baseline_ms']:>9.4g} ms  "
                 f"{row['verdict']:<5} {row['speedup']:.2f}x  {_sure(row)}"
             )
     typer.echo(answer.summary())
+
+
+def _shapes_of(texts: list[str] | None) -> list[tuple[float, ...]] | None:
+    from ..graph import user_error
+    from .crossover import sweep
+
+    shapes: list[tuple[float, ...]] | None = None
+    for text in texts or []:
+        parts = text.replace("x", ",").split(",")
+        if len(parts) not in (3, 4):
+            raise user_error("a shape is m,n,k or m,n,k,batch", value=text)
+        shapes = [*(shapes or []), *sweep(*parts)]
+    return shapes
+
+
+def _network(model: str, device: str, dtype: str | None, engine: str, profile: str | None) -> list[dict[str, Any]]:
+    """The best scheme of every product of a network, and of the whole."""
+    from .best import SCHEMES, best_schemes
+
+    chosen = SCHEMES if dtype is None else (SCHEMES[0], dtype)
+    graph = load_graph(model, 1, None, None, "bf16")
+    return best_schemes(graph, device, chosen, engine=engine, profile=profile).rows
+
+
+def _errors(device: str, dtype: str | None, shapes: list[tuple[float, ...]] | None) -> list[dict[str, Any]]:
+    """Numeric error and time of every scheme, or of one and the baseline."""
+    from .crossover import baseline
+    from .estimate import device_of
+    from .quantize import quantization_table
+    from .schemes import scheme
+
+    target = device_of(device)
+    wanted = None if dtype is None else {scheme(dtype, target).name, baseline(target, dtype)}
+    rows = []
+    for m, n, k, *_ in shapes or [(512.0, 4096.0, 4096.0)]:
+        for row in quantization_table(int(m), int(n), int(k), target).rows:
+            if wanted is None or row["scheme"] in wanted:
+                rows.append({"m": m, "n": n, "k": k, **row})
+    return rows
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    """A table as text, columns as wide as their cells."""
+
+    def cell(value: Any) -> str:
+        return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)[-60:]
+
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [keys, *([cell(row.get(key)) for key in keys] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(keys))]
+    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
 def _sure(row: dict[str, Any]) -> str:
@@ -227,6 +304,7 @@ def suite(
     device: Annotated[list[str] | None, typer.Option(help="Devices to compare (repeat).")] = None,
     dtype: Annotated[str | None, typer.Option(help="Of the operands.")] = None,
     json_: Annotated[str | None, typer.Option("--json", help="Write the rows; - for standard output.")] = None,
+    html: _Html = None,
 ) -> None:
     """A suite of workloads across devices."""
     from .suites import compare_suite
@@ -234,6 +312,11 @@ def suite(
     table = compare_suite(name, device or ["desktop-avx512", "npu-systolic", "phone-neon", "t4", "h100"], dtype)
     if json_:
         write(table.rows, json_)
+    if html:
+        from .pages import suite_page
+
+        with writing(html) as file:
+            file.write(suite_page(table))
     if json_ == "-":
         return
     for row in table.rows:
@@ -267,7 +350,9 @@ def measure_cpu(
 @measure_app.command("cuda")
 def measure_cuda(
     save: Annotated[str, typer.Option(help="CSV to write.")],
-    device: Annotated[str, typer.Option(help="The device file that describes the GPU.")],
+    device: Annotated[
+        str, typer.Option(help="The device file that describes the GPU; auto: by the driver's name of it.")
+    ] = "auto",
     seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
 ) -> None:
     """Matrix products through torch on a CUDA device."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,27 +11,28 @@ import numpy as np
 
 from ..device import Device
 from ..errors import Unsupported
-from ..graph import Graph, user_error
+from ..graph import user_error
 from ..result import Table
 from . import gemm
-from .estimate import DeviceLike, device_of, estimate
+from .estimate import DeviceLike, device_of
 from .profile import Profile, engine_named
 from .schemes import scheme
 
-__all__ = ["Crossover", "CrossoverSummary", "best_schemes", "crossover"]
+__all__ = ["Crossover", "CrossoverSummary", "crossover"]
 
 EVEN = 0.02  # predicted times closer than this are shown as even
 SQUARES = [(size, size, size) for size in (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)]
 SPREAD = 0.15  # relative error of a model whose constants were not fitted on rows of the device
 
 
-def _spread(entry: Any) -> float:
+def spread_of(entry: Any) -> float:
     """Standard deviation of the logarithm of predicted over measured time: 1.25 times the mean absolute error."""
     mean = entry.fit_error.get("mean") if entry.fit_error else None
     return 1.25 * float(mean if mean else SPREAD)
 
 
-def _normal(x: float) -> float:
+def normal(x: float) -> float:
+    """Share of a standard normal distribution below x."""
     return 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
@@ -42,7 +44,15 @@ def _intensity(how: Any, m: float, n: float, k: float, batch: float) -> float:
 class Crossover:
     """Predicted times of a scheme and a baseline over shapes."""
 
-    def __init__(self, device: Device, name: str, against: str, rows: list[dict[str, Any]], reason: str) -> None:
+    def __init__(
+        self,
+        device: Device,
+        name: str,
+        against: str,
+        rows: list[dict[str, Any]],
+        reason: str,
+        spread: float = SPREAD,
+    ) -> None:
         """Holds the rows; made by `crossover`.
 
         Args:
@@ -51,7 +61,9 @@ class Crossover:
             against: the baseline.
             rows: per shape.
             reason: why the device cannot, or a warning; "" if neither.
+            spread: standard deviation of the logarithm of the speed-up, from the errors of both models.
         """
+        self.spread = spread
         self.device, self.scheme, self.against, self.rows, self.reason = device, name, against, rows, reason
 
     @property
@@ -201,21 +213,23 @@ def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
     return np.array(rows)
 
 
-def sweep(m: str, n: str, k: str) -> list[tuple[float, float, float]]:
+def sweep(m: str, n: str, k: str, batch: str = "1") -> list[tuple[float, ...]]:
     """Shapes from extents, each a number or a range: "1:4096" is every power of two between.
 
     Args:
         m: rows.
         n: columns.
         k: contracted extent.
+        batch: number of products.
 
     Returns:
-        Every combination, (m, n, k).
+        Every combination, (m, n, k), or (m, n, k, batch) of more than one product.
 
     Raises:
         UserError: for what is neither a number nor a range.
     """
-    return [(a, b, c) for a in _extents(m) for b in _extents(n) for c in _extents(k)]
+    every = itertools.product(_extents(m), _extents(n), _extents(k), _extents(batch))
+    return [shape[:3] if batch.strip() == "1" else shape for shape in every]
 
 
 def _extents(text: str) -> list[float]:
@@ -242,7 +256,7 @@ def _one(device: Device, name: str, against: str, shapes: np.ndarray, options: d
     found = gemm.estimator(device, name, **options)
     m, n, k, batch = shapes.T
     times, standard = found.terms(m, n, k, batch), base.terms(m, n, k, batch)
-    spread = math.hypot(_spread(found.entry), _spread(base.entry))
+    spread = math.hypot(spread_of(found.entry), spread_of(base.entry))
     rows = []
     names = [key for key in gemm.TERMS[1:7]]
     for i in range(len(shapes)):
@@ -259,13 +273,13 @@ def _one(device: Device, name: str, against: str, shapes: np.ndarray, options: d
                 "speedup": ratio,
                 "helps": bool(times["total"][i] < standard["total"][i]),
                 "verdict": "even" if abs(ratio - 1) < EVEN else "helps" if ratio > 1 else "hurts",
-                "probability": _normal(math.log(ratio) / spread),
+                "probability": normal(math.log(ratio) / spread),
                 "bound": max(names, key=lambda key: times[key][i]),
                 "baseline_bound": max(names, key=lambda key: standard[key][i]),
             }
         )
     warning = f"{how.arithmetic} is emulated here: {rate.reason}" if rate.how == "emulated" else ""
-    return Crossover(device, how.name, base.scheme.name, rows, warning)
+    return Crossover(device, how.name, base.scheme.name, rows, warning, spread)
 
 
 def baseline(device: Device, asked: str | None = None) -> str:
@@ -327,38 +341,3 @@ def crossover(
             except Unsupported as error:
                 parts.append(Crossover(target, name, base, [], str(error)))
     return CrossoverSummary(target, base, parts)
-
-
-def best_schemes(
-    graph: Graph, device: DeviceLike, schemes: Sequence[str] = ("bf16", "fp8", "int8_wo", "int4_wo")
-) -> Table:
-    """The best scheme of every product of a graph, and of the whole.
-
-    Args:
-        graph: the workload.
-        device: as of `crossover`.
-        schemes: to choose from; those that the device lacks are left out.
-
-    Returns:
-        Rows with operation, best scheme and milliseconds per scheme; the last row is the whole graph.
-
-    Raises:
-        UserError: for an unknown device or scheme, or when the device runs none of the schemes.
-    """
-    target = device_of(device)
-    times: dict[str, dict[str, float]] = {}
-    totals: dict[str, float] = {}
-    for name in schemes:
-        try:
-            result = estimate(graph, target, scheme=name)
-        except Unsupported:
-            continue
-        totals[name] = result.milliseconds
-        for cost in result.costs:
-            if cost.kind in ("contract", "convolution"):
-                times.setdefault(cost.name, {})[name] = cost.seconds * 1e3
-    if not totals:
-        raise user_error("the device runs none of the schemes", value=", ".join(schemes))
-    rows = [{"operation": key, "best": min(value, key=lambda s: value[s]), **value} for key, value in times.items()]
-    rows.append({"operation": "all", "best": min(totals, key=lambda s: totals[s]), **totals})
-    return Table(rows)

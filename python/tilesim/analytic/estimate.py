@@ -62,7 +62,8 @@ class Estimate(Result):
         """Every term per operation, longest operation first.
 
         Returns:
-            Rows with operation, kind, scheme, model, milliseconds, bound and each term in milliseconds.
+            Rows with operation, kind, scheme, model, milliseconds, bound, occupancy (share of the units that the tiles
+            keep busy; none: not modelled) and each term in milliseconds.
         """
         names = sorted({name for cost in self.costs for name in cost.terms})
         rows = [
@@ -73,6 +74,7 @@ class Estimate(Result):
                 "model": cost.model,
                 "ms": cost.seconds * 1e3,
                 "bound": cost.bound,
+                "occupancy": cost.occupancy,
                 **{name: cost.terms.get(name, 0.0) * 1e3 for name in names},
             }
             for cost in self.costs

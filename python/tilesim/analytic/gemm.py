@@ -69,9 +69,9 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     ],
     # one large tile and no split of k (int8 through torch's integer product on T4)
     "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
-    # "simt" with a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1)
+    # "simt" with a kernel for up to four columns, always taken there, four rows to a block (int8 of cuBLAS 10.1)
     "simt-thin": [
-        *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
+        *[(m, n, 8, 16, 5, _LARGE, 5, _LARGE) for m, n in _LANES],
         _vector(4, 4),
     ],
     # implicit products of convolutions: 128 outputs, no split
@@ -116,6 +116,7 @@ class GemmEstimator:
     origin: str
     packs: bool = False
     calls: float = 1000.0
+    packs_beyond: float = 0.0
 
     @property
     def widens(self) -> bool:
@@ -144,6 +145,10 @@ class GemmEstimator:
             "cache_bytes": shared.bytes,
             "cache_bytes_per_clock": shared.bytes_per_second / device.clock_hz,
         }
+        nearer = device.levels[: device.levels.index(shared)]
+        if device.kind == "cpu" and len(nearer) > 1:  # the second cache
+            hardware["near_bytes"] = nearer[-1].bytes
+            hardware["near_bytes_per_clock"] = nearer[-1].bytes_per_second / device.clock_hz
         bytes_ = {
             "activation_bytes": how.activation_bytes,
             "weight_bytes": how.weight_bytes,
@@ -152,6 +157,7 @@ class GemmEstimator:
             "weight_sets": self.weight_sets,
             "widens": float(self.widens),
             "calls": self.calls,
+            "packs_beyond": self.packs_beyond,
             "rules": float(self.entry.kernels in _BY_RULES),
         }
         given = {**self.entry.constants, **(constants or {})}
@@ -261,12 +267,12 @@ def find_entry(
 
 
 # A scheme without constants of its own borrows those of the nearest one that runs the same kind of kernel.
+_WIDENED = ["int4_wo", "int8_wo", "bf16"]
 _NEAREST = {
     "fp16": ["bf16"], "bf16": ["fp16"], "tf32": ["bf16"], "fp8_e5m2": ["fp8"], "fp8_nocast": ["fp8"],
     "mxfp8": ["fp8"], "nvfp4": ["fp8"], "mxfp4": ["nvfp4", "fp8"], "w8a8": ["fp8", "sq"], "sq": ["int8", "fp8"],
-    "int8": ["sq", "fp8"], "int4_g128": ["int4_wo"],
-    "int4_g128_zp": ["int4_wo"], "w8a8_zp": ["w8a8", "fp8", "sq"], "fp8_wo": ["int8_wo", "bf16"], "int8_wo": ["bf16"],
-    "int4_wo": ["int8_wo", "bf16"],
+    "int8": ["sq", "fp8"], "int4_g128": _WIDENED, "int4_g128_zp": _WIDENED, "w8a8_zp": ["w8a8", "fp8", "sq"],
+    "fp8_wo": ["int8_wo", "bf16"], "int8_wo": ["bf16"], "int4_wo": ["int8_wo", "bf16"],
 }  # fmt: skip
 
 
@@ -319,7 +325,9 @@ def estimator(
         entry = _standard(target, how, protocol(engine or source))
     entry = replace(entry, constants={**standard(target, how), **entry.constants})
     called = protocol(engine or source)
-    return GemmEstimator(target, how, entry, called.sets_of(how.name), origin, called.packs, called.calls)
+    return GemmEstimator(
+        target, how, entry, called.sets_of(how.name), origin, called.packs, called.calls, called.packs_beyond
+    )
 
 
 def gemm_seconds(

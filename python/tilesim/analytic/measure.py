@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._errors import user_error, writing
+from .readers import label_of
 from .this_cpu import describe
 
 __all__ = ["measure_cpu", "measure_cuda"]
@@ -171,12 +173,14 @@ def _run(path: str, name: str, seconds: float, threads: int, device: str) -> int
     return len(rows)
 
 
-def measure_cuda(path: str | os.PathLike[str], device: str, seconds: float = 60.0) -> int:
-    """Measures matrix products on a CUDA device with torch, replayed in a graph.
+def measure_cuda(path: str | os.PathLike[str], device: str = "auto", seconds: float = 60.0) -> int:
+    """Measures matrix products on a CUDA device with torch, replayed in a graph: six weights in turn.
+
+    fp32, fp16 and bf16; int8 and fp8 (operands as they come, no cast) where this build of torch has kernels for them.
 
     Args:
         path: CSV file to write, columns as of `measure_cpu`.
-        device: name of the device file that describes the GPU.
+        device: name of the device file that describes the GPU; "auto": the one that the driver's name of it fits.
         seconds: for all measurements together, about.
 
     Returns:
@@ -187,37 +191,78 @@ def measure_cuda(path: str | os.PathLike[str], device: str, seconds: float = 60.
     """
     from ..device import Device
 
-    name = Device.load(device).name
+    name = "" if device == "auto" else Device.load(device).name
     try:
         import torch
     except ImportError:
         raise user_error("torch is needed to measure a GPU", suggestion="pip install 'tilesim[torch]'") from None
     if not torch.cuda.is_available():
         raise user_error("no CUDA device is present", suggestion="tilesim measure cpu measures this machine's CPU")
+    name = name or Device.load(label_of(torch.cuda.get_device_name())).name
     with writing(path, "a"):
         pass
     rows: list[list[Any]] = []
-    dtypes = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+    kinds = _cuda_kinds(torch)
     shapes = [*SHAPES, *((size, size, size) for size in (4096, 8192))]
-    budget = seconds / (len(dtypes) * len(shapes))
-    for dtype, kind in dtypes.items():
+    budget = seconds / (len(kinds) * len(shapes))
+    for scheme, (multiple, make) in kinds.items():
         for m, n, k in shapes:
-            a = torch.randn(m, k, device="cuda", dtype=kind)
-            weights = [torch.randn(k, n, device="cuda", dtype=kind) for _ in range(6)]
-            middle, spread = _replay(torch, a, weights, budget)
-            rows.append(["measured", "library", name, dtype, 1, m, n, k, f"{middle * 1e3:.6g}", f"{spread:.3f}"])
+            if multiple > 1 and (m <= 16 or n % multiple or k % multiple):
+                continue  # these kernels need aligned operands
+            try:
+                middle, spread = _replay(torch, make(m, n, k), budget)
+            except (RuntimeError, AttributeError, TypeError) as error:
+                if multiple == 1:
+                    raise user_error("the measurement failed", value=str(error)[-400:]) from None
+                break  # this build, or this GPU, has no such kernel
+            rows.append(["measured", "library", name, scheme, 1, m, n, k, f"{middle * 1e3:.6g}", f"{spread:.3f}"])
     _write(path, rows)
     return len(rows)
 
 
-def _replay(torch: Any, a: Any, weights: list[Any], budget: float) -> tuple[float, float]:
+Products = tuple[int, Callable[[int, int, int], list[Callable[[], Any]]]]
+
+
+def _cuda_kinds(torch: Any) -> dict[str, Products]:
+    """Per scheme: what n and k are multiples of, and six products of a shape with weights of their own."""
+
+    def plain(dtype: Any) -> Callable[[int, int, int], list[Callable[[], Any]]]:
+        def make(m: int, n: int, k: int) -> list[Callable[[], Any]]:
+            a = torch.randn(m, k, device="cuda", dtype=dtype)
+            weights = [torch.randn(k, n, device="cuda", dtype=dtype) for _ in range(6)]
+            return [partial(torch.mm, a, b) for b in weights]
+
+        return make
+
+    def int8(m: int, n: int, k: int) -> list[Callable[[], Any]]:
+        a = torch.ones(m, k, device="cuda", dtype=torch.int8)
+        weights = [torch.ones(n, k, device="cuda", dtype=torch.int8).t() for _ in range(6)]
+        return [partial(torch._int_mm, a, b) for b in weights]
+
+    def fp8(m: int, n: int, k: int) -> list[Callable[[], Any]]:
+        kind, one = torch.float8_e4m3fn, torch.ones((), device="cuda")
+        a = torch.randn(m, k, device="cuda").to(kind)
+        weights = [torch.randn(n, k, device="cuda").to(kind).t() for _ in range(6)]
+        options = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16}
+        return [partial(torch._scaled_mm, a, b, **options) for b in weights]
+
+    dtypes = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+    kinds: dict[str, Products] = {name: (1, plain(dtype)) for name, dtype in dtypes.items()}
+    if hasattr(torch, "_int_mm"):
+        kinds["int8"] = (8, int8)
+    if hasattr(torch, "_scaled_mm") and hasattr(torch, "float8_e4m3fn"):
+        kinds["fp8_nocast"] = (16, fp8)
+    return kinds
+
+
+def _replay(torch: Any, calls: list[Callable[[], Any]], budget: float) -> tuple[float, float]:
     for _ in range(3):
-        torch.mm(a, weights[0])
+        calls[0]()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for weight in weights:
-            torch.mm(a, weight)
+        for call in calls:
+            call()
     samples: list[float] = []
     end = time.perf_counter() + budget
     while len(samples) < 6 or (time.perf_counter() < end and len(samples) < 30):
@@ -226,7 +271,7 @@ def _replay(torch: Any, a: Any, weights: list[Any], budget: float) -> tuple[floa
         graph.replay()
         stop.record()
         torch.cuda.synchronize()
-        samples.append(start.elapsed_time(stop) * 1e-3 / len(weights))
+        samples.append(start.elapsed_time(stop) * 1e-3 / len(calls))
     middle = statistics.median(samples)
     return middle, (max(samples) - min(samples)) / middle
 

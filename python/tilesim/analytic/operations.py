@@ -36,6 +36,7 @@ class Cost:
     scheme: str = ""
     model: str = ""
     hits: float | None = None  # share of its bytes that the shared level holds; none: not modelled
+    occupancy: float | None = None  # share of the units that its tiles keep busy; none: not modelled
 
     @property
     def bound(self) -> str:
@@ -139,8 +140,12 @@ def _gemm_cost(op: Mapping[str, Any], costs: Costs, how: Scheme, batch: float, m
     table = found.terms([m], [n], [k], [batch])
     terms = {name: float(table[name][0]) for name in ("compute", "load", "memory", "launch", "split", "cast")}
     note = f"{int(table['tile_m'][0])}x{int(table['tile_n'][0])} tiles, k split {int(table['splits'][0])}"
-    seconds, hits = float(table["total"][0]), float(table["hits"][0])
-    return Cost(op["name"], op["kind"], seconds, terms, op["bytes"], _flops(op), how.name, note, hits)
+    latency = float(table["latency"][0])
+    if table["tile_m"][0] > 0 and latency >= terms["compute"]:  # short steps wait: the arithmetic alone is less
+        terms["compute"] = 2 * batch * m * n * k / costs.device.rate(how.arithmetic).flops_per_second
+        terms["latency"] = latency
+    seconds, hits, busy = (float(table[name][0]) for name in ("total", "hits", "occupancy"))
+    return Cost(op["name"], op["kind"], seconds, terms, op["bytes"], _flops(op), how.name, note, hits, busy)
 
 
 def _ragged(op: Mapping[str, Any], costs: Costs) -> Cost:

@@ -72,7 +72,7 @@ class GemmPredictor:
 
     infos: Mapping[str, Mapping[str, Any]] = gemm.CONSTANTS
     # what few rows could tell apart, and what schemes of one source share
-    first = ("launch", "efficiency", "energy", "epilogue")
+    first = ("launch", "efficiency", "energy", "epilogue", "vector_rate")
     common = ("launch",)
 
     def key(self, row: Measured) -> tuple[Any, ...]:
@@ -124,6 +124,8 @@ class GemmPredictor:
             names = [name for name in names if not name.startswith("cast")]
         if not self._estimator(batch).widens:
             names.remove("convert")
+        if not self._estimator(batch).packs:
+            names.remove("far")
         if not any(row[0] == 0 for row in menu):
             names = [name for name in names if not name.startswith("vector")]
         if all(row[3] < 2 for row in menu):
@@ -228,7 +230,7 @@ class ConvPredictor:
 
     def free(self, batch: Batch) -> list[str]:
         """Names of constants that could be fitted."""
-        return [name for name in self.infos if not name.startswith(("cast", "vector"))]
+        return [name for name in self.infos if not name.startswith(("cast", "vector", "convert", "far"))]
 
 
 class VectorPredictor:

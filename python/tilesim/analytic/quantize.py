@@ -55,10 +55,16 @@ def _affine(values: Array, levels: int, axis: int = 1, block: int = 0) -> Array:
     return np.asarray((np.clip(np.rint(values / scale) + zero, 0, levels - 1) - zero) * scale, np.float32)
 
 
+def _ten_bits(values: Array) -> Array:
+    """tf32: the mantissa of f32 rounded to ten bits, ties away from zero."""
+    return ((values.view(np.uint32) + np.uint32(1 << 12)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
 _E4M3, _E5M2, _E2M1 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float4_e2m1fn
 _ROUND: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "fp64": (lambda a: a, lambda b: b),
     "fp32": (lambda a: a, lambda b: b),
+    "tf32": (_ten_bits, _ten_bits),
     "fp16": (lambda a: _cast(a, np.float16), lambda b: _cast(b, np.float16)),
     "bf16": (lambda a: _cast(a, ml_dtypes.bfloat16), lambda b: _cast(b, ml_dtypes.bfloat16)),
     "fp8": (lambda a: _scaled(a, _E4M3, 448.0, None), lambda b: _scaled(b, _E4M3, 448.0, None)),

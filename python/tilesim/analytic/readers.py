@@ -1,110 +1,195 @@
 """Columns of public measurement sets, renamed to those of the reference tables.
 
-AIConfigurator (Apache-2.0): gemm and attention tables, written out as CSV. NeuSight (MIT): CSV files of linear, bmm and
-vector operations. DeepBench (Apache-2.0): a sheet of products, written out as CSV. mlsim: results.csv.
-A header is recognised by its own columns; everything else is left alone.
+AIConfigurator (Apache-2.0): gemm, attention and quantize tables, Parquet or CSV. NeuSight (MIT): CSV files of linear,
+bmm, conv and vector operations. DeepBench (Apache-2.0): the workbooks, or one sheet as CSV. Vidur (MIT): mlp.csv and
+attention.csv of a model. LLMCompass (BSD-3): files without a header. LLMServingSim (MIT): layers.csv of a model. XLA
+(Apache-2.0): performance tables of products. gpu-tpu-pedia: products on TPUs. mlsim: results.csv.
+A file is recognised by its own columns; everything else is left alone. What a row says beyond our tables is refused row
+by row, with the reason.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-__all__ = ["recognise"]
+__all__ = ["REFUSED", "Converter", "label_of", "recognise"]
 
 _ENGINES = {"trtllm": "TensorRT-LLM", "vllm": "vLLM", "sglang": "SGLang"}
+REFUSED = "refused"  #: column of a converted row that no model can predict: why
 
 Row = dict[str, str]
+Found = tuple[str, Row]  # kind of table, cells
+Converter = Callable[[Row, str], list[Found]]
 
 
-def _device(name: str) -> str:
-    """Names of the driver ("NVIDIA H100 80GB HBM3") as labels of device files."""
+def label_of(name: str) -> str:
+    """Label of a device file from the driver's name ("NVIDIA H100 80GB HBM3"), a TPU's or a compute capability.
+
+    Args:
+        name: as a table or the driver gives it.
+
+    Returns:
+        The label; the name itself where none is known.
+    """
     known = ("RTX PRO 6000", "A100", "H100", "H200", "B200", "L40S", "L4", "V100", "T4", "B60", "RTX 4090", "MI300X")
-    return next((label for label in known if label.lower() in name.lower()), name)
+    compute_capability = {"sm_80": "A100", "sm_89": "L40S", "sm_90": "H100", "sm_100": "B200", "sm_70": "V100"}
+    parts = re.split(r"[^a-z0-9]+", name.lower())
+    label = next((label for label in known if all(word in parts for word in label.lower().split())), "")
+    if tpu := re.search(r"tpu[ -]?(v\d\w?)", name.lower()):
+        return f"tpu-{tpu[1]}"
+    near = next((label for label in known if label.lower() in name.lower()), name)
+    return compute_capability.get(name, label or near)
 
 
 def _engine(row: Mapping[str, str]) -> str:
     return _ENGINES.get(row.get("framework", "").strip().lower(), row.get("framework", "").strip())
 
 
-def _configurator_gemm(row: Row) -> Row:
-    kept = {key: row[key] for key in ("m", "n", "k")}
-    return {
+def _configurator_gemm(row: Row, place: str) -> list[Found]:
+    out = {
         "source": "AIConfigurator",
         "engine": _engine(row),
-        "device": _device(row["device"]),
+        "device": label_of(row["device"]),
         "dtype": row["gemm_dtype"],
-        **kept,
+        **{key: row[key] for key in ("m", "n", "k")},
         "latency_ms": row["latency"],
     }
+    if row["gemm_dtype"] == "fp8_block" and out["engine"] == "vLLM":
+        out[REFUSED] = "these rows were taken without a graph: the host's time is in them"
+    return [("gemm", out)]
 
 
-def _configurator_attention(row: Row) -> Row:
+def _configurator_attention(row: Row, place: str) -> list[Found]:
     kept = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "attn_dtype", "kv_cache_dtype", "step")
     phase = "generation" if "generation" in row.get("op_name", "") else "context"
-    return {
+    out = {
         "source": "AIConfigurator",
         "engine": _engine(row),
-        "device": _device(row["device"]),
+        "device": label_of(row["device"]),
         "phase": phase,
         **{key: row[key] for key in kept},
         "window_size": row.get("window_size") or "0",
         "latency_ms": row["latency"],
     }
+    return [("attention", out)]
 
 
-def _neusight(row: Row) -> Row:
+def _configurator_quantize(row: Row, place: str) -> list[Found]:
+    """Casts of activations: the scale alone reads them, the cast reads two bytes and writes one."""
+    name = row.get("op_name", "") + row.get("kernel_source", "")
+    out = {
+        "source": "AIConfigurator",
+        "engine": _engine(row),
+        "device": label_of(row["device"]),
+        "dtype": "bf16",
+        "op": "compute_scale" if "compute_scale" in name else "quantize",
+        "rows": row["m"],
+        "width": row["k"],
+        "latency_ms": row["latency"],
+    }
+    return [("vector", out)]
+
+
+def _neusight(row: Row, place: str) -> list[Found]:
     """Linear maps (B, M, N) through a weight of N by K; a batched product is taken as (B, M, N) by (B, N, K)."""
     linear = row["OPName"].strip().lower() == "linear"
     rows, batch = (int(row["B"]) * int(row["M"]), 1) if linear else (int(row["M"]), int(row["B"]))
-    return {
+    out = {
         "source": "NeuSight-linear" if linear else "NeuSight-bmm",
-        "device": _device(row["Device"]),
+        "device": label_of(row["Device"]),
         "dtype": "fp32",
         "batch": str(batch),
         "m": str(rows),
         "n": row["K"],
         "k": row["N"],
-        "latency_ms": row["Latency (ms)"] if "Latency (ms)" in row else row["Latency"],
+        "latency_ms": row["Latency (ms)"],
     }
+    return [("gemm", out)]
 
 
 _VECTOR = {"layernorm": "ln", "layer_norm": "ln", "div": "div", "true_divide": "div"}
 
 
-def _neusight_vector(row: Row) -> Row:
+def _neusight_vector(row: Row, place: str) -> list[Found]:
     """Operations over B rows of H elements."""
     name = row["OPName"].strip().lower()
-    return {
+    out = {
         "source": "NeuSight",
-        "device": _device(row["Device"]),
+        "device": label_of(row["Device"]),
         "dtype": "fp32",
         "op": _VECTOR.get(name, name),
         "rows": row["B"],
         "width": row["H"],
         "latency_ms": row["Latency (ms)"],
     }
+    return [("vector", out)]
 
 
-def _deepbench(row: Row) -> Row:
-    """The sheets name neither device nor dtype: both columns are added when a sheet is written out."""
+_CONV = {
+    "batch": ("b", "n", "batch", "batch_size"),
+    "in_channels": ("cin", "c_in", "ic", "in_channels", "channels_in", "in_channel", "c"),
+    "out_channels": ("cout", "c_out", "oc", "out_channels", "channels_out", "out_channel", "o"),
+    "size": ("h", "size", "input_size", "image_size", "w"),
+    "kernel": ("kernel", "kernel_size", "k", "r"),
+    "stride": ("stride", "s"),
+    "padding": ("padding", "pad", "p"),
+}
+
+
+def _neusight_conv(row: Row, place: str) -> list[Found]:
+    cells = {key.strip().lower().replace(" ", "_"): value for key, value in row.items() if key}
+    shape = {}
+    for column, spellings in _CONV.items():
+        found = next((name for name in spellings if name in cells), None)
+        if found is None:
+            raise ValueError(f"a convolution without {column}; one of these is needed: {', '.join(spellings)}")
+        shape[column] = cells[found]
+    out = {"source": "NeuSight", "device": label_of(row["Device"]), "dtype": "fp32", **shape}
+    return [("conv", {**out, "latency_ms": row["Latency (ms)"]})]
+
+
+def _milliseconds(cells: Mapping[str, str], ms: str, us: str) -> str:
+    if (cells.get(ms) or "").strip():
+        return cells[ms]
+    return f"{float(cells[us]) / 1e3:.9g}"
+
+
+def _deepbench(row: Row, place: str) -> list[Found]:
+    """A sheet names neither device nor dtype: a workbook's file and sheet do, a sheet as CSV has columns for them."""
     cells = {key.strip().lower(): (value or "").strip() for key, value in row.items() if key}
-    flag = {"n": "0", "t": "1", "0": "0", "1": "1", "": ""}
-    return {
-        "source": "DeepBench",
-        "device": _device(cells["device"]),
-        "dtype": cells["dtype"],
-        "batch": "1",
-        **{key: cells[key] for key in ("m", "n", "k")},
-        "ta": flag[cells["transa"].lower()],
-        "tb": flag[cells["transb"].lower()],
-        "latency_ms": cells["ms"],
+    head = {"source": "DeepBench", "device": label_of(cells["device"]), "dtype": cells["dtype"]}
+    if not cells["dtype"]:
+        raise ValueError("which dtype? name the sheet fp32, fp16 or int8, or add a column dtype")
+    if cells.get("m"):
+        flag = {"n": "0", "t": "1", "0": "0", "1": "1", "": "", "false": "0", "true": "1"}
+        turned = {ours: flag[cells.get(theirs, "").lower()] for ours, theirs in (("ta", "transa"), ("tb", "transb"))}
+        shape = {key: cells[key] for key in ("m", "n", "k")}
+        times = {"latency_ms": _milliseconds(cells, "ms", "usec")}
+        return [("gemm", {**head, "batch": "1", **shape, **turned, **times})]
+    stride, pad = cells.get("stride") or cells.get("stride_w", ""), cells.get("pad") or cells.get("pad_w", "")
+    out = {
+        **head,
+        "batch": cells["n"],
+        "in_channels": cells["c"],
+        "out_channels": cells.get("k") or cells.get("filters", ""),
+        "size": cells["w"],
+        "kernel": cells["s"],
+        "stride": stride,
+        "padding": pad,
+        "latency_ms": _milliseconds(cells, "forward" if cells.get("forward") else "ms", "forward_us"),
     }
+    pairs = (("w", "h"), ("r", "s"), ("pad_w", "pad_h"), ("stride_w", "stride_h"))
+    if any(cells.get(a, "") != cells.get(b, "") for a, b in pairs):
+        out[REFUSED] = "the table of convolutions holds square ones only"
+    return [("conv", out)]
 
 
-def _mlsim(row: Row) -> Row:
+def _mlsim(row: Row, place: str) -> list[Found]:
     """Square products of one T4, which the file does not name."""
     size = row["matrix_size"]
-    return {
+    out = {
         "source": "mlsim",
         "device": row.get("device") or "T4",
         "dtype": row["dtype"],
@@ -112,26 +197,182 @@ def _mlsim(row: Row) -> Row:
         **dict.fromkeys(("m", "n", "k"), size),
         "latency_ms": row["runtime_ms"],
     }
+    return [("gemm", out)]
 
 
-_FORMATS: list[tuple[set[str], Callable[[Row], Row]]] = [
+def _in_path(place: str, what: str) -> str:
+    """The device that a part of the path names: data sets keep it there."""
+    for part in reversed(Path(place).parts[:-1]):
+        if re.search(r"(?i)\b(tpu|rtx|mi\d|[abhvtl]\d{1,4}s?)\b", part.replace("_", " ").replace("-", " ")):
+            return label_of(part)
+    raise ValueError(f"which device? {what} keeps it in the folders above the file, or add a column device")
+
+
+def _vidur_mlp(row: Row, place: str) -> list[Found]:
+    """Products of one transformer layer, fp16, divided over `num_tensor_parallel_workers`."""
+    tokens, width, wide = (int(float(row[key])) for key in ("num_tokens", "n_embd", "n_expanded_embd"))
+    heads, key_heads = int(float(row["n_head"])), int(float(row["n_kv_head"]))
+    workers = int(float(row["num_tensor_parallel_workers"]))
+    gated = row.get("use_gated_mlp", "").strip().lower() == "true"
+    shapes = {
+        "attn_pre_proj": ((heads + 2 * key_heads) * (width // heads) // workers, width),
+        "attn_post_proj": (width, width // workers),
+        "mlp_up_proj": ((2 if gated else 1) * wide // workers, width),
+        "mlp_down_proj": (width, wide // workers),
+    }
+    device = row.get("device") or _in_path(place, "Vidur")
+    head = {"source": "Vidur", "device": device, "dtype": "fp16"}
+    out: list[Found] = []
+    for name, (n, k) in shapes.items():
+        if time := row.get(f"time_stats.{name}.median", ""):
+            out.append(("gemm", {**head, "batch": "1", "m": f"{tokens}", "n": f"{n}", "k": f"{k}", "latency_ms": time}))
+    for name, op in (("add", "add"), ("input_layernorm", "rms"), ("post_attention_layernorm", "rms")):
+        if time := row.get(f"time_stats.{name}.median", ""):
+            shape = {"op": op, "rows": f"{tokens}", "width": f"{width}"}
+            out.append(("vector", {**head, **shape, "latency_ms": time}))
+    return out
+
+
+def _vidur_attention(row: Row, place: str) -> list[Found]:
+    """Attention of one layer: a chunk of one prompt, or a step of a batch."""
+    heads, key_heads, width, workers = (
+        int(float(row[key])) for key in ("n_q_head", "n_kv_head", "n_embd", "num_tensor_parallel_workers")
+    )
+    prefill = row["is_prefill"].strip().lower() == "true"
+    out = {
+        "source": "Vidur",
+        "device": row.get("device") or _in_path(place, "Vidur"),
+        "phase": "context" if prefill else "generation",
+        "batch_size": row["batch_size"],
+        "isl": row["prefill_chunk_size"] if prefill else "1",
+        "num_heads": str(heads // workers),
+        "num_key_value_heads": str(max(1, key_heads // workers)),
+        "head_dim": str(width // heads),
+        "attn_dtype": "fp16",
+        "kv_cache_dtype": "fp16",
+        "step": row["kv_cache_size"],
+        "window_size": "0",
+        "latency_ms": row[f"time_stats.attn_{'prefill' if prefill else 'decode'}.median"],
+    }
+    return [("attention", out)]
+
+
+def _compass(row: Row, place: str) -> list[Found]:
+    cells = [row[f"column{index}"] for index in range(sum(key.startswith("column") for key in row))]
+    head = {"source": "LLMCompass", "device": label_of(row["device"]), "dtype": "fp16"}
+    if row["compass"] == "matmul":
+        shape = dict(zip(("m", "k", "n"), cells, strict=False))
+        return [("gemm", {**head, "batch": "1", **shape, "latency_ms": cells[3].removesuffix("ms")})]
+    extents = [int(cell) for cell in cells[:-1]]
+    rows, width = extents if len(extents) == 2 else (1, extents[0])
+    ms = rows * width / float(cells[-1]) / 1e6
+    op = {"layernorm": "ln"}.get(row["compass"], row["compass"])
+    return [("vector", {**head, "op": op, "rows": f"{rows}", "width": f"{width}", "latency_ms": f"{ms:.9g}"})]
+
+
+# Models that LLMServingSim profiles: width, queries, keys, inner width, vocabulary, as published with them
+_SERVED = {
+    "llama-3.1-8b": (4096, 4096, 1024, 14336, 128256),
+    "llama-3.1-70b": (8192, 8192, 1024, 28672, 128256),
+    "mixtral-8x7b-v0.1": (4096, 4096, 1024, 14336, 32000),
+}
+
+
+def _serving(row: Row, place: str) -> list[Found]:
+    """Layers of a served model, nanoseconds; the model and the device are folders."""
+    parts = [part.lower() for part in Path(place).parts]
+    model = next((name for name in _SERVED if name in parts), None)
+    if model is None:
+        raise ValueError(f"which model? one of these folders is needed above the file: {', '.join(_SERVED)}")
+    width, queries, keys, inner, vocabulary = _SERVED[model]
+    over = int(row["tp_size"])
+    shapes = {
+        "q_proj": (queries // over, width), "k_proj": (keys // over, width), "v_proj": (keys // over, width),
+        "o_proj": (width, queries // over), "gate_proj": (inner // over, width), "up_proj": (inner // over, width),
+        "down_proj": (width, inner // over), "expert.w1": (inner // over, width), "expert.w3": (inner // over, width),
+        "expert.w2": (width, inner // over), "lm_head": (vocabulary // over, width),
+    }  # fmt: skip
+    name, ms = row["layer_name"].strip(), f"{float(row['latency(ns)']) / 1e6:.9g}"
+    head = {
+        "source": "LLMServingSim",
+        "engine": "vLLM",
+        "device": row.get("device") or _in_path(place, "LLMServingSim"),
+        "dtype": "bf16",
+    }
+    if name in shapes:
+        n, k = shapes[name]
+        out = {**head, "batch": "1", "m": row["input"], "n": str(n), "k": str(k), "latency_ms": ms}
+        if name.startswith("expert"):
+            out[REFUSED] = "rows of an expert: how many of the tokens it had is not in the file"
+        return [("gemm", out)]
+    if name.endswith("layernorm"):
+        return [("vector", {**head, "op": "rms", "rows": row["input"], "width": str(width), "latency_ms": ms})]
+    return [("gemm", {**head, REFUSED: f"a layer without a model of its own: {name}"})]
+
+
+_XLA = {"bf16": "bf16", "f16": "fp16", "f32": "tf32", "f8e4m3fn": "fp8_nocast", "f8e5m2": "fp8_e5m2_nocast"}
+
+
+def _xla(row: Row, place: str) -> list[Found]:
+    """Rates in FLOP/s. float32 products run through tf32 there by default; fp8 operands come as they are."""
+    operands = row["xla"].split("->")[0].split("x")
+    shape = {"batch": row["b"], **{key: row[key] for key in ("m", "n", "k")}}
+    work = 2.0
+    for extent in shape.values():
+        work *= float(extent)
+    ms = f"{work / float(row['flops']) * 1e3:.9g}"
+    out = {"source": "XLA", "device": label_of(row["device"]), "dtype": _XLA.get(operands[0], operands[0]), **shape}
+    out["latency_ms"] = ms
+    if len(set(operands)) > 1 or out["dtype"] == "fp8_e5m2_nocast":
+        out[REFUSED] = f"no scheme multiplies {row['xla']}"
+    return [("gemm", out)]
+
+
+def _pedia(row: Row, place: str) -> list[Found]:
+    """Wall-clock times of products on TPUs in microseconds, the dispatch of about 130 us included."""
+    out = {
+        "source": "gpu-tpu-pedia",
+        "device": label_of(row["device"]),
+        "dtype": row["dtype"],
+        **{key: row[key] for key in ("m", "n", "k")},
+        "latency_ms": f"{float(row['time_us']) / 1e3:.9g}",
+    }
+    return [("gemm", out)]
+
+
+_FORMATS: list[tuple[set[str], Converter]] = [
     ({"framework", "device", "gemm_dtype", "m", "n", "k", "latency"}, _configurator_gemm),
     ({"framework", "device", "attn_dtype", "kv_cache_dtype", "isl", "step", "latency"}, _configurator_attention),
+    ({"framework", "device", "quant_dtype", "m", "k", "latency"}, _configurator_quantize),
     ({"OPName", "Latency (ms)", "Device", "B", "M", "N", "K"}, _neusight),
     ({"OPName", "Latency (ms)", "Device", "B", "H"}, _neusight_vector),
     ({"matrix_size", "dtype", "runtime_ms"}, _mlsim),
     ({"device", "dtype", "M", "N", "K", "transA", "transB", "ms"}, _deepbench),
+    ({"device", "dtype", "m", "n", "k", "ms"}, _deepbench),
+    ({"device", "dtype", "m", "n", "k", "usec"}, _deepbench),
+    ({"device", "dtype", "w", "h", "c", "n", "s"}, _deepbench),
+    ({"num_tokens", "n_embd", "n_expanded_embd", "n_head", "time_stats.attn_pre_proj.median"}, _vidur_mlp),
+    ({"n_embd", "n_q_head", "n_kv_head", "is_prefill", "kv_cache_size", "prefill_chunk_size"}, _vidur_attention),
+    ({"compass", "device", "column0"}, _compass),
+    ({"layer_name", "input", "tp_size", "latency(ns)"}, _serving),
+    ({"xla", "device", "b", "m", "n", "k", "flops"}, _xla),
+    ({"device", "tpu_gen", "dtype", "m", "n", "k", "time_us"}, _pedia),
+    ({"OPName", "Latency (ms)", "Device"}, _neusight_conv),
 ]
 
 
-def recognise(header: Sequence[str]) -> Callable[[Row], Row] | None:
+def recognise(header: Sequence[str]) -> Converter | None:
     """How to rename the cells of a known public format.
 
     Args:
         header: column names of the file.
 
     Returns:
-        A function from a row as read to one with our columns; none for any other header.
+        A function from a row as read, and the file's path, to rows with our columns, each with its kind of table; none
+        for any other header.
     """
     names = {name.strip() for name in header}
-    return next((convert for needed, convert in _FORMATS if needed <= names), None)
+    for needed, convert in _FORMATS:
+        if needed <= names and not (convert is _neusight_vector and {"C", "Cin", "I", "in_channels"} & names):
+            return convert
+    return None

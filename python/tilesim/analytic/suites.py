@@ -26,8 +26,16 @@ def _llm(dtype: str) -> dict[str, Graph]:
         "gelu": workloads.elementwise("gelu_tanh", rows, 4 * width, dtype=dtype),
         "feed-forward down": workloads.matmul(rows, width, 4 * width, dtype),
         "layer norm": workloads.layer_norm(rows, width, dtype=dtype),
+        "embedding": workloads.embedding(rows, 32000, width, dtype=dtype),
+        "experts, 2 of 8": workloads.experts(rows, width, 14336, 8, 2, dtype=dtype),
+        "long attention, grouped, window": workloads.attention(
+            1, heads, 8192, depth, key_heads=heads // 4, causal=True, window=1024, dtype=dtype
+        ),
         "decode: query, key, value": workloads.matmul(1, 3 * width, width, dtype),
         "decode: attention": workloads.attention(1, heads, 1, depth, keys=rows, causal=True, dtype=dtype),
+        "decode: attention, grouped": workloads.attention(
+            16, heads, 1, depth, keys=8192, key_heads=heads // 4, causal=True, dtype=dtype
+        ),
         "decode: feed-forward up": workloads.matmul(1, 4 * width, width, dtype),
     }
 

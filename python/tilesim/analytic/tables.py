@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._validation import read_csv
 from ..device import Device
 from ..graph import nearest, user_error
-from .readers import recognise
+from .formats import Line, cells_of_file
+from .readers import REFUSED, Converter, recognise
 
-__all__ = ["Measured", "group_key", "read"]
+__all__ = ["Measured", "group_key", "kinds_of", "read"]
 
 # Per kind of table: columns that must be there, others that count.
 COLUMNS: dict[str, tuple[list[str], list[str]]] = {
@@ -88,7 +88,7 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
 
     Args:
         table: "gemm", "attention", "conv" or "vector".
-        path: CSV file.
+        path: CSV file with our columns, or a file of a public set (see `readers`).
         device: a device; a row of another one is an error. "auto" or none: the device column counts.
 
     Returns:
@@ -98,37 +98,77 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
         UserError: for a file that cannot be read, lacks a column or gives times in another unit.
     """
     name = os.fspath(path)
-    header, lines = read_csv(path)
+    header, lines = cells_of_file(path)
     if header and not lines:
         raise user_error("the table has no rows", place=name, value=f"the line {', '.join(header)} alone")
     if (convert := recognise(header)) is not None:
-        lines = [_renamed(convert, cells, f"{name}:{number}") for number, cells in enumerate(lines, 2)]
-        header = list(lines[0])
+        found = _renamed(convert, lines, name)
+        if table not in found:
+            raise user_error(
+                "the file holds no rows of this kind", place=name, value=table, allowed=", ".join(found) or "none"
+            )
+        lines = found[table]
+        header = list(dict.fromkeys(column for _, cells in lines for column in cells))
     _missing(table, name, header)
-    rows = []
-    for number, cells in enumerate(lines, 2):
-        cells.pop(None, None)
-        row = Measured(number, dict(cells), {})
-        for column in [*COLUMNS[table][0], *COLUMNS[table][1]]:
-            if column in _TEXT or column not in header:
-                continue
-            text = cells.get(column)
-            if column in _MAY_BE_EMPTY and not (text or "").strip():
-                continue
-            try:
-                row.numbers[column] = _number(column, text)
-            except ValueError as error:
-                row.status, row.reason = "invalid", f"line {number}: {error}"
-        rows.append(row)
+    rows = [_measured(table, number, cells, header) for number, cells in lines]
     _one_device(rows, name, device)
     return rows
 
 
-def _renamed(convert: Callable[[dict[str, str]], dict[str, str]], cells: dict[str, str], place: str) -> dict[str, str]:
-    try:
-        return convert(cells)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise user_error("a row of a known public format cannot be read", place=place, value=str(error)) from None
+def _measured(table: str, number: int, cells: dict[Any, Any], header: Sequence[str]) -> Measured:
+    cells.pop(None, None)
+    refused = cells.pop(REFUSED, "")
+    row = Measured(number, dict(cells), {})
+    for column in [*COLUMNS[table][0], *COLUMNS[table][1]]:
+        if column in _TEXT or column not in header:
+            continue
+        text = cells.get(column)
+        if column in _MAY_BE_EMPTY and not (text or "").strip():
+            continue
+        try:
+            row.numbers[column] = _number(column, text)
+        except ValueError as error:
+            row.status, row.reason = "invalid", f"line {number}: {error}"
+    if refused:
+        row.status, row.reason = "unsupported", refused
+    return row
+
+
+def _renamed(convert: Converter, lines: Sequence[Line], path: str) -> dict[str, list[Line]]:
+    """Rows of a public format by kind of table."""
+    found: dict[str, list[Line]] = {}
+    for number, cells in lines:
+        try:
+            for table, row in convert(cells, path):
+                found.setdefault(table, []).append((number, row))
+        except KeyError as error:
+            what = f"the column {error} has no value"
+            raise user_error(
+                "a row of a known public format cannot be read", place=f"{path}:{number}", value=what
+            ) from None
+        except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
+            raise user_error(
+                "a row of a known public format cannot be read", place=f"{path}:{number}", value=str(error)
+            ) from None
+    return found
+
+
+def kinds_of(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """Kinds of table that a file in a public format holds.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        The kinds, none for a table of our own; and the file's columns.
+
+    Raises:
+        UserError: for a file that cannot be read.
+    """
+    header, lines = cells_of_file(path)
+    convert = recognise(header)
+    found = _renamed(convert, lines, os.fspath(path)) if convert else {}
+    return [table for table in COLUMNS if table in found], header
 
 
 def _one_device(rows: Sequence[Measured], path: str, device: str | None) -> None:

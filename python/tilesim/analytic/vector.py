@@ -33,6 +33,8 @@ OPERATIONS: dict[str, tuple[str, float, float]] = {
     "powu": ("unary", 2.0, 20.0),
     **dict.fromkeys(("relu", "neg", "abs", "copy"), ("unary", 2.0, 1.0)),
     **dict.fromkeys(("tanh", "gelu", "silu", "sigmoid", "exp"), ("unary", 2.0, 20.0)),
+    "quantize": ("unary", 1.5, 4.0),  # two bytes read, one written
+    "compute_scale": ("unary", 1.0, 2.0),  # the largest magnitude: read only
     "softmax": ("softmax", 2.0, 12.0),
     "ln": ("ln", 2.0, 10.0),
     "rms": ("ln", 2.0, 6.0),

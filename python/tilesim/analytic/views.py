@@ -1,11 +1,20 @@
-"""Pictures of the closed-form side: matplotlib for papers, plotly for a page to hover over."""
+"""Pictures of the closed-form side: matplotlib for papers; the pages to hover over are those of `pages`."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from .._drawing import axes_or_new, plotly
+from .._drawing import axes_or_new
+from .pages import (
+    crossover_map_page,
+    crossover_page,
+    html_report,
+    roofline_page,
+    suite_page,
+    terms_page,
+    validation_page,
+)
 
 if TYPE_CHECKING:
     from ..result import Table
@@ -13,6 +22,7 @@ if TYPE_CHECKING:
     from .estimate import Estimate, Roofline
 
 __all__ = [
+    "crossover_map_page",
     "crossover_page",
     "html_report",
     "plot_crossover",
@@ -22,6 +32,9 @@ __all__ = [
     "plot_terms",
     "plot_validation",
     "roofline_page",
+    "suite_page",
+    "terms_page",
+    "validation_page",
 ]
 
 
@@ -59,48 +72,8 @@ def plot_roofline(bound: Roofline, axes: Any = None) -> Any:
     return axes
 
 
-def roofline_page(bound: Roofline, estimate: Estimate | None = None) -> str:
-    """The roofline as a page to hover over.
-
-    Args:
-        bound: of `roofline`.
-        estimate: of the same graph; its operations are drawn at their predicted rates.
-
-    Returns:
-        HTML; the library is loaded from its public address.
-
-    Raises:
-        UserError: without plotly, naming what to install.
-    """
-    plot = plotly()
-    device = bound.device
-    span = [2.0**i for i in range(-4, 17)]
-    figure = plot.Figure()
-    for name, rate in device.matrix.items():
-        if rate.how != "absent":
-            values = [min(rate.flops_per_second, x * device.memory.bytes_per_second) / 1e12 for x in span]
-            figure.add_scatter(x=span, y=values, mode="lines", name=f"{name} ({rate.how})")
-    seconds = {cost.name: cost.seconds for cost in estimate.costs} if estimate else {}
-    rows = bound.table().rows
-    rate_of = [
-        row["flops"] / seconds[row["operation"]] / 1e12 if seconds.get(row["operation"]) else row["ceiling_tflops"]
-        for row in rows
-    ]
-    figure.add_scatter(
-        x=[row["intensity"] for row in rows],
-        y=rate_of,
-        mode="markers",
-        name="predicted" if estimate else "bound",
-        text=[f"{row['operation']}: {row['least_ms']:.4g} ms at least, {row['bound']}" for row in rows],
-    )
-    figure.update_xaxes(type="log", title="intensity, FLOP per byte")
-    figure.update_yaxes(type="log", title="TFLOP/s")
-    figure.update_layout(title=f"{bound.name} on {device.name}")
-    return str(figure.to_html(include_plotlyjs="cdn"))
-
-
 def plot_crossover(question: Crossover, axes: Any = None) -> Any:
-    """Speed-up of a scheme over the intensity, with the band of the model's error.
+    """Speed-up of a scheme over the intensity, with the band of the model's error (one standard deviation).
 
     Args:
         question: of `crossover`.
@@ -113,6 +86,8 @@ def plot_crossover(question: Crossover, axes: Any = None) -> Any:
     rows = sorted(question.rows, key=lambda row: row["intensity"])
     x, y = [row["intensity"] for row in rows], [row["speedup"] for row in rows]
     axes.plot(x, y, marker="o")
+    spread = math.exp(question.spread)
+    axes.fill_between(x, [value / spread for value in y], [value * spread for value in y], color="0.88", zorder=0)
     axes.axhline(1.0, color="0.5", linewidth=0.8)
     edge = question.threshold()
     if edge is not None:
@@ -163,7 +138,7 @@ def plot_terms(result: Estimate, axes: Any = None, most: int = 15) -> Any:
     """
     axes = axes_or_new(axes)
     rows = result.terms().rows[:most][::-1]
-    skip = {"operation", "kind", "scheme", "model", "ms", "bound"}
+    skip = {"operation", "kind", "scheme", "model", "ms", "bound", "occupancy"}
     names = [name for name in (rows[0] if rows else {}) if name not in skip]
     places = list(range(len(rows)))
     left = [0.0] * len(rows)
@@ -233,88 +208,3 @@ def plot_suite(table: Table, axes: Any = None) -> Any:
     axes.set(yscale="log", ylabel="ms")
     axes.legend(fontsize=7)
     return axes
-
-
-def _html_table(rows: list[dict[str, Any]]) -> str:
-    from html import escape
-
-    if not rows:
-        return "<p>none</p>"
-    head = "".join(f"<th>{escape(str(key))}</th>" for key in rows[0])
-    cells = (
-        "<tr>"
-        + "".join(f"<td>{escape(f'{v:.4g}' if isinstance(v, float) else str(v))}</td>" for v in row.values())
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><tr>{head}</tr>{''.join(cells)}</table>"
-
-
-def crossover_page(answer: Crossover | CrossoverSummary) -> str:
-    """Crossover as a page to hover over: speed-up curves of one or every scheme, and the table.
-
-    Args:
-        answer: of `crossover`.
-
-    Returns:
-        HTML; the library is loaded from its public address.
-
-    Raises:
-        UserError: without plotly, naming what to install.
-    """
-    from html import escape
-
-    plot = plotly()
-    from .crossover import Crossover
-
-    parts = [answer] if isinstance(answer, Crossover) else answer.parts
-    figure = plot.Figure()
-    for part in parts:
-        curves: dict[tuple[float, float], list[dict[str, Any]]] = {}
-        rows = sorted(part.rows, key=lambda row: row["m"])
-        square = all(row["m"] == row["n"] == row["k"] for row in rows)
-        for row in rows:
-            curves.setdefault((0.0, 0.0) if square else (row["n"], row["k"]), []).append(row)
-        for (n, k), curve in curves.items():
-            figure.add_scatter(
-                x=[row["m"] for row in curve],
-                y=[row["speedup"] for row in curve],
-                mode="lines+markers",
-                name=part.scheme if square else f"{part.scheme}, n {n:g}, k {k:g}",
-                text=[
-                    f"{row['m']:g} x {row['n']:g} x {row['k']:g}: {row['ms']:.4g} ms against {row['baseline_ms']:.4g} "
-                    f"ms, {row['verdict']}, {row['probability']:.0%} that it helps, bound by {row['bound']}"
-                    for row in curve
-                ],
-            )
-    figure.add_hline(y=1.0, line_width=1)
-    figure.update_xaxes(type="log", title="rows m (edge, of squares)")
-    figure.update_yaxes(type="log", title=f"speed-up over {answer.against}")
-    figure.update_layout(title=f"Crossover on {answer.device.name}")
-    lines = "".join(f"<li>{escape(part.summary())}</li>" for part in parts)
-    page = str(figure.to_html(include_plotlyjs="cdn"))
-    return page.replace("</body>", f"<ul>{lines}</ul>{_html_table(answer.table().rows)}</body>")
-
-
-def html_report(result: Estimate, bound: Roofline) -> str:
-    """One page: headline, terms, ceilings, what would help.
-
-    Args:
-        result: of `estimate`.
-        bound: of `roofline`, same graph and device.
-
-    Returns:
-        HTML without scripts.
-    """
-    from html import escape
-
-    notes = "".join(f"<li>{escape(text)}</li>" for text in result.approximations)
-    advice = "".join(f"<li>{escape(repr(item))}</li>" for item in result.explain())
-    return (
-        f"<!doctype html><meta charset='utf-8'><title>{escape(result.summary())}</title>"
-        f"<h1>{escape(result.summary())}</h1>"
-        f"<p>{escape(repr(bound)[1:-1])}</p><h2>Operations</h2>{_html_table(result.terms().rows[:40])}"
-        f"<h2>Memory</h2>{_html_table(result.caches().rows[:40])}"
-        f"<h2>What would help</h2><ul>{advice}</ul><h2>Ceilings</h2>{_html_table(bound.ceilings().rows)}"
-        f"<h2>Modelled</h2><ul>{notes}</ul>"
-    )

@@ -1,6 +1,7 @@
 // Random legal networks and routers for the tests.
 #pragma once
 
+#include <algorithm>
 #include <random>
 #include <string>
 
@@ -22,7 +23,10 @@ inline Topology random_graph(std::mt19937_64& random) {
       if ((x == a && y == b) || (x == b && y == a)) return;
     taken.emplace_back(a, b);
     links += std::string(links.empty() ? "" : ",") + "{\"between\":[" + std::to_string(a) + "," + std::to_string(b) +
-             "],\"latency\":" + std::to_string(pick(random, 1, 5)) + "}";
+             "],\"latency\":" + std::to_string(pick(random, 1, 5));
+    if (pick(random, 0, 3) == 0) links += ",\"cycles_per_flit\":" + std::to_string(pick(random, 2, 5));
+    if (pick(random, 0, 3) == 0) links += ",\"buffer_flits\":" + std::to_string(pick(random, 1, 20));
+    links += "}";
   };
   for (int r = 1; r < routers; ++r) add(r, pick(random, 0, r - 1));
   for (int extra = routers > 2 ? pick(random, 0, 6) : 0; extra > 0; --extra) {
@@ -35,8 +39,25 @@ inline Topology random_graph(std::mt19937_64& random) {
                                      "]}"));
 }
 
+/// Regions of a small network each, joined by links with any rate.
+inline Topology random_regions(std::mt19937_64& random) {
+  const int kind = pick(random, 0, 2);
+  const Topology region = kind == 0   ? mesh({pick(random, 1, 3), pick(random, 1, 3)}, pick(random, 1, 2))
+                          : kind == 1 ? crossbar(pick(random, 2, 4))
+                                      : tree(2, pick(random, 1, 2));
+  RegionLinks links;
+  links.count = pick(random, 1, std::min(3, static_cast<int>(region.nodes.size())));
+  links.per_cycle = pick(random, 1, 4);
+  links.per_flit = pick(random, links.per_cycle, 12);
+  links.latency = pick(random, 1, 9);
+  links.buffer_flits = pick(random, 0, 12);
+  return in_regions(region, pick(random, 2, 3), links);
+}
+
 inline Topology random_topology(std::mt19937_64& random) {
-  switch (pick(random, 0, 6)) {
+  switch (pick(random, 0, 7)) {
+    case 7:
+      return random_regions(random);
     case 0:
       return mesh({pick(random, 1, 4), pick(random, 1, 4)}, 1, pick(random, 1, 3));
     case 1:
@@ -56,7 +77,7 @@ inline Topology random_topology(std::mt19937_64& random) {
 
 inline RouterSpec random_router(std::mt19937_64& random, const Topology& net) {
   RouterSpec spec;
-  const int classes = pick(random, 1, 4) == 1 ? 2 : 1, least = net.wraps ? 2 : 1;
+  const int classes = pick(random, 1, 4) == 1 ? 2 : 1, least = net.wraps || !net.router_regions.empty() ? 2 : 1;
   const int per_class = pick(random, least, 4);
   spec.virtual_channels = per_class * classes;
   spec.buffer_flits = pick(random, 1, 9);

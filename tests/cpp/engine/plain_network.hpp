@@ -2,6 +2,7 @@
 // and shares with the fast one only the topology, the limits of the message classes and the coin of a torus.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <vector>
@@ -37,9 +38,13 @@ class PlainNetwork {
     for (std::size_t i = 0; i < net.links.size(); ++i) {
       const Topology::Link& link = net.links[i];
       at(routers_, link.from).link[static_cast<std::size_t>(link.output)] = static_cast<int>(i);
+      if (link.buffer_flits > 0)
+        for (int vc = 0; vc < spec.virtual_channels; ++vc)
+          at(at(routers_, link.from).outputs, link.output * spec.virtual_channels + vc).credits = link.buffer_flits;
       at(routers_, link.to).feeder[static_cast<std::size_t>(link.input)] = {link.from, link.output, link.latency,
                                                                             false};
     }
+    behind_.assign(net.links.size(), 0);
     for (std::size_t n = 0; n < net.nodes.size(); ++n) {
       const Topology::Node& node = net.nodes[n];
       at(routers_, node.router).node[static_cast<std::size_t>(node.output)] = static_cast<int>(n);
@@ -66,6 +71,7 @@ class PlainNetwork {
     for (const Event& event : take(events_)) arrive(event);
     for (std::size_t n = 0; n < sources_.size(); ++n) send(n);
     for (std::size_t r = 0; r < routers_.size(); ++r) allocate(r);
+    for (std::size_t i = 0; i < behind_.size(); ++i) behind_[i] = std::max(0, behind_[i] - net_.links[i].per_cycle);
     ++now_;
   }
 
@@ -242,6 +248,9 @@ class PlainNetwork {
         const Input& input = at(router.inputs, number);
         if (!was_active[static_cast<std::size_t>(number)] || input.buffer.empty()) continue;
         if (at(router.outputs, input.output * vcs() + input.vc).credits == 0) continue;
+        if (const int link = at(router.link, input.output);
+            link >= 0 && at(behind_, link) >= net_.links[static_cast<std::size_t>(link)].per_cycle)
+          continue;
         if (int& stand = at(at(stands, i), input.output); stand < 0) stand = number;
       }
     std::vector<int> granted(static_cast<std::size_t>(out), -1);
@@ -276,6 +285,7 @@ class PlainNetwork {
           {credit_to_router, r, input.output, input.vc, {}});
     } else {
       const Topology::Link& link = net_.links[static_cast<std::size_t>(at(router.link, input.output))];
+      if (link.per_flit > link.per_cycle) at(behind_, at(router.link, input.output)) += link.per_flit;
       events_[now_ + pipeline + link.latency].push_back({flit_to_router, link.to, link.input, input.vc, flit});
     }
     const Feeder& feeder = at(router.feeder, number / vcs());
@@ -296,6 +306,7 @@ class PlainNetwork {
   Random coin_;
   std::int64_t now_ = 0;
   std::vector<Router> routers_;
+  std::vector<int> behind_;  ///< of each link: parts of flits that it has taken and not passed
   std::vector<Source> sources_;
   std::vector<Known> packets_;
   std::map<std::int64_t, std::vector<Event>> events_;

@@ -33,7 +33,7 @@ Demands random_traffic(const dram::Part& part, std::mt19937_64& random, int requ
       d.bank = bank;
       d.row = row;
       d.write = below(8) == 0 ? !write : write;
-      d.address = (static_cast<std::uint64_t>(row) * 64 + static_cast<std::uint64_t>(bank)) * 4096 + below(16) * 32;
+      d.address = (static_cast<std::uint64_t>(row) * 128 + static_cast<std::uint64_t>(bank)) * 4096 + below(16) * 32;
       demands.push_back(d);
       at += static_cast<std::int64_t>(below(pace));
     }
@@ -94,6 +94,15 @@ void compare(const dram::Part& part, unsigned seed, int requests) {
   check_equal(outcome_of(part, demands, 1 + random() % 200), slow, part.name + " seed " + std::to_string(seed));
 }
 
+/// A shipped part with another number of ranks or stacks.
+dram::Part with_level(const std::string& name, const std::string& level, std::int64_t count) {
+  Json json = dram::Part::read_file(TILESIM_SOURCE_DIR "/configs/dram/" + name + ".json").to_json();
+  Json levels = json.at("levels");
+  levels.set(level, count);
+  json.set("levels", levels);
+  return dram::Part::from_json(Json::parse(json.dump()));
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(dram_channel)
@@ -121,14 +130,38 @@ BOOST_AUTO_TEST_CASE(equals_the_stepped_model_with_other_controllers) {
 }
 
 BOOST_AUTO_TEST_CASE(equals_the_stepped_model_with_several_ranks) {
-  for (const char* name : {"DDR4-3200", "DDR5-4800", "LPDDR5-6400"}) {
-    Json json = dram::Part::read_file(std::string(TILESIM_SOURCE_DIR "/configs/dram/") + name + ".json").to_json();
-    Json levels = json.at("levels");
-    levels.set("rank", 2);
-    json.set("levels", levels);
-    const dram::Part part = dram::Part::from_json(Json::parse(json.dump()));
+  struct Case {
+    const char *name, *level;
+    std::int64_t count;
+    int banks;
+  };
+  for (const Case& one : {Case{"DDR4-3200", "rank", 2, 32}, Case{"DDR5-4800", "rank", 2, 64},
+                          Case{"LPDDR5-6400", "rank", 2, 32}, Case{"LPDDR5-6400", "rank", 4, 64},
+                          // More banks than a mask of 64 bits: eight ranks, four ranks, stacks of sixteen dies.
+                          Case{"DDR4-3200", "rank", 8, 128}, Case{"DDR5-4800", "rank", 4, 128},
+                          Case{"LPDDR5-6400", "rank", 8, 128}, Case{"HBM3-6400", "stack", 4, 128}}) {
+    const dram::Part part = with_level(one.name, one.level, one.count);
+    BOOST_TEST(part.banks() == one.banks);
     for (unsigned seed = 1; seed <= 3; ++seed) compare(part, seed, 900);
     compare(with(part, R"({"page": "closed", "read_queue": 7})"), 4, 900);
+    if (part.refresh_bank_interval > 0) compare(with(part, R"({"refresh": "per_bank"})"), 5, 900);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(few_banks_are_the_same_in_a_wide_mask) {
+  for (const char* name : {"HBM2-2000", "DDR4-3200", "LPDDR5-6400", "HBM3-6400"}) {
+    const dram::Part part = dram::Part::read_file(std::string(TILESIM_SOURCE_DIR "/configs/dram/") + name + ".json");
+    std::mt19937_64 random(6);
+    const Demands demands = random_traffic(part, random, 2000);
+    dram::ChannelOf<dram::NarrowMask> narrow(part);
+    dram::ChannelOf<dram::WideMask> wide(part);
+    for (const stepped::Demand& d : demands) {
+      const dram::Request request{d.not_before, d.address, d.row, 0, static_cast<std::uint8_t>(d.bank), d.write};
+      narrow.offer(request), wide.offer(request);
+    }
+    BOOST_TEST(narrow.finish() == wide.finish());
+    BOOST_TEST(narrow.counters().latency_sum == wide.counters().latency_sum);
+    BOOST_TEST(narrow.counters().commands == wide.counters().commands, boost::test_tools::per_element());
   }
 }
 

@@ -26,14 +26,14 @@ Part with_only(const Part& part, const Constraint& constraint, Command after, Co
 
 int scope_of(const Part& part, int bank) { return part.node(part.features.all_bank_scope, bank); }
 
-void issue(Readiness& readiness, const Part& part, Command command, int bank, Tick t) {
+void issue(Readiness<WideMask>& readiness, const Part& part, Command command, int bank, Tick t) {
   if (all_bank(command))
     readiness.issue_all(command, scope_of(part, bank), t);
   else
     readiness.issue(command, bank, t);
 }
 
-Tick first(const Readiness& readiness, const Part& part, Command command, int bank) {
+Tick first(const Readiness<WideMask>& readiness, const Part& part, Command command, int bank) {
   if (all_bank(command)) return readiness.all_bank(command, scope_of(part, bank));
   return readiness.ready[static_cast<std::size_t>(command)].at[static_cast<std::size_t>(bank)];
 }
@@ -48,7 +48,7 @@ void check_pair(const Part& part, const Constraint& c, Command after, Command be
   const Part one = with_only(part, c, after, before);
   const int last = part.banks() - 1;
   for (const int from : {0, last / 2, last}) {
-    Readiness readiness(one);
+    Readiness<WideMask> readiness(one);
     for (int i = 0; i < c.window; ++i) issue(readiness, one, after, from, start + i);
     const Tick allowed = start + static_cast<Tick>(c.cycles);
     for (int to = 0; to <= last; ++to) {
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(all_constraints_together_equal_the_list) {
     Part part = Part::read_file(file);
     if (part.refresh_bank_interval > 0) part.controller.refresh = RefreshMode::per_bank;
     const int kept = part.refresh_bank_interval > 0 ? command_count : command_count;
-    Readiness readiness(part);
+    Readiness<WideMask> readiness(part);
     stepped::Rules rules(part);
     Tick t = 1;
     for (int step = 0; step < 400; ++step) {

@@ -120,7 +120,9 @@ BOOST_AUTO_TEST_CASE(round_robin_serves_all_inputs_alike) {
 
 BOOST_AUTO_TEST_CASE(flits_are_conserved_on_every_link_under_back_pressure) {
   std::mt19937_64 random(5);
-  for (const Topology& net : {mesh({4, 4}), torus({3, 5}), mesh({2, 2}, 4), tree(3, 2)}) {
+  const RegionLinks slow{2, 7, 5, 2, 3};
+  for (const Topology& net :
+       {mesh({4, 4}), torus({3, 5}), mesh({2, 2}, 4), tree(3, 2), in_regions(mesh({3, 2}), 3, slow)}) {
     RouterSpec tight;
     tight.buffer_flits = 2, tight.virtual_channels = 2;
     const std::unique_ptr<Network> network = flit_network(net, tight, 3);
@@ -167,9 +169,10 @@ BOOST_AUTO_TEST_CASE(a_full_destination_pushes_back_to_the_sources) {
 
 BOOST_AUTO_TEST_CASE(the_smallest_queues_do_not_deadlock) {
   for (const Topology& net :
-       {mesh({4, 4}), torus({4, 4}), torus({5}), torus({8}), torus({2, 3}), crossbar(8), mesh({2, 2}, 2), tree(2, 3)}) {
+       {mesh({4, 4}), torus({4, 4}), torus({5}), torus({8}), torus({2, 3}), crossbar(8), mesh({2, 2}, 2), tree(2, 3),
+        in_regions(mesh({2, 2}), 2, {}), in_regions(crossbar(3), 3, {2, 5, 3, 2, 1})}) {
     RouterSpec least;
-    least.virtual_channels = net.wraps ? 2 : 1;
+    least.virtual_channels = net.wraps || !net.router_regions.empty() ? 2 : 1;
     least.buffer_flits = 1;
     for (const char* pattern : {"uniform", "tornado", "neighbor", "hotspot(0)", "permutation", "reverse"}) {
       const std::unique_ptr<Network> network = flit_network(net, least, 7);
@@ -212,6 +215,38 @@ BOOST_AUTO_TEST_CASE(a_thousand_random_networks_deliver_everything) {
     packets += count;
   }
   BOOST_TEST(packets > 30'000);
+}
+
+BOOST_AUTO_TEST_CASE(a_slow_link_has_its_rate_exactly) {
+  // Two sources stream over one link of 5 / 3 cycles per flit: 3 flits every 5 cycles, and no more than one ahead.
+  for (const auto& [per_flit, per_cycle] : {std::pair(5, 3), std::pair(4, 1), std::pair(16, 15)}) {
+    const Topology net = in_regions(crossbar(2), 2, {1, 4, per_flit, per_cycle, 64});
+    const std::unique_ptr<Network> network = flit_network(net, RouterSpec{}, 1);
+    for (std::uint32_t source : {0U, 1U})
+      for (int i = 0; i < 1000; ++i) network->inject({source, 2 + source, 3, 0, 0}, 0);
+    network->advance(1000);
+    const std::int64_t before = network->link_flits()[0];
+    network->advance(1000 + 100 * per_flit);
+    BOOST_TEST(std::abs(network->link_flits()[0] - before - 100 * per_cycle) <= 1);
+    network->advance(100'000);
+    BOOST_TEST(network->idle());
+    BOOST_TEST(network->link_flits()[0] == 6000);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(regions_need_channels_for_those_that_have_crossed) {
+  // With one class of channels a circle could lead over one link, through the region, and back over another.
+  Topology net = in_regions(mesh({3, 3}), 2, {2, 1, 1, 1, 0});
+  RouterSpec one;
+  one.virtual_channels = 1;
+  BOOST_CHECK_THROW(check(one, net), UserError);
+  for (Hop& hop : net.hops) hop.group = all_vcs, hop.shift = Hop::no_choice;
+  BOOST_CHECK_THROW(check_no_deadlock(net, RouterSpec{}), UserError);
+  BOOST_CHECK_NO_THROW(check_no_deadlock(in_regions(mesh({3, 3}), 2, {2, 1, 1, 1, 0}), RouterSpec{}));
+  BOOST_CHECK_THROW(in_regions(torus({4}), 2, {}), UserError);
+  BOOST_CHECK_THROW(in_regions(crossbar(2), 2, {3, 1, 1, 1, 0}), UserError);
+  BOOST_CHECK_THROW(in_regions(crossbar(2), 1, {}), UserError);
+  BOOST_CHECK_THROW(in_regions(crossbar(2), 2, {1, 1, 1, 2, 0}), UserError);
 }
 
 BOOST_AUTO_TEST_CASE(a_torus_separates_those_that_wrap) {

@@ -1,195 +1,25 @@
 #include "tilesim/engine/dram/channel.hpp"
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-
-#include "tilesim/base/error.hpp"
-#include "tilesim/engine/dram/channel_stream.hpp"
+#include "tilesim/engine/dram/channel_run.hpp"
 
 namespace tilesim::engine::dram {
-
-namespace {
-
-constexpr Tick rebase_at = 1 << 28;
-
-}  // namespace
 
 std::int64_t Histogram::low(std::size_t bin) {
   if (bin < 8) return static_cast<std::int64_t>(bin);
   return static_cast<std::int64_t>(8 + (bin & 7)) << (bin / 8 - 1);
 }
 
-Channel::Channel(const Part& part)
-    : readiness_(part),
-      queues_(part.controller.read_queue, part.controller.write_queue, part.banks()),
-      capacity_{part.controller.read_queue, part.controller.write_queue},
-      read_latency_(static_cast<Tick>(part.read_latency)),
-      refresh_interval_(static_cast<Tick>(part.refresh_interval)) {
-  const Features& f = part.features;
-  if (f.row_and_column_bus) bus_ = f.both_edges ? Bus::both_edges : Bus::row_and_column;
-  if (f.two_step_activate || f.clock_sync) bus_ = Bus::two_step;
-  two_step_ = f.two_step_activate;
-  has_sync_ = f.clock_sync;
-  activate_window_ = static_cast<Tick>(f.activate_window);
-  sync_ = {static_cast<Tick>(f.sync_read), static_cast<Tick>(f.sync_write)};
-  columns_touch_rows_ = readiness_.timing().columns_touch_rows;
-  for (const std::size_t row : {2, 3})
-    for (const Timing::Effect& effect : readiness_.timing().effects[row]) rows_touch_columns_ |= effect.before < 2;
-  const auto entries = static_cast<double>(capacity_[1]);
-  drain_high_ = static_cast<std::int64_t>(std::floor(part.controller.write_high_watermark * entries)) + 1;
-  drain_low_ = static_cast<std::int64_t>(std::ceil(part.controller.write_low_watermark * entries)) - 1;
-  per_bank_ = part.controller.refresh == RefreshMode::per_bank;
-  if (per_bank_) refresh_interval_ = static_cast<Tick>(part.refresh_bank_interval);
-  if (part.controller.refresh != RefreshMode::none) next_refresh_ = refresh_interval_;
-  closes_idle_ = part.controller.page != PagePolicy::open;
-  page_timeout_ = static_cast<Tick>(part.controller.page_timeout);
-  idle_at_.at.fill(long_ago);
+template class ChannelOf<NarrowMask>;
+
+namespace {
+
+std::variant<ChannelOf<NarrowMask>, ChannelOf<WideMask>> channel_of(const Part& part) {
+  if (part.banks() <= mask_banks<NarrowMask>) return ChannelOf<NarrowMask>(part);
+  return ChannelOf<WideMask>(part);
 }
 
-[[gnu::always_inline]] inline bool Channel::accept(const Request& request, Tick c) {
-  newcomer_leads_ = false;
-  const auto queue = static_cast<std::size_t>(request.write);
-  if (queues_.count[1] != 0 && queues_.holds_write(request.address, request.bank)) {
-    Entry entry;
-    entry.arrival = base_ + c;
-    entry.tag = request.tag;
-    if (request.write) {
-      ++counters_.merged;
-      if (completions_) completions_->push_back({request.tag, true, base_ + c + 1});
-    } else {
-      ++counters_.forwarded;
-      finish_read(entry, base_ + c + 1);
-    }
-  } else {
-    if (queues_.count[queue] == capacity_[queue]) {
-      refused_ = queue;
-      refused_at_ = capacity_[queue];
-      return false;
-    }
-    newcomer_leads_ = queues_.push(queue, request.bank, request.row, request.address, request.tag, base_ + c);
-    reads_waiting_ += request.write ? 0 : 1;
-  }
-  ++(request.write ? counters_.writes : counters_.reads);
-  last_accept_ = base_ + c;
-  refused_at_ = -1;
-  return true;
-}
+}  // namespace
 
-/// Offers whose cycle comes before the tick `next`; returns the next tick, which they may bring forward.
-template <Channel::Bus bus>
-Tick Channel::accept_due(Tick next, bool planned) {
-  while (!offers_.empty()) {
-    const Request& request = offers_.front();
-    const std::int64_t at = std::max({base_ + now_, next_offer_, request.not_before});
-    if (at - base_ >= next && next != never) break;
-    if (at - base_ >= rebase_at) {  // nothing happens until then
-      now_ = rebase_at;
-      return now_;
-    }
-    const auto c = static_cast<Tick>(at - base_);
-    const int bank = request.bank;
-    const auto queue = static_cast<std::size_t>(request.write);
-    if (!accept(request, c)) break;
-    offers_.pop_front();
-    next_offer_ = at + 1;
-    if (!queue_may_go()) continue;
-    if (drain_flips()) {
-      next = std::min(next, c + 1);
-    } else if (queue == static_cast<std::size_t>(drain_)) {
-      if (planned) {
-        if (newcomer_leads_) plan_newcomer<bus>(queue, bank, c);
-        next = std::min(next, plan_tick(std::min(columns_plan_, rows_plan_)));
-      } else {
-        next = std::min(next, std::max(c + 1, bank_ready<bus>(queue, bank, c)));
-      }
-    }
-  }
-  return next;
-}
-
-template <Channel::Bus bus>
-void Channel::run(Tick until, Until mode) {
-  ends_when_accepted_ = mode != Until::tick;
-  for (;;) {
-    if (now_ >= rebase_at) {
-      const Tick before = now_;
-      rebase();
-      if (until != never) until -= before - now_;
-    }
-    settle();
-    const bool planned = bus != Bus::two_step && maintenance_.empty() && !closes_idle_;
-    Tick next = until == never ? never : until + 1;
-    if (planned) {
-      const Tick first = soon();
-      if (plan_tick(columns_plan_) < first) columns_plan_ = plan_columns<bus>(first);
-      if (plan_tick(rows_plan_) < first) rows_plan_ = plan_rows<bus>(first);
-      if (streams()) stream<bus>(std::min({next, next_refresh_, rebase_at}));
-      next = std::min({next, next_refresh_, plan_tick(std::min(columns_plan_, rows_plan_))});
-      if (drain_flips()) next = std::min(next, soon());
-    } else {
-      columns_plan_ = rows_plan_ = 0;
-      next = std::min(next, next_tick<bus>());
-    }
-    if (may_accept()) next = accept_due<bus>(next, planned);
-    if (next == now_) continue;  // only to rebase
-    if (mode == Until::accepted && offers_.empty()) return;
-    if (mode == Until::drained && offers_.empty() && reads_waiting_ == 0) return;
-    if (next > until) return;
-    require(next != never, "a DRAM channel waits for nothing");
-    if (planned && next != next_refresh_ && !drain_flips()) {
-      tick_planned<bus>(next);
-    } else {
-      tick<bus>(next);
-      columns_plan_ = rows_plan_ = 0;
-    }
-    now_ = next;
-  }
-}
-
-void Channel::run_bus(Tick until, Until mode) {
-  switch (bus_) {
-    case Bus::shared:
-      return run<Bus::shared>(until, mode);
-    case Bus::row_and_column:
-      return run<Bus::row_and_column>(until, mode);
-    case Bus::both_edges:
-      return run<Bus::both_edges>(until, mode);
-    case Bus::two_step:
-      return run<Bus::two_step>(until, mode);
-  }
-}
-
-void Channel::advance(std::int64_t tick) {
-  while (now() < tick) {
-    const std::int64_t step = std::min<std::int64_t>(tick - base_, never - 1);
-    run_bus(static_cast<Tick>(step), Until::tick);
-    const std::int64_t reached = std::min(tick, base_ + (never - 1));
-    if (reached > now()) now_ = static_cast<Tick>(reached - base_);
-    if (now_ >= rebase_at) rebase();
-  }
-}
-
-void Channel::advance_until_accepted() { run_bus(never, Until::accepted); }
-
-std::int64_t Channel::finish() {
-  run_bus(never, Until::drained);
-  const std::int64_t stop = std::max(last_return_, last_accept_ + 1);
-  advance(stop);
-  return stop;
-}
-
-void Channel::rebase() {
-  const Tick by = now_;
-  readiness_.rebase(by);
-  for (Tick& tick : idle_at_.at) tick = moved(tick, by);
-  if (next_refresh_ != never) next_refresh_ -= by;
-  if (pending_deadline_ != never) pending_deadline_ -= by;
-  sync_until_ = moved(sync_until_, by);
-  paired_edge_ = moved(paired_edge_, by);
-  columns_plan_ = rows_plan_ = 0;
-  base_ += by;
-  now_ = 0;
-}
+Channel::Channel(const Part& part) : either_(channel_of(part)) {}
 
 }  // namespace tilesim::engine::dram

@@ -11,7 +11,9 @@
 #include <bit>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tilesim/engine/dram/part.hpp"
@@ -80,9 +82,17 @@ struct Counters {
   Histogram latency;
 };
 
-class Channel {
+/// Per bank: ACT, RD and WR commands.
+struct BankCounters { std::int64_t activates = 0, columns = 0; };
+
+enum class Bus : std::uint8_t { shared, row_and_column, both_edges, two_step };
+enum class Until : std::uint8_t { tick, accepted, drained };
+
+/// A channel whose banks fit a mask.
+template <class Mask>
+class ChannelOf {
  public:
-  explicit Channel(const Part& part);
+  explicit ChannelOf(const Part& part);
 
   /// Puts a request behind those that wait to be accepted. `not_before` may not lie before a tick already passed.
   void offer(const Request& request) { offers_.push_back(request); }
@@ -112,16 +122,13 @@ class Channel {
   const Counters& counters() const { return counters_; }
   std::int64_t reads_waiting() const { return reads_waiting_; }
   /// Reads and writes accepted and not complete.
-  std::int64_t outstanding() const { return reads_waiting_ + queues_.count[1] + std::popcount(queues_.opened[1]); }
+  std::int64_t outstanding() const { return reads_waiting_ + queues_.count[1] + bank_count(queues_.opened[1]); }
   /// Where completions go; none: nowhere. The vector outlives the channel.
   void report_to(std::vector<Completion>* completions) { completions_ = completions; }
-  /// Per bank: ACT, RD and WR commands.
-  struct BankCounters { std::int64_t activates = 0, columns = 0; };
-  const std::array<BankCounters, bank_limit>& banks() const { return bank_counters_; }
+  std::span<const BankCounters> banks() const { return bank_counters_; }
 
  private:
-  enum class Bus : std::uint8_t { shared, row_and_column, both_edges, two_step };
-  enum class Until : std::uint8_t { tick, accepted, drained };
+  using Queues = dram::Queues<Mask>;
 
   // channel.cpp: what happens
   template <Bus bus>
@@ -129,13 +136,13 @@ class Channel {
   void run_bus(Tick until, Until mode);
   template <Bus bus>
   Tick accept_due(Tick next, bool planned);
-  bool accept(const Request& request, Tick c);
+  [[gnu::always_inline]] inline bool accept(const Request& request, Tick c);
   /// A request refused for want of room stays refused until its queue has some.
   bool may_accept() const { return !offers_.empty() && queues_.count[refused_] != refused_at_; }
-  void finish_read(const Entry& entry, std::int64_t tick);
-  void issue(Command command, int bank, Tick t);
+  [[gnu::always_inline]] inline void finish_read(const Entry& entry, std::int64_t tick);
+  [[gnu::always_inline]] inline void issue(Command command, int bank, Tick t);
   void issue_all(Command command, int scope, Tick t);
-  void take_column(std::size_t queue, int bank, bool opener, Tick t);
+  [[gnu::always_inline]] inline void take_column(std::size_t queue, int bank, bool opener, Tick t);
   void issue_column(std::size_t queue, int bank, bool opener, Tick t);
   void issue_activate(std::size_t queue, int bank, Tick t);
   void issue_precharge(std::size_t queue, int bank, Tick t);
@@ -162,23 +169,23 @@ class Channel {
   void tick_two_step(Tick t);
   // channel_plan.hpp: both at once, where nothing interferes
   template <Bus bus>
-  std::uint64_t plan_columns(Tick soon) const;
+  [[gnu::always_inline]] inline std::uint64_t plan_columns(Tick soon) const;
   template <Bus bus>
-  std::uint64_t plan_rows(Tick soon) const;
+  [[gnu::always_inline]] inline std::uint64_t plan_rows(Tick soon) const;
   template <Bus bus>
   void plan_newcomer(std::size_t queue, int bank, Tick c);
   template <Bus bus>
-  void tick_planned(Tick t);
+  [[gnu::always_inline]] inline void tick_planned(Tick t);
   template <Bus bus>
   void issue_planned_row(Tick t);
   // channel_stream.hpp: many column commands at once
   bool streams() const;
   template <Bus bus>
-  bool accept_in_stream(std::size_t queue, Tick limit);
+  [[gnu::always_inline]] inline bool accept_in_stream(std::size_t queue, Tick limit);
   template <Bus bus>
   void stream(Tick limit);
-  void issue_planned_column(Tick t);
-  void replan_rows(int bank, bool opener, Tick t);
+  [[gnu::always_inline]] inline void issue_planned_column(Tick t);
+  [[gnu::always_inline]] inline void replan_rows(int bank, bool opener, Tick t);
   /// First tick that what is known now can reach.
   Tick soon() const { return static_cast<Tick>(std::max(base_ + now_, last_accept_) - base_) + 1; }
   struct Pick {
@@ -188,15 +195,20 @@ class Channel {
   };
   Pick pick_opened(Tick t) const;
   Pick pick_hit(Tick t) const;
-  Pick pick_row(Tick t, std::uint64_t allowed, bool activates) const;
+  Pick pick_row(Tick t, Mask allowed, bool activates) const;
   void issue_pick(const Pick& pick, Tick t);
   bool serve_maintenance(Tick t, bool falling, bool paired);
-  std::uint64_t idle_banks() const;
+  Mask idle_banks() const;
   Tick idle_ready() const;
-  void close_idle(Tick t, std::uint64_t allowed);
+  void close_idle(Tick t, Mask allowed);
   /// A waiting refresh of all banks stops the queues; one of a single bank stops that bank, and that rows are opened.
   bool queue_may_go() const { return maintenance_.empty() || per_bank_; }
-  std::uint64_t refreshing() const { return per_bank_ && !maintenance_.empty() ? 1ULL << maintenance_.front() : 0; }
+  Mask refreshing() const {
+    return per_bank_ && !maintenance_.empty() ? bank_bit<Mask>(maintenance_.front()) : Mask{0};
+  }
+  Mask scope_banks(int scope) const {
+    return static_cast<Mask>(readiness_.timing().scope_banks[static_cast<std::size_t>(scope)]);
+  }
   std::pair<Tick, bool> maintenance_ready() const;
   void refresh_due(Tick t);
   bool drain_flips() const {
@@ -204,16 +216,16 @@ class Channel {
                   : queues_.count[1] >= drain_high_ || queues_.count[0] == 0;
   }
   void update_drain() { drain_ ^= drain_flips(); }
-  std::uint64_t activating() const { return pending_bank_ < 0 ? 0 : 1ULL << pending_bank_; }
+  Mask activating() const { return pending_bank_ < 0 ? Mask{0} : bank_bit<Mask>(pending_bank_); }
 
-  Readiness readiness_;
+  Readiness<Mask> readiness_;
   Queues queues_;
   Bus bus_ = Bus::shared;
   bool drain_ = false;  ///< write mode
   bool per_bank_ = false, closes_idle_ = false;
   int next_bank_ = 0;
   Tick page_timeout_ = 0;
-  PerBank idle_at_;  ///< when an idle row is closed
+  PerBank<Mask> idle_at_;  ///< when an idle row is closed
   Tick now_ = 0, next_refresh_ = never;
   std::int64_t base_ = 0;
   std::deque<std::int32_t> maintenance_;  ///< refresh jobs: scopes, or banks where refresh is per bank
@@ -231,7 +243,7 @@ class Channel {
   Tick read_latency_ = 0, refresh_interval_ = 0;
   // Both edges: the last row command of a rising edge, and the falling edge that it restricts.
   Tick paired_edge_ = long_ago;
-  std::uint64_t paired_blocked_ = 0, paired_scope_banks_ = 0;
+  Mask paired_blocked_ = 0, paired_scope_banks_ = 0;
   // Two-step activation and clock synchronisation.
   bool has_sync_ = false, two_step_ = false, held_ = false;
   Pick held_pick_;
@@ -240,8 +252,77 @@ class Channel {
   Tick pending_deadline_ = never, sync_until_ = 0, activate_window_ = 0;
   std::array<Tick, 2> sync_{};
   Counters counters_;
-  std::array<BankCounters, bank_limit> bank_counters_{};
+  std::array<BankCounters, static_cast<std::size_t>(mask_banks<Mask>)> bank_counters_{};
   std::vector<Completion>* completions_ = nullptr;
+};
+
+extern template class ChannelOf<NarrowMask>;
+extern template class ChannelOf<WideMask>;
+
+/// Either of them, by the part's number of banks; members as there.
+class Channel {
+ public:
+  /// Calls with the one that it is: where much is done at once.
+  template <class Call>
+  [[gnu::always_inline]] decltype(auto) visit(Call call) {
+    if (auto* narrow = std::get_if<0>(&either_)) [[likely]]
+      return call(*narrow);
+    return call(*std::get_if<1>(&either_));
+  }
+  template <class Call>
+  [[gnu::always_inline]] decltype(auto) visit(Call call) const {
+    if (const auto* narrow = std::get_if<0>(&either_)) [[likely]]
+      return call(*narrow);
+    return call(*std::get_if<1>(&either_));
+  }
+
+  explicit Channel(const Part& part);
+
+  void offer(const Request& request) {
+    visit([&](auto& channel) { channel.offer(request); });
+  }
+  std::size_t waiting() const {
+    return visit([](const auto& channel) { return channel.waiting(); });
+  }
+  void advance(std::int64_t tick) {
+    visit([&](auto& channel) { channel.advance(tick); });
+  }
+  void advance_until_accepted() {
+    visit([](auto& channel) { channel.advance_until_accepted(); });
+  }
+  std::int64_t finish() {
+    return visit([](auto& channel) { return channel.finish(); });
+  }
+  void drain() {
+    visit([](auto& channel) { channel.drain(); });
+  }
+  std::int64_t finish_reads() {
+    return visit([](auto& channel) { return channel.finish_reads(); });
+  }
+  std::int64_t now() const {
+    return visit([](const auto& channel) { return channel.now(); });
+  }
+  std::int64_t accepted_at() const {
+    return visit([](const auto& channel) { return channel.accepted_at(); });
+  }
+  const Counters& counters() const {
+    return visit([](const auto& channel) -> const Counters& { return channel.counters(); });
+  }
+  std::int64_t reads_waiting() const {
+    return visit([](const auto& channel) { return channel.reads_waiting(); });
+  }
+  std::int64_t outstanding() const {
+    return visit([](const auto& channel) { return channel.outstanding(); });
+  }
+  void report_to(std::vector<Completion>* completions) {
+    visit([&](auto& channel) { channel.report_to(completions); });
+  }
+  std::span<const BankCounters> banks() const {
+    return visit([](const auto& channel) { return channel.banks(); });
+  }
+
+ private:
+  std::variant<ChannelOf<NarrowMask>, ChannelOf<WideMask>> either_;
 };
 
 }  // namespace tilesim::engine::dram

@@ -1,4 +1,4 @@
-// What a channel's commands change. Included by channel.cpp alone.
+// What a channel's commands change. Included by channel_run.hpp alone.
 #pragma once
 
 #include "tilesim/engine/dram/channel.hpp"
@@ -7,18 +7,19 @@
 namespace tilesim::engine::dram {
 
 /// Timing of a bank command; its effect on rows is the caller's.
-[[gnu::always_inline]] inline void Channel::issue(Command command, int bank, Tick t) {
+template <class Mask>
+[[gnu::always_inline]] inline void ChannelOf<Mask>::issue(Command command, int bank, Tick t) {
   readiness_.issue(command, bank, t);
   ++counters_.commands[static_cast<std::size_t>(command)];
 }
 
-inline void Channel::issue_all(Command command, int scope, Tick t) {
+template <class Mask>
+inline void ChannelOf<Mask>::issue_all(Command command, int scope, Tick t) {
   readiness_.issue_all(command, scope, t);
   ++counters_.commands[static_cast<std::size_t>(command)];
-  const std::uint64_t banks = readiness_.timing().scope_banks[static_cast<std::size_t>(scope)];
+  const Mask banks = scope_banks(scope);
   if (command == Command::precharge_all) {
-    for (std::uint64_t rest = queues_.open & banks; rest != 0; rest &= rest - 1)
-      queues_.precharge(std::countr_zero(rest));
+    for (Mask rest = queues_.open & banks; rest != 0; rest &= rest - 1) queues_.precharge(first_bank(rest));
   } else {
     maintenance_.pop_front();
   }
@@ -28,7 +29,8 @@ inline void Channel::issue_all(Command command, int scope, Tick t) {
   }
 }
 
-[[gnu::always_inline]] inline void Channel::finish_read(const Entry& entry, std::int64_t tick) {
+template <class Mask>
+[[gnu::always_inline]] inline void ChannelOf<Mask>::finish_read(const Entry& entry, std::int64_t tick) {
   last_return_ = std::max(last_return_, tick);  // returned in the order of issue
   const std::int64_t latency = last_return_ - 1 - entry.arrival;
   counters_.latency_sum += latency;
@@ -38,7 +40,8 @@ inline void Channel::issue_all(Command command, int scope, Tick t) {
 }
 
 /// A column command, but for the timing.
-[[gnu::always_inline]] inline void Channel::take_column(std::size_t queue, int bank, bool opener, Tick t) {
+template <class Mask>
+[[gnu::always_inline]] inline void ChannelOf<Mask>::take_column(std::size_t queue, int bank, bool opener, Tick t) {
   const Entry& entry = opener ? queues_.opened_entry(bank) : queues_.oldest_hit(queue, bank);
   if (!entry.counted) ++counters_.hits;
   if (queue == Queues::reads) {
@@ -55,14 +58,16 @@ inline void Channel::issue_all(Command command, int scope, Tick t) {
     queues_.take_hit(queue, bank);
 }
 
-inline void Channel::issue_column(std::size_t queue, int bank, bool opener, Tick t) {
+template <class Mask>
+inline void ChannelOf<Mask>::issue_column(std::size_t queue, int bank, bool opener, Tick t) {
   take_column(queue, bank, opener, t);
   if (closes_idle_) idle_at_.at[static_cast<std::size_t>(bank)] = t + page_timeout_;
   if (has_sync_) sync_until_ = std::max(sync_until_, t + sync_[queue]);
   readiness_.issue_column(queue, bank, t);
 }
 
-inline void Channel::issue_activate(std::size_t queue, int bank, Tick t) {
+template <class Mask>
+inline void ChannelOf<Mask>::issue_activate(std::size_t queue, int bank, Tick t) {
   Entry& entry = queues_.oldest_miss(queue, bank);
   if (!entry.counted) ++counters_.misses;
   entry.counted = true;
@@ -80,13 +85,15 @@ inline void Channel::issue_activate(std::size_t queue, int bank, Tick t) {
   pair(t + 3, bank);
 }
 
-inline void Channel::issue_second_activate() {
+template <class Mask>
+inline void ChannelOf<Mask>::issue_second_activate() {
   queues_.end_activate(pending_queue_, pending_bank_);
   pending_bank_ = -1;
   pending_deadline_ = never;
 }
 
-inline void Channel::issue_precharge(std::size_t queue, int bank, Tick t) {
+template <class Mask>
+inline void ChannelOf<Mask>::issue_precharge(std::size_t queue, int bank, Tick t) {
   Entry& entry = queues_.oldest_miss(queue, bank);
   if (!entry.counted) ++counters_.conflicts;
   entry.counted = true;
@@ -96,10 +103,11 @@ inline void Channel::issue_precharge(std::size_t queue, int bank, Tick t) {
 }
 
 /// A row command of a rising edge restricts precharges of its pseudo-channel on one falling edge.
-inline void Channel::pair(Tick edge, int bank) {
+template <class Mask>
+inline void ChannelOf<Mask>::pair(Tick edge, int bank) {
   paired_edge_ = edge;
-  paired_blocked_ = 1ULL << bank;
-  paired_scope_banks_ = readiness_.timing().scope_banks[readiness_.timing().scope_of[static_cast<std::size_t>(bank)]];
+  paired_blocked_ = bank_bit<Mask>(bank);
+  paired_scope_banks_ = scope_banks(readiness_.timing().scope_of[static_cast<std::size_t>(bank)]);
 }
 
 }  // namespace tilesim::engine::dram

@@ -1,5 +1,5 @@
 // The next command, found together with its tick: plans are kept as long as nothing can change them. Included by
-// channel.cpp alone.
+// channel_run.hpp alone.
 //
 // A plan is the minimum over its candidates of (tick, class, age): the first tick at which any can go, and the oldest
 // among those that can go then. What arrives later is younger, so it changes a plan only by the same minimum.
@@ -15,14 +15,18 @@ inline std::uint64_t plan_of(Tick tick, bool waits, Tick key) {
          static_cast<std::uint32_t>(key);
 }
 inline Tick plan_tick(std::uint64_t plan) { return static_cast<Tick>(plan >> 32); }
-inline int plan_bank(std::uint64_t plan) { return static_cast<int>(plan % bank_limit); }
+template <class Mask>
+inline int plan_bank(std::uint64_t plan) {
+  return static_cast<int>(plan % mask_banks<Mask>);
+}
 inline bool plan_is_opener(std::uint64_t plan) { return (plan >> 30 & 1) == 0; }
 
 /// The best of the banks in `mask`: by `ready` those also in `first`, by `other` the rest. `rise`: the first ones go on
 /// odd ticks only.
-template <bool rise, int blocks>
-[[gnu::always_inline]] inline std::uint64_t best_in_lanes(std::uint64_t mask, std::uint64_t first, const PerBank& ready,
-                                                          const PerBank& other, const PerBank& key, Tick soon) {
+template <bool rise, int blocks, class Mask>
+[[gnu::always_inline]] inline std::uint64_t best_in_lanes(Mask mask, Mask first, const PerBank<Mask>& ready,
+                                                          const PerBank<Mask>& other, const PerBank<Mask>& key,
+                                                          Tick soon) {
 #if defined(__AVX512F__) && defined(__AVX512VL__)
   const __m512i begin = _mm512_set1_epi32(soon), none = _mm512_set1_epi32(never);
   __m512i at[blocks], best = none, oldest = none;
@@ -60,20 +64,20 @@ template <bool rise, int blocks>
 #endif
 }
 
-template <bool rise>
-[[gnu::always_inline]] inline std::uint64_t best_plan(std::uint64_t mask, std::uint64_t first, const PerBank& ready,
-                                                      const PerBank& other, const PerBank& key, Tick soon, bool waits,
-                                                      [[maybe_unused]] int blocks) {
+template <bool rise, class Mask>
+[[gnu::always_inline]] inline std::uint64_t best_plan(Mask mask, Mask first, const PerBank<Mask>& ready,
+                                                      const PerBank<Mask>& other, const PerBank<Mask>& key, Tick soon,
+                                                      bool waits, [[maybe_unused]] int blocks) {
 #if defined(__AVX2__)
-  if (waits && std::popcount(mask) > 3) {
+  if (waits && bank_count(mask) > 3) {
     if (blocks == 1) return best_in_lanes<rise, 1>(mask, first, ready, other, key, soon);
     if (blocks == 2) return best_in_lanes<rise, 2>(mask, first, ready, other, key, soon);
-    return best_in_lanes<rise, bank_limit / block_lanes>(mask, first, ready, other, key, soon);
+    return best_in_lanes<rise, mask_banks<Mask> / block_lanes>(mask, first, ready, other, key, soon);
   }
 #endif
   std::uint64_t best = static_cast<std::uint64_t>(never) << 32;
   for (; mask != 0; mask &= mask - 1) {
-    const auto bank = static_cast<std::size_t>(std::countr_zero(mask));
+    const auto bank = static_cast<std::size_t>(first_bank(mask));
     const auto ours = static_cast<Tick>(first >> bank & 1);
     const Tick tick = std::max(soon, (ours != 0 ? ready : other).at[bank]) | (static_cast<Tick>(rise) & ours);
     best = std::min(best, plan_of(tick, waits, key.at[bank]));
@@ -81,36 +85,39 @@ template <bool rise>
   return best;
 }
 
-template <Channel::Bus bus>
-[[gnu::always_inline]] inline std::uint64_t Channel::plan_columns(Tick soon) const {
+template <class Mask>
+template <Bus bus>
+[[gnu::always_inline]] inline std::uint64_t ChannelOf<Mask>::plan_columns(Tick soon) const {
   constexpr bool rise = bus == Bus::both_edges;
   const auto queue = static_cast<std::size_t>(drain_);
   const int blocks = readiness_.timing().blocks;
-  const PerBank& ready = readiness_.ready[queue];
+  const PerBank<Mask>& ready = readiness_.ready[queue];
   std::uint64_t plan =
-      best_plan<rise>(queues_.hit[queue], ~0ULL, ready, ready, queues_.hit_key[queue], soon, true, blocks);
+      best_plan<rise>(queues_.hit[queue], ~Mask{0}, ready, ready, queues_.hit_key[queue], soon, true, blocks);
   if ((queues_.opened[0] | queues_.opened[1]) == 0) return plan;
   for (std::size_t q : {Queues::reads, Queues::writes})
-    plan = std::min(plan, best_plan<rise>(queues_.opened[q], ~0ULL, readiness_.ready[q], readiness_.ready[q],
+    plan = std::min(plan, best_plan<rise>(queues_.opened[q], ~Mask{0}, readiness_.ready[q], readiness_.ready[q],
                                           queues_.opened_key, soon, false, blocks));
   return plan;
 }
 
 /// ACT to closed banks, PREpb to open ones.
-template <Channel::Bus bus>
-[[gnu::always_inline]] inline std::uint64_t Channel::plan_rows(Tick soon) const {
+template <class Mask>
+template <Bus bus>
+[[gnu::always_inline]] inline std::uint64_t ChannelOf<Mask>::plan_rows(Tick soon) const {
   const auto queue = static_cast<std::size_t>(drain_);
-  const std::uint64_t banks = queues_.miss[queue] & ~(queues_.opened[0] | queues_.opened[1]);
+  const Mask banks = queues_.miss[queue] & ~(queues_.opened[0] | queues_.opened[1]);
   return best_plan<bus == Bus::both_edges>(banks, ~queues_.open, readiness_.ready[2], readiness_.ready[3],
                                            queues_.miss_key[queue], soon, true, readiness_.timing().blocks);
 }
 
 /// A request was accepted at cycle c as its bank's candidate.
-template <Channel::Bus bus>
-void Channel::plan_newcomer(std::size_t queue, int bank, Tick c) {
+template <class Mask>
+template <Bus bus>
+void ChannelOf<Mask>::plan_newcomer(std::size_t queue, int bank, Tick c) {
   constexpr Tick rise = bus == Bus::both_edges;
   const auto b = static_cast<std::size_t>(bank);
-  const std::uint64_t bit = 1ULL << bank;
+  const Mask bit = bank_bit<Mask>(bank);
   const auto at = [&](std::size_t command, Tick edge) {
     return std::max(c + 1, readiness_.ready[command].at[b]) | edge;
   };
@@ -126,20 +133,22 @@ void Channel::plan_newcomer(std::size_t queue, int bank, Tick c) {
 
 /// After a column command: a row command of its bank comes later, or, after the one that the row was opened for, at
 /// all. No other changes.
-[[gnu::always_inline]] inline void Channel::replan_rows(int bank, bool opener, Tick t) {
+template <class Mask>
+[[gnu::always_inline]] inline void ChannelOf<Mask>::replan_rows(int bank, bool opener, Tick t) {
   const auto queue = static_cast<std::size_t>(drain_);
   const bool misses = (queues_.miss[queue] >> bank & 1) != 0;
   if (!misses && !columns_touch_rows_) return;
   const auto b = static_cast<std::size_t>(bank);
-  if (columns_touch_rows_ || plan_bank(rows_plan_) == bank)
+  if (columns_touch_rows_ || plan_bank<Mask>(rows_plan_) == bank)
     rows_plan_ = 0;
   else if (opener)
     rows_plan_ =
         std::min(rows_plan_, plan_of(std::max(t + 1, readiness_.ready[3].at[b]), true, queues_.miss_key[queue].at[b]));
 }
 
-[[gnu::always_inline]] inline void Channel::issue_planned_column(Tick t) {
-  const int bank = plan_bank(columns_plan_);
+template <class Mask>
+[[gnu::always_inline]] inline void ChannelOf<Mask>::issue_planned_column(Tick t) {
+  const int bank = plan_bank<Mask>(columns_plan_);
   const bool opener = plan_is_opener(columns_plan_);
   const std::size_t queue = opener ? queues_.opened[1] >> bank & 1 : static_cast<std::size_t>(drain_);
   issue_column(queue, bank, opener, t);
@@ -147,14 +156,15 @@ void Channel::plan_newcomer(std::size_t queue, int bank, Tick c) {
   replan_rows(bank, opener, t);
 }
 
-template <Channel::Bus bus>
-void Channel::issue_planned_row(Tick t) {
-  const int bank = plan_bank(rows_plan_);
+template <class Mask>
+template <Bus bus>
+void ChannelOf<Mask>::issue_planned_row(Tick t) {
+  const int bank = plan_bank<Mask>(rows_plan_);
   const auto queue = static_cast<std::size_t>(drain_);
   rows_plan_ = 0;
   if (queues_.open >> bank & 1) {
     issue_precharge(queue, bank, t);
-    if (rows_touch_columns_ || plan_bank(columns_plan_) == bank) columns_plan_ = 0;
+    if (rows_touch_columns_ || plan_bank<Mask>(columns_plan_) == bank) columns_plan_ = 0;
     return;
   }
   issue_activate(queue, bank, t);
@@ -170,8 +180,9 @@ void Channel::issue_planned_row(Tick t) {
 }
 
 /// The planned commands of tick t, when neither refresh nor a change of the write mode interferes.
-template <Channel::Bus bus>
-[[gnu::always_inline]] inline void Channel::tick_planned(Tick t) {
+template <class Mask>
+template <Bus bus>
+[[gnu::always_inline]] inline void ChannelOf<Mask>::tick_planned(Tick t) {
   if (bus == Bus::shared) {
     // A tick may come early, when a change of the write mode that was due is no longer.
     if (plan_tick(std::min(columns_plan_, rows_plan_)) > t) return;

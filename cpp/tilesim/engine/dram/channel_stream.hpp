@@ -1,5 +1,6 @@
 // Column commands of the selected queue, one after the other, as long as nothing else comes first: what streams consist
-// of. The same as the general loop of channel.cpp, without what cannot happen here. Included by channel.cpp alone.
+// of. The same as the general loop of channel_run.hpp, without what cannot happen here. Included by channel_run.hpp
+// alone.
 #pragma once
 
 #include "tilesim/engine/dram/channel_plan.hpp"
@@ -7,14 +8,16 @@
 namespace tilesim::engine::dram {
 
 /// Whether the next command belongs to a stream.
-inline bool Channel::streams() const {
+template <class Mask>
+inline bool ChannelOf<Mask>::streams() const {
   const auto queue = static_cast<std::size_t>(drain_);
   return queues_.hit[queue] != 0 && queues_.opened[1 - queue] == 0 && columns_plan_ < rows_plan_ && !drain_flips();
 }
 
 /// Requests due before the next command, and before tick `limit`. False: one came that a stream cannot take.
-template <Channel::Bus bus>
-[[gnu::always_inline]] inline bool Channel::accept_in_stream(std::size_t queue, Tick limit) {
+template <class Mask>
+template <Bus bus>
+[[gnu::always_inline]] inline bool ChannelOf<Mask>::accept_in_stream(std::size_t queue, Tick limit) {
   while (may_accept()) {
     const Request& request = offers_.front();
     const std::int64_t at = std::max({base_ + now_, next_offer_, request.not_before}) - base_;
@@ -30,8 +33,9 @@ template <Channel::Bus bus>
   return !(ends_when_accepted_ && offers_.empty());
 }
 
-template <Channel::Bus bus>
-void Channel::stream(Tick limit) {
+template <class Mask>
+template <Bus bus>
+void ChannelOf<Mask>::stream(Tick limit) {
   const auto queue = static_cast<std::size_t>(drain_);
   // A hit taken from a queue this short changes the write mode.
   const std::int64_t shortest = queue == Queues::reads ? 1 : queues_.count[0] > 0 ? drain_low_ + 1 : 0;
@@ -39,7 +43,7 @@ void Channel::stream(Tick limit) {
     const Tick t = plan_tick(columns_plan_);
     const bool opener = plan_is_opener(columns_plan_);
     if (t >= std::min(limit, plan_tick(rows_plan_)) || (!opener && queues_.count[queue] <= shortest)) return;
-    const int bank = plan_bank(columns_plan_);
+    const int bank = plan_bank<Mask>(columns_plan_);
     take_column(queue, bank, opener, t);
     readiness_.issue_column(queue, bank, t);
     replan_rows(bank, opener, t);

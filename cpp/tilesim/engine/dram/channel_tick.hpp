@@ -1,5 +1,5 @@
 // What a channel chooses in a tick, and when the next tick comes in which it can choose anything. Included by
-// channel.cpp alone: a header so that the choice is compiled together with its loop.
+// channel_run.hpp alone: a header so that the choice is compiled together with its loop.
 #pragma once
 
 #include "tilesim/engine/dram/channel.hpp"
@@ -12,10 +12,11 @@ namespace tilesim::engine::dram {
 inline Tick rising(Tick t) { return t | 1; }
 
 /// Earliest tick at which the candidates of one bank and queue can go.
-template <Channel::Bus bus>
-Tick Channel::bank_ready(std::size_t queue, int bank, Tick c) const {
+template <class Mask>
+template <Bus bus>
+Tick ChannelOf<Mask>::bank_ready(std::size_t queue, int bank, Tick c) const {
   const auto b = static_cast<std::size_t>(bank);
-  const std::uint64_t bit = 1ULL << bank;
+  const Mask bit = bank_bit<Mask>(bank);
   const auto edge = [&](Tick t) { return bus == Bus::both_edges ? rising(std::max(t, c + 1)) : t; };
   Tick ready = never;
   if (refreshing() & bit) return never;
@@ -29,8 +30,9 @@ Tick Channel::bank_ready(std::size_t queue, int bank, Tick c) const {
   return ready;
 }
 
-template <Channel::Bus bus>
-Tick Channel::next_tick() const {
+template <class Mask>
+template <Bus bus>
+Tick ChannelOf<Mask>::next_tick() const {
   const Tick soon = this->soon();
   if (bus == Bus::two_step && (held_ || pending_bank_ >= 0)) return soon;
   Tick rise = std::min(earliest(queues_.opened[0], readiness_.ready[0], readiness_.timing().blocks),
@@ -43,8 +45,8 @@ Tick Channel::next_tick() const {
   if (queue_may_go()) {
     if (drain_flips()) return soon;
     const auto queue = static_cast<std::size_t>(drain_);
-    const std::uint64_t allowed = ~refreshing();
-    const std::uint64_t miss = queues_.miss[queue] & allowed, openers = queues_.opened[0] | queues_.opened[1];
+    const Mask allowed = ~refreshing();
+    const Mask miss = queues_.miss[queue] & allowed, openers = queues_.opened[0] | queues_.opened[1];
     rise = std::min(rise, earliest(queues_.hit[queue] & allowed, readiness_.ready[queue], readiness_.timing().blocks));
     if (maintenance_.empty())
       rise = std::min(rise, earliest(miss & ~queues_.open, readiness_.ready[2], readiness_.timing().blocks));
@@ -57,35 +59,37 @@ Tick Channel::next_tick() const {
 }
 
 /// When the refresh job at the head can go on, and whether with a precharge.
-inline std::pair<Tick, bool> Channel::maintenance_ready() const {
+template <class Mask>
+inline std::pair<Tick, bool> ChannelOf<Mask>::maintenance_ready() const {
   const int job = maintenance_.front();
-  const std::uint64_t banks = per_bank_ ? 1ULL << job : readiness_.timing().scope_banks[static_cast<std::size_t>(job)];
+  const Mask banks = per_bank_ ? bank_bit<Mask>(job) : scope_banks(job);
   const bool precharge = (queues_.open & banks) != 0;
   if (((queues_.opened[0] | queues_.opened[1] | activating()) & banks) != 0) return {never, precharge};
   if (per_bank_) return {readiness_.ready[precharge ? 3 : 4].at[static_cast<std::size_t>(job)], precharge};
   return {readiness_.all_bank(precharge ? Command::precharge_all : Command::refresh_all, job), precharge};
 }
 
-inline void Channel::refresh_due(Tick t) {
+template <class Mask>
+inline void ChannelOf<Mask>::refresh_due(Tick t) {
   if (t < next_refresh_) return;
   for (int scope = 0; scope < readiness_.timing().scopes; ++scope) {
     // Banks of a scope take turns.
-    const std::uint64_t banks = readiness_.timing().scope_banks[static_cast<std::size_t>(scope)];
-    maintenance_.push_back(per_bank_ ? std::countr_zero(banks) + next_bank_ : scope);
+    const Mask banks = scope_banks(scope);
+    maintenance_.push_back(per_bank_ ? first_bank(banks) + next_bank_ : scope);
   }
-  if (++next_bank_ == std::popcount(readiness_.timing().scope_banks[0])) next_bank_ = 0;
+  if (++next_bank_ == bank_count(scope_banks(0))) next_bank_ = 0;
   next_refresh_ += refresh_interval_;
 }
 
 /// The command of the head refresh job, if it is ready. On a falling edge only precharges go, and on the one paired
 /// with a row command only a PREpb to a bank that is not blocked.
-inline bool Channel::serve_maintenance(Tick t, bool falling, bool paired) {
+template <class Mask>
+inline bool ChannelOf<Mask>::serve_maintenance(Tick t, bool falling, bool paired) {
   const auto [ready, precharge] = maintenance_ready();
   if (ready > t || (falling && !precharge)) return false;
   const int job = maintenance_.front();
   if (!per_bank_) {
-    if (paired && (paired_scope_banks_ & readiness_.timing().scope_banks[static_cast<std::size_t>(job)]) != 0)
-      return false;
+    if (paired && (paired_scope_banks_ & scope_banks(job)) != 0) return false;
     issue_all(precharge ? Command::precharge_all : Command::refresh_all, job, t);
     return true;
   }
@@ -100,23 +104,26 @@ inline bool Channel::serve_maintenance(Tick t, bool falling, bool paired) {
 }
 
 /// Open banks that no request waits for.
-inline std::uint64_t Channel::idle_banks() const {
+template <class Mask>
+inline Mask ChannelOf<Mask>::idle_banks() const {
   return queues_.open & ~(queues_.opened[0] | queues_.opened[1] | queues_.hit[0] | queues_.hit[1]);
 }
 
-inline Tick Channel::idle_ready() const {
+template <class Mask>
+inline Tick ChannelOf<Mask>::idle_ready() const {
   Tick first = never;
-  for (std::uint64_t rest = idle_banks(); rest != 0; rest &= rest - 1) {
-    const auto bank = static_cast<std::size_t>(std::countr_zero(rest));
+  for (Mask rest = idle_banks(); rest != 0; rest &= rest - 1) {
+    const auto bank = static_cast<std::size_t>(first_bank(rest));
     first = std::min(first, std::max(readiness_.ready[3].at[bank], idle_at_.at[bank]));
   }
   return first;
 }
 
 /// Closed or timeout pages: the first idle bank whose time has come is precharged when nothing else goes.
-inline void Channel::close_idle(Tick t, std::uint64_t allowed) {
-  for (std::uint64_t rest = idle_banks() & allowed; rest != 0; rest &= rest - 1) {
-    const int bank = std::countr_zero(rest);
+template <class Mask>
+inline void ChannelOf<Mask>::close_idle(Tick t, Mask allowed) {
+  for (Mask rest = idle_banks() & allowed; rest != 0; rest &= rest - 1) {
+    const int bank = first_bank(rest);
     const auto b = static_cast<std::size_t>(bank);
     if (std::max(readiness_.ready[3].at[b], idle_at_.at[b]) > t) continue;
     issue(Command::precharge, bank, t);
@@ -126,7 +133,8 @@ inline void Channel::close_idle(Tick t, std::uint64_t allowed) {
   }
 }
 
-inline Channel::Pick Channel::pick_opened(Tick t) const {
+template <class Mask>
+inline typename ChannelOf<Mask>::Pick ChannelOf<Mask>::pick_opened(Tick t) const {
   const Tick read =
       oldest_ready(queues_.opened[0], readiness_.ready[0], queues_.opened_key, t, readiness_.timing().blocks);
   const Tick write =
@@ -134,20 +142,22 @@ inline Channel::Pick Channel::pick_opened(Tick t) const {
   return read <= write ? Pick{read, Command::read, true} : Pick{write, Command::write, true};
 }
 
-inline Channel::Pick Channel::pick_hit(Tick t) const {
+template <class Mask>
+inline typename ChannelOf<Mask>::Pick ChannelOf<Mask>::pick_hit(Tick t) const {
   const auto queue = static_cast<std::size_t>(drain_);
-  const std::uint64_t hit = queues_.hit[queue] & ~refreshing();
+  const Mask hit = queues_.hit[queue] & ~refreshing();
   const Tick key = oldest_ready(hit, readiness_.ready[queue], queues_.hit_key[queue], t, readiness_.timing().blocks);
   return {key, drain_ ? Command::write : Command::read, false};
 }
 
 /// Oldest ready ACT (unless only precharges may go) or PREpb of the selected queue among the banks `allowed`.
-inline Channel::Pick Channel::pick_row(Tick t, std::uint64_t allowed, bool activates) const {
+template <class Mask>
+inline typename ChannelOf<Mask>::Pick ChannelOf<Mask>::pick_row(Tick t, Mask allowed, bool activates) const {
   allowed &= ~refreshing();
   activates &= maintenance_.empty();
   const auto queue = static_cast<std::size_t>(drain_);
-  const std::uint64_t miss = queues_.miss[queue] & allowed, openers = queues_.opened[0] | queues_.opened[1];
-  const PerBank& keys = queues_.miss_key[queue];
+  const Mask miss = queues_.miss[queue] & allowed, openers = queues_.opened[0] | queues_.opened[1];
+  const PerBank<Mask>& keys = queues_.miss_key[queue];
   const Tick activate =
       activates ? oldest_ready(miss & ~queues_.open, readiness_.ready[2], keys, t, readiness_.timing().blocks) : never;
   const Tick precharge =
@@ -155,8 +165,9 @@ inline Channel::Pick Channel::pick_row(Tick t, std::uint64_t allowed, bool activ
   return activate < precharge ? Pick{activate, Command::activate, false} : Pick{precharge, Command::precharge, false};
 }
 
-inline void Channel::issue_pick(const Pick& pick, Tick t) {
-  const int bank = pick.key % bank_limit;
+template <class Mask>
+inline void ChannelOf<Mask>::issue_pick(const Pick& pick, Tick t) {
+  const int bank = pick.key % mask_banks<Mask>;
   const auto queue = static_cast<std::size_t>(drain_);
   switch (pick.command) {
     case Command::read:
@@ -171,20 +182,22 @@ inline void Channel::issue_pick(const Pick& pick, Tick t) {
 }
 
 /// One command per tick: opened rows, then refresh, then the selected queue.
-inline void Channel::tick_shared(Tick t) {
+template <class Mask>
+inline void ChannelOf<Mask>::tick_shared(Tick t) {
   if (const Pick opened = pick_opened(t); opened.key != never) return issue_pick(opened, t);
   if (!maintenance_.empty() && serve_maintenance(t, false, false)) return;
   if (!queue_may_go()) return;
   update_drain();
   Pick pick = pick_hit(t);
-  if (const Pick row = pick_row(t, ~0ULL, true); row.key < pick.key) pick = row;
+  if (const Pick row = pick_row(t, ~Mask{0}, true); row.key < pick.key) pick = row;
   if (pick.key != never) return issue_pick(pick, t);
-  if (closes_idle_ && maintenance_.empty()) close_idle(t, ~0ULL);
+  if (closes_idle_ && maintenance_.empty()) close_idle(t, ~Mask{0});
 }
 
 /// A column command, then a row command, which sees the state that the first one left.
+template <class Mask>
 template <bool both_edges>
-void Channel::tick_row_and_column(Tick t) {
+void ChannelOf<Mask>::tick_row_and_column(Tick t) {
   const bool falling = both_edges && (t & 1) == 0;
   if (!falling) {
     Pick pick = pick_opened(t);
@@ -197,21 +210,23 @@ void Channel::tick_row_and_column(Tick t) {
   row_slot<both_edges>(t);
 }
 
+template <class Mask>
 template <bool both_edges>
-void Channel::row_slot(Tick t) {
+void ChannelOf<Mask>::row_slot(Tick t) {
   const bool falling = both_edges && (t & 1) == 0;
   const bool paired = falling && t == paired_edge_;
   if (!maintenance_.empty() && serve_maintenance(t, falling, paired)) return;
   if (!queue_may_go()) return;
   update_drain();
-  const std::uint64_t allowed = paired ? ~paired_blocked_ : ~0ULL;
+  const Mask allowed = paired ? ~paired_blocked_ : ~Mask{0};
   const Pick pick = pick_row(t, allowed, !falling);
   if (pick.key != never) return issue_pick(pick, t);
   if (closes_idle_ && maintenance_.empty()) close_idle(t, allowed);
 }
 
 /// ACT in two steps, and a CAS command a tick ahead of a burst that finds the data clock stopped.
-inline void Channel::tick_two_step(Tick t) {
+template <class Mask>
+inline void ChannelOf<Mask>::tick_two_step(Tick t) {
   if (held_) {
     held_ = false;
     return issue_pick(held_pick_, t);
@@ -227,7 +242,7 @@ inline void Channel::tick_two_step(Tick t) {
   }
   if (pick.key == never) {
     if (pending_bank_ >= 0) return issue_second_activate();
-    if (closes_idle_ && maintenance_.empty()) close_idle(t, ~0ULL);
+    if (closes_idle_ && maintenance_.empty()) close_idle(t, ~Mask{0});
     return;
   }
   const bool column = pick.command == Command::read || pick.command == Command::write;
@@ -237,8 +252,9 @@ inline void Channel::tick_two_step(Tick t) {
   held_pick_ = pick;
 }
 
-template <Channel::Bus bus>
-void Channel::tick(Tick t) {
+template <class Mask>
+template <Bus bus>
+void ChannelOf<Mask>::tick(Tick t) {
   for (const std::size_t column : {0, 1})
     if (readiness_.unsettled(column)) readiness_.settle(column);
   refresh_due(t);

@@ -17,7 +17,8 @@ namespace tilesim::engine::dram {
 #if defined(__AVX512F__) && defined(__AVX512VL__)
 
 /// ready = max(ready, t + delays).
-static inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks) {
+template <class Mask>
+static inline void raise(PerBank<Mask>& ready, const Block* delays, Tick t, int blocks) {
   const __m512i now = _mm512_set1_epi32(t);
   for (int i = 0; i < blocks; ++i) {
     Tick* at = ready.at.data() + i * block_lanes;
@@ -27,7 +28,8 @@ static inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks
 }
 
 /// Smallest `ready` of the banks in `mask`; `never` if there are none.
-static inline Tick earliest(std::uint64_t mask, const PerBank& ready, int blocks) {
+template <class Mask>
+static inline Tick earliest(Mask mask, const PerBank<Mask>& ready, int blocks) {
   if (mask == 0) return never;
   __m512i best = _mm512_set1_epi32(never);
   for (int i = 0; i < blocks; ++i) {
@@ -38,7 +40,8 @@ static inline Tick earliest(std::uint64_t mask, const PerBank& ready, int blocks
 }
 
 /// Smallest key of the banks in `mask` that are ready at `t`; `never` if there are none.
-static inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const PerBank& key, Tick t, int blocks) {
+template <class Mask>
+static inline Tick oldest_ready(Mask mask, const PerBank<Mask>& ready, const PerBank<Mask>& key, Tick t, int blocks) {
   if (mask == 0) return never;
   const __m512i now = _mm512_set1_epi32(t);
   __m512i best = _mm512_set1_epi32(never);
@@ -60,17 +63,20 @@ static inline Tick lowest(__m256i ticks) {
 }
 
 /// All ones in the lanes of eight banks that the mask names.
-static inline __m256i lanes_of(std::uint64_t mask, int eight) {
+template <class Mask>
+static inline __m256i lanes_of(Mask mask, int eight) {
   const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
   const __m256i all = _mm256_set1_epi32(static_cast<int>(mask >> (eight * 8)));
   return _mm256_cmpeq_epi32(_mm256_and_si256(all, bits), bits);
 }
 
-static inline __m256i eight_of(const PerBank& ticks, int eight) {
+template <class Mask>
+static inline __m256i eight_of(const PerBank<Mask>& ticks, int eight) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(ticks.at.data() + eight * 8));
 }
 
-static inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks) {
+template <class Mask>
+static inline void raise(PerBank<Mask>& ready, const Block* delays, Tick t, int blocks) {
   const __m256i now = _mm256_set1_epi32(t);
   auto* at = reinterpret_cast<__m256i*>(ready.at.data());
   const auto* row = reinterpret_cast<const __m256i*>(delays);
@@ -79,7 +85,8 @@ static inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks
                        _mm256_max_epi32(_mm256_load_si256(at + i), _mm256_add_epi32(now, _mm256_load_si256(row + i))));
 }
 
-static inline Tick earliest(std::uint64_t mask, const PerBank& ready, int blocks) {
+template <class Mask>
+static inline Tick earliest(Mask mask, const PerBank<Mask>& ready, int blocks) {
   if (mask == 0) return never;
   __m256i best = _mm256_set1_epi32(never);
   for (int i = 0; i < 2 * blocks; ++i)
@@ -87,7 +94,8 @@ static inline Tick earliest(std::uint64_t mask, const PerBank& ready, int blocks
   return lowest(best);
 }
 
-static inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const PerBank& key, Tick t, int blocks) {
+template <class Mask>
+static inline Tick oldest_ready(Mask mask, const PerBank<Mask>& ready, const PerBank<Mask>& key, Tick t, int blocks) {
   if (mask == 0) return never;
   const __m256i none = _mm256_set1_epi32(never), now = _mm256_set1_epi32(t);
   __m256i best = none;
@@ -102,7 +110,8 @@ static inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const 
 
 using EightTicks [[gnu::vector_size(32)]] = Tick;
 
-static inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks) {
+template <class Mask>
+static inline void raise(PerBank<Mask>& ready, const Block* delays, Tick t, int blocks) {
   // Blocks lie one after the other, aligned to 64 bytes; may_alias lets vectors look at arrays of ticks.
   using Lanes [[gnu::may_alias]] = EightTicks;
   auto* at = reinterpret_cast<Lanes*>(ready.at.data());
@@ -113,16 +122,18 @@ static inline void raise(PerBank& ready, const Block* delays, Tick t, int blocks
   }
 }
 
-static inline Tick earliest(std::uint64_t mask, const PerBank& ready, int) {
+template <class Mask>
+static inline Tick earliest(Mask mask, const PerBank<Mask>& ready, int) {
   Tick best = never;
-  for (; mask != 0; mask &= mask - 1) best = std::min(best, ready.at[static_cast<std::size_t>(std::countr_zero(mask))]);
+  for (; mask != 0; mask &= mask - 1) best = std::min(best, ready.at[static_cast<std::size_t>(first_bank(mask))]);
   return best;
 }
 
-static inline Tick oldest_ready(std::uint64_t mask, const PerBank& ready, const PerBank& key, Tick t, int) {
+template <class Mask>
+static inline Tick oldest_ready(Mask mask, const PerBank<Mask>& ready, const PerBank<Mask>& key, Tick t, int) {
   Tick best = never;
   for (; mask != 0; mask &= mask - 1) {
-    const auto bank = static_cast<std::size_t>(std::countr_zero(mask));
+    const auto bank = static_cast<std::size_t>(first_bank(mask));
     best = std::min(best, ready.at[bank] <= t ? key.at[bank] : never);
   }
   return best;

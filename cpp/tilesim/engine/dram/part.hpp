@@ -103,7 +103,7 @@ struct Part {
   double bytes_per_second() const;  ///< peak of the data bus
 };
 
-inline constexpr int bank_limit = 64;  ///< per channel
+inline constexpr int bank_limit = 128;  ///< per channel
 inline constexpr std::int64_t queue_limit = 1024;
 
 /// Reads the controller's settings over `controller`.

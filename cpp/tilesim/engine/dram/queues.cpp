@@ -4,7 +4,8 @@
 
 namespace tilesim::engine::dram {
 
-Queues::Queues(std::int64_t read_entries, std::int64_t write_entries, int banks)
+template <class Mask>
+Queues<Mask>::Queues(std::int64_t read_entries, std::int64_t write_entries, int banks)
     : entries_(static_cast<std::size_t>(read_entries + write_entries + banks)), banks_(banks) {
   for (std::size_t slot = entries_.size(); slot-- > 0;) free_.push_back(static_cast<std::uint16_t>(slot));
   for (std::size_t queue : {reads, writes}) {
@@ -14,9 +15,10 @@ Queues::Queues(std::int64_t read_entries, std::int64_t write_entries, int banks)
   opened_key.at.fill(never);
 }
 
-void Queues::refresh_keys(std::size_t queue, int bank) {
+template <class Mask>
+void Queues<Mask>::refresh_keys(std::size_t queue, int bank) {
   const auto b = static_cast<std::size_t>(bank);
-  const std::uint64_t bit = 1ULL << bank;
+  const auto bit = bank_bit<Mask>(bank);
   const std::uint16_t first_hit = hit_[queue][b].head, first_miss = miss_[queue][b].head;
   hit[queue] = first_hit == none ? hit[queue] & ~bit : hit[queue] | bit;
   miss[queue] = first_miss == none ? miss[queue] & ~bit : miss[queue] | bit;
@@ -24,7 +26,8 @@ void Queues::refresh_keys(std::size_t queue, int bank) {
   if (first_miss != none) miss_key[queue].at[b] = entries_[first_miss].key;
 }
 
-void Queues::begin_activate(std::size_t queue, int bank) {
+template <class Mask>
+void Queues<Mask>::begin_activate(std::size_t queue, int bank) {
   const auto b = static_cast<std::size_t>(bank);
   const std::uint16_t slot = miss_[queue][b].head;
   leave(queue, slot);
@@ -33,17 +36,18 @@ void Queues::begin_activate(std::size_t queue, int bank) {
   refresh_keys(queue, bank);
 }
 
-void Queues::end_activate(std::size_t queue, int bank) {
+template <class Mask>
+void Queues<Mask>::end_activate(std::size_t queue, int bank) {
   const auto b = static_cast<std::size_t>(bank);
   const std::int32_t row = opened_entry(bank).row;
-  opened[queue] |= 1ULL << bank;
+  opened[queue] |= bank_bit<Mask>(bank);
   opened_key.at[b] = opened_entry(bank).key;
-  open |= 1ULL << bank;
+  open |= bank_bit<Mask>(bank);
   open_row[b] = row;
   for (std::size_t q : {reads, writes}) {
     std::uint16_t at = miss_[q][b].head;
     if (at == none) {
-      miss[q] &= ~(1ULL << bank);
+      miss[q] &= ~bank_bit<Mask>(bank);
       continue;
     }
     List hits, misses;
@@ -63,9 +67,10 @@ void Queues::end_activate(std::size_t queue, int bank) {
   }
 }
 
-void Queues::precharge(int bank) {
+template <class Mask>
+void Queues<Mask>::precharge(int bank) {
   const auto b = static_cast<std::size_t>(bank);
-  open &= ~(1ULL << bank);
+  open &= ~bank_bit<Mask>(bank);
   for (std::size_t q : {reads, writes}) {
     if ((hit[q] >> bank & 1) == 0) continue;
     // Merged by age: the bank is closed, and its oldest request decides the next row.
@@ -88,7 +93,8 @@ void Queues::precharge(int bank) {
   }
 }
 
-void Queues::renumber() {
+template <class Mask>
+void Queues<Mask>::renumber() {
   std::vector<std::uint16_t> alive;
   for (int bank = 0; bank < banks_; ++bank) {
     const auto b = static_cast<std::size_t>(bank);
@@ -103,11 +109,14 @@ void Queues::renumber() {
   std::sort(alive.begin(), alive.end(), [&](auto x, auto y) { return entries_[x].key < entries_[y].key; });
   next_age_ = 0;
   for (const std::uint16_t slot : alive)
-    entries_[slot].key = next_age_++ * bank_limit + entries_[slot].key % bank_limit;
+    entries_[slot].key = next_age_++ * mask_banks<Mask> + entries_[slot].key % mask_banks<Mask>;
   for (int bank = 0; bank < banks_; ++bank) {
     for (std::size_t q : {reads, writes}) refresh_keys(q, bank);
     opened_key.at[static_cast<std::size_t>(bank)] = opened_entry(bank).key;
   }
 }
+
+template class Queues<NarrowMask>;
+template class Queues<WideMask>;
 
 }  // namespace tilesim::engine::dram

@@ -14,17 +14,23 @@ namespace tilesim::engine::dram {
 struct Entry {
   std::int64_t arrival = 0;  ///< absolute
   std::uint64_t address = 0;
-  Tick key = 0;  ///< age * bank_limit + bank: one minimum gives both
+  Tick key = 0;  ///< age * banks of the mask + bank: one minimum gives both
   std::int32_t row = 0;
   std::uint32_t tag = 0;
   std::uint16_t next = 0;
   bool counted = false;  ///< its row outcome
 };
 
-class Queues {
- public:
+/// What does not depend on the number of banks.
+struct QueueNames {
   static constexpr std::uint16_t none = 0xffff;
   enum : std::size_t { reads = 0, writes = 1 };
+};
+
+template <class Mask>
+class Queues : public QueueNames {
+ public:
+  static constexpr auto width = static_cast<std::size_t>(mask_banks<Mask>);
 
   Queues(std::int64_t read_entries, std::int64_t write_entries, int banks);
 
@@ -35,7 +41,7 @@ class Queues {
     free_.pop_back();
     if (next_age_ == age_limit) renumber();
     Entry& entry = entries_[slot];
-    entry = {arrival, address, next_age_++ * bank_limit + bank, row, tag, none, false};
+    entry = {arrival, address, next_age_++ * mask_banks<Mask> + bank, row, tag, none, false};
     ++count[queue];
     if (queue == writes) ++filter_[bucket(address)];
     const auto b = static_cast<std::size_t>(bank);
@@ -48,7 +54,7 @@ class Queues {
     }
     list = {slot, slot};
     (hits ? hit_key : miss_key)[queue].at[b] = entry.key;
-    (hits ? hit : miss)[queue] |= 1ULL << bank;
+    (hits ? hit : miss)[queue] |= bank_bit<Mask>(bank);
     return true;
   }
 
@@ -78,14 +84,14 @@ class Queues {
     free_.push_back(slot);
     list.head = entries_[slot].next;
     if (list.head == none)
-      hit[queue] &= ~(1ULL << bank);
+      hit[queue] &= ~bank_bit<Mask>(bank);
     else
       hit_key[queue].at[b] = entries_[list.head].key;
   }
 
   /// The column command of the request that opened the row is issued.
   void take_opened(std::size_t queue, int bank) {
-    opened[queue] &= ~(1ULL << bank);
+    opened[queue] &= ~bank_bit<Mask>(bank);
     free_.push_back(opened_slot_[static_cast<std::size_t>(bank)]);
   }
 
@@ -96,17 +102,17 @@ class Queues {
   void end_activate(std::size_t queue, int bank);
   void precharge(int bank);
 
-  std::array<std::int64_t, 2> count{};         ///< entries that hold a place in the queue
-  std::uint64_t open = 0;                      ///< banks with an open row
-  std::array<std::uint64_t, 2> hit{}, miss{};  ///< banks with such requests
-  std::array<std::uint64_t, 2> opened{};       ///< banks whose opener waits for its column command
-  std::array<PerBank, 2> hit_key, miss_key;
-  PerBank opened_key;
-  std::array<std::int32_t, bank_limit> open_row{};
+  std::array<std::int64_t, 2> count{};  ///< entries that hold a place in the queue
+  Mask open = 0;                        ///< banks with an open row
+  std::array<Mask, 2> hit{}, miss{};    ///< banks with such requests
+  std::array<Mask, 2> opened{};         ///< banks whose opener waits for its column command
+  std::array<PerBank<Mask>, 2> hit_key, miss_key;
+  PerBank<Mask> opened_key;
+  std::array<std::int32_t, width> open_row{};
 
  private:
   struct List { std::uint16_t head = none, tail = none; };
-  static constexpr Tick age_limit = (1 << 24) - 1;
+  static constexpr Tick age_limit = (1 << 30) / mask_banks<Mask> - 1;
 
   static std::size_t bucket(std::uint64_t address) { return (address >> 5 ^ address >> 13 ^ address >> 21) & 255; }
   bool contains(const List& list, std::uint64_t address) const {
@@ -123,8 +129,8 @@ class Queues {
 
   std::vector<Entry> entries_;
   std::vector<std::uint16_t> free_;
-  std::array<std::array<List, bank_limit>, 2> hit_, miss_;
-  std::array<std::uint16_t, bank_limit> opened_slot_{};
+  std::array<std::array<List, width>, 2> hit_, miss_;
+  std::array<std::uint16_t, width> opened_slot_{};
   std::array<std::uint16_t, 256> filter_{};  ///< writes in the queue by hashed address
   Tick next_age_ = 0;
   int banks_;

@@ -2,9 +2,10 @@
 
 namespace tilesim::engine::dram {
 
-Readiness::Readiness(const Part& part) : timing_(std::make_shared<const Timing>(part)) {
+template <class Mask>
+Readiness<Mask>::Readiness(const Part& part) : timing_(std::make_shared<const Timing>(part)) {
   const Timing& timing = *timing_;
-  for (PerBank& per_bank : ready) per_bank.at.fill(long_ago);
+  for (PerBank<Mask>& per_bank : ready) per_bank.at.fill(long_ago);
   for (auto& per_scope : last_) per_scope.fill(long_ago);
   for (const Timing::Window& w : timing.windows) {
     WindowRing ring;
@@ -14,7 +15,8 @@ Readiness::Readiness(const Part& part) : timing_(std::make_shared<const Timing>(
   }
 }
 
-void Readiness::issue_all(Command command, int scope, Tick t) {
+template <class Mask>
+void Readiness<Mask>::issue_all(Command command, int scope, Tick t) {
   const Timing& timing = *timing_;
   const auto c = static_cast<std::size_t>(command);
   const Block* delays = timing.delays.data() + scope * timing.blocks;
@@ -23,7 +25,8 @@ void Readiness::issue_all(Command command, int scope, Tick t) {
   last_[c][static_cast<std::size_t>(scope)] = t;
 }
 
-Tick Readiness::all_bank(Command command, int scope) const {
+template <class Mask>
+Tick Readiness<Mask>::all_bank(Command command, int scope) const {
   const Timing& timing = *timing_;
   const std::size_t kind = command == Command::precharge_all ? 0 : 1;
   Tick first = long_ago;
@@ -35,9 +38,10 @@ Tick Readiness::all_bank(Command command, int scope) const {
   return first;
 }
 
-void Readiness::rebase(Tick by) {
+template <class Mask>
+void Readiness<Mask>::rebase(Tick by) {
   for (const std::size_t column : {0, 1}) settle(column);
-  for (PerBank& per_bank : ready)
+  for (PerBank<Mask>& per_bank : ready)
     for (Tick& tick : per_bank.at) tick = moved(tick, by);
   for (auto& per_scope : last_)
     for (Tick& tick : per_scope) tick = moved(tick, by);
@@ -45,5 +49,8 @@ void Readiness::rebase(Tick by) {
     for (WindowRing& ring : nodes)
       for (Tick& tick : ring.ticks) tick = moved(tick, by);
 }
+
+template class Readiness<NarrowMask>;
+template class Readiness<WideMask>;
 
 }  // namespace tilesim::engine::dram

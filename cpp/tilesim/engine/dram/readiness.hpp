@@ -13,6 +13,7 @@
 
 namespace tilesim::engine::dram {
 
+template <class Mask>
 class Readiness {
  public:
   explicit Readiness(const Part& part);
@@ -49,14 +50,14 @@ class Readiness {
     }
     last_[column][timing.scope_of[b]] = t;
     late_[column][group] = t;
-    unsettled_[column] |= 1ULL << group;
+    unsettled_[column] |= bank_bit<Mask>(static_cast<int>(group));
   }
   /// Whether commands of a column kind have effects that were put off.
   bool unsettled(std::size_t column) const { return unsettled_[column] != 0; }
   void settle(std::size_t column) {
     const Timing& timing = *timing_;
-    for (std::uint64_t rest = unsettled_[column]; rest != 0; rest &= rest - 1) {
-      const auto group = static_cast<std::size_t>(std::countr_zero(rest));
+    for (Mask rest = unsettled_[column]; rest != 0; rest &= rest - 1) {
+      const auto group = static_cast<std::size_t>(first_bank(rest));
       const Block* delays = timing.delays.data() + group * static_cast<std::size_t>(timing.blocks);
       for (const Timing::Effect& effect : timing.effects[column])
         if (effect.before != static_cast<std::int32_t>(column))
@@ -74,17 +75,17 @@ class Readiness {
   /// Makes tick `by` the new zero.
   void rebase(Tick by);
 
-  std::array<PerBank, bank_command_count> ready;  ///< first tick per bank command and bank
+  std::array<PerBank<Mask>, bank_command_count> ready;  ///< first tick per bank command and bank
 
  private:
   void issue_window(Command command, int bank, Tick t);
 
   std::shared_ptr<const Timing> timing_;
   /// Last tick of each command per scope, for PREab and REFab.
-  std::array<std::array<Tick, bank_limit>, command_count> last_{};
+  std::array<std::array<Tick, static_cast<std::size_t>(mask_banks<Mask>)>, command_count> last_{};
   /// RD and WR per group: when last issued, and which wait for `settle`.
-  std::array<std::array<Tick, bank_limit>, 2> late_{};
-  std::array<std::uint64_t, 2> unsettled_{};
+  std::array<std::array<Tick, static_cast<std::size_t>(mask_banks<Mask>)>, 2> late_{};
+  std::array<Mask, 2> unsettled_{};
   struct WindowRing {
     std::array<Tick, 16> ticks{};
     std::uint32_t next = 0;
@@ -93,7 +94,8 @@ class Readiness {
   std::uint32_t window_commands_ = 0;
 };
 
-inline void Readiness::issue_window(Command command, int bank, Tick t) {
+template <class Mask>
+inline void Readiness<Mask>::issue_window(Command command, int bank, Tick t) {
   const Timing& timing = *timing_;
   for (std::size_t i = 0; i < timing.windows.size(); ++i) {
     const Timing::Window& w = timing.windows[i];

@@ -116,19 +116,29 @@ void feed(std::vector<Channel>& channels, const AddressMap& map, const ChannelMa
       options.cancel->set_fraction(static_cast<double>(begin) / static_cast<double>(size));
       options.cancel->poll();
     }
-    for (std::size_t i = begin; i < std::min(begin + batch, size); ++i) {
-      ChannelMap::Target target{0, trace.addresses[i]};
-      if (!single) target = channel_map.locate(target.address);
+    const std::size_t end = std::min(begin + batch, size);
+    const auto request = [&](std::size_t i, const ChannelMap::Target& target)
+                             __attribute__((always_inline)) -> Request {
       const auto which = static_cast<std::size_t>(target.channel);
       const AddressMap::Location place = map.locate(target.address);
-      std::int64_t at = due[which];
+      const std::int64_t at = timed ? trace.cycles[i] : due[which];
       due[which] += options.inject_every;
-      if (timed) at = trace.cycles[i];
-      channels[which].offer(
-          {at, target.address, place.row, 0, static_cast<std::uint8_t>(place.bank), trace.writes[i] != 0});
-      if (!single && channels[which].waiting() >= batch) channels[which].advance_until_accepted();
+      return {at, target.address, place.row, 0, static_cast<std::uint8_t>(place.bank), trace.writes[i] != 0};
+    };
+    if (single) {
+      channels[0].visit([&](auto& channel) {
+        for (std::size_t i = begin; i < end; ++i) channel.offer(request(i, {0, trace.addresses[i]}));
+        channel.advance_until_accepted();
+      });
+      continue;
     }
-    if (single) channels[0].advance_until_accepted();
+    for (std::size_t i = begin; i < end; ++i) {
+      const ChannelMap::Target target = channel_map.locate(trace.addresses[i]);
+      channels[static_cast<std::size_t>(target.channel)].visit([&](auto& channel) {
+        channel.offer(request(i, target));
+        if (channel.waiting() >= batch) channel.advance_until_accepted();
+      });
+    }
   }
 }
 

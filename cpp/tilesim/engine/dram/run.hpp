@@ -40,7 +40,7 @@ struct RunOptions {
 struct ChannelResult {
   std::int64_t cycles = 0;
   Counters counters;
-  std::vector<Channel::BankCounters> banks;
+  std::vector<BankCounters> banks;
 };
 
 struct RegionResult {

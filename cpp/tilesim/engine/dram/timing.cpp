@@ -144,7 +144,7 @@ Timing::Timing(const Part& part) : banks(part.banks()), blocks((part.banks() + b
     const auto b = static_cast<std::size_t>(bank);
     group_of[b] = static_cast<std::uint8_t>(part.node(group_level, bank));
     scope_of[b] = static_cast<std::uint8_t>(part.node(part.features.all_bank_scope, bank));
-    scope_banks[scope_of[b]] |= 1ULL << bank;
+    scope_banks[scope_of[b]] |= bank_bit<WideMask>(bank);
   }
   Builder builder(part, *this);
   for (int after = 0; after < command_count; ++after) {

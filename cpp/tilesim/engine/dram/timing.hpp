@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -16,8 +17,41 @@ inline constexpr int block_lanes = 16;
 
 /// Sixteen banks: one cache line.
 struct alignas(64) Block { std::array<Tick, block_lanes> lane; };
+/// Sets of banks: a bit each. Channels with no more than 64 banks take the first.
+using NarrowMask = std::uint64_t;
+__extension__ using WideMask = unsigned __int128;
+/// Banks that a mask has bits for.
+template <class Mask>
+inline constexpr int mask_banks = static_cast<int>(8 * sizeof(Mask));
+static_assert(mask_banks<WideMask> == bank_limit);
+
+template <class Mask>
+inline constexpr Mask bank_bit(int bank) {
+  return Mask{1} << bank;
+}
+/// Lowest bank of a set that is not empty.
+template <class Mask>
+inline int first_bank(Mask banks) {
+  if constexpr (sizeof(Mask) > 8) {
+    const auto low = static_cast<std::uint64_t>(banks);
+    return low != 0 ? std::countr_zero(low) : 64 + std::countr_zero(static_cast<std::uint64_t>(banks >> 64));
+  } else {
+    return std::countr_zero(banks);
+  }
+}
+template <class Mask>
+inline int bank_count(Mask banks) {
+  if constexpr (sizeof(Mask) > 8)
+    return std::popcount(static_cast<std::uint64_t>(banks)) + std::popcount(static_cast<std::uint64_t>(banks >> 64));
+  else
+    return std::popcount(banks);
+}
+
 /// One tick per bank.
-struct alignas(64) PerBank { std::array<Tick, bank_limit> at; };
+template <class Mask>
+struct alignas(64) PerBank {
+  std::array<Tick, static_cast<std::size_t>(mask_banks<Mask>)> at;
+};
 
 struct Timing {
   explicit Timing(const Part& part);
@@ -27,7 +61,7 @@ struct Timing {
   int befores = 0;  ///< bank commands whose readiness is kept: REFpb only where it is used
   int scopes = 0;   ///< nodes that PREab and REFab address
   std::array<std::uint8_t, bank_limit> group_of{}, scope_of{};
-  std::vector<std::uint64_t> scope_banks;  ///< mask per scope
+  std::vector<WideMask> scope_banks;  ///< mask per scope
 
   /// A short list of what one command raises: `value` is a first block of delays, or a delay.
   struct Effect { std::int32_t before = 0, value = 0; };

@@ -53,7 +53,9 @@ void Fabric::lay_out() {
 }
 
 void Fabric::lay_out_channels() {
-  const std::uint32_t queue = std::bit_ceil(static_cast<std::uint32_t>(spec_.buffer_flits));
+  int deepest = spec_.buffer_flits;
+  for (const Topology::Link& link : topology_.links) deepest = std::max(deepest, link.buffer_flits);
+  const std::uint32_t queue = std::bit_ceil(static_cast<std::uint32_t>(deepest));
   queue_mask_ = queue - 1;
   input_vcs_.resize(inputs_.size() * vcs_);
   packets_.resize(input_vcs_.size() * queue);
@@ -94,6 +96,12 @@ void Fabric::lay_out_links(const std::vector<std::size_t>& first_input, const st
     join(out, in);
     out.delay = static_cast<std::uint16_t>(spec_.switch_cycles + link.latency + 1);
     in.credit_delay = static_cast<std::uint16_t>(link.latency + 1 + spec_.credit_cycles);
+    for (std::uint32_t v = 0; v < vcs_ && link.buffer_flits > 0; ++v)
+      out.vcs[v].credits = static_cast<std::uint16_t>(link.buffer_flits);
+    if (link.per_flit == link.per_cycle) continue;
+    pace_of_.resize(outputs_.size(), -1);
+    pace_of_[out.id] = static_cast<std::int32_t>(paces_.size());
+    paces_.push_back({&out, link.per_flit, link.per_cycle});
   }
   const int to_node = spec_.switch_cycles + topology_.node_latency + 1;
   const int loop = to_node + topology_.node_latency + 1 + spec_.credit_cycles;

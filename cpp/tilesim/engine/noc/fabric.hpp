@@ -29,6 +29,7 @@ class WorkList {
   T* end() { return end_; }
   bool empty() const { return end_ == items_.data(); }
   void clear() { end_ = items_.data(); }
+  void cut(T* end) { end_ = end; }
   void push(T item) { *end_++ = item; }
   void push_if(T item, bool condition) {
     *end_ = item;
@@ -207,6 +208,11 @@ class Fabric final : public Network {
     std::uint32_t held = 0;    ///< flits that are there and keep their credits
     bool has_place = false;
   };
+  /// Of a link that is slower than a flit per cycle. Its sender holds what has not left within a cycle.
+  struct Pace {
+    OutputPort* output = nullptr;
+    std::int64_t per_flit = 1, per_cycle = 1, flits = 0, free = 0;  ///< free: in parts of a cycle
+  };
   struct Later {
     std::int64_t cycle = 0;
     std::uint64_t order = 0;
@@ -260,6 +266,8 @@ class Fabric final : public Network {
   void allocate_contested_wide_switch();
   void pass(InputVc& channel);
   void wake_parked(OutputPort& out);
+  void hold_paced();
+  void note_paced();
 
   Topology topology_;
   RouterSpec spec_;
@@ -284,6 +292,8 @@ class Fabric final : public Network {
   std::vector<std::uint32_t> packets_;  ///< rings of packet slots, per input VC
   std::vector<std::uint32_t> masks_;    ///< class x group
   std::vector<std::size_t> link_output_;
+  std::vector<Pace> paces_;
+  std::vector<std::int32_t> pace_of_;  ///< per output; -1: a flit per cycle. Empty: all are so
 
   Ring<InputVc*> arrivals_;
   Ring<OutputVc*> credits_;

@@ -44,7 +44,9 @@ void Fabric::cycle() {
   take_arrivals();
   if (!sending_.empty()) send_from_nodes();
   allocate_vcs();
+  if (!paces_.empty()) hold_paced();
   allocate_switch();
+  if (!paces_.empty()) note_paced();
   heads_.swap(next_heads_), next_heads_.clear();
   waiting_.swap(next_waiting_), next_waiting_.clear();
   ready_.swap(next_ready_), next_ready_.clear();

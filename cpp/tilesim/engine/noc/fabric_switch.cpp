@@ -168,4 +168,26 @@ void Fabric::wake_parked(OutputPort& out) {
   out.parked = nullptr;
 }
 
+/// Who wants a slow link that is not free does not ask for the switch in this cycle.
+void Fabric::hold_paced() {
+  InputVc** kept = ready_.begin();
+  for (InputVc* channel : ready_) {
+    const std::int32_t pace = pace_of_[channel->output->id];
+    const bool waits = pace >= 0 && paces_[static_cast<std::size_t>(pace)].free >=
+                                        (now_ + 1) * paces_[static_cast<std::size_t>(pace)].per_cycle;
+    *kept = channel;
+    kept += !waits;
+    next_ready_.push_if(channel, waits);
+  }
+  ready_.cut(kept);
+}
+
+void Fabric::note_paced() {
+  for (Pace& pace : paces_) {
+    if (pace.output->flits == pace.flits) continue;
+    pace.flits = pace.output->flits;
+    pace.free = std::max(pace.free, now_ * pace.per_cycle) + pace.per_flit;
+  }
+}
+
 }  // namespace tilesim::engine::noc

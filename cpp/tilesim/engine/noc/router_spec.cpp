@@ -45,6 +45,12 @@ void check(const RouterSpec& spec, const Topology& topology) {
                        std::to_string(count),
                        "at least 2",
                        {}});
+    if (!topology.router_regions.empty() && count < 2)
+      throw UserError({"regions joined by links need two virtual channels per message class to break the circle",
+                       place,
+                       std::to_string(count),
+                       "at least 2",
+                       {}});
   }
 }
 

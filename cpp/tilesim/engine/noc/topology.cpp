@@ -51,8 +51,8 @@ Topology grid(const std::vector<int>& extents, int concentration, int link_laten
       const int at = r / stride % k;
       if (wraps || at + 1 < k) {
         const int next = r + ((at + 1) % k - at) * stride;
-        net.links.push_back({r, 2 * d, next, 2 * d + 1, link_latency});
-        net.links.push_back({next, 2 * d + 1, r, 2 * d, link_latency});
+        net.links.push_back({r, 2 * d, next, 2 * d + 1, link_latency, 1, 1, 0});
+        net.links.push_back({next, 2 * d + 1, r, 2 * d, link_latency, 1, 1, 0});
       }
     }
     stride *= k;
@@ -142,8 +142,8 @@ Topology tree(int arity, int levels, int link_latency) {
       const int router = first.back() + i, parent = level == 0 ? -1 : first[first.size() - 2] + i / arity;
       net.routers.push_back({arity + (level > 0 ? 1 : 0), arity + (level > 0 ? 1 : 0)});
       if (parent < 0) continue;
-      net.links.push_back({parent, i % arity, router, arity, link_latency});
-      net.links.push_back({router, arity, parent, i % arity, link_latency});
+      net.links.push_back({parent, i % arity, router, arity, link_latency, 1, 1, 0});
+      net.links.push_back({router, arity, parent, i % arity, link_latency, 1, 1, 0});
     }
     first.push_back(first.back() + width);
   }

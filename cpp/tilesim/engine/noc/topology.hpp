@@ -30,14 +30,21 @@ enum VcGroup : std::uint8_t { all_vcs, lower_vcs, upper_vcs, vc_groups };
 /// Ports matter: round-robin pointers start at port 0. A mesh has the same ports at every router, used or not.
 struct Topology {
   struct Router { int inputs = 0, outputs = 0; };
-  struct Link { int from = 0, output = 0, to = 0, input = 0, latency = 1; };
+  struct Link {
+    int from = 0, output = 0, to = 0, input = 0, latency = 1;
+    int per_flit = 1, per_cycle = 1;  ///< a flit takes per_flit / per_cycle cycles of the link, at least one
+    int buffer_flits = 0;             ///< of each VC at its end; 0: as everywhere
+  };
   struct Node { int router = 0, input = 0, output = 0; };  ///< injects into `input`, is delivered from `output`
 
   std::string name;          ///< "mesh_8x8"
   std::string routing;       ///< "dimension_order", "destination_tag", "up_down", "shortest", "table"
   std::vector<int> extents;  ///< digits of a node's number for digit patterns, lowest first; their product is the nodes
   bool wraps = false;        ///< ring or torus: packets carry a code
-  int node_latency = 1;      ///< of injection and ejection links, cycles
+  /// Of each router, where regions are joined by links between them: packets carry a code, that of one from another
+  /// region is 2, which chooses the upper VCs behind such a link. Empty: one region.
+  std::vector<int> router_regions;
+  int node_latency = 1;  ///< of injection and ejection links, cycles
   std::vector<Router> routers;
   std::vector<Link> links;
   std::vector<Node> nodes;
@@ -51,6 +58,7 @@ struct Topology {
   template <class Coin>
   std::uint32_t code(std::uint32_t source, std::uint32_t destination, Coin&& coin) const {
     std::uint32_t result = 0;
+    if (!router_regions.empty()) return region(source) != region(destination) ? 2 : 0;
     if (!wraps) return result;
     unsigned shift = 0;
     for (const int extent : extents) {
@@ -64,6 +72,17 @@ struct Topology {
     }
     return result;
   }
+  int region(std::size_t node) const {
+    return router_regions.empty() ? 0 : router_regions[static_cast<std::size_t>(nodes[node].router)];
+  }
+};
+
+/// Links from each region of a network to each other one.
+struct RegionLinks {
+  int count = 1;                    ///< side by side, from one region to another
+  int latency = 1;                  ///< cycles
+  int per_flit = 1, per_cycle = 1;  ///< as of a Link
+  int buffer_flits = 0;
 };
 
 /// k-ary mesh of any number of dimensions, `concentration` nodes at each router. Router r = y*kx + x; output 2D leads
@@ -82,6 +101,13 @@ Topology tree(int arity, int levels, int link_latency = 1);
 /// {"table": [[next router towards node 0, ...] of router 0, ...]}, "root": router}. Ports follow the order of the
 /// links, then of the nodes. UserError with the place in the file.
 Topology graph_from_json(const Json& json);
+
+/// As many copies of a network as there are regions, joined by links. Nodes of region r follow those of region r - 1.
+/// Link i joins the routers of the node in the middle of the i-th part of the nodes, through which what is meant for
+/// that part comes. A packet has the lower VCs in its source's region and the upper ones in its destination's, so that
+/// no circle arises. UserError for rings and tori, whose packets have two classes already, and too few nodes for the
+/// links.
+Topology in_regions(const Topology& region, int regions, const RegionLinks& links);
 
 /// Fails unless links and nodes use existing, distinct ports and every node reaches every node. UserError names the
 /// pair.

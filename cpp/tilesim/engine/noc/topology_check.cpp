@@ -199,6 +199,13 @@ void check(const Topology& net) {
     inputs.take(link.to, link.input, place);
     if (link.latency < 1 || link.latency > 4096)
       throw UserError({"a link's latency is out of range", place, std::to_string(link.latency), "1 ... 4096", {}});
+    if (link.per_cycle < 1 || link.per_flit < link.per_cycle || link.buffer_flits < 0 || link.buffer_flits > 4096)
+      throw UserError({"a link's rate or buffer is out of range",
+                       place,
+                       std::to_string(link.per_flit) + " / " + std::to_string(link.per_cycle) + " cycles per flit, " +
+                           std::to_string(link.buffer_flits) + " flits",
+                       "at least one cycle per flit, 0 ... 4096 flits",
+                       {}});
   }
   for (std::size_t i = 0; i < net.nodes.size(); ++i) {
     const std::string place = net.name + ", node " + number(i);

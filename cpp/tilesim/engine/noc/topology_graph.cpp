@@ -23,7 +23,7 @@ int router_at(const Json& json, std::size_t routers) {
   return static_cast<int>(json.as_int(0, static_cast<std::int64_t>(routers) - 1));
 }
 
-void add_link(Graph& graph, const Json& place, int from, int to, int latency) {
+void add_link(Graph& graph, const Json& place, int from, int to, const Topology::Link& kind) {
   if (from == to) place.fail("a link needs two routers");
   std::vector<Topology::Router>& routers = graph.net.routers;
   for (const int link : graph.leaving[static_cast<std::size_t>(from)])
@@ -31,23 +31,27 @@ void add_link(Graph& graph, const Json& place, int from, int to, int latency) {
       place.fail("routers " + std::to_string(from) + " and " + std::to_string(to) +
                  " have a link in this direction already");
   graph.leaving[static_cast<std::size_t>(from)].push_back(static_cast<int>(graph.net.links.size()));
-  graph.net.links.push_back({from, routers[static_cast<std::size_t>(from)].outputs++, to,
-                             routers[static_cast<std::size_t>(to)].inputs++, latency});
+  Topology::Link& link = graph.net.links.emplace_back(kind);
+  link.from = from, link.output = routers[static_cast<std::size_t>(from)].outputs++;
+  link.to = to, link.input = routers[static_cast<std::size_t>(to)].inputs++;
 }
 
 void read_links(Graph& graph, const Json& links) {
   const std::size_t routers = graph.net.routers.size();
   for (const Json& item : links.items()) {
     ObjectReader reader(item);
-    const auto latency = static_cast<int>(reader.integer_or("latency", 1, 1, 4096));
+    Topology::Link kind;
+    kind.latency = static_cast<int>(reader.integer_or("latency", 1, 1, 4096));
+    kind.per_flit = static_cast<int>(reader.integer_or("cycles_per_flit", 1, 1, 4096));
+    kind.buffer_flits = static_cast<int>(reader.integer_or("buffer_flits", 0, 1, 4096));
     if (const Json* between = reader.optional("between")) {
       if (between->items().size() != 2) between->fail("a link joins two routers", "[a, b]");
       const int a = router_at(between->items()[0], routers), b = router_at(between->items()[1], routers);
-      add_link(graph, *between, a, b, latency);
-      add_link(graph, *between, b, a, latency);
+      add_link(graph, *between, a, b, kind);
+      add_link(graph, *between, b, a, kind);
     } else {
       const int from = router_at(reader.required("from"), routers), to = router_at(reader.required("to"), routers);
-      add_link(graph, item, from, to, latency);
+      add_link(graph, item, from, to, kind);
     }
     reader.finish();
   }

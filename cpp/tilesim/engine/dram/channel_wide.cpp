@@ -1,0 +1,8 @@
+// Channels of more than 64 banks.
+#include "tilesim/engine/dram/channel_run.hpp"
+
+namespace tilesim::engine::dram {
+
+template class ChannelOf<WideMask>;
+
+}  // namespace tilesim::engine::dram

@@ -1,0 +1,194 @@
+"""Files of public measurement sets: tables of text, Parquet, workbooks, XLA's performance tables."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+from .._validation import read_csv
+from ..graph import user_error
+
+__all__ = ["Line", "cells_of_file"]
+
+Line = tuple[int, dict[str, str]]  # number in the file, cells by column
+
+
+def cells_of_file(path: str | os.PathLike[str]) -> tuple[list[str], list[Line]]:
+    """Columns and rows of a file, whatever it is stored as.
+
+    Args:
+        path: CSV; `.parquet`; `.xlsx`; a text of `entries { ... }` as XLA keeps rates of products; LLMCompass's CSV
+            files without a header, told by their names (matmul_A100.csv).
+
+    Returns:
+        The columns, and per row its number in the file and its cells as text.
+
+    Raises:
+        UserError: for a file that cannot be read, or one whose library is not installed, naming what to install.
+    """
+    name = os.fspath(path)
+    suffix = Path(name).suffix.lower()
+    if suffix in _BY_SUFFIX:
+        try:
+            return _BY_SUFFIX[suffix](name)
+        except OSError as error:
+            raise user_error("the file cannot be read", place=name, value=error.strerror or str(error)) from None
+    named = _NAMELESS.match(Path(name).name)
+    if named and (found := _without_header(name, named[1].lower(), named[2])):
+        return found
+    header, rows = read_csv(path)
+    if header and header[0].split("{")[0].strip() == "entries":
+        return _performance_table(name)
+    return header, [(number, row) for number, row in enumerate(rows, 2)]
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _parquet(name: str) -> tuple[list[str], list[Line]]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise user_error(
+            "pyarrow is needed to read Parquet", place=name, suggestion="pip install 'tilesim[tables]'"
+        ) from None
+    try:
+        rows = parquet.read_table(name).to_pylist()
+    except ArrowException as error:
+        raise user_error("the file is no Parquet table", place=name, value=str(error)) from None
+    lines = [(number, {key: _text(value) for key, value in row.items()}) for number, row in enumerate(rows, 1)]
+    return list(rows[0]) if rows else [], lines
+
+
+# Cells of a workbook that name a column of a table of products or convolutions.
+_HEADINGS = {
+    "m", "n", "k", "w", "h", "c", "r", "s", "transa", "transb", "ms", "pad", "stride", "filters", "pad_w", "pad_h",
+    "stride_w", "stride_h", "forward", "usec",
+}  # fmt: skip
+_SPELLED = (
+    (re.compile(r"(a|op ?a|trans(pose)? ?a|a ?\^?t(ranspose)?)$"), "transa"),
+    (re.compile(r"(b|op ?b|trans(pose)? ?b|b ?\^?t(ranspose)?)$"), "transb"),
+    (re.compile(r"(precision)$"), "dtype"),
+    (re.compile(r"(fwd|forward).*(usec|us)"), "forward_us"),
+    (re.compile(r"(fwd|forward)"), "forward"),
+    (re.compile(r"(bwd|backward)"), ""),
+    (re.compile(r"(time|latency)?.*\b(usec|us|microseconds)\b"), "usec"),
+    (re.compile(r"(time|latency)?.*\b(msec|ms|milliseconds)\b"), "ms"),
+)
+
+
+def _heading(value: Any) -> str:
+    plain = _text(value).strip().lower().replace("_", " ")
+    if plain.replace(" ", "_") in _HEADINGS:
+        return plain.replace(" ", "_")
+    return next((word for pattern, word in _SPELLED if pattern.match(plain)), plain)
+
+
+def _dtype_of_sheet(title: str) -> str:
+    words = title.lower()
+    return next((dtype for dtype in ("int8", "fp16", "fp32") if dtype in words or dtype[-2:] + " bit" in words), "")
+
+
+def _workbook(name: str) -> tuple[list[str], list[Line]]:
+    """Tables of every sheet: a row of headings, and the rows of numbers below it; dtype of the sheet's title."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise user_error(
+            "openpyxl is needed to read a workbook", place=name, suggestion="pip install 'tilesim[tables]'"
+        ) from None
+    try:
+        book = openpyxl.load_workbook(name, read_only=True, data_only=True)
+    except (ValueError, KeyError, BadZipFile, openpyxl.utils.exceptions.InvalidFileException) as error:
+        raise user_error("the file is no workbook", place=name, value=str(error)) from None
+    lines: list[Line] = []
+    for sheet in book.worksheets:
+        headings: dict[int, str] = {}
+        for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+            words = {index: word for index, cell in enumerate(row) if cell is not None and (word := _heading(cell))}
+            if {"m", "n", "k"} <= set(words.values()) or {"w", "h", "c", "n"} <= set(words.values()):
+                headings = _first_of_each(words)
+                continue
+            cells = {word: _text(row[index]) for index, word in headings.items() if index < len(row)}
+            if any(_is_number(cells.get(word)) for word in ("ms", "usec", "forward", "forward_us")):
+                lines.append((number, {"device": Path(name).stem, "dtype": _dtype_of_sheet(sheet.title), **cells}))
+    book.close()
+    names = [column for _, cells in lines for column in cells]
+    return list(dict.fromkeys(names)), lines
+
+
+def _first_of_each(words: Mapping[int, str]) -> dict[int, str]:
+    taken: dict[str, int] = {}
+    for index, word in words.items():
+        taken.setdefault(word, index)
+    return {index: word for word, index in taken.items()}
+
+
+def _is_number(text: str | None) -> bool:
+    try:
+        return float(text or "") > 0
+    except ValueError:
+        return False
+
+
+_NAMELESS = re.compile(r"(matmul|softmax|layernorm|gelu)_(\w+)\.csv$", re.IGNORECASE)
+
+
+def _without_header(name: str, operation: str, device: str) -> tuple[list[str], list[Line]] | None:
+    """LLMCompass: products as m, n, k, time and rate with their units behind; others as extents and 1e9 elements/s."""
+    count = {"matmul": 5, "gelu": 2}.get(operation, 3)
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    lines: list[Line] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        cells = [cell.strip() for cell in line.split(",")]
+        if not line.strip():
+            continue
+        if len(cells) != count or not cells[0].isdigit():
+            return None
+        columns = {"compass": operation, "device": device}
+        lines.append((number, {**columns, **{f"column{index}": cell for index, cell in enumerate(cells)}}))
+    return (list(lines[0][1]), lines) if lines else None
+
+
+_TOKEN = re.compile(r'[{}]|"[^"]*"|[\w.]+')
+
+
+def _performance_table(name: str) -> tuple[list[str], list[Line]]:
+    """XLA: entries { key: "sm_90" value { entries { b: 1 m: 256 n: 256 k: 256 flops { key: "..." value: 1 } } } }."""
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise user_error("the file is no text", place=name, value=str(error)) from None
+    lines: list[Line] = []
+    device, key = "", ""
+    shape: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = _TOKEN.findall(line.replace(":", " "))
+        for at, word in enumerate(words):
+            following = words[at + 1] if at + 1 < len(words) else ""
+            if word == "key" and following.startswith('"'):
+                key = following.strip('"')
+                device = key if key.startswith("sm_") else device
+            elif word == "entries":
+                shape = {}
+            elif word in ("b", "m", "n", "k"):
+                shape[word] = following
+            elif word == "value" and following not in ("", "{"):
+                lines.append((number, {"xla": key.lower(), "device": device, "b": "1", **shape, "flops": following}))
+    return list(lines[0][1]) if lines else ["entries"], lines
+
+
+_BY_SUFFIX: dict[str, Callable[[str], tuple[list[str], list[Line]]]] = {
+    ".parquet": _parquet,
+    ".xlsx": _workbook,
+    ".pbtxt": _performance_table,
+    ".textproto": _performance_table,
+}

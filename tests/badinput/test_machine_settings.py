@@ -1,0 +1,67 @@
+"""Settings of memory, network and cache that are wrong are refused where they are given, not in a simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilesim as ts
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"network.kind": "mush"}, r"network\.kind.*Did you mean 'mesh'"),
+    ({"network.kind": "mesh_"}, "mesh_4x8"),
+    ({"network.kind": "mesh_4x"}, "mesh_4x8"),
+    ({"network.kind": "mesh_0x4"}, "mesh_4x8"),
+    ({"network.kind": "simple_4"}, r"network\.kind"),
+    ({"network.kind": "nowhere.json"}, "does not exist"),
+    ({"memory.kind": "bnk"}, "Did you mean 'bank'"),
+    ({"memory.part": "HBM2-200"}, "unknown DRAM part"),
+    ({"memory.mapping": "row bank"}, "too few bits of bank_group"),
+    ({"memory.mapping": "row bnk column"}, "Did you mean 'bank'"),
+    ({"memory.bank_hash": "xo"}, "Did you mean 'xor'"),
+    ({"memory.channel_hash": "ipol"}, "Did you mean 'ipoly'"),
+    ({"memory.regions": 3}, r"memory\.regions"),
+    ({"memory.placement": "loca"}, "Did you mean 'local'"),
+    ({"memory.interleave_bytes": "48 B", "memory.kind": "bank"}, "power of two"),
+    ({"memory.interleave_bytes": "100 B", "memory.channel_hash": "skew"}, "power of two"),
+    ({"memory.cache.line": "100 B"}, "has no cache"),
+    ({"memory.cache.sets": 16, "memory.cache.line": "100 B"}, "power of two"),
+    ({"memory.cache.sets": 16, "memory.cache.sector": "256 B", "memory.cache.line": "128 B"}, "number of sectors"),
+    ({"memory.cache.sets": 16, "memory.cache.write": "bak"}, "Did you mean 'back'"),
+    ({"memory.channels": 0}, "1 to 1024"),
+    ({"memory.buffer_bytes": "0 B"}, r"memory\.buffer_bytes"),
+    ({"network.buffer_bytes": "0 B"}, r"network\.buffer_bytes"),
+    ({"network.virtual_channel_flits": 0}, r"network\.virtual_channel_flits"),
+    ({"network.flit_bytes": 0}, r"network\.flit_bytes"),
+    ({"core.dma.outstanding_bytes": "0 B"}, r"core\.dma\.outstanding_bytes"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), MISTAKES)
+def test_replace_refuses_at_once(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ts.UserError, match=message):
+        ts.Machine.load("tpu-v3").replace(changes)
+
+
+@pytest.mark.parametrize(("changes", "message"), [case for case in MISTAKES if case[1] != "has no cache"])
+def test_so_does_a_file(changes: dict[str, Any], message: str) -> None:
+    whole = ts.Machine.load("tpu-v3").to_dict()
+    for path, value in changes.items():
+        at = whole
+        *sections, key = path.split(".")
+        for section in sections:
+            at = at.setdefault(section, {})
+        at[key] = value
+    with pytest.raises(ts.UserError, match=message):
+        ts.Machine.load(whole)
+
+
+def test_networks_that_are_there(tmp_path: Path) -> None:
+    file = tmp_path / "net.json"
+    file.write_text("{}")
+    for kind in ("simple", "mesh", "mesh_4x8", "cmesh_4x4x4", "tree_2x5", "crossbar_32", str(file)):
+        assert ts.Machine.load("tpu-v3").replace({"network.kind": kind}).get("network.kind") == kind
+    with pytest.raises(ts.UserError, match="Did you mean 'mesh'"):
+        ts.simulate(ts.compile(ts.workloads.softmax(8, 8)), network="mush")
