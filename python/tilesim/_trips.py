@@ -44,7 +44,11 @@ def measured(graph: Graph, inputs: list[Any]) -> Trips:
     if not loops:
         return {}
     found = _core.loop_trips(graph.core, inputs)
-    return {label: tuple(found.get(place, (0, 0))) for label, place in loops.items()}
+    trips: Trips = {}
+    for label, place in loops.items():
+        low, high = found.get(place, (0, 0))
+        trips[label] = (low, high)
+    return trips
 
 
 def checked(graph: Graph, trips: Mapping[str, Any]) -> Trips:

@@ -196,7 +196,7 @@ def test_inference_with_parameters_that_ask_for_gradients() -> None:
 
 def test_a_training_step_that_draws_numbers_is_named() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)).train()
-    with pytest.raises(Exception, match="random|dropout|rand") as raised:
+    with pytest.raises(Exception, match=r"random|dropout|rand") as raised:
         torch.compile(model, backend="tilesim")(torch.randn(4, 8)).sum().backward()
     assert isinstance(raised.value, ts.Error) or "Unsupported" in str(raised.value)
 

@@ -60,8 +60,8 @@ def training(module: Any, inputs: Sequence[Any], runner: Callable[[Any], Callabl
     Returns:
         What torch calls instead of the captured graph.
     """
-    from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.aot_autograd import make_boxed_func
 
     def compiled(graph: Any, _: Sequence[Any]) -> Any:
         run = runner(graph)
