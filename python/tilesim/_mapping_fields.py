@@ -115,8 +115,7 @@ FIELDS = (
         "loop",
         0,
         "none: its positions follow each other",
-        "a contracted loop (width of a kernel) that lies over the array's rows together with the innermost one (channels), "
-        "by name or number",
+        "a contracted loop (of a kernel's width) over the array's rows together with the innermost one (channels)",
         space="packs",
     ),
     Field(
