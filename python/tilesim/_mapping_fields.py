@@ -15,7 +15,7 @@ class Field:
 
     name: str
     of: tuple[str, ...]  # forms of entries that have it: "sizes", "product", "vector"
-    form: str  # integer, integers, tiles (a list, or sizes by loop), order (loop names or numbers), loop (one of them), unit
+    form: str  # integer, integers, tiles (a list, or by loop), order (loop names or numbers), loop (one), unit
     lowest: int  # of every number
     default: str
     description: str
