@@ -40,7 +40,8 @@ def opened(source: Any) -> tuple[Any, str, str]:
     else:
         model = source
     if not isinstance(model, onnx.ModelProto) or not model.HasField("graph"):
-        raise user_error("this is no ONNX model", place=name, value=type(source).__name__)
+        found = f"{len(source)} bytes without a graph" if isinstance(source, bytes) else type(source).__name__
+        raise user_error("this is no ONNX model", place=name, value=found)
     return model, directory, name
 
 
