@@ -54,11 +54,12 @@ def whole_chip() -> list[dict[str, object]]:
 
     tpu = ts.Machine.load("tpu-v3")
     many = tpu.replace({"core.count": 64, "memory.channels": 64, "memory.interleave_bytes": "64 B"})
-    layer = decoder(dataclasses.replace(LLAMA_3_8B, layers=1), 1, 512, "decode", "bf16")
+    # A vocabulary of 256 leaves the layer alone: the head of the real one reads 2.4 times as much.
+    layer = decoder(dataclasses.replace(LLAMA_3_8B, layers=1, vocabulary=256), 1, 512, "decode", "bf16")
     cases = [
         ("gemm 2048^3 f32", "<= 0.3 s", ts.workloads.matmul(2048, 2048, 2048), tpu),
         ("resnet50", "<= 0.5 s", ts.models.build("resnet50"), tpu),
-        ("llama-3-8b layer, 512 cached, and its head", "<= 1.5 s without the head", layer, tpu),
+        ("llama-3-8b decode layer, 512 cached", "<= 1.5 s", layer, tpu),
         ("gemm 4096^3 f32, 64 cores, 64 channels", "< 500 MB", ts.workloads.matmul(4096, 4096, 4096), many),
     ]
     rows: list[dict[str, object]] = []

@@ -33,6 +33,7 @@ class BankMemory final : public MemorySystem {
         patience_(ceil_div(machine.memory.buffer_bytes, burst_) * burst_cycles_),
         unit_(std::max(machine.memory.interleave_bytes, burst_)),
         map_(part, machine.memory.mapping, dram::bank_hashes(machine.memory.bank_hash)),
+        within_(map_.banks_within(static_cast<std::uint64_t>(unit_), static_cast<std::uint64_t>(burst_))),
         spread_(machine.memory.channels, unit_, dram::channel_hash_of(machine.memory.channel_hash)),
         ports_(machine),
         channels_(static_cast<std::size_t>(machine.memory.channels), dram::Channel(part)),
@@ -165,11 +166,21 @@ class BankMemory final : public MemorySystem {
       touched_[block.channel] = true;
       moved_[block.channel] += static_cast<std::int64_t>(block.bytes);
       channels_[block.channel].visit([&](auto& channel) {
-        for (std::uint64_t at = 0; at < block.bytes; at += static_cast<std::uint64_t>(burst_), ++count) {
-          const std::uint64_t address = block.address + at;
-          const dram::AddressMap::Location place = map_.locate(address);
-          channel.offer({arrival, address, place.row, tag, static_cast<std::uint8_t>(place.bank), request.write});
+        const auto burst = static_cast<std::uint64_t>(burst_), unit = static_cast<std::uint64_t>(unit_);
+        const std::uint64_t end = block.address + block.bytes;
+        count += ceil_div(static_cast<std::int64_t>(block.bytes), burst_);
+        if (within_.empty()) {
+          for (std::uint64_t address = block.address; address < end; address += burst) {
+            const dram::AddressMap::Location place = map_.locate(address);
+            channel.offer({arrival, address, place.row, tag, static_cast<std::uint8_t>(place.bank), request.write});
+          }
+          return;
         }
+        const dram::AddressMap::Location first = map_.locate(block.address & ~(unit - 1));
+        const std::uint8_t* bank = &within_[(block.address & (unit - 1)) / burst];
+        for (std::uint64_t address = block.address; address < end; address += burst, ++bank)
+          channel.offer(
+              {arrival, address, first.row, tag, static_cast<std::uint8_t>(first.bank ^ *bank), request.write});
       });
     }
     return count;
@@ -248,6 +259,7 @@ class BankMemory final : public MemorySystem {
   std::int64_t clock_ps_, burst_, burst_cycles_;
   std::int64_t patience_, unit_, one_way_ = 0;
   dram::AddressMap map_;
+  std::vector<std::uint8_t> within_;  ///< banks of a unit's bursts, where they share a row
   dram::ChannelMap spread_;
   Ports ports_;
   std::vector<dram::Channel> channels_;

@@ -98,6 +98,32 @@ BOOST_AUTO_TEST_CASE(banks_spread_and_stay_one_to_one) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(banks_within_a_unit_are_those_of_its_addresses) {
+  const dram::Part part = hbm2();
+  const auto burst = static_cast<std::uint64_t>(part.burst_bytes);
+  std::uint64_t random = 12345;
+  for (const char* order :
+       {"", "row bank bank_group column pseudo_channel offset", "row bank column bank_group pseudo_channel offset"})
+    for (const char* hash : {"none", "xor", "ipoly"}) {
+      const dram::AddressMap map(part, order, dram::bank_hashes(hash));
+      for (const std::uint64_t unit : {64ULL, 256ULL, 4096ULL}) {
+        const std::vector<std::uint8_t> within = map.banks_within(unit, burst);
+        BOOST_REQUIRE(within.size() == unit / burst);
+        for (int i = 0; i < 1000; ++i) {
+          random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+          const std::uint64_t address = (random >> 30) / burst * burst, begin = address & ~(unit - 1);
+          const auto first = map.locate(begin), here = map.locate(address);
+          BOOST_TEST(here.row == first.row);
+          BOOST_TEST(here.bank == (first.bank ^ within[(address - begin) / burst]));
+        }
+      }
+    }
+  // Rows that change within a unit, and units that are no power of two, have no such table.
+  BOOST_TEST(
+      dram::AddressMap(part, "bank bank_group pseudo_channel column row offset").banks_within(256, burst).empty());
+  BOOST_TEST(dram::AddressMap(part).banks_within(96, burst).empty());
+}
+
 BOOST_AUTO_TEST_CASE(unknown_names) {
   BOOST_CHECK_THROW(dram::channel_hash_of("ipol"), UserError);
   BOOST_CHECK_THROW(dram::AddressMap(hbm2(), {}, {{"rows", false}}), UserError);

@@ -161,6 +161,17 @@ AddressMap::AddressMap(const Part& part, const std::string& order, const std::ve
   }
 }
 
+std::vector<std::uint8_t> AddressMap::banks_within(std::uint64_t unit, std::uint64_t burst) const {
+  std::vector<std::uint8_t> banks;
+  if (!std::has_single_bit(unit)) return banks;
+  for (std::uint64_t at = 0; at < unit; at += burst) {
+    const Location place = locate(at);
+    if (place.row != 0) return {};
+    banks.push_back(static_cast<std::uint8_t>(place.bank));
+  }
+  return banks;
+}
+
 void AddressMap::tabulate() {
   int low = 64, bits = 0, end = 0;
   for (const Piece& p : bank_pieces_) {

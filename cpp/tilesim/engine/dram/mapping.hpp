@@ -63,6 +63,9 @@ class AddressMap {
     if (!mixes_.empty()) bank ^= mixed(row);
     return {static_cast<std::int32_t>(bank), static_cast<std::int32_t>(row)};
   }
+  /// Banks of the bursts of an aligned unit, each to be changed (exclusive or) by the bank of the unit's beginning:
+  /// fields of an address do not touch each other. Empty where bursts of a unit lie in different rows.
+  std::vector<std::uint8_t> banks_within(std::uint64_t unit, std::uint64_t burst) const;
   std::int64_t capacity_bytes() const { return capacity_; }
 
  private:
