@@ -120,7 +120,7 @@ def execute(
             order). Without races all give the same bits.
 
     Returns:
-        Outputs (numpy arrays) by name.
+        Outputs (numpy arrays) by name, in the graph's order.
 
     Raises:
         UserError: for wrong inputs, unknown numerics, an unknown order, or a race.
@@ -138,7 +138,9 @@ def execute(
             return execute(part.program, given, seed, find_races=find_races, order=order)
 
         return execute_parts(program, _whole_inputs(program, inputs, seed), on_machine)
-    return dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races))
+    found = dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races))
+    names = [row["name"] for row in program.graph.core.outputs] if program.graph is not None else []
+    return {name: found[name] for name in [*(name for name in names if name in found), *found]}
 
 
 def _whole_inputs(program: MixedProgram, inputs: Any, seed: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ __all__ = ["GraphLike", "as_graph", "load", "load_graph", "product"]
 
 MLIR = (".mlir", ".mlirbc", ".stablehlo")
 ENDINGS = (".json", ".tsim", ".onnx", *MLIR)
+WEIGHTS = (".pt", ".pth", ".safetensors", ".npz", ".bin", ".gguf")
 PRODUCT = "matmul:M,N,K or matmul:M,N,K,dtype"
 GraphLike = Graph | Program | str | os.PathLike[str]
 
@@ -125,6 +126,9 @@ def _load(
         if ":" in what and not path.exists():
             _refuse("a product has no tokens and no phases", what, context=context, phase=phase)
             return product(what, batch, dtype)
+        if path.suffix.lower() in WEIGHTS:
+            remedy = "Read the module in Python (ts.run(module, args)), or export it with torch.onnx.export"
+            raise user_error("a file of weights holds no operations", place=what, suggestion=remedy)
         if path.exists() or "/" in what:
             found = "a directory" if path.is_dir() else "no such file"
             found = (path.suffix or "no ending") if path.is_file() else found

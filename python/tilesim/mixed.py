@@ -88,6 +88,25 @@ class MixedProgram(Program):
         return any(part.program.reads_tensors for part in self.turns if part.program)
 
     @property
+    def sends(self) -> bool:
+        """Whether cores of any part send tiles to each other."""
+        return any(part.program.sends for part in self.turns if part.program)
+
+    @property
+    def footprint(self) -> list[tuple[int, str]]:
+        """Bytes and name of every tensor in the machine's memory, largest first: of all parts, what they share once."""
+        found: dict[str, int] = {}
+        for part in self.turns:
+            for size, name in part.program.footprint if part.program else []:
+                found[name] = max(size, found.get(name, 0))
+        return sorted(((size, name) for name, size in found.items()), reverse=True)
+
+    @property
+    def notes(self) -> list[str]:
+        """What lowering approximated or added in any part."""
+        return list(dict.fromkeys(note for part in self.turns if part.program for note in part.program.notes))
+
+    @property
     def transfers(self) -> Table:
         """What crosses the link, in order: value, to, bytes."""
         return Table(placement.rows(t for part in self.turns for t in (*part.before, *part.after)))

@@ -99,6 +99,15 @@ class Program:
             found = f"{header.get('schema')} version {header.get('version')}"
             allowed = f"{COMPILED} version {' or '.join(map(str, VERSIONS))}"
             raise user_error("the file is of another kind or a newer version", place=path, value=found, allowed=allowed)
+        try:
+            return cls._from_header(header, path, machine)
+        except _core.Error:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise user_error("the compiled program is damaged", place=path, value=repr(error)[:200]) from None
+
+    @classmethod
+    def _from_header(cls, header: dict[str, Any], path: str, machine: Machine | None) -> Program:
         graph, target = Graph.load(path), machine or Machine.load(header["machine"])
         restore(graph, header, path)
         trips = {label: (int(low), int(high)) for label, (low, high) in header.get("trips", {}).items()}
@@ -111,7 +120,7 @@ class Program:
             core = _core.Program.from_json(json.dumps(header["program"]), path)
             core.check()
             program = cls(core, whole, target)
-        program.sort = header.get("sort", "")
+        program.sort = str(header.get("sort", ""))
         if trips:
             program.ended_by_data(graph, trips, {"trips": trips})
             program.trips_counted = bool(header.get("trips_counted"))

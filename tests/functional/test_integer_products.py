@@ -127,6 +127,54 @@ def test_integer_products(name, tmp_path):
     assert ts.verify(program, inputs).ok
 
 
+WHOLE = ("QLinearMatMul", "QLinearConv", "MatMulInteger", "ConvInteger")
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_integer_operators_without_integers_in_the_array(name):
+    """The vector unit multiplies and adds: the standard's integers."""
+    from onnx.reference import ReferenceEvaluator
+
+    made, inputs = CASES[name]()
+    graph = ts.from_onnx(made)
+    (wanted,) = ReferenceEvaluator(made).run(None, inputs)
+    program = ts.compile(graph, "tpu-v3")
+    got = next(iter(ts.execute(program, inputs).values()))
+    assert got.dtype == wanted.dtype
+    off = np.abs(got.astype(np.int64) - wanted.astype(np.int64))
+    assert off.max() <= (wanted.dtype == np.uint8) and (off > 0).mean() < 0.01
+    assert ts.verify(program, inputs).ok
+    result = ts.simulate(program)
+    assert not any(row["work"] for row in result.data["units"] if row["kind"] not in ("vector", "load", "store"))
+    assert result.data["vector_operations"] >= graph.flops()["matrix"]  # a multiplication and an addition each
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("depth", [1, 400])
+def test_products_of_any_integers(dtype, depth):
+    """Over the whole range: sums wrap around as the result's dtype does."""
+    ends = np.iinfo(dtype)
+    a, w = (RNG.integers(ends.min, ends.max, shape, dtype, endpoint=True) for shape in ((40, depth), (depth, 36)))
+    short = dtype.replace("uint", "u").replace("int", "i")
+    b = ts.GraphBuilder("integers")
+    b.output(b.matmul(b.input("a", a.shape, short), b.input("w", w.shape, short)), "y")
+    graph = b.build()
+    program = ts.compile(graph, "tpu-v3")
+    (got,) = ts.execute(program, (a, w)).values()
+    np.testing.assert_array_equal(got, a.astype(got.dtype) @ w.astype(got.dtype))
+    assert ts.verify(program, (a, w)).ok and ts.simulate(program).cycles > 0
+
+
+def test_integers_on_several_cores_and_by_cost():
+    b = ts.GraphBuilder("cores")
+    b.output(b.matmul(b.input("a", (64, 96), "i32"), b.input("w", (96, 64), "i32")), "y")
+    graph, a, w = b.build(), RNG.integers(-99, 99, (64, 96), np.int32), RNG.integers(-99, 99, (96, 64), np.int32)
+    for more in ({"cores": 2}, {"mapping": "cost"}):
+        program = ts.compile(graph, "tpu-v3-chip" if "cores" in more else "tpu-v3", **more)
+        np.testing.assert_array_equal(ts.execute(program, (a, w))["y"], a @ w)
+        assert ts.simulate(program).cycles > 0
+
+
 def test_switched_off_and_on():
     """Machines without i8 keep floats; so does everyone who says so; floats cannot run on an array of integers."""
     import tempfile

@@ -142,3 +142,12 @@ def test_one_hot_operand_copies_exactly() -> None:
 @pytest.mark.parametrize("name", ["resnet18", "mlp"])
 def test_networks(name: str) -> None:
     assert ts.verify(ts.compile(ts.models.build(name), "tpu-v3")).ok
+
+
+def test_outputs_come_in_the_order_of_the_graph() -> None:
+    b = ts.GraphBuilder("order")
+    x = b.input("x", (4, 4))
+    for name in ("z", "a", "m"):
+        b.output(x + len(name), name)
+    graph = b.build()
+    assert list(ts.execute(ts.compile(graph, "edge-8"))) == list(ts.reference(graph)) == ["z", "a", "m"]

@@ -184,6 +184,35 @@ def test_a_training_step(name: str) -> None:
     assert forward.calls == backward.calls == 2 and forward.result.cycles > 0 and backward.result.cycles > 0
 
 
+WINDOWS = {
+    "averages that overlap": (lambda: nn.AvgPool2d(3, 2, 1), 2),
+    "averages that go beyond the end": (lambda: nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False), 2),
+    "averages in one dimension": (lambda: nn.AvgPool1d(2), 1),
+    "averages in three dimensions": (lambda: nn.AvgPool3d(2), 3),
+    "a divisor": (lambda: nn.AvgPool2d(2, divisor_override=3), 2),
+    "adaptive averages": (lambda: nn.AdaptiveAvgPool2d((3, 4)), 2),
+    "upsampling": (lambda: nn.Upsample(size=(12, 13)), 2),
+    "bilinear upsampling": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), 2),
+    "a transposed convolution": (lambda: nn.ConvTranspose2d(4, 6, 3, 2, 1, output_padding=1), 2),
+    "one in groups, dilated": (lambda: nn.ConvTranspose2d(4, 6, 3, 2, 1, groups=2, dilation=2), 2),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_gradients_through_windows(name: str) -> None:
+    torch.manual_seed(0)
+    make, rank = WINDOWS[name]
+    first = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}[rank](3, 4, 3, padding=1)
+    mine = nn.Sequential(first, make())
+    theirs = copy.deepcopy(mine)
+    x = torch.randn(2, 3, *(8, 9, 8)[:rank])
+    for model in (torch.compile(mine, backend="tilesim"), theirs):
+        model(x).square().mean().backward()
+    for a, b in zip(mine.parameters(), theirs.parameters(), strict=True):
+        assert a.grad is not None and b.grad is not None
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5 * float(b.grad.abs().max()))
+
+
 def test_inference_with_parameters_that_ask_for_gradients() -> None:
     model = Block()
     x = torch.randn(5, 8)

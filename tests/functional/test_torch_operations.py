@@ -179,6 +179,28 @@ def test_writes_into_parts() -> None:
     same([parts], torch.randn(3, 4))
 
 
+def test_uninitialised_memory_that_is_written_over() -> None:
+    """Every way to get it, and every way to write over all of it."""
+
+    def written(x: Any) -> list[Any]:
+        a = torch.empty(3, 4)
+        a[:] = x
+        b = torch.empty_like(x).fill_(2.5)
+        c = x.new_empty(2, 3, 4)
+        for row in range(2):
+            c[row] = x * row
+        d = torch.empty_strided((3, 4), (1, 3))
+        d.copy_(x)
+        e = torch.empty(3, 8)
+        e[:, :4], e[:, 4:] = x, -x
+        f = torch.empty(3, 4).zero_() + x
+        g = torch.empty(3, 4)
+        torch.add(x, 1, out=g)
+        return [a, b, c, d, e, f, g]
+
+    same([written], torch.randn(3, 4))
+
+
 def test_orders_and_scattered_writes() -> None:
     def put(x: Any, i: Any) -> list[Any]:
         a, b, c, d = (x.clone() for _ in range(4))

@@ -1,6 +1,7 @@
 #include "tilesim/compile/prepare.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -280,13 +281,40 @@ std::vector<int> unit_axes_major(const Shape& shape) {
   return order;
 }
 
+/// How convolutions want their tensors, by their labels: minor to major.
+struct ConvolutionOrders {
+  std::vector<int> weights;     ///< [kh][kw][I][O]
+  std::vector<int> images;      ///< [H][W][N][C]
+  std::vector<int> few_images;  ///< [H][N][W][C]: columns over the sublanes
+  int batch = 0;                ///< axis of N
+};
+
+/// By the first convolution in two dimensions; nothing where there is none.
+std::optional<ConvolutionOrders> convolution_orders(const GraphFunction& function) {
+  for (const Op& op : function.ops) {
+    if (op.kind != Kind::convolution) continue;
+    const std::string &x = op.attributes.text("x_labels"), &w = op.attributes.text("w_labels");
+    if (x.size() != 4 || w.size() != 4) continue;
+    const auto axis = [](const std::string& labels, char label) { return static_cast<int>(labels.find(label)); };
+    const auto spatial = [](const std::string& labels, const char* others) {
+      return std::pair(static_cast<int>(labels.find_first_not_of(others)),
+                       static_cast<int>(labels.find_last_not_of(others)));
+    };
+    const auto [row, column] = spatial(x, "NC");
+    const auto [w_row, w_column] = spatial(w, "OI");
+    const int n = axis(x, 'N'), c = axis(x, 'C');
+    return ConvolutionOrders{
+        {axis(w, 'O'), axis(w, 'I'), w_column, w_row}, {c, n, column, row}, {c, column, n, row}, n};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void assign_layouts(const GraphFunction& function, const Machine& machine, program::Program& program) {
   const Shape& tile = machine.layout.tile;
   if (tile.empty()) return;
-  const bool convolves =
-      std::any_of(function.ops.begin(), function.ops.end(), [](const Op& op) { return op.kind == Kind::convolution; });
+  const std::optional<ConvolutionOrders> convolves = convolution_orders(function);
   // A tensor that is also seen under another shape has one order of bytes for both: it is taken as dense.
   std::set<std::string> reshaped;
   for (const program::Tensor& tensor : program.tensors)
@@ -298,9 +326,10 @@ void assign_layouts(const GraphFunction& function, const Machine& machine, progr
     tensor.tile = tile;
     const bool outside = tensor.role == program::Role::input || tensor.role == program::Role::weight;
     if (convolves && shape.size() == 4 && tensor.role == program::Role::weight)
-      tensor.minor_to_major = {0, 1, 3, 2};               // [kh][kw][I][O]
-    else if (convolves && shape.size() == 4 && !outside)  // [H][W][N][C], or columns over the sublanes for few images
-      tensor.minor_to_major = shape[0] >= tile[0] ? std::vector<int>{1, 0, 3, 2} : std::vector<int>{1, 3, 0, 2};
+      tensor.minor_to_major = convolves->weights;
+    else if (convolves && shape.size() == 4 && !outside)
+      tensor.minor_to_major =
+          shape[static_cast<std::size_t>(convolves->batch)] >= tile[0] ? convolves->images : convolves->few_images;
     else if (outside || tensor.role == program::Role::output)
       tensor.minor_to_major = entry_order(shape, tile);
     else if (shape.back() == 1)

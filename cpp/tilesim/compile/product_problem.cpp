@@ -11,9 +11,10 @@ namespace tilesim::lower {
 
 namespace {
 
-DType accumulator_dtype(DType dtype, const Numerics& numerics) {
+/// Sums that are kept in i32 wrap around while they are summed as well as at the end.
+DType accumulator_dtype(DType dtype, DType result, const Numerics& numerics) {
   if (is_float(dtype)) return dtype == DType::f64 ? DType::f64 : numerics.accumulate;
-  return bits(dtype) >= 32 ? DType::i64 : DType::i32;
+  return bits(dtype) >= 32 && result != DType::i32 ? DType::i64 : DType::i32;
 }
 
 /// Sorts the domain's dims into rows (only a), columns (only b), contraction (both, reduced) and batch (both, kept).
@@ -93,7 +94,7 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
     problem.minor_to_major.push_back(placed ? layout_of(context, value) : std::vector<int>{});
   }
   const TensorType& result = context.value(op.results[0]).type;
-  problem.dtypes.push_back(accumulator_dtype(context.value(op.operands[0]).type.dtype, numerics));
+  problem.dtypes.push_back(accumulator_dtype(context.value(op.operands[0]).type.dtype, result.dtype, numerics));
   problem.memory_dtypes.push_back(result.dtype);
   problem.shapes.push_back(result.shape);
   const ValueId stored = kernel.outputs.empty() ? op.results[0] : kernel.outputs[0];
@@ -195,10 +196,13 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping
       require_array(context, op, multiplied);
     return given->second;
   }
-  const bool on_array = multiplies(context.machine, problem.dtypes[0]);
+  const bool on_array = multiplies(context.machine, multiplied);
   const bool grouped = op.kind == Kind::convolution && !problem.batch_dims.empty();
-  if (!grouped) require_array(context, op, multiplied);
-  if (!grouped) return array_nest(context, problem, op.kind == Kind::convolution);
+  const bool integers = is_integer(multiplied) && is_integer(problem.dtypes[1]) && !on_array;
+  if (!grouped && !integers) {
+    require_array(context, op, multiplied);
+    return array_nest(context, problem, op.kind == Kind::convolution);
+  }
   mapping::Problem other = problem;
   other.on_vector = true;
   const mapping::Nest nest = mapping::by_strategy(context.options.mapping, other, context.machine);

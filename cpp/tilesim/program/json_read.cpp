@@ -1,4 +1,6 @@
 // The JSON form of a program: reading.
+#include <set>
+
 #include "tilesim/program/json_form.hpp"
 
 namespace tilesim::program {
@@ -133,11 +135,18 @@ Tensor tensor(const Json& json) {
   t.role = static_cast<Role>(found - roles.begin());
   t.alias_of = reader.string_or("alias_of", "");
   t.weight = reader.string_or("weight", "");
-  if (const Json* order = reader.optional("minor_to_major"))
+  if (const Json* order = reader.optional("minor_to_major")) {
     for (const Json& axis : order->items())
       t.minor_to_major.push_back(static_cast<int>(axis.as_int(0, static_cast<std::int64_t>(t.shape.size()) - 1)));
-  if (const Json* tile = reader.optional("tile"))
+    const std::set<int> different(t.minor_to_major.begin(), t.minor_to_major.end());
+    const std::size_t named = t.minor_to_major.size();
+    if (named != different.size() || (named != 0 && named != t.shape.size()))
+      order->fail("an order of axes names each axis once", std::to_string(t.shape.size()) + " axes");
+  }
+  if (const Json* tile = reader.optional("tile")) {
     for (const Json& extent : tile->items()) t.tile.push_back(extent.as_int(1, 1 << 20));
+    if (t.tile.size() != 0 && t.tile.size() != 2) tile->fail("a layout's tile has two extents", "2 extents");
+  }
   if (const Json* typical = reader.optional("typical")) {
     ObjectReader values(*typical);
     for (const Json& value : values.required("values").items()) t.typical.values.push_back(value.as_int());

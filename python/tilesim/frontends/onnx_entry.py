@@ -13,6 +13,8 @@ from .extras import need
 from .onnx_model import ModelReader
 
 MAX_BYTES = (1 << 31) - 1  # of a file: protobuf's own limit
+#: versions of the standard's operators: older ones broadcast in another way, newer ones are not known
+OPSETS = (7, 28)
 
 
 def opened(source: Any) -> tuple[Any, str, str]:
@@ -38,8 +40,25 @@ def opened(source: Any) -> tuple[Any, str, str]:
     else:
         model = source
     if not isinstance(model, onnx.ModelProto) or not model.HasField("graph"):
-        raise user_error("this is no ONNX model", place=name, value=type(source).__name__)
+        found = f"{len(source)} bytes without a graph" if isinstance(source, bytes) else type(source).__name__
+        raise user_error("this is no ONNX model", place=name, value=found)
     return model, directory, name
+
+
+def known_opsets(model: Any, name: str) -> None:
+    """Refuses versions of the standard's operators whose meaning is not known here."""
+    if not model.opset_import:
+        raise user_error("the model does not say which version of the operators it uses (opset_import)", place=name)
+    for row in [row for part in (model, *model.functions) for row in part.opset_import]:
+        if row.domain in ("", "ai.onnx") and not OPSETS[0] <= row.version <= OPSETS[1]:
+            raise user_error(
+                "this version of ONNX's operators is not known",
+                place=name,
+                value=f"opset {row.version}",
+                allowed=f"{OPSETS[0]} to {OPSETS[1]}",
+                suggestion="onnx.version_converter.convert_version(model, 17) converts a model",
+                sort=Unsupported,
+            )
 
 
 def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, context: int | None) -> dict[str, int]:
@@ -95,6 +114,7 @@ def from_onnx(
     """
     model, directory, stem = opened(source)
     name = name or stem or model.graph.name or "model"
+    known_opsets(model, name)
     try:
         graph = ModelReader(model, directory, name, sizes or {}, fixed or {}).read()
     except RecursionError:

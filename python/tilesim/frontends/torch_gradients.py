@@ -7,7 +7,7 @@ from typing import Any
 
 from .._tensor import Tensor
 from .torch_import import Importer
-from .torch_layers import _SPATIAL, _conv_transpose, listed
+from .torch_layers import _SPATIAL, _conv, _conv_transpose, listed
 from .torch_reduce import reduced
 from .torch_table import handles
 
@@ -28,13 +28,17 @@ def _convolution_backward(
     wanted: Sequence[bool],
 ) -> tuple[Any, ...]:
     """Both gradients are convolutions: of the result's gradient with the reversed kernel, of the input with it."""
-    if transposed:
-        raise importer.unsupported("the gradient of a transposed convolution has no meaning here yet")
     grad, image, weight = importer.tensor(gradient), importer.tensor(x), importer.tensor(w)
     count = weight.ndim - 2
     steps, pads, spread = listed(stride, count), listed(padding, count), listed(dilation, count)
     results: list[Any] = [None, None, None]
-    if wanted[0]:
+    if transposed:  # the adjoint of a convolution from result to input: that convolution, and its weights' gradient
+        if wanted[0]:
+            whole = _conv(importer, grad, weight, None, steps, pads, spread, groups)
+            results[0] = whole[(slice(None), slice(None), *(slice(0, extent) for extent in image.shape[2:]))]
+        if wanted[1]:
+            results[1] = _weight_gradient(importer, image, grad, weight, (steps, pads, spread), groups)
+    elif wanted[0]:
         # what the transposed convolution of the plain size lacks at the end
         rest = [
             extent - ((out - 1) * step - 2 * pad + far * (size - 1) + 1)
@@ -43,7 +47,7 @@ def _convolution_backward(
             )
         ]
         results[0] = _conv_transpose(importer, grad, weight, None, steps, pads, rest, groups, spread)
-    if wanted[1]:
+    if wanted[1] and not transposed:
         results[1] = _weight_gradient(importer, grad, image, weight, (steps, pads, spread), groups)
     if wanted[2]:
         results[2] = reduced(importer, grad, "add", [0, *range(2, grad.ndim)])

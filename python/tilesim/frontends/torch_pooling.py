@@ -80,18 +80,76 @@ def _avg_pool(
     pads = listed(padding, count)
     tensor = importer.tensor(x, "f64" if importer.dtype == "f64" else "f32")
     total = _window(importer, tensor, window, steps, pads, [1] * count, "add")
+    return _averaged(importer, total, tensor, window, steps, pads, ceil, include_pad, divisor).convert(importer.dtype)
+
+
+def _averaged(
+    importer: Importer,
+    total: Tensor,
+    image: Tensor,
+    window: list[int],
+    steps: list[int],
+    pads: list[int],
+    ceil: bool,
+    include_pad: bool,
+    divisor: int | None,
+) -> Tensor:
+    """Something per window, divided by what torch divides the sum of this window by."""
+    count = len(window)
     if divisor is None and ((include_pad and not ceil) or (not any(pads) and not ceil)):
         divisor = math.prod(window)
     if divisor is not None:
-        return (total / divisor).convert(importer.dtype)
+        return total / divisor
     pool: Any = F.avg_pool3d if count == 3 else F.avg_pool2d
     lift = 2 if count == 1 else count
-    ones = torch.ones([1, 1, *[1] * (lift - count), *tensor.shape[-count:]], dtype=torch.float64)
+    ones = torch.ones([1, 1, *[1] * (lift - count), *image.shape[-count:]], dtype=torch.float64)
     settings = [[fill] * (lift - count) + list(item) for fill, item in ((1, window), (1, steps), (0, pads))]
     inside = pool(ones, *settings, ceil, include_pad, 1)
     share = pool(ones, *settings, ceil, include_pad)
-    counts = (inside / share).round().reshape(importer.shape[-count:]).to(torch.float32)
-    return importer.apply("divide", total, importer.tensor(counts, total.dtype)).convert(importer.dtype)
+    counts = (inside / share).round().reshape(total.shape[-count:]).to(torch.float32)
+    return importer.apply("divide", total, importer.tensor(counts, total.dtype))
+
+
+@handles("aten.avg_pool2d_backward.default", "aten.avg_pool3d_backward.default")
+def _avg_pool_backward(
+    importer: Importer,
+    gradient: Any,
+    x: Any,
+    size: Any,
+    stride: Any,
+    padding: Any,
+    ceil: bool,
+    include_pad: bool,
+    divisor: int | None,
+) -> Tensor:
+    """Each element gets what the windows over it got: the sum over a window of the gradients, spread by the steps."""
+    count = int(str(importer.node.target).split("pool")[1][0])
+    window = listed(size, count)
+    steps = listed(stride, count) if stride else window
+    pads, image = listed(padding, count), importer.tensor(x)
+    grad = importer.tensor(gradient, "f64" if importer.dtype == "f64" else "f32")
+    grad = _averaged(importer, grad, image, window, steps, pads, ceil, include_pad, divisor)
+    lead = grad.ndim - count
+    low, high, kept = [0] * lead, [0] * lead, [slice(None)] * lead
+    for axis in range(count):
+        span = (grad.shape[lead + axis] - 1) * steps[axis] + 1
+        before = window[axis] - 1 - pads[axis]
+        after = image.shape[lead + axis] + window[axis] - 1 - before - span
+        low, high = [*low, before], [*high, max(0, after)]
+        kept.append(slice(0, before + span + after))  # windows may reach beyond the end
+    interior = [0] * lead + [step - 1 for step in steps]
+    zero = importer.builder.scalar(0, grad.dtype)
+    spread = importer.op("pad", grad, zero, low=low, high=high, interior=interior, mode="constant")
+    total = importer.op(
+        "window_reduce",
+        spread[tuple(kept)],
+        window=[1] * lead + window,
+        strides=[1] * grad.ndim,
+        pads=[0, 0] * grad.ndim,
+        window_dilation=[1] * grad.ndim,
+        combiner="add",
+    )
+    return total.convert(importer.dtype)
 
 
 def _adaptive_axis(importer: Importer, x: Tensor, at: int, out: int, combiner: str) -> Tensor:
@@ -134,3 +192,22 @@ def _adaptive_pool(importer: Importer, x: Any, size: Any) -> Any:
         value = _adaptive_axis(importer, value, at, importer.shape[at], combiner)
     value = value.convert(importer.dtype)
     return (value, None) if "max" in overload else value
+
+
+@handles("aten._adaptive_avg_pool2d_backward.default", "aten._adaptive_avg_pool3d_backward.default")
+def _adaptive_avg_pool_backward(importer: Importer, gradient: Any, x: Any) -> Tensor:
+    """Axis by axis, a product with the share that each element has in each window."""
+    count = int(str(importer.node.target).split("pool")[1][0])
+    value = importer.tensor(gradient, "f64" if importer.dtype == "f64" else "f32")
+    for axis in range(value.ndim - count, value.ndim):
+        extent, out = importer.shape[axis], value.shape[axis]
+        if extent == out:
+            continue
+        shares = torch.zeros(out, extent, dtype=torch.float64)
+        for i in range(out):
+            start, end = i * extent // out, -(-(i + 1) * extent // out)
+            shares[i, start:end] = 1 / (end - start)
+        order = [i for i in range(value.ndim) if i != axis] + [axis]
+        value = importer.builder.matmul(value.transpose(*order), importer.tensor(shares.float(), value.dtype))
+        value = value.transpose(*[order.index(i) for i in range(value.ndim)])
+    return value.convert(importer.dtype)
