@@ -62,17 +62,19 @@ class ProductLowering {
     int op = -1;                             ///< the reduce operation, or -1
   };
 
-  // product.cpp
+  // product_slots.cpp
   void make_operand(int index);
   void make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access,
                  std::vector<int> axis_of = {});
   void make_accumulator();
   void make_epilogue();
   void make_outputs();
-  void choose_split();
-  void keep_reduced_columns_whole();
   void add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator,
                 std::vector<std::string> consumers);
+
+  // product.cpp
+  void choose_split();
+  void keep_reduced_columns_whole();
   void divide_over_cores();
   std::vector<int> reduced_result_dims() const;
   bool counts_windows() const;
