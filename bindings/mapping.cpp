@@ -18,11 +18,14 @@ using tilesim::bindings::MappingProblem;
 namespace tilesim::bindings {
 
 mapping::Nest nest_from_python(const py::dict& nest, const std::string& operation) {
-  static const std::set<std::string> known{"tiles", "order", "depths", "unit", "sub", "contexts"};
+  static const std::set<std::string> known{"tiles", "order", "depths", "unit", "sub", "contexts", "pack"};
   for (const auto& [key, value] : nest)
     if (const auto text = py::str(key).cast<std::string>(); !known.count(text))
-      throw UserError(
-          {"unknown key of a nest", operation, "'" + text + "'", "tiles, order, depths, sub, unit, contexts", {}});
+      throw UserError({"unknown key of a nest",
+                       operation,
+                       "'" + text + "'",
+                       "tiles, order, depths, sub, unit, contexts, pack",
+                       {}});
   for (const char* key : {"tiles", "order", "depths"})
     if (!nest.contains(key)) throw UserError({std::string("a nest needs '") + key + "'", operation, {}, {}, {}});
   mapping::Nest result;
@@ -32,8 +35,9 @@ mapping::Nest nest_from_python(const py::dict& nest, const std::string& operatio
     result.depths = nest["depths"].cast<std::vector<std::int64_t>>();
     if (nest.contains("sub")) result.sub = nest["sub"].cast<std::vector<std::int64_t>>();
     if (nest.contains("contexts")) result.contexts = nest["contexts"].cast<std::int64_t>();
+    if (nest.contains("pack")) result.pack = nest["pack"].cast<int>();
   } catch (const py::cast_error&) {
-    throw UserError({"tiles, order, depths and sub of a nest are lists of integers",
+    throw UserError({"tiles, order, depths and sub of a nest are lists of integers, contexts and pack are integers",
                      operation,
                      py::repr(nest).cast<std::string>(),
                      {},
@@ -54,6 +58,7 @@ py::dict nest_to_python(const mapping::Nest& nest) {
   result["unit"] = nest.on_vector ? "vector" : "array";
   if (!nest.sub.empty()) result["sub"] = nest.sub;
   if (nest.contexts != 1) result["contexts"] = nest.contexts;
+  if (nest.pack >= 0) result["pack"] = nest.pack;
   return result;
 }
 
@@ -108,6 +113,7 @@ py::dict describe(const MappingProblem& own) {
   result["layouts"] = problem.minor_to_major;
   result["unit"] = problem.on_vector ? "vector" : "array";
   if (problem.contexts > 1) result["contexts"] = problem.contexts;
+  if (problem.computed) result["computed"] = true;
   result["extra_bytes"] = problem.extra_bytes;
   result["extra_bytes_per_result_element"] = problem.extra_bytes_per_result_element;
   result["epilogue_functions"] = problem.epilogue_functions;
@@ -175,6 +181,8 @@ void init_space(py::module_& module) {
       .def_readonly("orders", &mapping::Space::orders, "Loops, outer to inner.")
       .def_readonly("depths", &mapping::Space::depths, "Buffers of a, b and the result.")
       .def_readonly("pieces", &mapping::Space::pieces, "Pieces in which a tile moves, per loop; first: whole tiles.")
+      .def_readonly("packs", &mapping::Space::packs,
+                    "Loop over the array's rows together with the innermost contracted one; -1: none.")
       .def(
           "cut",
           [](const mapping::Space& space, const py::dict& nest, std::size_t choice) {

@@ -350,6 +350,11 @@ class MappingSpace:
         Loops, outer to inner.
         """
     @property
+    def packs(self) -> list[int]:
+        """
+        Loop over the array's rows together with the innermost contracted one; -1: none.
+        """
+    @property
     def pieces(self) -> list[list[int]]:
         """
         Pieces in which a tile moves, per loop; first: whole tiles.

@@ -133,6 +133,10 @@ def nest_of_product(product: Product, entry: Mapping[str, Any], place: str) -> N
         "depths": list(entry.get("depths", [2, 2, 2])),
         "unit": entry.get("unit", info["unit"]),
     }
+    if "pack" in entry:
+        if entry["pack"] not in (*names, *range(len(names))):
+            raise user_error("no such loop", place=place, value=f"pack {entry['pack']!r}", allowed=", ".join(names))
+        nest["pack"] = names.index(entry["pack"]) if isinstance(entry["pack"], str) else entry["pack"]
     return nest | _further(entry, names, sizes, place)
 
 

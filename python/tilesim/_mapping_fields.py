@@ -15,7 +15,7 @@ class Field:
 
     name: str
     of: tuple[str, ...]  # forms of entries that have it: "sizes", "product", "vector"
-    form: str  # integer, integers, tiles (a list, or sizes by loop), order (loop names or numbers), unit
+    form: str  # integer, integers, tiles (a list, or by loop), order (loop names or numbers), loop (one), unit
     lowest: int  # of every number
     default: str
     description: str
@@ -30,6 +30,8 @@ class Field:
             if value not in UNITS:
                 raise user_error("unknown unit", place=place, value=repr(value), allowed=", ".join(UNITS))
             return value
+        if self.form == "loop":
+            return value if isinstance(value, str) else self._number(value, place)
         if self.form == "tiles":
             pairs = value.items() if isinstance(value, Mapping) else enumerate(self._list(value, place))
             for name, size in pairs:
@@ -61,6 +63,7 @@ class Field:
             "integer": number,
             "integers": {"type": "array", "items": number},
             "unit": {"enum": list(UNITS)},
+            "loop": {"anyOf": [number, {"type": "string"}]},
             "order": {"type": "array", "items": {"anyOf": [number, {"type": "string"}]}},
             "tiles": {
                 "anyOf": [{"type": "array", "items": number}, {"type": "object", "additionalProperties": number}]
@@ -105,6 +108,15 @@ FIELDS = (
         "whole tiles",
         "size per loop (axis) of the pieces in which a tile is loaded, computed on and stored; a list, or by name",
         space="pieces",
+    ),
+    Field(
+        "pack",
+        ("product",),
+        "loop",
+        0,
+        "none: its positions follow each other",
+        "a contracted loop (of a kernel's width) over the array's rows together with the innermost one (channels)",
+        space="packs",
     ),
     Field(
         "contexts",

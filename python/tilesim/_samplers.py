@@ -130,7 +130,11 @@ class OptunaSampler(DrawnSampler):
                 continue  # depend on the tiles: below
             elif field.space:
                 choices = getattr(self.space, field.space)
-                nest[field.name] = list(choices[trial.suggest_categorical(field.name, list(range(len(choices))))])
+                choice = choices[trial.suggest_categorical(field.name, list(range(len(choices))))]
+                if field.form != "loop":
+                    nest[field.name] = list(choice)
+                elif choice >= 0:  # a loop, or none
+                    nest[field.name] = choice
         choices = list(range(len(self.space.pieces)))
         return dict(self.space.cut(nest, trial.suggest_categorical("pieces", choices)))
 

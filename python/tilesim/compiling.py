@@ -195,7 +195,7 @@ def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     nests: dict[str, dict[str, Any]] = {}
     for operation, nest in mapping.items():
         vector = isinstance(nest, Mapping) and "lane" in nest
-        lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), {"unit"})
+        lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), {"unit", "pack"})
         others |= {"sub", "contexts"}
         if not isinstance(nest, Mapping) or set(nest) - others != set(lists):
             got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)

@@ -116,6 +116,8 @@ class Product:
         unit = " on the vector unit" if nest.get("unit") == "vector" else ""
         inside = ", ".join(whole)
         pieces = pieces_text(nest, self.names)
+        if nest.get("pack", -1) >= 0:
+            pieces += f" | rows hold {self.names[nest['pack']]} x {self.names[self.info['k_dims'][-1]]}"
         return (
             f"for {' '.join(loops) or '-'} | tile {inside}{pieces} | buffers {'/'.join(map(str, nest['depths']))}{unit}"
         )

@@ -134,6 +134,7 @@ def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None
             "unit": "vector",
             "sub": {"m": 2},
             "contexts": 2,
+            "pack": "k",
         },
         "rows": {"tiles": [4, 5], "lane": 0, "depth": 3, "sub": [2, 5]},
     }
@@ -148,6 +149,8 @@ def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None
         ("fc", {"unit": "cpu"}),
         ("fc", {"sub": {"m": 0}}),
         ("fc", {"contexts": 0}),
+        ("fc", {"pack": -1}),
+        ("fc", {"pack": 1.5}),
         ("rows", {"sub": [0, 1]}),
         ("rows", {"lane": -1}),
         ("rows", {"depth": 0}),
@@ -161,4 +164,4 @@ def test_one_declaration_of_every_field(graph: ts.Graph, tmp_path: Path) -> None
     page = (Path(__file__).resolve().parents[2] / "docs" / "mapping.md").read_text(encoding="utf-8")
     assert ts.MappingTable.documentation() in page, ts.MappingTable.documentation()
     (product,) = products(graph, "edge-8")
-    assert all(hasattr(product.problem.space(), name) for name in ("tiles", "orders", "depths", "pieces"))
+    assert all(hasattr(product.problem.space(), name) for name in ("tiles", "orders", "depths", "pieces", "packs"))

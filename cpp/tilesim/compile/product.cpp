@@ -176,6 +176,14 @@ void ProductLowering::make_operand(int index) {
     extents.push_back(extent);
   }
   operand.slot_strides = row_major_strides(extents);
+  if (index == 0 && nest_.pack >= 0) {
+    std::int64_t stride = 1;
+    const std::vector<int> order = mapping::packed_axes(problem_, nest_.pack);
+    for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+      operand.slot_strides[static_cast<std::size_t>(*axis)] = stride;
+      stride *= extents[static_cast<std::size_t>(*axis)];
+    }
+  }
   add_slot(operand.slot, problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents),
            nest_.depths[static_cast<std::size_t>(index)], false, mma_queues());
   operand.multicast = may_multicast(index);

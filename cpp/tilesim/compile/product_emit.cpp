@@ -164,15 +164,19 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
     for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
     return all;
   };
+  std::vector<int> contraction = problem_.k_dims;
+  if (nest_.pack >= 0)
+    std::stable_partition(contraction.begin(), contraction.end() - 1, [&](int dim) { return dim != nest_.pack; });
   program::MmaOp mma;
+  mma.packed = nest_.pack >= 0 ? 2 : 1;
   mma.batch_dims = static_cast<int>(problem_.batch_dims.size());
   mma.m_dims = static_cast<int>(rows.size());
   mma.n_dims = static_cast<int>(problem_.n_dims.size());
   mma.k_dims = static_cast<int>(problem_.k_dims.size());
   mma.a = product_view("a", domain_.operands[0], operands_[0].slot_strides,
-                       join_dims({&problem_.batch_dims, &rows, &problem_.k_dims}), array);
+                       join_dims({&problem_.batch_dims, &rows, &contraction}), array);
   mma.b = product_view("b", domain_.operands[1], operands_[1].slot_strides,
-                       join_dims({&problem_.batch_dims, &problem_.k_dims, &problem_.n_dims}), array);
+                       join_dims({&problem_.batch_dims, &contraction, &problem_.n_dims}), array);
   mma.c = product_view("c", domain_.results[0], accumulator_strides_,
                        join_dims({&problem_.batch_dims, &rows, &problem_.n_dims}), array);
   mma.c.offset = mma.c.offset + window_offset();

@@ -203,6 +203,27 @@ void Simulator::resolve(int id, const program::Instruction& instruction, Entry& 
   }
 }
 
+namespace {
+
+/// Packed dims of a product are neighbours in its first operand: the array takes them as one row.
+void check_packed(const std::string& slot, const program::MmaOp& op, const program::CompiledView& a,
+                  const program::Cursor& cursor) {
+  std::int64_t neighbour = 1;
+  for (int i = 0; i < op.packed; ++i) {
+    const auto& dim = a.dims[a.dims.size() - 1 - static_cast<std::size_t>(i)];
+    const std::int64_t size = cursor.value(dim.first), stride = cursor.value(dim.second);
+    if (size > 1 && stride != neighbour)
+      throw UserError({"packed dims of a product are not neighbours in its first operand",
+                       cursor.where() + ", slot " + slot,
+                       "stride " + std::to_string(stride),
+                       std::to_string(neighbour),
+                       {}});
+    neighbour *= size;
+  }
+}
+
+}  // namespace
+
 void Simulator::resolve_mma(Stream& stream, const program::Instruction& instruction, Entry& entry) {
   const program::Cursor& cursor = stream.cursor;
   const auto& op = std::get<program::MmaOp>(instruction.statement->action);
@@ -228,11 +249,12 @@ void Simulator::resolve_mma(Stream& stream, const program::Instruction& instruct
   }
   for (int i = 0; i < op.k_dims; ++i) {
     const std::int64_t extent = take(a, index++);
-    if (i + 1 == op.k_dims)
-      d.k = extent;
+    if (i + op.packed >= op.k_dims)
+      d.k *= extent;
     else
       d.k_outer *= extent;
   }
+  if (op.packed > 1) check_packed(stream.program->slots[static_cast<std::size_t>(a.slot)].name, op, a, cursor);
   for (int i = 0; i < op.n_dims; ++i) d.n *= take(b, op.batch_dims + op.k_dims + i);
   entry.work = work;
   const program::CompiledView& kept = op.stationary_a ? a : b;

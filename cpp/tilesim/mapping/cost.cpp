@@ -238,6 +238,7 @@ double eighth_power(double value) {
 const CostModel::Weighed& CostModel::weigh_tiles(const Nest& nest) {
   Extents key = nest.tiles;
   add_sub(nest, key);
+  if (nest.pack >= 0) key.push_back(nest.pack);
   const auto [entry, fresh] = weighed_.try_emplace(std::move(key), Weighed{});
   Weighed& weighed = entry->second;
   if (!fresh) return weighed;

@@ -90,7 +90,7 @@ class CostModel {
   const std::vector<Group>& groups(std::size_t operand, std::size_t axis, const Nest& nest);
   Sweep sweep(std::size_t operand, const Nest& nest);
   Split split(const Nest& nest) const;
-  std::int64_t busy(const Extents& tile, const Split& split);
+  std::int64_t busy(const Extents& tile, const Split& split, int pack);
   std::int64_t finishing(const Extents& tile);
   Work work(const Nest& nest);
   Work work_in_pieces(const Nest& nest);

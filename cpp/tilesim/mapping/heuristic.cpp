@@ -71,7 +71,7 @@ Descriptor array_compute(const Problem& problem, const Nest& nest, const Machine
   else
     descriptor.m = ceil_div(descriptor.m, arrays);
   const std::vector<int> inner(problem.k_dims.end() - (problem.k_dims.empty() ? 0 : 1), problem.k_dims.end());
-  descriptor.k = product(problem, inner, nest);
+  descriptor.k = product(problem, inner, nest) * (nest.pack < 0 ? 1 : product(problem, {nest.pack}, nest));
   descriptor.k_outer =
       std::max<std::int64_t>(1, product(problem, problem.k_dims, nest) / std::max<std::int64_t>(1, descriptor.k));
   return descriptor;
@@ -237,18 +237,20 @@ Nest balanced(const Problem& problem, Nest nest, const Machine& machine) {
 /// Improves a nest move by move; `time`: its estimate, before and after.
 Nest climb(const Problem& problem, Nest best, const Machine& machine, double& time) {
   ClosedForm closed_form(machine);
+  best = packed(problem, std::move(best), machine);
   time = estimate(problem, best, machine, closed_form);
   // Rings are double-buffered, so that filling the whole scratchpad means: half of it is in use while the other half is
   // filled. Where nothing can grow any more, one dim may grow at the cost of another.
   for (int step = 0; step < 256; ++step) {
     Nest choice;
     double gain = 0;
-    const auto consider = [&](const Nest& candidate) {
+    const auto consider = [&](Nest candidate) {
+      candidate = packed(problem, std::move(candidate), machine);
       if (!fits(problem, candidate, machine, 1)) return;
       const double other = estimate(problem, candidate, machine, closed_form);
       if (time - other <= gain) return;
       gain = time - other;
-      choice = candidate;
+      choice = std::move(candidate);
     };
     const auto grow = [&](const Nest& from) {
       for (std::size_t d = 0; d < from.tiles.size(); ++d) {

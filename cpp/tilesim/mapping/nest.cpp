@@ -215,6 +215,7 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
     if (depth < 1) return {false, "a ring needs a depth of at least 1"};
   if (const std::string wrong = wrong_pieces(problem, nest); !wrong.empty()) return {false, wrong};
   if (const std::string wrong = wrong_contexts(nest.contexts, machine); !wrong.empty()) return {false, wrong};
+  if (const std::string wrong = wrong_pack(problem, nest, machine); !wrong.empty()) return {false, wrong};
   for (const AxisAccess& axis : problem.domain.results[0].axes)
     for (const AxisAccess::Term& outer : axis.terms)
       for (const AxisAccess::Term& inner : axis.terms) {

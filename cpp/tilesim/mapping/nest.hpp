@@ -24,6 +24,10 @@ struct Nest {
   /// the array starts on the first piece while the rest arrives. Empty: tiles arrive whole.
   std::vector<std::int64_t> sub = {};
   std::int64_t contexts = 1;  ///< of a core, that share the kernel: tiles are those of one context's part
+  /// A contracted dim (kernel positions) that lies over the array's rows together with the innermost one (channels):
+  /// both go through in one pass. The first operand's tile has their axes minor. -1: each position is a pass of its
+  /// own.
+  int pack = -1;
   friend bool operator==(const Nest&, const Nest&) = default;
 };
 
@@ -43,6 +47,7 @@ struct Problem {
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
   std::string kernel;            ///< kinds of the operations fused with it, in order: two problems may differ only here
+  bool computed = false;         ///< the first operand, by a prologue on chip
   bool on_vector = false;        ///< multiplied and summed on the vector unit instead of the array
   std::int64_t contexts = 1;     ///< of a core: the domain is one context's part
   std::int64_t extra_bytes = 0;  ///< further scratchpad: operands that broadcast
@@ -62,6 +67,15 @@ std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t
 std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine);
 /// Which rule is broken and by how many bytes.
 Legality legal(const Problem& problem, const Nest& nest, const Machine& machine);
+
+/// Which rule the packed contraction breaks; empty: none. Packed elements must be neighbours in the tile.
+std::string wrong_pack(const Problem& problem, const Nest& nest, const Machine& machine);
+/// The nest with the packing that saves most passes through the array; none where none is legal or saves any.
+Nest packed(const Problem& problem, Nest nest, const Machine& machine);
+/// Dims that can be packed where tiles are whole.
+std::vector<int> packable(const Problem& problem, const Machine& machine);
+/// Axes of the first operand, outer to inner, as a tile of it lies on chip when `pack` is packed.
+std::vector<int> packed_axes(const Problem& problem, int pack);
 
 /// How often each operand is loaded and how many elements in all: an operand is fetched at the innermost loop it
 /// depends on.

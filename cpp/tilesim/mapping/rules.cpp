@@ -104,6 +104,29 @@ Nest pytorchsim(const Problem& problem, const Machine& machine) {
   return nest_of(problem, rows[0], columns[0], depths[0]);
 }
 
+/// Gemmini repeats pixels in a scratchpad row where two or more fit (`max_pixels_per_row` of tiled_conv_auto,
+/// gemmini-rocc-tests, include/gemmini.h); PyTorchSim packs the kernel's width below an eighth of the lanes.
+Nest packed_by_rule(const std::string& strategy, const Problem& problem, Nest nest, const Machine& machine) {
+  if (problem.k_dims.size() < 2) return nest;
+  const ArraySpec& array = machine.core.array;
+  const std::int64_t channels = problem.domain.extents[static_cast<std::size_t>(problem.k_dims.back())];
+  const bool few = strategy == "gemmini" ? 2 * channels <= array.rows : 8 * channels < array.columns;
+  if (!few) return nest;
+  const auto window = [&](int dim) {  // a kernel position moves along an axis together with a row
+    for (const AxisAccess& axis : problem.domain.operands[0].axes)
+      for (const AxisAccess::Term& term : axis.terms)
+        if (term.dim == dim) return axis.terms.size() > 1;
+    return false;
+  };
+  for (std::size_t i = problem.k_dims.size() - 1; i-- > 0;) {
+    if (!window(problem.k_dims[i]) || problem.domain.extents[static_cast<std::size_t>(problem.k_dims[i])] < 2) continue;
+    nest.pack = problem.k_dims[i];
+    if (wrong_pack(problem, nest, machine).empty()) return nest;
+  }
+  nest.pack = -1;
+  return nest;
+}
+
 }  // namespace
 
 const std::vector<std::string>& strategies() {
@@ -127,7 +150,7 @@ Nest by_strategy(const std::string& strategy, const Problem& problem, const Mach
     if (*largest <= 1) return heuristic(problem, machine);
     *largest = ceil_div(*largest, 2);
   }
-  return nest;
+  return packed_by_rule(strategy, problem, std::move(nest), machine);
 }
 
 Nest refined(const Problem& problem, const Machine& machine, const Nest& start) {
@@ -141,6 +164,7 @@ Nest refined(const Problem& problem, const Machine& machine, const Nest& start) 
     Nest next;
     double best = now;
     for (Nest& other : choices.neighbours(here, false)) {
+      other = packed(problem, std::move(other), machine);
       if (!model.fits(other)) continue;
       const double rank = model.price(other).soft;
       if (rank >= best) continue;

@@ -63,7 +63,8 @@ class Search {
     return ceil_div(model_.problem().domain.extents[d], nest.tiles[d]);
   }
 
-  double consider(const Nest& nest) {
+  double consider(const Nest& wanted) {
+    const Nest nest = packed(model_.problem(), wanted, model_.machine());  // costs nothing where it is legal
     if (options_.cancel && (found_.priced & 255) == 0) options_.cancel->poll();
     if (!model_.fits(nest)) return infinite;
     ++found_.priced;
@@ -85,12 +86,13 @@ class Search {
 
   Nest nest_of(const Candidate& candidate) const {
     const auto begin = pool_.begin() + static_cast<std::ptrdiff_t>(candidate.tiles);
-    return {{begin, begin + static_cast<std::ptrdiff_t>(space_.tiles.size())},
-            *candidate.order,
-            {candidate.depths.begin(), candidate.depths.end()},
-            space_.on_vector,
-            {},
-            space_.contexts};
+    Nest nest{{begin, begin + static_cast<std::ptrdiff_t>(space_.tiles.size())},
+              *candidate.order,
+              {candidate.depths.begin(), candidate.depths.end()},
+              space_.on_vector,
+              {},
+              space_.contexts};
+    return packed(model_.problem(), std::move(nest), model_.machine());
   }
 
   /// Orders that differ only in loops of one trip are one.
@@ -130,6 +132,7 @@ class Search {
     nest.depths = {1, 1, 1};
     nest.order = space_.orders[0];
     if (!model_.fits(nest)) return;  // other orders keep as many sums on chip, or more
+    nest = packed(model_.problem(), std::move(nest), model_.machine());
     std::size_t place = SIZE_MAX;
     for (const auto* order : distinct_orders(nest)) {
       if (options_.cancel && (found_.priced & 255) == 0) options_.cancel->poll();
@@ -235,6 +238,7 @@ class Search {
     key.insert(key.end(), nest.depths.begin(), nest.depths.end());
     key.insert(key.end(), nest.order.begin(), nest.order.end());
     key.insert(key.end(), nest.sub.begin(), nest.sub.end());
+    if (nest.pack >= 0) key.push_back(nest.pack);
     return key;
   }
 
@@ -245,8 +249,9 @@ class Search {
       const auto faster = [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; };
       const Ranked best = *std::min_element(found_.best.begin(), found_.best.end(), faster);
       bool moved = false;
-      for (const Nest& nest : space_.neighbours(best.nest, false)) {
+      for (const Nest& other : space_.neighbours(best.nest, false)) {
         if (options_.cancel) options_.cancel->poll();
+        const Nest nest = packed(model_.problem(), other, model_.machine());
         if (!model_.fits(nest)) continue;
         const Cost cost = model_.price(nest);
         ++found_.priced;
@@ -275,6 +280,7 @@ class Search {
         if (options_.cancel) options_.cancel->poll();
         const Ranked& whole = found_.best[i];
         Ranked cut{space_.cut(whole.nest, choice), 0, {}};
+        cut.nest = packed(model_.problem(), std::move(cut.nest), model_.machine());
         if (cut.nest.sub.empty() || !walked_.insert(key_of(cut.nest)).second ||
             !legal(model_.problem(), cut.nest, model_.machine()).legal)
           continue;

@@ -86,8 +86,8 @@ Sizes parse_sizes(const std::string& text) {
 }
 
 double Space::count() const {
-  double total =
-      static_cast<double>(orders.size()) * static_cast<double>(depths.size()) * static_cast<double>(pieces.size());
+  double total = static_cast<double>(orders.size()) * static_cast<double>(depths.size()) *
+                 static_cast<double>(pieces.size()) * static_cast<double>(packs.size());
   for (const auto& sizes : tiles) total *= static_cast<double>(sizes.size());
   return total;
 }
@@ -104,7 +104,9 @@ Nest Space::at(std::uint64_t index) const {
   nest.depths = take(depths);
   nest.order = take(orders);
   for (const auto& sizes : tiles) nest.tiles.push_back(take(sizes));
-  return cut(std::move(nest), index % pieces.size());
+  const std::size_t choice = index % pieces.size();
+  nest.pack = packs[index / pieces.size() % packs.size()];
+  return cut(std::move(nest), choice);
 }
 
 Nest Space::cut(Nest nest, std::size_t choice) const {
@@ -119,10 +121,12 @@ Nest Space::sample(std::uint64_t seed) const {
   nest.depths = depths[mix(state) % depths.size()];
   nest.order = orders[mix(state) % orders.size()];
   for (const auto& sizes : tiles) nest.tiles.push_back(sizes[mix(state) % sizes.size()]);
-  return cut(std::move(nest), mix(state) % pieces.size());
+  nest = cut(std::move(nest), mix(state) % pieces.size());
+  if (packs.size() > 1) nest.pack = packs[mix(state) % packs.size()];
+  return nest;
 }
 
-std::vector<Nest> Space::neighbours(const Nest& nest, bool with_pieces) const {
+std::vector<Nest> Space::neighbours(const Nest& nest, bool all_fields) const {
   std::vector<Nest> result;
   for (std::size_t d = 0; d < tiles.size(); ++d) {
     const auto above = std::upper_bound(tiles[d].begin(), tiles[d].end(), nest.tiles[d]);
@@ -148,8 +152,13 @@ std::vector<Nest> Space::neighbours(const Nest& nest, bool with_pieces) const {
       result.push_back(nest);
       result.back().depths = depth;
     }
-  for (std::size_t choice = 0; with_pieces && choice < pieces.size(); ++choice)
+  for (std::size_t choice = 0; all_fields && choice < pieces.size(); ++choice)
     if (Nest other = cut(nest, choice); other.sub != nest.sub) result.push_back(std::move(other));
+  for (std::size_t choice = 0; all_fields && choice < packs.size(); ++choice)
+    if (packs[choice] != nest.pack) {
+      result.push_back(nest);
+      result.back().pack = packs[choice];
+    }
   return result;
 }
 
@@ -176,6 +185,8 @@ Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
                    concatenate({&b, &n, &k, &m}), concatenate({&b, &k, &m, &n}), concatenate({&b, &k, &n, &m})};
   result.depths = {{2, 2, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {1, 2, 1}, {2, 1, 1}, {1, 1, 1}, {4, 4, 2}};
   result.pieces = cuts(problem);
+  if (problem.k_dims.size() > 1)
+    for (int dim : packable(problem, machine)) result.packs.push_back(dim);
   return result;
 }
 

@@ -28,6 +28,7 @@ struct Space {
   std::vector<std::vector<std::int64_t>> pieces;  ///< of a tile, per dim; the first choice: whole tiles
   std::vector<std::int64_t> units;                ///< per dim: pieces are whole registers or arrays
   std::vector<std::int64_t> extents;
+  std::vector<int> packs{-1};  ///< what is packed over the array's rows; the first choice: nothing
   bool on_vector = false;
   std::int64_t contexts = 1;
 
@@ -38,9 +39,9 @@ struct Space {
   Nest sample(std::uint64_t seed) const;
   /// The nest with another cut of its tiles.
   Nest cut(Nest nest, std::size_t choice) const;
-  /// Nests that differ in one choice: the next smaller or larger tile of a dim, another order, other depths, other
-  /// pieces. Pieces of a tile that changes are left whole.
-  std::vector<Nest> neighbours(const Nest& nest, bool with_pieces = true) const;
+  /// Nests that differ in one choice: the next smaller or larger tile of a dim, another order, other depths; with
+  /// `all_fields`, other pieces or another packing. Pieces of a tile that changes are left whole.
+  std::vector<Nest> neighbours(const Nest& nest, bool all_fields = true) const;
 };
 Space space(const Problem& problem, const Machine& machine, Sizes sizes = Sizes::aligned);
 

@@ -116,8 +116,8 @@ struct CostModel::Walk {
           tile[d] = std::min(nest.tiles[d], extent - index[d] * nest.tiles[d]);
           if (model.reduced_ >> d & 1) kind.complete &= index[d] + 1 == model.trips(nest, d);
         }
-        kind.busy = static_cast<double>(model.busy(tile, halves));
-        if (exposes) kind.weights = first_weights(tile, halves);
+        kind.busy = static_cast<double>(model.busy(tile, halves, nest.pack));
+        if (exposes) kind.weights = first_weights(tile, halves, nest.pack);
         kind.keeps_weights = one_tile;
         if (kind.complete) kind.finishing = static_cast<double>(model.finishing(tile));
       }
@@ -244,8 +244,8 @@ struct CostModel::Walk {
           step.pieces[operand] = number;
         }
         if (!step.empty) {
-          step.busy = static_cast<double>(model.busy(tile, halves));
-          if (exposes) step.weights = first_weights(tile, halves);
+          step.busy = static_cast<double>(model.busy(tile, halves, nest.pack));
+          if (exposes) step.weights = first_weights(tile, halves, nest.pack);
         }
         if (step.stores) {
           stores.push_back({2, versions[2], model.tile_bytes(2, nest, part), 0});
@@ -364,7 +364,7 @@ struct CostModel::Walk {
   }
 
   /// As the closed form of the array has it: rows of the first weight tile, unless the array still holds it.
-  double first_weights(const Extents& tile, const Split& halves) {
+  double first_weights(const Extents& tile, const Split& halves, int pack) {
     const ArraySpec& array = model.machine_.core.array;
     const Problem& problem = model.problem_;
     const auto extent = [&](int dim) {
@@ -374,8 +374,9 @@ struct CostModel::Walk {
     std::int64_t columns = 1, others = 1;
     for (int dim : problem.n_dims) columns *= extent(dim);
     for (int dim : problem.batch_dims) others *= extent(dim);
-    for (std::size_t i = 0; i + 1 < problem.k_dims.size(); ++i) others *= extent(problem.k_dims[i]);
-    const std::int64_t rows = problem.k_dims.empty() ? 1 : extent(problem.k_dims.back());
+    std::int64_t rows = problem.k_dims.empty() ? 1 : extent(problem.k_dims.back());
+    for (std::size_t i = 0; i + 1 < problem.k_dims.size(); ++i)
+      (problem.k_dims[i] == pack ? rows : others) *= extent(problem.k_dims[i]);
     one_tile =
         array.dataflow == Dataflow::weight_stationary && others == 1 && rows <= array.rows && columns <= array.columns;
     return static_cast<double>(

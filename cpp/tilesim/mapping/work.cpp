@@ -25,7 +25,7 @@ CostModel::Split CostModel::split(const Nest& nest) const {
 }
 
 /// Cycles of the unit for one tile, its weights loaded while the previous tile streams.
-std::int64_t CostModel::busy(const Extents& tile, const Split& split) {
+std::int64_t CostModel::busy(const Extents& tile, const Split& split, int pack) {
   const auto extent = [&](int dim) {
     const std::int64_t whole = tile[static_cast<std::size_t>(dim)];
     return dim == split.dim ? std::min(whole, split.chunk) : whole;
@@ -51,7 +51,7 @@ std::int64_t CostModel::busy(const Extents& tile, const Split& split) {
   d.batch = product(problem_.batch_dims);
   d.m = product(problem_.m_dims);
   d.n = product(problem_.n_dims);
-  d.k = problem_.k_dims.empty() ? 1 : extent(problem_.k_dims.back());
+  d.k = problem_.k_dims.empty() ? 1 : extent(problem_.k_dims.back()) * (pack < 0 ? 1 : extent(pack));
   d.k_outer = product(problem_.k_dims) / std::max<std::int64_t>(1, d.k);
   if (machine_.layout.tile.size() == 2 && !problem_.m_dims.empty()) {
     // Registers of several sublanes enter the array whole: the innermost row dim rounds up.
@@ -105,7 +105,7 @@ CostModel::Work CostModel::work(const Nest& nest) {
       count *= trip;
       if (!(reduced_ >> d & 1)) results *= trip;
     }
-    total.busy += count * static_cast<double>(busy(here, halves));
+    total.busy += count * static_cast<double>(busy(here, halves, nest.pack));
     bool reduced_full = true;  // each result tile is finished once
     for (std::size_t i = 0; i < ragged_dims.size(); ++i)
       if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
@@ -131,7 +131,7 @@ CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
   Work total;
   const auto add = [&](const auto& self, std::size_t d, double count, double results) -> void {
     if (d == dims) {
-      total.busy += count * static_cast<double>(busy(here, halves));
+      total.busy += count * static_cast<double>(busy(here, halves, nest.pack));
       if (results > 0) total.finishing += results * static_cast<double>(finishing(here));
       return;
     }

@@ -145,6 +145,8 @@ MmaOp mma(const Json& json) {
     fields.finish();
   }
   op.stationary_a = reader.boolean_or("stationary_a", false);
+  if (const Json* packed = reader.optional("packed"))
+    op.packed = static_cast<int>(packed->as_int(1, std::max(1, op.k_dims)));
   reader.finish();
   const auto ranks = [&](const View& v, int wanted, const char* which) {
     if (static_cast<int>(v.dims.size()) != wanted)

@@ -205,6 +205,7 @@ struct Writer {
     if (!is_zero(s.accumulate)) body.set("accumulate", expr(s.accumulate));
     if (!(s.numerics == Numerics{})) body.set("numerics", numerics(s.numerics));
     if (s.stationary_a) body.set("stationary_a", true);
+    if (s.packed != 1) body.set("packed", s.packed);
     json.set("mma", std::move(body));
   }
   void operator()(const VectorOp& s) {

@@ -132,6 +132,7 @@ struct MmaOp {
   Expr accumulate = 0;
   Numerics numerics;
   bool stationary_a = false;
+  int packed = 1;  ///< innermost k dims that lie over the array's rows together: neighbours in `a`, without gaps
 };
 struct VectorNodeSpec {
   VectorNode node;

@@ -41,6 +41,17 @@ void same_extents(const char* what, const SlotView& a, const SlotView& b, int a_
   count(a, 0, rank(a));
 }
 
+void check_packed(const MmaOp& op, const SlotView& a) {
+  std::int64_t neighbour = 1;
+  for (int i = 0; i < op.packed; ++i) {
+    const auto& dim = a.dims[static_cast<std::size_t>(rank(a) - 1 - i)];
+    if (dim.extent > 1 && dim.stride != neighbour)
+      mismatch("Packed dims of a product are not neighbours in its first operand: a stride is wrong.", dim.stride,
+               neighbour);
+    neighbour *= dim.extent;
+  }
+}
+
 void check_mma(const MmaOp& op, const std::vector<SlotView>& views) {
   const SlotView &a = views[0], &b = views[1], &c = views[2];
   const int lead = op.batch_dims;
@@ -51,6 +62,7 @@ void check_mma(const MmaOp& op, const std::vector<SlotView>& views) {
         count(a, lead + op.m_dims, op.k_dims));
   equal("The result of a product has another number of columns.", count(c, lead + op.m_dims, op.n_dims),
         count(b, lead + op.k_dims, op.n_dims));
+  if (op.packed > 1) check_packed(op, a);
 }
 
 void check_vector(const Operation& op) {

@@ -100,9 +100,10 @@ enum class Unit : std::uint8_t { array, vector, cross_lane, other };
 /// What determines the duration of a compute; small, hashable, no addresses.
 struct Descriptor {
   ComputeKind kind = ComputeKind::mma;
-  DType dtype = DType::f32;                     ///< of the operands (a for mma)
-  DType second = DType::f32;                    ///< of b for mma
-  std::int64_t batch = 1, m = 1, n = 1, k = 1;  ///< mma; k is the inner (contiguous) contraction. sort: k are kept
+  DType dtype = DType::f32;   ///< of the operands (a for mma)
+  DType second = DType::f32;  ///< of b for mma
+  std::int64_t batch = 1, m = 1, n = 1,
+               k = 1;            ///< mma; k is the inner contraction (packed dims together). sort: k are kept
   std::int64_t k_outer = 1;      ///< mma: product of the outer k dims (window taps): each is a pass of its own
   bool stationary_a = false;     ///< mma: which operand stays in the array (weight stationary: b unless set)
   std::int64_t elements = 0;     ///< vector, permute, indexed, sort: elements of the iteration space

@@ -1,0 +1,232 @@
+"""Kernel positions packed with few channels over the array's rows: values, bytes, passes by hand, and what is refused.
+
+Values are small integers, so that float sums are exact in any order and results are compared bit by bit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilesim as ts
+from tilesim import _core
+from tilesim.mapping import Product, products
+
+LABELS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+
+
+def convolution(
+    size: list[int], kernel: list[int], *, images: int = 1, channels: int = 3, filters: int = 8, stride: int = 1,
+    padding: int = 0, dilation: int = 1, groups: int = 1, last: bool = False, dtype: str = "i8",
+) -> ts.Graph:  # fmt: skip
+    rank = len(size)
+    labels = LABELS[rank]
+    shape = [images, channels, *size]
+    if last:
+        labels, shape = labels[0] + labels[2:] + "C", [images, *size, channels]
+    b = ts.GraphBuilder("case", dtype=dtype)
+    x, w = b.input("x", shape, dtype), b.input("w", [filters, channels // groups, *kernel], dtype)
+    attributes: dict[str, Any] = {
+        "strides": [stride] * rank, "window_dilation": [dilation] * rank, "pads": [padding] * (2 * rank),
+        "input_dilation": [1] * rank, "groups": groups, "x_labels": labels, "w_labels": "OI" + LABELS[rank][2:],
+        "y_labels": labels,
+    }  # fmt: skip
+    if dtype == "i8":
+        attributes["dtype"] = "i32"
+    b.output(b.op("convolution", x, w, name="conv", **attributes), "y")
+    return b.build()
+
+
+def equal_to_the_reference(graph: ts.Graph, program: ts.Program) -> None:
+    rng = np.random.default_rng(7)
+    given = {
+        row["name"]: _core.convert_array(rng.integers(-3, 4, row["shape"]).astype(np.float32), row["dtype"])
+        for row in graph.core.inputs
+    }
+    (got,) = _core.execute(program.core, given, find_races=True).values()
+    wanted = _core.evaluate(graph.core, list(given.values()))[0]
+    assert np.array_equal(np.asarray(got, np.float64), np.asarray(wanted, np.float64))
+
+
+def product_of(graph: ts.Graph, machine: str | ts.Machine = "edge-8", mapping: str = "heuristic") -> Product:
+    (product,) = products(graph, machine, mapping=mapping)
+    return product
+
+
+@pytest.mark.parametrize("machine", ["edge-8", "gemmini-16"])
+def test_values_and_bytes_of_random_nests(machine: str) -> None:
+    """Every kernel loop packed, random shapes, strides, paddings, layouts and tiles: the numbers stay the reference's,
+    the bytes those of the closed form, and neither depends on the packing."""
+    rng = random.Random(11)
+    ratios: list[float] = []
+    while len(ratios) < 60:
+        rank = rng.choice([1, 2, 2, 2, 3])
+        kernel = [rng.randint(1, 5 if rank < 3 else 3) for _ in range(rank)]
+        graph = convolution(
+            [rng.randint(5, 14 if rank < 3 else 7) for _ in range(rank)], kernel, images=rng.randint(1, 2),
+            channels=rng.randint(1, 6), filters=rng.randint(1, 20), stride=rng.randint(1, 3), padding=rng.randint(0, 2),
+            last=rng.random() < 0.5,
+        )  # fmt: skip
+        product = product_of(graph, machine)
+        space = product.problem.space("all")
+        wanted = {product.names[dim] for dim in space.packs[1:]}
+        assert wanted == {"k" + "dhw"[3 - rank + i] for i in range(rank) if kernel[i] > 1}
+        for _ in range(100):
+            nest = space.sample(rng.getrandbits(60))
+            trips = math.prod(-(-e // t) for e, t in zip(product.info["extents"], nest["tiles"], strict=True))
+            if "pack" not in nest or trips > 500 or not product.legal(nest)[0]:
+                continue
+            program = ts.compile(graph, machine, mapping={"conv": nest})
+            equal_to_the_reference(graph, program)
+            cost, result = product.cost(nest), ts.simulate(program)
+            (row,) = (row for row in result.data["operations"] if row["operation"] == "conv")
+            assert [row["load_bytes"], row["store_bytes"]] == [sum(cost["bytes"][:2]), cost["bytes"][2]], nest
+            apart = product.cost({key: value for key, value in nest.items() if key != "pack"})
+            assert apart["bytes"] == cost["bytes"] and cost["compute_cycles"] <= apart["compute_cycles"]
+            assert cost["bound_cycles"] <= row["cycles"] + 1
+            ratios.append(cost["cycles"] / row["cycles"])
+            break
+    assert 0.98 < sorted(ratios)[len(ratios) // 2] < 1.02
+
+
+@pytest.mark.parametrize(("machine", "side"), [("edge-8", 8), ("gemmini-16", 16)])
+def test_passes_by_hand(machine: str, side: int) -> None:
+    """7 x 7 positions of 3 channels: 49 passes of 3 rows each become 7 of 21 rows, cut into what the array has.
+
+    One tile of 12 x 12 results and 16 filters; each pass streams 144 rows while the next weights load.
+    """
+    graph = convolution([29, 29], [7, 7], stride=2, filters=16)
+    product = product_of(graph, machine)
+    names, extents = product.names, product.info["extents"]
+    nest = {"tiles": extents, "order": list(range(len(extents))), "depths": [1, 1, 1]}
+    rate = ts.Machine.load(machine).get("core.array.rates")["i8"]  # rows per cycle
+    across, stream = 16 // side, max(side, 144 // rate)
+    assert product.cost(nest)["compute_cycles"] == 49 * across * stream
+    for loop in ("kh", "kw"):
+        passes = 7 * math.ceil(7 * 3 / side)
+        assert product.cost({**nest, "pack": names.index(loop)})["compute_cycles"] == passes * across * stream
+    narrow = {**nest, "tiles": [5 if name == "kw" else e for name, e in zip(names, extents, strict=True)]}
+    passes = 7 * (math.ceil(5 * 3 / side) + math.ceil(2 * 3 / side))
+    assert product.cost({**narrow, "pack": names.index("kw")})["compute_cycles"] == passes * across * stream
+    apart, packed = (
+        ts.simulate(ts.compile(graph, machine, mapping={"conv": given})).cycles
+        for given in (nest, {**nest, "pack": names.index("kw")})
+    )
+    saved = (49 - 7 * math.ceil(21 / side)) * across * stream
+    first_weights = min(side, 21) - 3  # rows of weights that nothing hides
+    assert abs(apart - packed - (saved - first_weights)) <= 2  # starts of clocks
+
+
+@pytest.mark.parametrize(("machine", "share"), [("edge-8", 21 / 49), ("gemmini-16", 14 / 49)])
+@pytest.mark.parametrize("mapping", ["heuristic", "cost", "gemmini"])
+def test_first_convolution_of_resnet18(machine: str, share: float, mapping: str) -> None:
+    """The named rules pack it, and the engine takes less by the share of passes that is left."""
+    graph = convolution([224, 224], [7, 7], filters=64, stride=2, padding=3)
+    product = product_of(graph, machine, mapping)
+    assert product.names[product.nest["pack"]] == "kw" and "rows hold kw x ic" in product.text()
+    apart = {key: value for key, value in product.nest.items() if key != "pack"}
+    before, after = (
+        ts.simulate(ts.compile(graph, machine, mapping={"conv": nest})).cycles for nest in (apart, product.nest)
+    )
+    assert after / before == pytest.approx(share, rel=0.02)
+
+
+def test_pytorchsim_packs_below_an_eighth_of_the_lanes() -> None:
+    machine = ts.Machine.load("edge-8").replace({"core.array.rows": 64, "core.array.columns": 64})
+    for channels, packs in ((3, True), (7, True), (8, False), (20, False)):
+        nest = product_of(convolution([20, 20], [3, 3], channels=channels), machine, "pytorchsim").nest
+        assert ("pack" in nest) == packs, channels
+
+
+def test_many_channels_gain_nothing() -> None:
+    """16 channels fill the array of 8 rows: no rule packs."""
+    for mapping in ("heuristic", "cost", "gemmini", "pytorchsim"):
+        assert "pack" not in product_of(convolution([12, 12], [3, 3], channels=16), mapping=mapping).nest
+
+
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
+    ({"dilation": 2}, {"pack": 6}, "edge-8", "dilation along kw"),
+    ({"channels": 6, "groups": 2}, {"pack": 5}, "edge-8", "as channels in groups"),
+    ({"dtype": "bf16"}, {"pack": 6}, "tpu-v3", "shuffle lanes"),
+    ({}, {"pack": 6, "unit": "vector"}, "edge-8", "no rows to pack"),
+    ({}, {"pack": 4}, "edge-8", "outside the innermost one"),
+    ({}, {"pack": 2}, "edge-8", "only a contracted loop"),
+    ({}, {"pack": 6, "tiles": [1, 8, 10, 10, 2, 3, 3]}, "edge-8", "equal tiles of ic"),
+]
+
+
+@pytest.mark.parametrize(("shape", "change", "machine", "says"), REFUSED)
+def test_refused(shape: dict[str, Any], change: dict[str, Any], machine: str, says: str) -> None:
+    graph = convolution([12, 12], [3, 3], **shape)
+    product = product_of(graph, machine)
+    extents = product.info["extents"]
+    nest = {"tiles": extents, "order": list(range(len(extents))), "depths": [1, 1, 1], "unit": "array"} | change
+    legal, reason = product.legal(nest)
+    assert not legal and says in reason
+    with pytest.raises(ts.UserError, match=says):
+        ts.compile(graph, machine, mapping={"conv": nest})
+    assert (
+        product.problem.space().packs == [-1] or says in ("no rows to pack", "equal tiles of ic") or change["pack"] < 5
+    )
+
+
+def test_output_stationary_arrays_have_nothing_to_pack() -> None:
+    machine = ts.Machine.load("edge-8").replace({"core.array.dataflow": "output_stationary"})
+    product = product_of(convolution([12, 12], [3, 3]), machine)
+    assert "pack" not in product.nest and product.problem.space().packs == [-1]
+    assert "output-stationary" in product.legal({**product.nest, "pack": 6})[1]
+
+
+def test_table_by_name() -> None:
+    graph = convolution([12, 12], [3, 3])
+    names = product_of(graph).names
+    table = ts.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": "kw"}})
+    program = ts.compile(graph, "edge-8", mapping=table)
+    assert table.hits == ["conv"]
+    equal_to_the_reference(graph, program)
+    nest = {"tiles": [1, 8, 5, 10, 3, 3, 3], "order": product_of(graph).nest["order"], "depths": [2, 2, 2]}
+    same = ts.compile(graph, "edge-8", mapping={"conv": {**nest, "pack": names.index("kw")}})
+    assert ts.simulate(program).cycles == ts.simulate(same).cycles
+    wrong = ts.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": "kx"}})
+    ts.compile(graph, "edge-8", mapping=wrong)
+    assert "no such loop" in wrong.illegal["conv"]
+    with pytest.raises(ts.UserError, match="pack"):
+        ts.MappingTable({"conv": {"tiles": {"oh": 5}, "pack": -2}})
+
+
+def test_a_program_whose_packed_elements_have_gaps() -> None:
+    """Executor and engine both refuse it: the array could not take them as one row."""
+    graph = convolution([12, 12], [3, 3])
+    nest = {**product_of(graph).nest}
+    assert "pack" in nest
+    text = ts.compile(graph, "edge-8", mapping={"conv": nest}).core.to_json()
+    data = json.loads(text)
+    found = []
+
+    def visit(value: Any) -> None:
+        if isinstance(value, dict):
+            if "mma" in value:
+                found.append(value["mma"])
+            value = list(value.values())
+        if isinstance(value, list):
+            for part in value:
+                visit(part)
+
+    visit(data)
+    assert found and all(mma["packed"] == 2 for mma in found)
+    for mma in found:
+        del mma["packed"]
+    apart = ts.Program(_core.Program.from_json(json.dumps(data)))
+    equal_to_the_reference(graph, apart)
+    for mma in found:
+        mma["packed"] = 3  # kernel rows lie a whole line apart
+    gaps = ts.Program(_core.Program.from_json(json.dumps(data)))
+    with pytest.raises(ts.UserError, match="not neighbours"):
+        equal_to_the_reference(graph, gaps)
+    with pytest.raises(ts.UserError, match="not neighbours"):
+        ts.simulate(gaps, "edge-8")
