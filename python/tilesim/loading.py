@@ -71,7 +71,7 @@ def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
     kind, _, sizes = text.partition(":")
     parts = [part.strip() for part in sizes.split(",")]
     if kind != "matmul" or len(parts) not in (3, 4):
-        similar = nearest(kind, ("matmul",)) and f"matmul:{sizes}"
+        similar = f"matmul:{sizes}" if kind != "matmul" and nearest(kind, ("matmul",)) else ""
         raise user_error("cannot read the operation", value=f"'{text}'", allowed=PRODUCT, suggestion=similar)
     for name, part in zip("MNK", parts, strict=False):
         if not (part.isascii() and part.isdecimal()) or not 0 < int(part) < 2**31:

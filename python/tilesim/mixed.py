@@ -102,11 +102,6 @@ class MixedProgram(Program):
         return sorted(((size, name) for name, size in found.items()), reverse=True)
 
     @property
-    def notes(self) -> list[str]:
-        """What lowering approximated or added in any part."""
-        return list(dict.fromkeys(note for part in self.turns if part.program for note in part.program.notes))
-
-    @property
     def transfers(self) -> Table:
         """What crosses the link, in order: value, to, bytes."""
         return Table(placement.rows(t for part in self.turns for t in (*part.before, *part.after)))

@@ -134,7 +134,7 @@ def test_damaged_compiled_files(tmp_path: Path) -> None:
 def test_layouts_that_fit_no_tensor(layout: dict[str, list[int]]) -> None:
     document = json.loads(ts.compile(small(), "tpu-v3").core.to_json())
     document["tensors"][0].update(layout)
-    with pytest.raises(ts.UserError, match="minor_to_major|tile"):
+    with pytest.raises(ts.UserError, match=r"minor_to_major|tile"):
         _core.Program.from_json(json.dumps(document))
 
 

@@ -122,27 +122,25 @@ def test_equal_to_the_reference(machine: str) -> None:
     each()
 
 
-def test_channels_last_cost_what_channels_first_cost():
+def stacked(x_labels: str, w_labels: str) -> ts.Graph:
+    """Four convolutions with 256 filters, and the sum over the image."""
+    b = ts.GraphBuilder("net", dtype="bf16")
+    image = {"N": 16, "C": 64, "H": 14, "W": 14}
+    x = b.apply("negate", b.input("x", [image[label] for label in x_labels]))
+    for i in range(4):
+        window = {"O": 256, "I": 64 if i == 0 else 256, "H": 3, "W": 3}
+        w = b.weight(f"w{i}", [window[label] for label in w_labels])
+        same = {"x_labels": x_labels, "w_labels": w_labels, "y_labels": x_labels}
+        x = b.apply("relu", b.op("convolution", x, w, pads=[1, 1, 1, 1], **same))
+    b.output(b.op("reduce", x, dims=[x_labels.index("H"), x_labels.index("W")], combiner="add"))
+    return b.build()
+
+
+def test_channels_last_cost_what_channels_first_cost() -> None:
     """Layouts follow the labels: the same network moves as many bytes in as many cycles, either way round."""
     found = []
-    for x_labels, w_labels, place in (("NCHW", "OIHW", [0, 1, 2, 3]), ("NHWC", "HWIO", [0, 2, 3, 1])):
-        b = ts.GraphBuilder("net", dtype="bf16")
-
-        def shape(*sizes: int, place: list[int] = place) -> list[int]:
-            return [sizes[i] for i in place]
-
-        def layer(x: Any, name: str, out: int, inside: int, x_labels: str = x_labels, w_labels: str = w_labels) -> Any:
-            extents = {"O": out, "I": inside, "H": 3, "W": 3}
-            w = b.weight(name, [extents[label] for label in w_labels])
-            same = {"x_labels": x_labels, "w_labels": w_labels, "y_labels": x_labels}
-            return b.apply("relu", b.op("convolution", x, w, pads=[1, 1, 1, 1], **same))
-
-        x = b.apply("negate", b.input("x", shape(16, 64, 14, 14)))
-        for i in range(4):
-            x = layer(x, f"w{i}", 256, 64 if i == 0 else 256)
-        b.output(b.op("reduce", x, dims=[x_labels.index("H"), x_labels.index("W")], combiner="add"))
-        program = ts.compile(b.build(), "tpu-v3")
-        result = ts.simulate(program)
+    for labels in (("NCHW", "OIHW"), ("NHWC", "HWIO")):
+        result = ts.simulate(ts.compile(stacked(*labels), "tpu-v3"))
         inner = [row for row in result.data["operations"] if row["name"].startswith("convolution")][1:]
         found.append([(row["cycles"], row["load_bytes"] + row["store_bytes"]) for row in inner])
     assert len(found[0]) == 3 and found[0] == found[1]

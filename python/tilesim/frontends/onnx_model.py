@@ -353,7 +353,7 @@ class ModelReader:
                     "a symbolic dimension without a size",
                     place=place,
                     value=f"'{dim.dim_param}'",
-                    suggestion=f"Give it: sizes={{'{dim.dim_param}': 1}} in Python, --batch or --context on the command line",
+                    suggestion=f"Give it: sizes={{'{dim.dim_param}': 1}}, or --batch and --context",
                 )
         return self.shape(shape, place)
 

@@ -35,7 +35,7 @@ def _convolution_backward(
     if transposed:  # the adjoint of a convolution from result to input: that convolution, and its weights' gradient
         if wanted[0]:
             whole = _conv(importer, grad, weight, None, steps, pads, spread, groups)
-            results[0] = whole[(slice(None), slice(None), *(slice(0, extent) for extent in image.shape[2:]))]
+            results[0] = whole[tuple(slice(0, extent) for extent in (*whole.shape[:2], *image.shape[2:]))]
         if wanted[1]:
             results[1] = _weight_gradient(importer, image, grad, weight, (steps, pads, spread), groups)
     elif wanted[0]:

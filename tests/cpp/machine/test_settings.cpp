@@ -102,7 +102,8 @@ BOOST_AUTO_TEST_CASE(numbers_out_of_range_are_refused_on_both_sides) {
     const auto number = [&](double value) {
       return setting.unit == SettingUnit::ratio ? Json(value) : Json(static_cast<std::int64_t>(value));
     };
-    if (!setting.path.starts_with("memory.cache.")) {  // sizes of a cache must fit together: tests of the engine
+    // Sizes of a cache must fit together, regions divide the channels: they have tests of their own.
+    if (!setting.path.starts_with("memory.cache.") && setting.path != "memory.regions") {
       BOOST_CHECK_NO_THROW(tiny().replace({{setting.path, number(setting.low)}}));
       BOOST_CHECK_NO_THROW(tiny().replace({{setting.path, number(setting.high)}}));
     }
