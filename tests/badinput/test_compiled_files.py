@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,21 +13,18 @@ import pytest
 
 import tilesim as ts
 from support.mutate import damage_tree
+from support.program_checks import limited_memory
 from tilesim import _core
 from tilesim._tensor import Tensor
 
 SECONDS = 5.0  # of process time for one file: far above what any takes
-BYTES = 1 << 30  # beyond what the process has already
 
 
 @pytest.fixture(autouse=True)
 def limits() -> Iterator[None]:
-    """Memory beyond BYTES fails as MemoryError."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + BYTES, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    """Memory without end fails as MemoryError."""
+    with limited_memory():
+        yield
 
 
 def small() -> ts.Graph:

@@ -7,7 +7,6 @@ import copy
 import faulthandler
 import json
 import random
-import resource
 import signal
 import sys
 import time
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 
 import tilesim as ts
 from support.mutate import damage_tree, damaged
+from support.program_checks import limited_memory
 from tilesim import _core
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "functional"))
@@ -30,18 +30,14 @@ from test_programs import FOLDER
 TESTS = Path(__file__).resolve().parents[1]
 SECONDS = 5.0  # of process time for one file: far above what any takes
 HANG = 300.0  # of wall time, generous for a loaded machine: the whole run is stopped with a traceback
-BYTES = 1 << 30  # beyond what the process has already
 
 
 @pytest.fixture(autouse=True)
 def limits() -> Iterator[None]:
-    """Memory beyond BYTES fails as MemoryError; a hang stops the run and shows where."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + BYTES, hard))
-    yield
-    faulthandler.cancel_dump_traceback_later()
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    """Memory without end fails as MemoryError; a hang stops the run and shows where."""
+    with limited_memory():
+        yield
+        faulthandler.cancel_dump_traceback_later()
 
 
 def use_graph(text: str) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import tilesim as ts
-from tilesim import _core, execution
+from support.program_checks import unnoticed_mutants
+from tilesim import _core
 
 
 def chain() -> ts.Graph:
@@ -44,15 +45,7 @@ def test_every_order_gives_the_same_bits(name: str) -> None:
 
 def test_no_synchronization_can_be_left_out() -> None:
     program = ts.compile(chain(), machine(barrier=False))
-    arrays = execution._arrays(program, None, 0)
-    unnoticed = []
-    for mutant, deleted in _core.mutants(program.core):
-        try:
-            _core.execute(mutant, arrays, find_races=True)
-            unnoticed.append(deleted)
-        except ts.UserError:
-            pass
-    assert unnoticed == []
+    assert unnoticed_mutants(program) == []
 
 
 def test_functions_count_the_kernels_before_them() -> None:

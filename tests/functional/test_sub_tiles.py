@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim import _core
+from support.program_checks import unnoticed_mutants
 from tilesim.mapping import Product, VectorKernel, kernels, products
 
 
@@ -105,15 +105,6 @@ def test_pieces_on_several_cores() -> None:
     assert tried == 4
 
 
-def arrays_of(program: ts.Program) -> dict[str, Any]:
-    names = [row["name"] for row in program.graph.core.inputs]
-    arrays = dict(zip(names, _core.random_inputs(program.graph.core, 0), strict=True))
-    for tensor in program.core.tensors():
-        if tensor["role"] == "weight":
-            arrays[tensor["name"]] = program.weight(tensor["weight"])
-    return arrays
-
-
 MUTATED = {
     "product": {
         "tiles": [100, 30, 200],
@@ -133,15 +124,7 @@ def test_every_mutant_is_reported(name: str) -> None:
     graph = GRAPHS[name]()
     (kernel,) = kernels(graph, "edge-8")
     program = ts.compile(graph, "edge-8", mapping={kernel.operation: MUTATED[name]})
-    arrays = arrays_of(program)
-    unnoticed = []
-    for mutant, deleted in _core.mutants(program.core):
-        try:
-            _core.execute(mutant, arrays, find_races=True)
-            unnoticed.append(deleted)
-        except ts.UserError:
-            pass
-    assert unnoticed == []
+    assert unnoticed_mutants(program) == []
 
 
 def timed(graph: ts.Graph, machine: str, nest: dict[str, Any]) -> int:

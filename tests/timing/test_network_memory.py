@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tilesim as ts
+from support.program_checks import flits_balance
 from tilesim import _core
 from tilesim.network import topology_of
 
@@ -59,14 +59,7 @@ def test_every_byte_goes_through_the_network_and_none_is_lost(network: str, memo
     assert sum(row["taken"] for row in ports) == reads * answer + writes * request
     assert sum(row["sent"] for row in channels) == sum(row["taken"] for row in ports)
     assert sum(row["taken"] for row in channels) == sum(row["sent"] for row in ports)
-    # At every router as many flits come in as go out.
-    balance: Counter[int] = Counter()
-    for a, b, count in used["links"]:
-        balance[a] -= count
-        balance[b] += count
-    for row in used["endpoints"]:
-        balance[row["router"]] += row["sent"] - row["taken"]
-    assert not any(balance.values())
+    assert flits_balance(used)
     assert [row["packets"] for row in used["messages"]] == [reads + writes] * 2
     for unit in result.data["units"]:
         assert sum(unit["cycles"].values()) == result.cycles

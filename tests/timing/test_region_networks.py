@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 import pytest
 
 import tilesim as ts
+from support.program_checks import flits_balance
 from tilesim import _core
 from tilesim.network import topology_of
 
@@ -124,13 +124,7 @@ def test_every_byte_crosses_the_links_that_it_must(network: str, memory: str) ->
         bytes_of = [{u["unit"]: u["bytes"] for u in row} for row in rows]
         assert bytes_of[0] == bytes_of[1]
         used = routed.data["network"]
-        balance: Counter[int] = Counter()
-        for a, b, count in used["links"]:
-            balance[a] -= count
-            balance[b] += count
-        for row in used["endpoints"]:
-            balance[row["router"]] += row["sent"] - row["taken"]
-        assert not any(balance.values())
+        assert flits_balance(used)
         half = used["routers"] // 2
         crossing = sum(count for a, b, count in used["links"] if a >= half > b)
         bursts_to_0 = bytes_of[0]["link.region1to0"] // 32

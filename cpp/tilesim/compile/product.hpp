@@ -32,6 +32,9 @@ mapping::Problem ragged_problem(const Context& context, const Kernel& kernel);
 /// Groups outside, the contraction inside: which rows belong together is only known group by group.
 mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem);
 
+/// Whether an operand's address changes along a dimension.
+bool depends_on(const Access& access, int dim);
+
 /// One product kernel being lowered.
 class ProductLowering {
  public:

@@ -12,13 +12,6 @@ namespace {
 /// Destinations of a send are a mask of so many bits.
 constexpr std::int64_t most_cores = 64;
 
-bool depends_on(const Access& access, int dim) {
-  for (const AxisAccess& axis : access.axes)
-    for (const AxisAccess::Term& term : axis.terms)
-      if (term.dim == dim) return true;
-  return false;
-}
-
 }  // namespace
 
 double port_rate(const Machine& machine) {

@@ -9,16 +9,12 @@ namespace tilesim::lower {
 
 using program::Block;
 
-namespace {
-
 bool depends_on(const Access& access, int dim) {
   for (const AxisAccess& axis : access.axes)
     for (const AxisAccess::Term& term : axis.terms)
       if (term.dim == dim) return true;
   return false;
 }
-
-}  // namespace
 
 void ProductLowering::choose_pieces() {
   if (nest_.sub.empty() || problem_.on_vector || ragged()) return;

@@ -1,0 +1,56 @@
+"""What several tests do to a program: its tensors, its mutants, the flits of its routers, its limits."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tilesim as ts
+from tilesim import _core
+
+BYTES = 1 << 30  # beyond what the process has already
+
+
+def arrays_of(program: ts.Program) -> dict[str, Any]:
+    """Random inputs and the weights, by the names of the program's tensors."""
+    names = [row["name"] for row in program.graph.core.inputs]
+    arrays = dict(zip(names, _core.random_inputs(program.graph.core, 0), strict=True))
+    return arrays | program.weights()
+
+
+def unnoticed_mutants(program: ts.Program) -> list[str]:
+    """What can be deleted of a program's waits, commits and releases without a race or a deadlock."""
+    arrays = arrays_of(program)
+    unnoticed = []
+    for mutant, deleted in _core.mutants(program.core):
+        try:
+            _core.execute(mutant, arrays, find_races=True)
+            unnoticed.append(deleted)
+        except ts.UserError:
+            pass
+    return unnoticed
+
+
+def flits_balance(network: dict[str, Any]) -> bool:
+    """Whether at every router as many flits come in as go out."""
+    balance: Counter[int] = Counter()
+    for a, b, count in network["links"]:
+        balance[a] -= count
+        balance[b] += count
+    for row in network["endpoints"]:
+        balance[row["router"]] += row["sent"] - row["taken"]
+    return not any(balance.values())
+
+
+@contextlib.contextmanager
+def limited_memory() -> Iterator[None]:
+    """Memory beyond BYTES fails as MemoryError."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + BYTES, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
