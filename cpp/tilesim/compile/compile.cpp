@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/checks.hpp"
 #include "tilesim/compile/contexts.hpp"
 #include "tilesim/compile/control.hpp"
 #include "tilesim/compile/divide.hpp"
@@ -38,9 +39,8 @@ class Compiler {
     program_.notes = prepared_.notes;
     program_.cores = machine_.core.count;
     program_.contexts = contexts_;
-    check_mappings();
-    for (const GraphFunction& function : prepared_.graph.functions)
-      for (const Op& op : function.ops) check_elements(function, op);
+    lower::check_mappings(graph, options_);
+    lower::check_elements(graph);
     std::map<ValueId, std::string> boundary = declare_boundary(graph.entry());
     for (std::size_t i = 0; i < graph.functions.size(); ++i)
       if (static_cast<std::int32_t>(i) != graph.main && is_called(static_cast<std::int32_t>(i)))
@@ -48,68 +48,17 @@ class Compiler {
     add_loops(graph.entry());
     program_.body = lower_function(graph.entry(), "", boundary, true);
     check_vectors();
-    owners_first();
+    program_.tensors = lower::owners_first(std::move(program_.tensors));
     return std::move(program_);
   }
 
  private:
-  /// A tensor of an output may be an alias of a temporary that was declared after it.
-  void owners_first() {
-    std::vector<program::Tensor> sorted;
-    std::set<std::string> done;
-    const auto known = [&](const program::Tensor& tensor) {
-      return tensor.alias_of.empty() || done.count(tensor.alias_of) || !program_.find_tensor(tensor.alias_of);
-    };
-    std::vector<program::Tensor> left = program_.tensors;
-    while (!left.empty()) {
-      std::vector<program::Tensor> later;
-      for (program::Tensor& tensor : left) {
-        if (!known(tensor)) {
-          later.push_back(std::move(tensor));
-          continue;
-        }
-        done.insert(tensor.name);
-        sorted.push_back(std::move(tensor));
-      }
-      require(later.size() < left.size(), "tensors are aliases of each other");
-      left = std::move(later);
-    }
-    program_.tensors = std::move(sorted);
-  }
-
   bool is_called(std::int32_t index) const {
     for (const GraphFunction& function : prepared_.graph.functions)
       for (const Op& op : function.ops)
         if (op.kind == Kind::call && std::find(op.functions.begin(), op.functions.end(), index) != op.functions.end())
           return true;
     return false;
-  }
-
-  /// Loops over nothing have no tiles. Operands may be empty where operations only move elements.
-  static void check_elements(const GraphFunction& function, const Op& op) {
-    const auto check = [&](const std::vector<ValueId>& values) {
-      for (ValueId value : values)
-        if (value != no_value && element_count(function.value(value).type.shape) == 0)
-          throw Unsupported({"an operation on an empty tensor has no lowering",
-                             op.name,
-                             to_string(function.value(value).type),
-                             "at least one element",
-                             {}});
-    };
-    check(op.results);
-    if (!info(op.kind).movement) check(op.operands);
-  }
-
-  /// Every nest given from outside is for a product of the graph.
-  void check_mappings() const {
-    std::vector<std::string> products;
-    for (const GraphFunction& function : prepared_.graph.functions)
-      for (const Op& op : function.ops)
-        if (op.kind == Kind::contract || op.kind == Kind::convolution) products.push_back(op.name);
-    for (const auto& [name, nest] : options_.mappings)
-      if (std::find(products.begin(), products.end(), name) == products.end())
-        throw UserError({"a mapping is given for an operation that is no product of the graph", prepared_.graph.name,
-                         "'" + name + "'", join(products), nearest(name, products)});
   }
 
   /// Tiles given from outside are for a vector kernel of the program.
@@ -407,52 +356,9 @@ class Compiler {
 
 }  // namespace
 
-namespace {
-
-/// The machine as each of `cores` cores sees it while all are at work: its share of the bandwidth, at most what its
-/// port passes.
-Machine shared_by(const Machine& machine, std::int64_t cores) {
-  if (cores < 0 || cores > machine.core.count)
-    throw UserError({"the machine does not have so many cores",
-                     "cores",
-                     std::to_string(cores),
-                     "1 to " + std::to_string(machine.core.count) + "; 0: all",
-                     {}});
-  Machine share = machine;
-  lower::keep_cores(share, cores > 0 ? cores : machine.core.count);
-  const auto dma = static_cast<double>(share.core.dma.bytes_per_cycle) * static_cast<double>(share.core.clock.hertz);
-  const double most = std::min({lower::port_rate(share), dma, 1e18}) / share.memory.efficiency;
-  share.memory.bytes_per_second = std::clamp<std::int64_t>(share.memory.bytes_per_second / share.core.count, 1,
-                                                           std::max<std::int64_t>(1, static_cast<std::int64_t>(most)));
-  return share;
-}
-
-}  // namespace
-
-namespace {
-
-/// Contexts of a core that the program has: those asked for, or the most that a given mapping asks for.
-std::int64_t contexts_of(const Machine& machine, const CompileOptions& options) {
-  std::int64_t contexts = std::max<std::int64_t>(1, options.contexts);
-  for (const auto& [name, nest] : options.mappings) contexts = std::max(contexts, nest.contexts);
-  for (const auto& [name, tiles] : options.vectors) contexts = std::max(contexts, tiles.contexts);
-  if (contexts > machine.core.contexts)
-    throw UserError({"the machine's cores have fewer contexts",
-                     "contexts",
-                     std::to_string(contexts),
-                     "1 to " + std::to_string(machine.core.contexts) + " (core.contexts)",
-                     {}});
-  if (contexts > 1 && !machine.sorts.empty())
-    throw UserError({"several contexts need cores of one sort", "contexts", std::to_string(contexts), "1",
-                     "Compile for one sort: sort=..."});
-  return contexts;
-}
-
-}  // namespace
-
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
-  const Machine share = shared_by(machine, options.cores);
-  const std::int64_t contexts = contexts_of(share, options);
+  const Machine share = lower::shared_by(machine, options.cores);
+  const std::int64_t contexts = lower::contexts_of(share, options);
   const Machine part = lower::with_part_of_memories(share, contexts);
   program::Program result = Compiler(graph, part, options, contexts).run();
   lower::overlap_kernels(result, part);
@@ -461,7 +367,7 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
 }
 
 Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options) {
-  return lower::prepare(graph, shared_by(machine, options.cores), options).graph;
+  return lower::prepare(graph, lower::shared_by(machine, options.cores), options).graph;
 }
 
 bool has_lowering(Kind kind) { return kind != Kind::fused; }
