@@ -9,7 +9,7 @@ from ._errors import nearest, user_error
 from ._mapping_fields import fields_of
 
 if TYPE_CHECKING:
-    from .mapping import Product
+    from .mapping_kernels import Product
     from .mapping_vector import VectorKernel
 
 Nest = dict[str, Any]

@@ -1,0 +1,204 @@
+"""Products and other kernels of a graph with their nests, and the least traffic of a product."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from . import _core
+from ._errors import user_error
+from ._integer_products import with_integer_products
+from ._mapping_entries import Nest
+from ._mapping_fields import pieces_text
+from .graph import Graph
+from .machine import Machine
+from .mapping_vector import VectorKernel
+
+__all__ = ["Product", "kernels", "least_traffic", "products"]
+
+
+class Product:
+    """One product (contract or convolution) of a compiled graph: its loops, and the nest that it got."""
+
+    kind = "product"
+
+    def __init__(self, function: str, operation: str, nest: Nest, problem: _core.MappingProblem) -> None:
+        """Wraps a choice of the compiler; use `products`.
+
+        Args:
+            function: of the graph.
+            operation: name within it.
+            nest: tiles, order, depths, unit.
+            problem: the core's description.
+        """
+        self.function, self.operation, self.nest, self.problem = function, operation, nest, problem
+        self.info: dict[str, Any] = dict(problem.info)
+        self.divided: list[Product] = []  # the same kernel, divided over several contexts of a core
+
+    def _extent(self, group: str) -> int:
+        return math.prod(self.info["extents"][dim] for dim in self.info[f"{group}_dims"])
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows, columns and contracted extent (M, N, K), in elements; a convolution as its implicit product."""
+        return self._extent("m"), self._extent("n"), self._extent("k")
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the loops: "m", "n", "k", "ic", ..."""
+        return list(self.info["names"])
+
+    @property
+    def key(self) -> str:
+        """What decides the best nest, without names: equal keys may share one."""
+        parts = {key: value for key, value in self.info.items() if key not in ("operation", "unit")}
+        return json.dumps(parts, sort_keys=True)
+
+    def legal(self, nest: Nest) -> tuple[bool, str]:
+        """Whether the machine can run a nest.
+
+        Args:
+            nest: tiles, order, depths.
+
+        Returns:
+            The verdict, and the rule that is broken.
+        """
+        legal, reason = self.problem.legal(nest)
+        return bool(legal), str(reason)
+
+    def cost(self, nest: Nest | None = None) -> dict[str, Any]:
+        """What a nest moves and how long it takes, by the cost model.
+
+        Args:
+            nest: none: the one that was chosen.
+
+        Returns:
+            `bytes` and `transfers` of a, b and result; `compute_cycles`, `epilogue_cycles`, `memory_cycles`;
+            `bound_cycles` (closed form, never above `cycles`) and its `limit`; `cycles` by walking the tiles.
+        """
+        return dict(self.problem.cost(nest or self.nest))
+
+    def candidates(self, count: int) -> tuple[list[tuple[Nest, dict[str, Any]]], float]:
+        """The most promising nests.
+
+        Args:
+            count: how many at most.
+
+        Returns:
+            Nests with their cost, by rising cycles of the model; and cycles that no nest of the space goes below, by
+            the model.
+        """
+        found = self.problem.search(max(1, count))
+        return found["best"], float(found["lower_bound"])
+
+    def text(self, nest: Nest | None = None) -> str:
+        """A nest as loops.
+
+        Args:
+            nest: none: the one that was chosen.
+
+        Returns:
+            One line: loops outer to inner with trips and tile, depths.
+        """
+        nest = nest or self.nest
+        loops = []
+        for dim in nest["order"]:
+            extent, tile = self.info["extents"][dim], nest["tiles"][dim]
+            if tile < extent:
+                loops.append(f"{self.names[dim]}:{-(-extent // tile)}x{tile}")
+        whole = [f"{self.names[d]}={e}" for d, e in enumerate(self.info["extents"]) if nest["tiles"][d] >= e]
+        unit = " on the vector unit" if nest.get("unit") == "vector" else ""
+        inside = ", ".join(whole)
+        pieces = pieces_text(nest, self.names)
+        if nest.get("pack", -1) >= 0:
+            pieces += f" | rows hold {self.names[nest['pack']]} x {self.names[self.info['k_dims'][-1]]}"
+        return (
+            f"for {' '.join(loops) or '-'} | tile {inside}{pieces} | buffers {'/'.join(map(str, nest['depths']))}{unit}"
+        )
+
+    def __repr__(self) -> str:
+        """Name and sizes."""
+        return f"<Product {self.operation} {'x'.join(map(str, self.sizes))}>"
+
+
+def products(
+    graph: Graph, machine: Machine | str = "tpu-v3", fuse: str = "all", mapping: str = "profile"
+) -> list[Product]:
+    """The products of a graph as they are compiled.
+
+    Args:
+        graph: the workload.
+        machine: preset name, file, dict or Machine.
+        fuse: as for `compile`.
+        mapping: "profile", "heuristic", "cost", "gemmini" or "pytorchsim".
+
+    Returns:
+        One entry per product, in order.
+
+    Raises:
+        Unsupported: as `compile`.
+    """
+    target = Machine.load(machine)
+    rows, _ = _core.mapping_choices(with_integer_products(graph, target).core, target.core, fuse, mapping)
+    return [Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows]
+
+
+def kernels(
+    graph: Graph,
+    machine: Machine | str = "tpu-v3",
+    fuse: str = "all",
+    mapping: str = "profile",
+    contexts: int = 1,
+    each: int | None = None,
+) -> list[Product | VectorKernel]:
+    """Everything of a graph that has a mapping: its products, then its vector kernels.
+
+    Args:
+        graph: the workload.
+        machine: preset name, file, dict or Machine.
+        fuse: as for `compile`.
+        mapping: as for `products`; "cost" chooses tiles of vector kernels by estimate too, others by one rule.
+        contexts: of a core, that the program has: they share its memories evenly.
+        each: contexts that share each kernel; none: all of them. Extents are those of one context's part.
+
+    Returns:
+        One entry per kernel, in order.
+
+    Raises:
+        Unsupported: as `compile`.
+        UserError: where a core has fewer contexts (`core.contexts`).
+    """
+    target = Machine.load(machine)
+    core = with_integer_products(graph, target).core
+    rows, vectors = _core.mapping_choices(core, target.core, fuse, mapping, contexts, each or 0)
+    chosen: list[Product | VectorKernel] = [
+        Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows
+    ]
+    chosen += [VectorKernel(row["function"], row["operation"], row["nest"], row["problem"]) for row in vectors]
+    return chosen
+
+
+def least_traffic(m: int, n: int, k: int, words: int, sizes: str = "all") -> dict[str, Any]:
+    """Least off-chip traffic of a product with one tile of each operand in one buffer, by trying every mapping.
+
+    An operand is fetched again per trip of the loop that it does not depend on, unless no loop inside that one is its
+    own; the result is written once per pass and read once per pass after the first.
+
+    Args:
+        m: rows, in elements.
+        n: columns, in elements.
+        k: contracted extent, in elements.
+        words: capacity of the buffer, in elements, for one tile of a, b and c together.
+        sizes: "all" (ragged edges allowed) or "divisors".
+
+    Returns:
+        `words` moved, `tiles` of m, n, k, and the `order` of the loops.
+
+    Raises:
+        UserError: for an extent below 1, or a buffer that holds no tile.
+    """
+    found = dict(_core.least_traffic(m, n, k, words, sizes))
+    if found["words"] < 0:
+        raise user_error("no tile of a product fits the buffer", value=f"{words} elements", allowed="3 or more")
+    return found
