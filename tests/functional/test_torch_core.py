@@ -9,13 +9,10 @@ from tilesim.frontends import torch_frontend  # noqa: E402, F401 (enters the tab
 from tilesim.frontends.torch_import import IGNORED  # noqa: E402
 from tilesim.frontends.torch_table import TABLE  # noqa: E402
 
-GRADIENT = "a gradient, which training graphs alone hold"
 RANDOM = "draws random numbers; the values are torch's own generator's"
 DATA = "its size or value is data"
 SIZES = "arithmetic on sizes, which torch does while exporting with fixed shapes"
 LEFT_OUT = {
-    "_adaptive_avg_pool2d_backward.default": GRADIENT,
-    "avg_pool2d_backward.default": GRADIENT,
     "_cdist_forward.default": "distances of all pairs; no layer of the zoo holds it",
     "_pdist_forward.default": "distances of all pairs; no layer of the zoo holds it",
     "_local_scalar_dense.default": DATA,

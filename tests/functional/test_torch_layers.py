@@ -107,6 +107,12 @@ def test_attention() -> None:
     equal(Attention(), (q, k, v, torch.randn(5, 7)))
     equal(Attention(enable_gqa=True), (q, k[:, :2], v[:, :2]))
     equal(Attention(), (q[0], k[0], v[0]))
+    equal(Attention(), (q, k[:1], v[:1]))  # batch axes and heads of 1 are repeated
+    equal(Attention(), (q[:1], k, v))
+    equal(Attention(), (q[:, :1], k, v[:, :1]))
+    equal(Attention(), (q, k[:, :1], v))
+    equal(Attention(), (q[0], k[0, :1], v[0, :1]))
+    equal(Attention(), (q, k[0], v[0, 0]))
 
 
 def test_multihead_attention_and_a_transformer_layer() -> None:

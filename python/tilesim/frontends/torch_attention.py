@@ -87,6 +87,7 @@ def _attention(
         ):
             mask = None
             settings.update(causal=True, causal_offset=offset)
+    query, key, value = _same_batches(importer, query, key, value)
     lead = query.shape[:-2]
     operands = [_four(tensor) for tensor in (query, key, value)]
     if mask is not None:
@@ -96,6 +97,23 @@ def _attention(
         raise importer.unsupported("a mask that broadcasts over several batch axes has no meaning here yet")
     result: Tensor = importer.op("attention", *operands, **settings)
     return result.reshape(*lead, *result.shape[-2:]) if len(lead) != 2 else result
+
+
+def _same_batches(importer: Importer, *operands: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k, v with batch axes of 1, or none, repeated as torch broadcasts them; fewer heads of keys stay as they are."""
+    rank = max(tensor.ndim for tensor in operands)
+    lead = [(1,) * (rank - tensor.ndim) + tuple(tensor.shape[:-2]) for tensor in operands]
+    wide = [max(sizes) for sizes in zip(*lead, strict=True)]
+    result = []
+    for index, (tensor, own) in enumerate(zip(operands, lead, strict=True)):
+        shape = list(wide)
+        if rank > 3 and index > 0:
+            shape[-1] = max(lead[1][-1], lead[2][-1])
+        elif rank > 3 and own[-1] > 1:
+            shape[-1] = own[-1]
+        same = (*shape, *tensor.shape[-2:])
+        result.append(tensor if tuple(tensor.shape) == same else importer.builder.broadcast(tensor, same))
+    return result[0], result[1], result[2]
 
 
 def _four(tensor: Tensor) -> Tensor:
