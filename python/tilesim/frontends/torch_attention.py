@@ -100,7 +100,7 @@ def _attention(
 
 
 def _same_batches(importer: Importer, *operands: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """q, k, v with batch axes of 1, or none, repeated as torch broadcasts them; fewer heads of keys stay as they are."""
+    """q, k, v with batch axes of 1, or none, repeated as torch broadcasts them; few heads of keys stay so."""
     rank = max(tensor.ndim for tensor in operands)
     lead = [(1,) * (rank - tensor.ndim) + tuple(tensor.shape[:-2]) for tensor in operands]
     wide = [max(sizes) for sizes in zip(*lead, strict=True)]
