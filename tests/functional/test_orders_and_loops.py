@@ -9,24 +9,11 @@ import pytest
 
 import tilesim as ts
 from support.lowering_cases import CASES, graph_of, single
+from support.program_checks import unnoticed_mutants
 from tilesim import _core
 
 SMALL = {"core.scratchpad.bytes": "8 KiB"}
 MACHINES = {"edge": ts.Machine.load("edge-8").replace(SMALL), "tpu": ts.Machine.load("tpu-v3")}
-
-
-def unnoticed(program: ts.Program, arrays: dict[str, Any]) -> list[str]:
-    """Mutants that no run reports."""
-    missed = []
-    mutants = _core.mutants(program.core)
-    assert len(mutants) >= 3
-    for mutant, deleted in mutants:
-        try:
-            _core.execute(mutant, arrays, find_races=True)
-            missed.append(deleted)
-        except ts.UserError:
-            pass
-    return missed
 
 
 # ---- sort and top-k
@@ -117,7 +104,7 @@ def test_every_mutant_of_a_ragged_product_is_reported() -> None:
     program = ts.compile(graph, MACHINES["edge"])
     names = [row["name"] for row in graph.core.inputs]
     arrays = dict(zip(names, operands(graph, [5, 0, 9, 1, 0, 2]), strict=True))
-    assert unnoticed(program, arrays) == []
+    assert unnoticed_mutants(program, arrays) == []
 
 
 def test_group_sizes_beyond_the_rows_are_an_error() -> None:
@@ -177,7 +164,7 @@ def test_scatter_drops_or_refuses_what_lies_outside_and_the_last_one_stays(name:
 def test_every_mutant_of_a_scatter_is_reported() -> None:
     graph = rows("drop", "add")
     arrays = dict(zip([row["name"] for row in graph.core.inputs], _core.random_inputs(graph.core, 0), strict=True))
-    assert unnoticed(ts.compile(graph, MACHINES["edge"]), arrays) == []
+    assert unnoticed_mutants(ts.compile(graph, MACHINES["edge"]), arrays) == []
 
 
 def test_scatter_costs_by_what_it_moves() -> None:

@@ -191,3 +191,22 @@ def test_sends_between_regions_pass_the_link() -> None:
     assert cycles[1] > 150 * 24 * 4
     whole = machine(**{"core.dma.load_queues": 2, "memory.regions": 1})
     assert ts.simulate(program, whole).cycles < cycles[0] < cycles[1]
+
+
+def test_pieces_that_lie_apart_come_from_the_region_where_they_lie() -> None:
+    """The first 256 bytes of every 4 KiB lie on one channel. Banks look that up, simple memory counts from the start."""
+    b = ts.GraphBuilder("columns")
+    b.output(b.input("x", [2048, 1024])[:, :64] * 2.0, "y")
+    target = machine(**{"memory.channel_hash": "none"})
+    program = ts.compile(b.build(), target)
+    half = 1024 * 64 * 4  # what each of the two cores reads, and writes
+
+    def links(memory: str) -> tuple[int, int, bool]:
+        result = ts.simulate(program, memory=memory)
+        found = {unit["unit"]: unit["bytes"] for unit in result.data["units"] if unit["kind"] == "region_link"}
+        said = any("contiguous bytes" in text for text in result.approximations)
+        return found["link.region0to1"], found["link.region1to0"], said
+
+    # From region 0 comes all that core 1 reads; of what each core writes, half goes to the other region.
+    assert links("bank") == (half + half // 2, half // 2, False)
+    assert links("simple") == (half, half, True)

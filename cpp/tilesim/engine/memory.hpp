@@ -32,7 +32,7 @@ struct Request {
   bool write = false;
   std::int64_t transfer = 0;  ///< pieces with the same number belong together, one transfer after the other
   bool more = false;          ///< another piece of the same transfer follows
-  /// With a cache: where the transfer's bytes lie, and how many came before; none: contiguous.
+  /// With banks or a cache: where the transfer's bytes lie, and how many came before; none: contiguous.
   Pattern* pattern = nullptr;
   std::int64_t offset = 0;
   bool placed = false;  ///< contiguous all the same: one of the places that the pattern has been taken to

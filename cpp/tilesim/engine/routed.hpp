@@ -31,7 +31,7 @@ class MemoryNodes {
     std::uint64_t address = 0;  ///< within the channel
     std::uint32_t bytes = 0;
     bool write = false;
-    Pattern* pattern = nullptr;  ///< of its transfer, with a cache
+    Pattern* pattern = nullptr;  ///< of its transfer, with banks or a cache
   };
   struct Answer {
     std::int64_t cycle = 0;

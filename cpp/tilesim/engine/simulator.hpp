@@ -56,7 +56,7 @@ struct Entry {
   std::int64_t index = 0;     ///< counter index
   std::int64_t core = 0;      ///< signal: target
   std::int32_t sequence = 0;  ///< commit: its place among the version's commits
-  std::int32_t pattern = -1;  ///< transfers of a machine with a cache: where the bytes lie
+  std::int32_t pattern = -1;  ///< of a transfer, with banks or a cache: where the bytes lie
   std::int64_t kernel = -1;   ///< ordinal of the stream's kernel that it belongs to
   std::int64_t epoch = 0;     ///< acquire: scopes that ended before it in text order
   std::int64_t address = 0, bytes = 0, elements = 0, index_bytes = 0;

@@ -144,10 +144,13 @@ void Simulator::add_fidelity(Result& result) const {
         "memory regions: of links side by side a packet takes the one of its destination's part of the region; "
         "requests, "
         "answers and sends share them");
-  if (machine_.memory.regions > 1 && !ideal && !routed_)
-    said.emplace_back(
-        "memory regions: a strided transfer counts as the same number of contiguous bytes from its start when they are "
-        "looked up; links carry data and sends, not requests");
+  if (machine_.memory.regions > 1 && !ideal && !routed_) {
+    said.emplace_back("memory regions: links carry data and sends, not requests");
+    if (!banks_ && tensors_ == nullptr)
+      said.emplace_back(
+          "memory regions: a strided transfer counts as the same number of contiguous bytes from its start when they "
+          "are looked up");
+  }
   if (!machine_.sorts.empty())
     said.emplace_back(
         "cores of several sorts: cycles are those of core.clock; crossing from one core's clock to another takes no "
