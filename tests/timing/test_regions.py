@@ -194,7 +194,7 @@ def test_sends_between_regions_pass_the_link() -> None:
 
 
 def test_pieces_that_lie_apart_come_from_the_region_where_they_lie() -> None:
-    """The first 256 bytes of every 4 KiB lie on one channel. Banks look that up, simple memory counts from the start."""
+    """The first 256 bytes of each 4 KiB are on one channel: banks look that up, simple memory counts from the start."""
     b = ts.GraphBuilder("columns")
     b.output(b.input("x", [2048, 1024])[:, :64] * 2.0, "y")
     target = machine(**{"memory.channel_hash": "none"})
