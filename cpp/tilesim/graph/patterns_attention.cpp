@@ -206,27 +206,90 @@ ValueId build_attention(Builder& builder, const Found& found, const Values& leav
   return turned(builder, shaped(builder, y, unmerged), layout.out);
 }
 
-/// Weights behind select(nothing visible, 0, softmax): the softmax, and that hidden rows give zero.
-const Op* softmax_of(const Reader& reader, ValueId value, bool& zero) {
+/// Weights: a softmax, perhaps behind a select that puts 0 in rows of which `condition` says that they see nothing
+/// (`hidden`) or something (else).
+struct Weights {
+  const Op* softmax = nullptr;
+  ValueId condition = no_value;
+  bool hidden = false;
+};
+Weights weights_of(const Reader& reader, ValueId value) {
   value = reader.unconverted(value);
-  if (const Op* chosen = reader.elementwise(value, select); chosen != nullptr) {
-    for (const int i : {1, 2})
-      if (reader.number(chosen->operands[at(i)]) == 0.0) {
-        zero = true;
-        return reader.op(reader.unconverted(chosen->operands[at(3 - i)]), Kind::softmax);
-      }
-    return nullptr;
-  }
-  return reader.op(value, Kind::softmax);
+  const Op* chosen = reader.elementwise(value, select);
+  if (chosen == nullptr) return {reader.op(value, Kind::softmax), no_value, false};
+  for (const int i : {1, 2})
+    if (reader.number(chosen->operands[at(i)]) == 0.0)
+      return {reader.op(reader.unconverted(chosen->operands[at(3 - i)]), Kind::softmax), chosen->operands[0], i == 1};
+  return {};
 }
+
+/// Reads conditions on rows of scores.
+class Rows {
+ public:
+  Rows(const Reader& reader, const Op& softmax, const Scores& scores)
+      : reader_(reader), softmax_(softmax), scores_(scores), rank_(reader.rank(softmax.operands[0])) {}
+
+  /// Whether a condition is true exactly where a row sees no key (`hidden`), or exactly where it sees one.
+  bool tells(ValueId condition, bool hidden) const {
+    const ValueId value = reader_.peeled(condition);
+    if (const Op* turned = reader_.elementwise(value, logical_not)) return tells(turned->operands[0], !hidden);
+    if (const ValueId best = compared(value, hidden); best != no_value) {
+      const Op* top = reader_.op(reader_.peeled(best), Kind::reduce);
+      return top != nullptr && top->attributes.text("combiner") == "maximum" && is_scores(top->operands[0]) &&
+             along_keys(condition, *top);
+    }
+    const Op* all = reader_.op(value, Kind::reduce);
+    if (all == nullptr) return false;
+    const std::string& combiner = all->attributes.text("combiner");
+    const bool every = combiner == "logical_and" || combiner == "minimum";
+    const bool some = combiner == "logical_or" || combiner == "maximum";
+    return (hidden ? every : some) && key_tells(all->operands[0], hidden) && along_keys(condition, *all);
+  }
+
+ private:
+  bool is_scores(ValueId value) const {
+    return reader_.unconverted(value) == reader_.unconverted(softmax_.operands[0]);
+  }
+  /// What is compared with -inf: equal where hidden, not equal where not (NaN hides nothing); else no_value.
+  ValueId compared(ValueId value, bool hidden) const {
+    const Op* op = reader_.elementwise(value, hidden ? equal : not_equal);
+    for (const int i : {0, 1})
+      if (op != nullptr && reader_.number(op->operands[at(i)]) == -std::numeric_limits<double>::infinity())
+        return op->operands[at(1 - i)];
+    return no_value;
+  }
+  bool key_tells(ValueId value, bool hidden) const {
+    const bool only_mask = scores_.added.empty() && scores_.hiding == -std::numeric_limits<double>::infinity();
+    if (only_mask && reader_.peeled(value) == reader_.peeled(hidden ? scores_.hidden : scores_.kept)) return true;
+    if (const Op* turned = reader_.elementwise(value, logical_not)) return key_tells(turned->operands[0], !hidden);
+    const ValueId score = compared(value, hidden);
+    return score != no_value && is_scores(score);
+  }
+  /// Whether a reduction goes over the keys alone, and stands for its row.
+  bool along_keys(ValueId value, const Op& reduce) const {
+    const std::int64_t lead = rank_ - reader_.rank(reduce.operands[0]);
+    if (reduce.attributes.integers("dims") != Integers{softmax_.attributes.integer("dim") - lead}) return false;
+    Integers where(reader_.shape(reduce.operands[0]).size());
+    std::iota(where.begin(), where.end(), lead);
+    return reader_.repeats(value, reduce, rank_, where);
+  }
+
+  const Reader& reader_;
+  const Op& softmax_;
+  const Scores& scores_;
+  std::int64_t rank_;
+};
 
 std::optional<Candidate> candidate_of(const Reader& reader, const Op& op, bool second) {
   const Product outer = seen_from(op, second);
-  bool zero = false;
-  const Op* softmax = softmax_of(reader, outer.x, zero);
+  const Weights weights = weights_of(reader, outer.x);
+  const Op* softmax = weights.softmax;
   if (softmax == nullptr) return std::nullopt;
   auto scores = scores_of(reader, softmax->operands[0]);
   if (!scores) return std::nullopt;
+  const bool zero = weights.condition != no_value, masked = scores->hiding != 0 || !scores->added.empty();
+  if (zero && !(masked && Rows(reader, *softmax, *scores).tells(weights.condition, weights.hidden)))
+    return std::nullopt;
   for (const bool keys_first : {false, true}) {
     Product inner = seen_from(*scores->product, keys_first);
     const auto layout = layout_of(reader, inner, outer, scores->order, softmax->attributes.integer("dim"));

@@ -1,6 +1,7 @@
 // Patterns of movement: transposes that a product can read through, key heads that are repeated, rotated halves,
 // numbers that are quantized and come back at once.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "tilesim/base/shape.hpp"
@@ -112,23 +113,32 @@ struct Half {
   bool second = false, pairs = false;
 };
 std::optional<Half> half_of(const Reader& reader, ValueId value) {
-  value = reader.op(value, Kind::reshape) != nullptr ? reader.op(value)->operands[0] : value;  // [.., D / 2, 1]
+  if (reader.op(value, Kind::reshape) != nullptr) {  // [.., D / 2] as [.., D / 2, 1]
+    Shape before = reader.shape(reader.op(value)->operands[0]);
+    before.push_back(1);
+    if (reader.shape(value) != before) return std::nullopt;
+    value = reader.op(value)->operands[0];
+  }
   const Op* slice = reader.op(value, Kind::slice);
   if (slice == nullptr || reader.rank(value) == 0) return std::nullopt;
   const ValueId x = slice->operands[0];
   const std::int64_t width = reader.shape(x).back(), start = slice->attributes.integers("start").back();
-  if (width % 2 != 0 || reader.shape(value).back() != width / 2) return std::nullopt;
+  Shape half = reader.shape(x);
+  half.back() = width / 2;
+  if (width % 2 != 0 || reader.shape(value) != half) return std::nullopt;
   const Integers strides = slice->attributes.integers("stride", Integers(reader.shape(x).size(), 1));
   const bool pairs = strides.back() == 2 && width > 2;
   if (pairs ? start > 1 : start != 0 && start != width / 2) return std::nullopt;
   return Half{x, start != 0, pairs};
 }
 
-/// x where value is (-x2, x1), halves or pairs; the check on data tells the rest.
+/// x where value is (-x2, x1): halves in a row, or pairs behind each other.
 std::optional<Half> turned_halves(const Reader& reader, ValueId value) {
+  const ValueId whole = value;
   if (const Op* merged = reader.op(value, Kind::reshape)) value = merged->operands[0];
   const Op* both = reader.op(value, Kind::concat);
   if (both == nullptr || both->operands.size() != 2) return std::nullopt;
+  if (both->attributes.integer("dim") != reader.rank(value) - 1) return std::nullopt;
   ValueId negative = both->operands[0];
   if (const Op* added = reader.op(negative, Kind::reshape)) negative = added->operands[0];
   const Op* negated = reader.elementwise(negative, negate);
@@ -136,6 +146,8 @@ std::optional<Half> turned_halves(const Reader& reader, ValueId value) {
   const auto high = half_of(reader, negated->operands[0]), low = half_of(reader, both->operands[1]);
   if (!high || !low || high->x != low->x || !high->second || low->second || high->pairs != low->pairs)
     return std::nullopt;
+  const std::int64_t added = reader.rank(value) - reader.rank(low->x);  // an axis of 1 that the pairs stand along
+  if (reader.shape(whole) != reader.shape(low->x) || added != (low->pairs ? 1 : 0)) return std::nullopt;
   return low;
 }
 
@@ -188,6 +200,19 @@ std::optional<Term> term_of(const Reader& reader, ValueId value) {
   return std::nullopt;
 }
 
+/// The terms of a cross product, in any order: `straight` of the second half.
+bool crosses(const Reader& reader, ValueId value, const Term& straight, const Term& across) {
+  const Op* sum = reader.elementwise(value, add);
+  for (const int i : {0, 1}) {
+    const auto a = sum == nullptr ? std::nullopt : term_of(reader, sum->operands[at(i)]);
+    const auto b = sum == nullptr ? std::nullopt : term_of(reader, sum->operands[at(1 - i)]);
+    if (!a || !b || a->half.x != straight.half.x || b->half.x != straight.half.x || a->half.pairs || b->half.pairs)
+      continue;
+    if (a->half.second && !b->half.second && a->factor == straight.factor && b->factor == across.factor) return true;
+  }
+  return false;
+}
+
 /// concat(x1 cos - x2 sin, x2 cos + x1 sin) with tables of half the width.
 std::vector<Candidate> match_two_halves(const Reader& reader, const Op& op) {
   const ValueId root = op.results[0];
@@ -197,7 +222,8 @@ std::vector<Candidate> match_two_halves(const Reader& reader, const Op& op) {
   const auto across = low == nullptr ? std::nullopt : term_of(reader, low->operands[1]);
   if (!straight || !across || straight->half.x != across->half.x || straight->half.second || !across->half.second)
     return {};
-  if (straight->half.pairs || reader.shape(straight->half.x) != reader.shape(root)) return {};
+  if (straight->half.pairs || across->half.pairs || reader.shape(straight->half.x) != reader.shape(root)) return {};
+  if (!crosses(reader, op.operands[1], *straight, *across)) return {};
   return {rotary_candidate(root, {straight->half.x, straight->factor, across->factor}, false, true)};
 }
 
@@ -234,23 +260,79 @@ std::optional<Quantized> quantized(const Reader& reader, ValueId value) {
 
 }  // namespace
 
-/// quantize(dequantize(q)) with the same scale and zero point is q: the check runs at the true numbers.
+namespace {
+
+/// A value that conversions to wider dtypes, which change no number of this one, have not changed.
+ValueId widened_from(const Reader& reader, ValueId value, DType narrow) {
+  constexpr double eight = 0x1p-8;  // u of the coarsest float that holds all integers of 8 bits
+  while (const Op* convert = reader.op(value, Kind::convert)) {
+    const DType own = reader.type(value).dtype;
+    if (own == narrow || (is_float(own) ? unit_roundoff(own) > eight : !is_integer(own) || bits(own) < 16)) break;
+    value = convert->operands[0];
+  }
+  return value;
+}
+
+/// Whether two values are the same numbers in the same places.
+bool alike(const Reader& reader, ValueId a, ValueId b) {
+  if (a == b) return true;
+  const auto left = reader.number(a), right = reader.number(b);
+  if (left || right) return left == right;
+  const Op *x = reader.op(a), *y = reader.op(b);
+  if (x == nullptr || y == nullptr || x->kind != y->kind || reader.type(a) != reader.type(b)) return false;
+  if (x->kind == Kind::constant) {
+    const Weight *left_data = reader.weight(a), *right_data = reader.weight(b);
+    if (left_data == nullptr || right_data == nullptr || left_data->trainable || right_data->trainable) return false;
+    if (left_data->source != Weight::Source::data || right_data->source != Weight::Source::data) return false;
+    const Array &own = left_data->data, &other = right_data->data;
+    return !own.empty() && !other.empty() && own.dtype() == other.dtype() &&
+           std::equal(own.bytes(), own.bytes() + own.nbytes(), other.bytes(), other.bytes() + other.nbytes());
+  }
+  return (info(x->kind).movement || x->kind == Kind::convert) && x->attributes == y->attributes &&
+         x->operands.size() == 1 && alike(reader, x->operands[0], y->operands[0]);
+}
+
+/// Whether a float can hold the quotient of a product of 8-bit integers nearly enough for it to round back.
+bool rounds_back(DType dtype) {
+  constexpr double finest = 0x1p-11;  // f16: 255 * 3 u < 1/2
+  return is_float(dtype) && unit_roundoff(dtype) <= finest;
+}
+
+/// Numbers by which one may divide again: known, finite and not 0 (an input may be anything).
+bool safe_scale(const Reader& reader, ValueId scale) {
+  const auto safe = [](double number) { return std::isnormal(static_cast<float>(number)); };
+  if (const auto number = reader.number(scale)) return safe(*number);
+  const Weight* weight = reader.weight(reader.peeled(scale));
+  if (weight == nullptr || weight->source != Weight::Source::data || weight->data.empty()) return false;
+  for (std::int64_t i = 0; i < weight->data.size(); ++i)
+    if (!safe(weight->data.at(i))) return false;
+  return true;
+}
+
+}  // namespace
+
+/// quantize(dequantize(q)) with the same scale and zero point is q.
 std::vector<Candidate> match_quantized_pair(const Reader& reader, const Op& op) {
   if (op.kind != Kind::convert) return {};
   const ValueId root = op.results[0];
   const auto outer = quantized(reader, root);
   if (!outer) return {};
+  const DType narrow = reader.type(root).dtype;
   // (q - zero) * scale
   const Op* product = reader.elementwise(reader.unconverted(outer->x), multiply);
-  if (product == nullptr) return {};
-  const auto widened_from = [&](ValueId value) {
-    while (reader.type(value).dtype != reader.type(root).dtype && reader.op(value, Kind::convert) != nullptr)
-      value = reader.op(value)->operands[0];
-    return value;
-  };
-  ValueId inner = widened_from(product->operands[0]);
-  if (const Op* shifted = reader.elementwise(inner, subtract)) inner = widened_from(shifted->operands[0]);
-  if (reader.type(inner) != reader.type(root)) return {};
+  if (product == nullptr || !alike(reader, product->operands[1], outer->scale)) return {};
+  if (!safe_scale(reader, outer->scale)) return {};
+  ValueId inner = widened_from(reader, product->operands[0], narrow), zero = no_value;
+  if (const Op* shifted = reader.elementwise(inner, subtract)) {
+    if (reader.type(inner).dtype == narrow) return {};  // differences that wrap
+    zero = shifted->operands[1];
+    inner = widened_from(reader, shifted->operands[0], narrow);
+  }
+  const auto is_zero = [&](ValueId point) { return point == no_value || reader.number(point) == 0.0; };
+  const bool same_zero = (is_zero(zero) && is_zero(outer->zero)) ||
+                         (zero != no_value && outer->zero != no_value &&
+                          alike(reader, widened_from(reader, zero, narrow), widened_from(reader, outer->zero, narrow)));
+  if (!same_zero || reader.type(inner) != reader.type(root)) return {};
   Candidate candidate;
   candidate.root = root;
   candidate.leaves = {inner};
@@ -258,6 +340,12 @@ std::vector<Candidate> match_quantized_pair(const Reader& reader, const Op& op) 
   candidate.shared_inside = true;
   candidate.whole = !reader.number(outer->scale) || (outer->zero != no_value && !reader.number(outer->zero));
   candidate.build = [](Builder&, const Values& leaves) { return leaves[0]; };
+  const auto ops = cone(reader, candidate);
+  for (const Op* part : ops ? *ops : std::vector<const Op*>{}) {
+    const DType dtype = reader.type(part->results[0]).dtype;
+    const bool known = part->kind == Kind::constant || reader.number(part->results[0]).has_value();
+    if (is_float(dtype) && !known && !rounds_back(dtype)) return {};
+  }
   return {candidate};
 }
 

@@ -35,6 +35,12 @@ struct Exponential {
   std::int64_t dim;
   Integers permutation;
 };
+/// Axis of a turned tensor for each axis of the one before.
+Integers inverse(const Integers& permutation) {
+  Integers result(permutation.size());
+  for (std::size_t i = 0; i < permutation.size(); ++i) result[at(permutation[i])] = static_cast<std::int64_t>(i);
+  return result;
+}
 std::optional<Exponential> exponential(const Reader& reader, ValueId value) {
   const Op* power = reader.elementwise(reader.unconverted(value), exp);
   if (power == nullptr) return std::nullopt;
@@ -49,18 +55,24 @@ std::optional<Exponential> exponential(const Reader& reader, ValueId value) {
   }
   if (top == nullptr || top->attributes.integers("dims").size() != 1) return std::nullopt;
   const std::int64_t dim = top->attributes.integers("dims")[0];
-  if (reader.unconverted(top->operands[0]) == reader.unconverted(x)) return Exponential{x, shifted, dim, {}};
+  const std::int64_t rank = reader.rank(shifted);
+  if (reader.shape(x) != reader.shape(shifted)) return std::nullopt;
+  if (reader.unconverted(top->operands[0]) == reader.unconverted(x)) {
+    if (!reader.repeats(difference->operands[1], *top, rank)) return std::nullopt;
+    return Exponential{x, shifted, dim, {}};
+  }
   const Op* turned = reader.op(x, Kind::transpose);
   if (turned == nullptr || turned->operands[0] != top->operands[0]) return std::nullopt;
   const Integers& permutation = turned->attributes.integers("permutation");
-  return Exponential{turned->operands[0], shifted, std::ranges::find(permutation, dim) - permutation.begin(),
-                     permutation};
+  if (!reader.repeats(difference->operands[1], *top, rank, inverse(permutation))) return std::nullopt;
+  return Exponential{turned->operands[0], shifted, inverse(permutation)[at(dim)], permutation};
 }
 
 bool sums(const Reader& reader, ValueId sum, ValueId value, std::int64_t dim) {
   const Op* total = reduction(reader, sum, "add");
   return total != nullptr && total->attributes.integers("dims") == Integers{dim} &&
-         reader.unconverted(total->operands[0]) == reader.unconverted(value);
+         reader.unconverted(total->operands[0]) == reader.unconverted(value) &&
+         reader.repeats(sum, *total, reader.rank(value));
 }
 
 Candidate row_candidate(const Reader& reader, ValueId root, const Exponential& row, Kind kind) {
@@ -95,9 +107,11 @@ std::vector<Candidate> match_softmax(const Reader& reader, const Op& op) {
       const Op* inverse = reader.elementwise(reader.peeled(op.operands[at(1 - i)]), reciprocal);
       if (const Op* ratio = reader.elementwise(reader.peeled(op.operands[at(1 - i)]), divide);
           ratio != nullptr && reader.number(ratio->operands[0]) == 1.0 && row &&
-          sums(reader, ratio->operands[1], op.operands[at(i)], row->dim))
+          sums(reader, ratio->operands[1], op.operands[at(i)], row->dim) &&
+          reader.repeats(op.operands[at(1 - i)], *reduction(reader, ratio->operands[1], "add"), reader.rank(root)))
         return {row_candidate(reader, root, *row, Kind::softmax)};
-      if (row && inverse != nullptr && sums(reader, inverse->operands[0], op.operands[at(i)], row->dim))
+      if (row && inverse != nullptr && sums(reader, inverse->operands[0], op.operands[at(i)], row->dim) &&
+          reader.repeats(op.operands[at(1 - i)], *reduction(reader, inverse->operands[0], "add"), reader.rank(root)))
         return {row_candidate(reader, root, *row, Kind::softmax)};
     }
   }
@@ -106,7 +120,8 @@ std::vector<Candidate> match_softmax(const Reader& reader, const Op& op) {
     const Op* total = logarithm == nullptr ? nullptr : reduction(reader, logarithm->operands[0], "add");
     const auto row = total == nullptr ? std::nullopt : exponential(reader, total->operands[0]);
     if (row && reader.unconverted(row->shifted) == reader.unconverted(op.operands[0]) &&
-        total->attributes.integers("dims") == Integers{row->dim})
+        total->attributes.integers("dims") == Integers{row->dim} &&
+        reader.repeats(op.operands[1], *total, reader.rank(root)))
       return {row_candidate(reader, root, *row, Kind::log_softmax)};
   }
   return {};
@@ -118,11 +133,12 @@ namespace {
 struct Mean {
   ValueId of;
   Integers dims;
+  const Op* reduce;
 };
 std::optional<Mean> mean_of(const Reader& reader, ValueId value) {
   value = reader.peeled(value);
   if (const Op* direct = reduction(reader, value, "mean"))
-    return Mean{direct->operands[0], direct->attributes.integers("dims")};
+    return Mean{direct->operands[0], direct->attributes.integers("dims"), direct};
   const Op* scaled = reader.op(value, Kind::elementwise);
   if (scaled == nullptr || scaled->operands.size() != 2) return std::nullopt;
   for (const int i : {0, 1}) {
@@ -133,8 +149,10 @@ std::optional<Mean> mean_of(const Reader& reader, ValueId value) {
     for (const std::int64_t dim : total->attributes.integers("dims"))
       count *= static_cast<double>(reader.shape(total->operands[0])[at(dim)]);
     const bool divides = reader.function_of(value) == divide && i == 0 && *factor == count;
-    const bool multiplies = reader.function_of(value) == multiply && std::abs(*factor * count - 1) < 1e-5;
-    if (divides || multiplies) return Mean{total->operands[0], total->attributes.integers("dims")};
+    const double off = std::abs(*factor - 1 / count);
+    const bool multiplies =
+        reader.function_of(value) == multiply && off <= reader.rounding(scaled->operands[at(1 - i)]) + 1e-15 / count;
+    if (divides || multiplies) return Mean{total->operands[0], total->attributes.integers("dims"), total};
   }
   return std::nullopt;
 }
@@ -157,11 +175,16 @@ std::optional<Centered> centered_of(const Reader& reader, ValueId value) {
   const Op* difference = reader.elementwise(reader.unconverted(value), subtract);
   const auto mean = difference == nullptr ? std::nullopt : mean_of(reader, difference->operands[1]);
   if (!mean || reader.unconverted(mean->of) != reader.unconverted(difference->operands[0])) return std::nullopt;
+  if (!reader.repeats(difference->operands[1], *mean->reduce, reader.rank(value))) return std::nullopt;
   return Centered{difference->operands[0], mean->dims};
 }
 
-/// x where value = mean(x^2) - mean(x)^2, perhaps kept above 0.
-std::optional<Mean> fast_variance(const Reader& reader, ValueId value) {
+/// Mean of x where value = mean(x^2) - mean(x)^2, perhaps kept above 0; `squares`: the sum of squares.
+struct Variance {
+  Mean mean;
+  const Op* squares;
+};
+std::optional<Variance> fast_variance(const Reader& reader, ValueId value) {
   value = reader.peeled(value);
   if (const Op* positive = reader.elementwise(value, relu)) value = reader.peeled(positive->operands[0]);
   if (const Op* positive = reader.elementwise(value, maximum))
@@ -174,7 +197,8 @@ std::optional<Mean> fast_variance(const Reader& reader, ValueId value) {
   const auto mean = root == no_value ? std::nullopt : mean_of(reader, root);
   const ValueId x = squares ? squared(reader, squares->of) : no_value;
   if (!mean || x == no_value || reader.unconverted(x) != reader.unconverted(mean->of)) return std::nullopt;
-  return Mean{x, mean->dims};
+  if (squares->dims != mean->dims) return std::nullopt;
+  return Variance{{x, mean->dims, mean->reduce}, squares->reduce};
 }
 
 /// Rows of `centered` divided by the root of the mean of their squares.
@@ -182,7 +206,8 @@ struct Deviation {
   ValueId centered;
   Integers dims;
   double epsilon;
-  bool fast = false;  ///< of x itself, less the square of its mean
+  std::vector<const Op*> reduces;  ///< what must be repeated along the rows
+  bool fast = false;               ///< of x itself, less the square of its mean
 };
 /// value = sqrt(mean(x^2) + epsilon), or its reciprocal.
 std::optional<Deviation> deviation(const Reader& reader, ValueId value, bool inverse) {
@@ -206,10 +231,10 @@ std::optional<Deviation> deviation(const Reader& reader, ValueId value, bool inv
     const auto epsilon = sum == nullptr ? std::nullopt : reader.number(sum->operands[at(i)]);
     if (!epsilon || *epsilon < 0) continue;
     if (const auto fast = fast_variance(reader, sum->operands[at(1 - i)]))
-      return Deviation{fast->of, fast->dims, *epsilon, true};
+      return Deviation{fast->mean.of, fast->mean.dims, *epsilon, {fast->mean.reduce, fast->squares}, true};
     const auto mean = mean_of(reader, sum->operands[at(1 - i)]);
     const ValueId x = mean ? squared(reader, mean->of) : no_value;
-    if (x != no_value) return Deviation{x, mean->dims, *epsilon};
+    if (x != no_value) return Deviation{x, mean->dims, *epsilon, {mean->reduce}};
   }
   return std::nullopt;
 }
@@ -229,7 +254,15 @@ std::optional<ValueId> parameter(const Reader& reader, ValueId value, const Tens
   Shape shape = reader.shape(own);
   std::erase(shape, 1);
   if (shape != compact || !is_float(reader.type(own).dtype)) return std::nullopt;
-  return own;
+  const auto places = reader.places(value, own);
+  if (!places) return std::nullopt;
+  const auto lead = static_cast<std::int64_t>(x.shape.size()) - reader.rank(value);
+  Integers along, wanted;
+  for (std::size_t i = 0; i < places->size(); ++i)
+    if (reader.shape(own)[i] != 1) along.push_back((*places)[i] + lead);
+  for (const std::int64_t dim : dims)
+    if (x.shape[at(dim)] != 1) wanted.push_back(dim);
+  return along == wanted ? std::optional(own) : std::nullopt;
 }
 
 Candidate norm_candidate(const Reader& reader, ValueId root, Values leaves, const std::string& mode,
@@ -260,6 +293,8 @@ std::vector<Candidate> rows_by(const Reader& reader, ValueId root, ValueId x, Va
                                ValueId scale) {
   const auto rows = deviation(reader, rstd, inverse);
   if (!rows || reader.shape(x) != reader.shape(root)) return {};
+  const auto repeated = [&](const Op* reduce) { return reader.repeats(rstd, *reduce, reader.rank(root)); };
+  if (!std::ranges::all_of(rows->reduces, repeated)) return {};
   std::vector<Candidate> found;
   Values parameters;
   if (scale != no_value) {

@@ -3,6 +3,7 @@
 // sum (a - za)(b - zb) = sum a b - za sum b - zb sum a + k za zb (Jacob et al., "Quantization and Training of Neural
 // Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018, equation 7).
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "tilesim/base/shape.hpp"
@@ -42,10 +43,16 @@ std::optional<int> varying(const Reader& reader, ValueId part, ValueId x) {
 
 bool narrow(DType dtype) { return is_integer(dtype) && dtype != DType::boolean && bits(dtype) <= 8; }
 
+/// Whether a dtype holds all integers of so many bits (with their sign).
+bool holds(DType dtype, int count) {
+  return is_float(dtype) ? unit_roundoff(dtype) <= std::ldexp(1.0, -count) : is_integer(dtype) && bits(dtype) > count;
+}
+
+/// Through conversions that change no integer of 8 bits.
 ValueId widened_from(const Reader& reader, ValueId value) {
   while (const Op* convert = reader.op(value, Kind::convert)) {
     const DType from = reader.type(convert->operands[0]).dtype;
-    if (narrow(reader.type(value).dtype) || (!is_integer(from) && !is_float(from)) || from == DType::boolean) break;
+    if (!holds(reader.type(value).dtype, 8) || (!is_integer(from) && !is_float(from)) || from == DType::boolean) break;
     value = convert->operands[0];
   }
   return value;
@@ -56,6 +63,19 @@ bool varies_along(Side& side, const Reader& reader, ValueId part, ValueId x) {
   const auto axis = varying(reader, part, x);
   if (!axis || (*axis >= 0 && side.axis >= 0 && *axis != side.axis)) return false;
   side.axis = std::max(side.axis, *axis);
+  return true;
+}
+
+/// Whether a value is known, and nothing but integers of 8 bits.
+bool within_bytes(const Reader& reader, ValueId value) {
+  constexpr double lowest = -128, highest = 255;
+  const Weight* weight = reader.weight(reader.peeled(value));
+  if (weight == nullptr || weight->source != Weight::Source::data || weight->data.empty() || weight->trainable)
+    return false;
+  for (std::int64_t i = 0; i < weight->data.size(); ++i) {
+    const double number = weight->data.at(i);
+    if (!(number >= lowest && number <= highest) || number != std::floor(number)) return false;
+  }
   return true;
 }
 
@@ -72,9 +92,15 @@ std::optional<Side> side_of(const Reader& reader, ValueId x) {
   }
   inner = widened_from(reader, inner);
   if (const Op* shifted = reader.elementwise(inner, subtract)) {
-    const ValueId zero = shifted->operands[1];
-    side.known_zero = reader.number(widened_from(reader, zero));
-    if (!side.known_zero && is_float(reader.type(zero).dtype)) return std::nullopt;
+    const ValueId zero = shifted->operands[1], point = widened_from(reader, zero);
+    if (!holds(reader.type(inner).dtype, 9)) return std::nullopt;  // differences wrap or are rounded
+    side.known_zero = reader.number(point);
+    constexpr double lowest = -128, highest = 255;
+    const auto fits = [&](double number) {
+      return number == std::floor(number) && number >= lowest && number <= highest;
+    };
+    if (side.known_zero ? !fits(*side.known_zero) : !narrow(reader.type(point).dtype) && !within_bytes(reader, point))
+      return std::nullopt;
     if (!side.known_zero && !varies_along(side, reader, zero, x)) return std::nullopt;
     if (!side.known_zero) side.zero = zero;
     inner = widened_from(reader, shifted->operands[0]);

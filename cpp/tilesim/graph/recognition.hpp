@@ -34,11 +34,20 @@ class Reader {
   const Op* elementwise(ValueId value, Function function) const;
   std::optional<Function> function_of(ValueId value) const;  ///< of an elementwise operation
   const Weight* weight(ValueId value) const;                 ///< null unless it is one
-  /// The number that all elements are, seen through broadcast, reshape and convert.
+  /// The number that all elements are, seen through broadcast, reshape and conversions of floats (which round it).
   std::optional<double> number(ValueId value) const;
+  /// How far a number may lie from the one that was meant: half a spacing of the coarsest dtype that it went through.
+  double rounding(ValueId value) const;
   /// What a value repeats: seen through conversions of floats, broadcasts, and reshapes that add or drop axes of 1.
   ValueId peeled(ValueId value) const;
   ValueId unconverted(ValueId value) const;  ///< through conversions of floats alone
+  /// For each axis of `base` the axis of `value` that follows it, -1 where its extent is 1; nothing where `value` is
+  /// not computed from it by elementwise operations, conversions and movements, or an axis is repeated away.
+  std::optional<Integers> places(ValueId value, ValueId base) const;
+  /// Whether `value`, an operand of an elementwise operation on rows of rank `rank`, repeats what `reduce` gives along
+  /// the axes that it reduces, and has the others in their place. `where`: axis of the rows for each axis of the
+  /// reduction's operand; empty: the same.
+  bool repeats(ValueId value, const Op& reduce, std::int64_t rank, const Integers& where = {}) const;
 
  private:
   const Graph& graph_;

@@ -1,5 +1,7 @@
 // Reading a function for patterns.
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/edit.hpp"
@@ -45,23 +47,49 @@ std::optional<Function> Reader::function_of(ValueId value) const {
 
 const Weight* Reader::weight(ValueId value) const { return edit::weight_of(graph_, function_, producers_, value); }
 
-std::optional<double> Reader::number(ValueId value) const {
-  while (const Op* found = op(value)) {
-    if (found->kind == Kind::broadcast || found->kind == Kind::reshape) {
-      value = found->operands[0];
-    } else if (found->kind == Kind::convert && is_float(type(value).dtype)) {
-      value = found->operands[0];
-    } else {
-      break;
-    }
+namespace {
+
+/// What a value repeats as it is, but for the rounding of conversions; the dtypes on the way are told to `visit`.
+template <class Visit>
+ValueId number_source(const Reader& reader, ValueId value, Visit&& visit) {
+  while (const Op* found = reader.op(value)) {
+    const bool moves = found->kind == Kind::broadcast || found->kind == Kind::reshape;
+    if (!moves && !(found->kind == Kind::convert && is_float(reader.type(value).dtype))) break;
+    visit(reader.type(value).dtype);
+    value = found->operands[0];
   }
+  return value;
+}
+
+double rounded(double value, DType dtype) {
+  Array one(DType::f64, {1});
+  one.as<double>()[0] = value;
+  return one.to(dtype).at(0);
+}
+
+}  // namespace
+
+std::optional<double> Reader::number(ValueId value) const {
+  std::vector<DType> through;
+  value = number_source(*this, value, [&](DType dtype) { through.push_back(dtype); });
   const Weight* known = weight(value);
   if (known == nullptr || known->source != Weight::Source::data || known->trainable) return std::nullopt;
   if (known->data.size() < 1 || known->data.size() > small || known->data.empty()) return std::nullopt;
-  const double first = known->data.at(0);
+  double first = known->data.at(0);
   for (std::int64_t i = 1; i < known->data.size(); ++i)
     if (known->data.at(i) != first) return std::nullopt;
+  for (std::size_t i = through.size(); i-- > 0;)
+    if (through[i] != type(value).dtype) first = rounded(first, through[i]);
   return first;
+}
+
+double Reader::rounding(ValueId value) const {
+  const std::optional<double> known = number(value);
+  if (!known || *known == 0 || !std::isfinite(*known)) return 0;
+  double coarsest = 0;
+  const auto visit = [&](DType dtype) { coarsest = std::max(coarsest, unit_roundoff(dtype)); };
+  visit(type(number_source(*this, value, visit)).dtype);
+  return std::ldexp(coarsest, std::ilogb(*known));
 }
 
 ValueId Reader::unconverted(ValueId value) const {
@@ -82,6 +110,93 @@ ValueId Reader::peeled(ValueId value) const {
     if (found->kind != Kind::broadcast && !ones) return value;
     value = found->operands[0];
   }
+}
+
+namespace {
+
+/// Follows axes from a value down to `base`; `top[i]`: axis of the first value that axis i of this one is, or -1.
+class Descent {
+ public:
+  Descent(const Reader& reader, ValueId base) : reader_(reader), base_(base) {}
+
+  std::optional<Integers> from(ValueId value, Integers top, int depth) const {
+    const Shape& shape = reader_.shape(value);
+    for (std::size_t axis = 0; axis < shape.size(); ++axis)
+      if (shape[axis] == 1) top[axis] = -1;
+    if (value == base_) return top;
+    const Op* op = reader_.op(value);
+    if (op == nullptr || depth == 0) return std::nullopt;
+    for (const ValueId operand : op->operands) {
+      if (operand == no_value || (op->kind == Kind::elementwise && reader_.number(operand))) continue;
+      const auto mapped = step(*op, operand, top);
+      if (!mapped) return std::nullopt;
+      if (auto found = from(operand, *mapped, depth - 1)) return found;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<Integers> step(const Op& op, ValueId operand, const Integers& top) const {
+    const Shape& shape = reader_.shape(operand);
+    Integers mapped(shape.size(), -1);
+    switch (op.kind) {
+      case Kind::convert:
+        return top;
+      case Kind::elementwise: {
+        const std::size_t lead = top.size() - shape.size();
+        for (std::size_t i = 0; i < shape.size(); ++i) mapped[i] = top[i + lead];
+        return mapped;
+      }
+      case Kind::transpose:
+        for (std::size_t i = 0; i < top.size(); ++i) mapped[at(op.attributes.integers("permutation")[i])] = top[i];
+        return mapped;
+      case Kind::broadcast:
+        for (std::size_t i = 0; i < shape.size(); ++i) mapped[i] = top[at(op.attributes.integers("dims")[i])];
+        return mapped;
+      case Kind::reshape: {
+        const Shape& after = reader_.shape(op.results[0]);
+        if (without_ones(shape) != without_ones(after)) return std::nullopt;
+        std::size_t next = 0;
+        for (std::size_t i = 0; i < shape.size(); ++i) {
+          if (shape[i] == 1) continue;
+          while (after[next] == 1) ++next;
+          mapped[i] = top[next++];
+        }
+        return mapped;
+      }
+      default:
+        return std::nullopt;
+    }
+  }
+
+  const Reader& reader_;
+  ValueId base_;
+};
+
+}  // namespace
+
+std::optional<Integers> Reader::places(ValueId value, ValueId base) const {
+  Integers top(shape(value).size());
+  std::iota(top.begin(), top.end(), 0);
+  constexpr int deepest = 16;
+  return Descent(*this, base).from(value, std::move(top), deepest);
+}
+
+bool Reader::repeats(ValueId value, const Op& reduce, std::int64_t rank, const Integers& where) const {
+  const auto found = places(value, reduce.results[0]);
+  if (!found) return false;
+  const Integers& dims = reduce.attributes.integers("dims");
+  const Shape& before = shape(reduce.operands[0]);
+  const std::int64_t lead = rank - static_cast<std::int64_t>(shape(value).size());
+  std::size_t next = 0;
+  for (std::size_t axis = 0; axis < before.size(); ++axis) {
+    const auto own = static_cast<std::int64_t>(axis);
+    const bool reduced = std::ranges::count(dims, own) > 0;
+    if (!reduced && before[axis] != 1 && (*found)[next] + lead != (where.empty() ? own : where[axis])) return false;
+    if (!reduced && before[axis] != 1 && (*found)[next] < 0) return false;
+    if (!reduced || reduce.attributes.flag("keep_dims")) ++next;
+  }
+  return true;
 }
 
 std::optional<std::vector<const Op*>> cone(const Reader& reader, const Candidate& candidate) {

@@ -1,0 +1,55 @@
+// Formulas of one variable in a normal form, for spellings of a function to be compared by structure and numbers.
+// Internal to this room.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tilesim/base/functions.hpp"
+
+namespace tilesim::recognition {
+
+/// A sum of products of the variable and of functions of other formulas. Sums, products, differences, quotients,
+/// negations and small powers are multiplied out, so that their order and grouping do not matter; everything else stays
+/// a function that is compared operand by operand. What drops a part that could be infinite or NaN (x - x, 0 * x), or
+/// becomes too long, is no formula. Zeros of both signs are one number.
+class Formula {
+ public:
+  static Formula variable();
+  /// `error`: how far from the number that was meant it may lie, as it is rounded to some dtype.
+  static Formula number(double value, double error = 0);
+  static Formula none();
+  static Formula apply(Function function, const std::vector<Formula>& operands);
+
+  bool valid() const { return valid_; }
+  /// Whether both are one formula: the same structure, and numbers that differ by no more than their errors.
+  bool same(const Formula& other) const;
+
+  friend Formula operator+(const Formula& a, const Formula& b);
+  friend Formula operator*(const Formula& a, const Formula& b);
+
+ private:
+  /// The variable, or a function of formulas.
+  struct Atom;
+  struct Term {
+    double factor, error;
+    std::vector<std::shared_ptr<const Atom>> atoms;
+  };
+
+  static Formula atom(Function function, const std::vector<Formula>& operands);
+  static Formula quotient(const Formula& a, const Formula& b);
+  static Formula power(const Formula& base, const Formula& exponent);
+  static Formula odd(Function function, const Formula& x);
+  static Formula select(const Formula& condition, const Formula& yes, const Formula& no);
+  static bool same(const Atom& a, const Atom& b);
+  static bool same_atoms(const Term& a, const Term& b);
+  bool is(double value) const;  ///< this number, without error
+  bool is_number() const { return valid_ && (terms_.empty() || (terms_.size() == 1 && terms_[0].atoms.empty())); }
+  bool negative() const;  ///< every term has a factor below zero
+  const Atom* single() const;  ///< the atom that it is
+
+  std::vector<Term> terms_;
+  bool valid_ = true;
+};
+
+}  // namespace tilesim::recognition
