@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tilesim/base/json.hpp"
+#include "tilesim/base/shape.hpp"
 #include "tilesim/graph/kind.hpp"
 
 namespace tilesim::edit {
@@ -130,6 +132,30 @@ std::optional<double> known_number(const Graph& graph, const GraphFunction& func
   const Weight* weight = weight_of(graph, function, producer, value);
   if (!weight || weight->source != Weight::Source::data || weight->data.size() != 1) return std::nullopt;
   return weight->data.at(0);
+}
+
+namespace {
+
+struct AttributeText {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(std::int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return Json(value).dump(); }
+  std::string operator()(const std::string& value) const { return Json(value).dump(); }
+  std::string operator()(const std::vector<std::int64_t>& values) const { return to_string(values); }
+  std::string operator()(const std::vector<std::string>& values) const {
+    std::string text = "[";
+    for (const std::string& value : values) text += Json(value).dump() + ",";
+    return text + "]";
+  }
+  std::string operator()(DType value) const { return "dtype " + std::string(name(value)); }
+};
+
+}  // namespace
+
+std::string meaning(const Op& op) {
+  std::string text(info(op.kind).name);
+  for (const auto& [key, value] : op.attributes.all()) text += ";" + key + "=" + std::visit(AttributeText{}, value);
+  return text;
 }
 
 Op constant(GraphFunction& function, const std::string& name, const TensorType& type) {

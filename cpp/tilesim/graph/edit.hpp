@@ -32,6 +32,8 @@ const Weight* weight_of(const Graph& graph, const GraphFunction& function, const
 /// The number that a value of one element is known to be.
 std::optional<double> known_number(const Graph& graph, const GraphFunction& function, const std::vector<int>& producer,
                                    ValueId value);
+/// Kind and attributes as text: equal exactly when two operations (without functions) do the same to their operands.
+std::string meaning(const Op& op);
 /// An operation `constant` for weight `name`, with a new value.
 Op constant(GraphFunction& function, const std::string& name, const TensorType& type);
 

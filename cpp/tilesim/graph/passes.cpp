@@ -165,25 +165,10 @@ int remove_no_ops(Graph& graph) {
 
 namespace {
 
-struct AttributeText {
-  std::string operator()(bool value) const { return value ? "true" : "false"; }
-  std::string operator()(std::int64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return Json(value).dump(); }
-  std::string operator()(const std::string& value) const { return Json(value).dump(); }
-  std::string operator()(const Integers& values) const { return to_string(values); }
-  std::string operator()(const std::vector<std::string>& values) const {
-    std::string text = "[";
-    for (const std::string& value : values) text += Json(value).dump() + ",";
-    return text + "]";
-  }
-  std::string operator()(DType value) const { return "dtype " + std::string(name(value)); }
-};
-
 /// Equal exactly when two operations compute the same from the same operands.
 std::string signature(const Op& op) {
-  std::string text = std::string(info(op.kind).name) + "/" + std::to_string(op.results.size());
+  std::string text = edit::meaning(op) + "/" + std::to_string(op.results.size());
   for (const ValueId id : op.operands) text += " " + std::to_string(id);
-  for (const auto& [key, value] : op.attributes.all()) text += ";" + key + "=" + std::visit(AttributeText{}, value);
   for (const std::int32_t callee : op.functions) text += "@" + std::to_string(callee);
   return text;
 }

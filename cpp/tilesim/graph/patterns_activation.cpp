@@ -127,7 +127,7 @@ class Cuts {
     do {
       if (frontier_.empty() || opened_ >= limit || hopeless_) return false;
       const auto last = std::prev(frontier_.end());  // the latest operation
-      const Op* op = last->first;
+      const Op* op = reader_.op(last->second);
       if (op == nullptr || (op->kind != Kind::elementwise && op->kind != Kind::convert)) return false;
       const ValueId value = last->second;
       frontier_.erase(last);
@@ -155,7 +155,7 @@ class Cuts {
       hopeless_ = hopeless_ || !is_float(from) || !is_float(to);
     }
     for (const ValueId id : op.operands)
-      if (id != no_value && !reader_.number(id)) frontier_.emplace(reader_.op(id), id);
+      if (id != no_value && !reader_.number(id)) frontier_.emplace(reader_.order(id), id);
   }
   Formula formula(ValueId value, std::map<ValueId, Formula>& known) const {
     if (const auto found = known.find(value); found != known.end()) return found->second;
@@ -169,7 +169,7 @@ class Cuts {
 
   const Reader& reader_;
   ValueId root_;
-  std::set<std::pair<const Op*, ValueId>> frontier_;  ///< in the order of the operations
+  std::set<std::pair<std::int64_t, ValueId>> frontier_;  ///< in the order of the operations
   std::map<Function, int> counts_;
   bool hopeless_ = false;
   int opened_ = 0;

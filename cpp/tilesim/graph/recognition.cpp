@@ -2,8 +2,6 @@
 #include "tilesim/graph/recognition.hpp"
 
 #include <algorithm>
-#include <map>
-#include <memory>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/graph/edit.hpp"
@@ -52,13 +50,6 @@ constexpr Pass patterns[] = {
     {"grouped_heads", match_grouped_heads},
 };
 
-/// Index of the operation that gives a value.
-std::size_t place_of(const GraphFunction& function, ValueId value) {
-  const auto found = std::ranges::find_if(
-      function.ops, [&](const Op& op) { return std::ranges::find(op.results, value) != op.results.end(); });
-  return static_cast<std::size_t>(found - function.ops.begin());
-}
-
 /// The same with each leaf once.
 Candidate distinct(Candidate candidate) {
   Values leaves;
@@ -82,83 +73,24 @@ Candidate distinct(Candidate candidate) {
 void apply(Graph& graph, std::size_t number, const Pass& pass, Checker& checker, std::vector<Change>& changes) {
   GraphFunction& function = graph.functions[number];
   edit::sweep_dead(function);
-  auto reader = std::make_unique<Reader>(graph, function);
+  Edits edits(graph, function);
   for (std::size_t i = function.ops.size(); i-- > 0;) {
-    for (const Candidate& found : pass.matcher(*reader, function.ops[i])) {
+    if (edits.reader().dead(function.ops[i])) continue;
+    for (const Candidate& found : pass.matcher(edits.reader(), function.ops[i])) {
       const Candidate candidate = distinct(found);
-      if (!checker.refusal(*reader, candidate).empty()) continue;
+      const auto ops = cone(edits.reader(), candidate);
+      if (!ops || !checker.refusal(edits.reader(), pass.name, candidate, *ops).empty()) continue;
       const Op& op = function.ops[i];
-      const auto ops = cone(*reader, candidate);
       changes.push_back({std::string(pass.name), function.name, op.name, described(*ops), candidate.after, op.source});
-      replace(graph, function, candidate);
-      edit::sweep_dead(function);
-      i = std::min(place_of(function, candidate.root), function.ops.size() - 1);
-      reader = std::make_unique<Reader>(graph, function);
+      i = edits.replace(i, candidate);
       break;
     }
   }
+  edits.commit();
   edit::drop_unused_values(function);
 }
 
-bool same_elements(const Weight& a, const Weight& b) {
-  return a.type == b.type && a.source == Weight::Source::data && b.source == Weight::Source::data &&
-         a.data.size() == 1 && b.data.size() == 1 && a.data.at(0) == b.data.at(0) && a.trainable == b.trainable;
-}
-
 }  // namespace
-
-void replace(Graph& graph, GraphFunction& function, const Candidate& candidate) {
-  std::vector<TensorType> types;
-  for (const ValueId leaf : candidate.leaves) types.push_back(function.value(leaf).type);
-  const Graph made = replacement(candidate, types);
-  const GraphFunction& body = made.functions[0];
-  const std::size_t place = place_of(function, candidate.root);
-  const Op old = function.ops[place];
-  if (body.ops.size() == 1 && body.ops[0].kind == Kind::copy) {
-    const ValueId leaf =
-        candidate.leaves[at(std::ranges::find(body.inputs, body.ops[0].operands[0]) - body.inputs.begin())];
-    if (edit::redirect(function, candidate.root, leaf)) return;
-    Op copy = old;  // an output that would be an input
-    copy.kind = Kind::copy;
-    copy.attributes = {};
-    copy.operands = {leaf};
-    function.ops[place] = copy;
-    return;
-  }
-  std::vector<ValueId> renumbered(body.values.size(), no_value);
-  for (std::size_t i = 0; i < candidate.leaves.size(); ++i) renumbered[at(body.inputs[i])] = candidate.leaves[i];
-  renumbered[at(body.outputs[0])] = candidate.root;
-  std::vector<Op> ops;
-  for (const Op& part : body.ops) {
-    Op op = part;
-    const bool last = part.results[0] == body.outputs[0];
-    op.name = last ? old.name : edit::fresh_name(function, old.name + "." + part.name);
-    op.source = old.source;
-    if (op.kind == Kind::constant) {
-      const std::string& reference = part.attributes.text("reference");
-      const Weight& weight = made.weights.at(reference);
-      std::string name = reference;
-      if (const auto found = graph.weights.find(name);
-          found == graph.weights.end() || !same_elements(found->second, weight)) {
-        name = edit::fresh_weight(graph, reference);
-        graph.weights.emplace(name, weight);
-      }
-      op.attributes.set("reference", name);
-    }
-    for (ValueId& id : op.operands)
-      if (id != no_value) id = renumbered[at(id)];
-    for (ValueId& id : op.results) {
-      if (renumbered[at(id)] == no_value) {
-        function.values.push_back({op.name, body.value(id).type});
-        renumbered[at(id)] = static_cast<ValueId>(function.values.size()) - 1;
-      }
-      id = renumbered[at(id)];
-    }
-    ops.push_back(std::move(op));
-  }
-  function.ops.erase(function.ops.begin() + static_cast<std::ptrdiff_t>(place));
-  function.ops.insert(function.ops.begin() + static_cast<std::ptrdiff_t>(place), ops.begin(), ops.end());
-}
 
 }  // namespace recognition
 

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,10 +52,22 @@ class Reader {
   /// reduction's operand; empty: the same.
   bool repeats(ValueId value, const Op& reduce, std::int64_t rank, const Integers& where = {}) const;
 
+  /// Where a value is computed in the order of operations; -1: an input.
+  std::int64_t order(ValueId value) const { return order_[at(value)]; }
+  /// Whether an operation has no effect and nothing reads what it computes.
+  bool dead(const Op& op) const;
+  /// `ops`, which stay where they are, stand in the place of an operation of the function from now on.
+  void replace(std::size_t place, const std::vector<Op>& ops);
+
  private:
+  void enter(const Op& op, std::int64_t order);
+  void release(const Op& op);
+
   const Graph& graph_;
   const GraphFunction& function_;
-  std::vector<int> producers_, uses_;
+  std::vector<const Op*> producers_;
+  std::vector<std::int64_t> order_;
+  std::vector<int> uses_;
 };
 
 /// A value that can be computed otherwise.
@@ -94,21 +109,46 @@ std::optional<Graph> extracted(const Reader& reader, const Candidate& candidate,
 /// The replacement as a graph with inputs of these types.
 Graph replacement(const Candidate& candidate, const std::vector<TensorType>& leaves);
 
-/// Whether part and replacement agree on random data: ordinary, large, with infinities, with hidden rows of masks.
+/// Whether part and replacement agree on data: random, large, with infinities and NaN, with hidden rows of masks; of
+/// functions of single elements also at the numbers of the part, around them, and at the ends of the dtype's range.
 class Checker {
  public:
   explicit Checker(const Evaluator& evaluate) : evaluate_(evaluate) {}
-  /// Empty where they do; else why not.
-  std::string refusal(const Reader& reader, const Candidate& candidate);
+  /// Empty where they do; else why not. `ops`: the candidate's cone. Verdicts are remembered by `pass` and part.
+  std::string refusal(const Reader& reader, std::string_view pass, const Candidate& candidate,
+                      const std::vector<const Op*>& ops);
 
  private:
+  std::string verdict(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops);
   std::string compare(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops, bool wide);
   const Evaluator& evaluate_;
-  std::map<std::string, std::string> known_;  ///< verdicts by both graphs' text
+  std::map<std::string, std::string> known_;     ///< verdicts by both graphs' text
+  std::map<std::string, std::string> verdicts_;  ///< by pass and part
 };
 
-/// Puts the replacement in the place of the root; `op` is the root's operation.
-void replace(Graph& graph, GraphFunction& function, const Candidate& candidate);
+/// Replacements in one function.
+class Edits {
+ public:
+  Edits(Graph& graph, GraphFunction& function);
+  const Reader& reader() const { return *reader_; }
+  /// Puts a replacement in the place of the root, which the operation there gives. Where to go on, backwards: places
+  /// change where the replacement is but one of the leaves.
+  std::size_t replace(std::size_t place, const Candidate& candidate);
+  /// Writes what was replaced into the function.
+  void commit();
+
+ private:
+  void restart();
+  std::string fresh_name(const std::string& stem);
+  void take_weight(Op& op, const Graph& made);
+  std::size_t redirect(ValueId root, ValueId leaf);
+
+  Graph& graph_;
+  GraphFunction& function_;
+  std::unique_ptr<Reader> reader_;
+  std::map<std::size_t, std::vector<Op>> made_;  ///< by place in the function
+  std::set<std::string> names_;
+};
 
 /// Masks of attention that depend on no input become attributes; what changed is appended to `changes`.
 void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& changes);

@@ -6,6 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/graph_json.hpp"
 #include "tilesim/graph/recognition.hpp"
 
@@ -272,17 +273,38 @@ std::string Checker::compare(const Reader& reader, const Candidate& candidate, c
   return {};
 }
 
-std::string Checker::refusal(const Reader& reader, const Candidate& candidate) {
-  const auto ops = cone(reader, candidate);
-  if (!ops) return "other operations read what is within, or something else is needed";
-  if (rounds(reader.function(), *ops, reader.type(candidate.root).dtype))
+std::string Checker::verdict(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops) {
+  if (rounds(reader.function(), ops, reader.type(candidate.root).dtype))
     return "numbers within are rounded to a coarser dtype than the result's";
   try {
-    const std::string found = compare(reader, candidate, *ops, true);
-    return found.empty() ? compare(reader, candidate, *ops, false) : found;
+    const std::string found = compare(reader, candidate, ops, true);
+    return found.empty() ? compare(reader, candidate, ops, false) : found;
   } catch (const Unsupported& error) {
     return error.what();
   }
+}
+
+std::string Checker::refusal(const Reader& reader, std::string_view pass, const Candidate& candidate,
+                             const std::vector<const Op*>& ops) {
+  if (candidate.whole) return verdict(reader, candidate, ops);
+  std::string key = std::string(pass) + " " + candidate.after;
+  std::map<ValueId, int> numbered;
+  const auto name = [&](ValueId id) {
+    const auto [entry, fresh] = numbered.emplace(id, static_cast<int>(numbered.size()));
+    key += " " + std::to_string(entry->second);
+    if (fresh) key += ":" + to_string(reader.type(id));
+  };
+  for (const ValueId leaf : candidate.leaves) name(leaf);
+  key += candidate.mask == no_value ? "" : " masked";
+  for (const Op* op : ops) {
+    const auto number = op->kind == Kind::constant ? reader.number(op->results[0]) : std::nullopt;
+    key += ";" + (number ? Json(*number).dump() : edit::meaning(*op));
+    for (const ValueId id : op->operands)
+      if (id != no_value) name(id);
+    for (const ValueId id : op->results) name(id);
+  }
+  if (const auto found = verdicts_.find(key); found != verdicts_.end()) return found->second;
+  return verdicts_[key] = verdict(reader, candidate, ops);
 }
 
 }  // namespace tilesim::recognition

@@ -12,7 +12,8 @@ namespace tilesim::recognition {
 
 namespace {
 
-constexpr std::int64_t small = 4096;  ///< elements of a weight that are looked at
+constexpr std::int64_t small = 4096;      ///< elements of a weight that are looked at
+constexpr std::int64_t most_made = 4096;  ///< operations that stand in the place of one
 
 Shape without_ones(const Shape& shape) {
   Shape result;
@@ -23,12 +24,52 @@ Shape without_ones(const Shape& shape) {
 }  // namespace
 
 Reader::Reader(const Graph& graph, const GraphFunction& function)
-    : graph_(graph), function_(function), producers_(edit::producers(function)), uses_(edit::use_counts(function)) {}
-
-const Op* Reader::op(ValueId value) const {
-  if (value == no_value || producers_[at(value)] < 0) return nullptr;
-  return &function_.ops[at(producers_[at(value)])];
+    : graph_(graph),
+      function_(function),
+      producers_(function.values.size(), nullptr),
+      order_(function.values.size(), -1),
+      uses_(edit::use_counts(function)) {
+  for (std::size_t i = 0; i < function.ops.size(); ++i) enter(function.ops[i], static_cast<std::int64_t>(i) * most_made);
 }
+
+void Reader::enter(const Op& op, std::int64_t order) {
+  for (const ValueId id : op.results) {
+    producers_[at(id)] = &op;
+    order_[at(id)] = order;
+  }
+}
+
+bool Reader::dead(const Op& op) const {
+  return info(op.kind).effect == Effect::pure &&
+         std::ranges::all_of(op.results, [&](ValueId id) { return uses(id) == 0; });
+}
+
+/// What an operation that goes has read alone goes too.
+void Reader::release(const Op& op) {
+  std::vector<const Op*> open{&op};
+  while (!open.empty()) {
+    const Op& gone = *open.back();
+    open.pop_back();
+    for (const ValueId id : gone.operands) {
+      if (id == no_value || --uses_[at(id)] > 0) continue;
+      if (const Op* before = this->op(id); before != nullptr && dead(*before)) open.push_back(before);
+    }
+  }
+}
+
+void Reader::replace(std::size_t place, const std::vector<Op>& ops) {
+  producers_.resize(function_.values.size(), nullptr);
+  order_.resize(function_.values.size(), -1);
+  uses_.resize(function_.values.size(), 0);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    enter(ops[i], static_cast<std::int64_t>(place) * most_made - static_cast<std::int64_t>(ops.size() - i - 1));
+    for (const ValueId id : ops[i].operands)
+      if (id != no_value) ++uses_[at(id)];
+  }
+  release(function_.ops[place]);
+}
+
+const Op* Reader::op(ValueId value) const { return value == no_value ? nullptr : producers_[at(value)]; }
 
 const Op* Reader::op(ValueId value, Kind kind) const {
   const Op* found = op(value);
@@ -45,7 +86,11 @@ std::optional<Function> Reader::function_of(ValueId value) const {
   return parse_function(found->attributes.text("function"));
 }
 
-const Weight* Reader::weight(ValueId value) const { return edit::weight_of(graph_, function_, producers_, value); }
+const Weight* Reader::weight(ValueId value) const {
+  const Op* found = op(value, Kind::constant);
+  const auto weight = found ? graph_.weights.find(found->attributes.text("reference")) : graph_.weights.end();
+  return weight == graph_.weights.end() ? nullptr : &weight->second;
+}
 
 namespace {
 
@@ -220,7 +265,7 @@ std::optional<std::vector<const Op*>> cone(const Reader& reader, const Candidate
     if (ops.size() > limit) return std::nullopt;
     open.insert(open.end(), op->operands.begin(), op->operands.end());
   }
-  std::ranges::sort(ops);  // operations of one vector: their order is that of the function
+  std::ranges::sort(ops, {}, [&](const Op* op) { return reader.order(op->results[0]); });
   if (candidate.shared_inside) return ops;
   for (const Op* op : ops) {
     const bool cheap =
