@@ -20,6 +20,8 @@ def alone(graph: Graph) -> Graph:
     names = _core.one_of_alike_devices(changed.core)
     if not names:
         return graph
+    if graph.source is not None and graph.source is not graph:
+        changed._source = alone(graph.source)
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     changed.assumptions.append(
         f"collectives: {', '.join(names[:3])}{more}: what passes between devices takes no time, and every device holds "

@@ -35,6 +35,15 @@ class Graph:
         self.changes = Changes()
         #: what reading the model had to assume (open sizes); results repeat it among their approximations
         self.assumptions: list[str] = []
+        self._source: Graph | None = None
+        #: False for a graph of which only what passes made of it is known
+        self.source_known = True
+
+    @property
+    def source(self) -> Graph | None:
+        """The graph as it was imported or built, before passes recognised patterns in it: itself where none changed it,
+        None where it is not known (compiled programs in files keep what passes made). Do not change it."""
+        return (self._source or self) if self.source_known else None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
@@ -96,6 +105,7 @@ class Graph:
         other.defaults.update(self.defaults)
         other.changes = Changes(self.changes)
         other.assumptions = list(self.assumptions)
+        other._source, other.source_known = self._source, self.source_known
         return other
 
     def check(self) -> None:
@@ -297,7 +307,10 @@ class Graph:
             UserError: for an unknown name.
         """
         names = chosen(passes, without)
+        before = self.copy() if names and self._source is None and self.source_known else None
         made = Changes(_core.recognise(self.core, names) if names else ())
+        if made and before is not None:
+            self._source = before
         self.changes = Changes([*self.changes, *made])
         return made
 
@@ -320,17 +333,26 @@ class Graph:
             path = os.path.join(folder, "graph.tsim")
             self.save(path)
             with open(path, "rb") as file:
-                return _unpickled, (file.read(), self.defaults, self.changes, self.assumptions)
+                rest = (self.defaults, self.changes, self.assumptions, self._source, self.source_known)
+                return _unpickled, (file.read(), *rest)
 
     def __repr__(self) -> str:
         return repr(self.core)
 
 
-def _unpickled(content: bytes, defaults: dict[str, NDArray[Any]], changes: Changes, assumptions: list[str]) -> Graph:
+def _unpickled(
+    content: bytes,
+    defaults: dict[str, NDArray[Any]],
+    changes: Changes,
+    assumptions: list[str],
+    source: Graph | None,
+    source_known: bool,
+) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "graph.tsim")
         with open(path, "wb") as file:
             file.write(content)
         graph = Graph.load(path)
     graph.defaults, graph.changes, graph.assumptions = defaults, changes, assumptions
+    graph._source, graph.source_known = source, source_known
     return graph

@@ -13,7 +13,7 @@ from ._graph import Graph
 
 
 def kept(graph: Graph) -> dict[str, Any]:
-    """Defaults and assumptions of a graph.
+    """Defaults and assumptions of a graph, and whether passes have changed it.
 
     Args:
         graph: whose.
@@ -29,6 +29,8 @@ def kept(graph: Graph) -> dict[str, Any]:
         }
     if graph.assumptions:
         found["assumptions"] = list(graph.assumptions)
+    if graph.source is not graph:
+        found["recognised"] = True
     return found
 
 
@@ -55,3 +57,4 @@ def restore(graph: Graph, header: Mapping[str, Any], place: str) -> None:
             raise user_error(damaged, place=f"{place}: '{name}'", value=str(error)) from None
         graph.defaults[name] = array.copy()
     graph.assumptions += [str(line) for line in header.get("assumptions", [])]
+    graph.source_known = not header.get("recognised", False)

@@ -104,6 +104,9 @@ def run(
     cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
     sort: Annotated[str | None, typer.Option(help="Of cores of several sorts the one that runs it.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
+    against: Annotated[
+        str, typer.Option(help="--verify compares with the 'reference', or also the 'source': the graph as imported.")
+    ] = "reference",
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
     report: Annotated[str | None, typer.Option(help="Write a page of pictures and tables (HTML).")] = None,
@@ -137,9 +140,11 @@ def run(
         target = target.replace({"network.kind": network})
     with step(f"compiling for {target.name}"):
         program = _compiled(loaded, target, fallback, place or [], cores, sort, trips or [], collectives)
+    if against != "reference" and not verify_:
+        raise user_error("there is nothing to compare", place="--against", value=against, suggestion="Add --verify")
     if verify_:
         with step("executing and comparing"):
-            outcome = verify(program, seed=seed)
+            outcome = verify(program, seed=seed, against=against)
         typer.echo(str(outcome), err=json_ == "-")
         if not outcome.ok:
             raise typer.Exit(1)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _core
+from ._against_source import source_rows
 from ._arguments import LARGEST, whole
 from ._trips import measured
 from .graph import Graph, user_error
@@ -203,7 +204,7 @@ class Verification:
         return ("equal within the bound" if self.ok else "NOT equal") + "\n" + str(self.table())
 
 
-def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
+def verify(program: Program, inputs: Any = None, seed: int = 0, against: str = "reference") -> Verification:
     """Compares the tiled program with the reference kernels, operation by operation, each on the reference's operands.
 
     A float element may deviate by gamma_n * sum |a||b| + u * |reference| for products (gamma_n = n*u / (1 - n*u) with
@@ -211,17 +212,32 @@ def verify(program: Program, inputs: Any = None, seed: int = 0) -> Verification:
     kernel deviations are carried through its operations. Where operands are rounded (bf16 in the array), computed ones
     may go to another neighbour. Integers, booleans and moved elements are equal.
 
+    The reference is the graph that was compiled: what passes recognised in it stands there already. With
+    against="source" rows of operation "source" are added, one per output: by the reference kernels, the graph that was
+    compiled against the graph as it was imported or built (`Graph.source`), before any pass recognised a pattern.
+    A float element may deviate by u (8 + 4 sqrt n) times the output's largest magnitude, u the coarsest unit roundoff
+    within, n the number of operations; NaN and infinities are equal.
+
     Args:
         program: a compiled program.
-        inputs: as for `execute`.
+        inputs: as for `execute`. What a pattern does at ends of ranges shows where inputs reach them.
         seed: of random inputs.
+        against: "reference", or "source": also the graph as it was imported.
 
     Returns:
         The comparison.
 
     Raises:
-        UserError: for a program that has no graph.
+        UserError: for a program that has no graph, something else to compare with, or where the graph as imported is
+            not known (a compiled program from a file keeps what passes made of it).
     """
+    if against not in ("reference", "source"):
+        raise user_error("unknown graph to compare with", value=repr(against), allowed="reference, source")
+    if against == "source":
+        found = verify(program, inputs, seed)
+        graph = program.workload
+        assert graph is not None
+        return Verification(found.rows + source_rows(graph, inputs_of(graph, inputs, seed)))
     program, seed = _program(program), whole("seed", seed, -LARGEST)
     program = _for_inputs(program, inputs, seed)
     if isinstance(program, MixedProgram):

@@ -1,5 +1,6 @@
 // A pattern and its replacement on random data.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -7,7 +8,6 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/edit.hpp"
-#include "tilesim/graph/graph_json.hpp"
 #include "tilesim/graph/recognition.hpp"
 
 namespace tilesim::recognition {
@@ -298,7 +298,7 @@ std::string Checker::refusal(const Reader& reader, std::string_view pass, const 
   key += candidate.mask == no_value ? "" : " masked";
   for (const Op* op : ops) {
     const auto number = op->kind == Kind::constant ? reader.number(op->results[0]) : std::nullopt;
-    key += ";" + (number ? Json(*number).dump() : edit::meaning(*op));
+    key += ";" + (number ? std::to_string(std::bit_cast<std::int64_t>(*number)) : edit::meaning(*op));
     for (const ValueId id : op->operands)
       if (id != no_value) name(id);
     for (const ValueId id : op->results) name(id);
