@@ -207,6 +207,8 @@ void init_kernels(py::module_& module) {
       "before, "
       "after, source. Raises UserError for an unknown name.");
   module.def("recognition_passes", &recognition_passes, "Names of the passes that recognise patterns, in order.");
+  module.def("recognised_functions", &recognised_functions,
+             "Elementwise functions that the pass 'activations' knows spellings of.");
   module.def(
       "fold_batch_norm", [](Graph& graph) { return fold_batch_norm(graph, exact_evaluator); }, py::arg("graph"),
       "Folds batch_norm into a preceding convolution or contract with weights, in place; returns how many.");

@@ -27,8 +27,9 @@ def optimize(graph: Graph, passes: str | Sequence[str] | None = None, without: S
     normalizations, rotary positions, activations, gates, quantize after dequantize, transposes in front of products,
     masks that depend on no input, layers that repeat.
 
-    A pattern is replaced only where its structure matches and both forms agree on random data, infinities and hidden
-    rows among them. Front ends do so after reading (their argument `passes`).
+    A pattern is replaced only where its structure and numbers match and both forms agree on data: random numbers,
+    infinities, NaN, hidden rows, and the numbers of the pattern with their neighbours. The sign of a zero is not
+    compared. Front ends do so after reading (their argument `passes`); `graph.source` stays as it was before.
 
     Args:
         graph: it is changed; `graph.copy()` first to keep the original.

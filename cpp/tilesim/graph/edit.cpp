@@ -1,6 +1,7 @@
 #include "tilesim/graph/edit.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "tilesim/base/json.hpp"
 #include "tilesim/base/shape.hpp"
@@ -131,6 +132,7 @@ std::optional<double> known_number(const Graph& graph, const GraphFunction& func
                                    ValueId value) {
   const Weight* weight = weight_of(graph, function, producer, value);
   if (!weight || weight->source != Weight::Source::data || weight->data.size() != 1) return std::nullopt;
+  if (weight->trainable) return std::nullopt;  // a parameter may get another value
   return weight->data.at(0);
 }
 
@@ -139,7 +141,7 @@ namespace {
 struct AttributeText {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return Json(value).dump(); }
+  std::string operator()(double value) const { return std::to_string(std::bit_cast<std::int64_t>(value)); }
   std::string operator()(const std::string& value) const { return Json(value).dump(); }
   std::string operator()(const std::vector<std::int64_t>& values) const { return to_string(values); }
   std::string operator()(const std::vector<std::string>& values) const {

@@ -17,20 +17,9 @@ namespace {
 constexpr std::size_t least = 12;      ///< operations of a layer
 constexpr std::size_t longest = 2048;  ///< longer ones are not looked for
 
-struct Shown {
-  std::string operator()(bool held) const { return held ? "true" : "false"; }
-  std::string operator()(std::int64_t held) const { return std::to_string(held); }
-  std::string operator()(double held) const { return Json(held).dump(); }
-  std::string operator()(const std::string& held) const { return held; }
-  std::string operator()(const Integers& held) const { return to_string(held); }
-  std::string operator()(const std::vector<std::string>& held) const { return join(held); }
-  std::string operator()(DType held) const { return std::string(name(held)); }
-};
-
 /// Kind, attributes and types: what operations of the same place in two layers have in common.
 std::string look(const GraphFunction& function, const Op& op) {
-  std::string text(info(op.kind).name);
-  for (const auto& [key, value] : op.attributes.all()) text += ";" + key + "=" + std::visit(Shown{}, value);
+  std::string text = edit::meaning(op);
   for (const ValueId id : op.operands) text += id == no_value ? " -" : " " + to_string(function.value(id).type);
   for (const ValueId id : op.results) text += ">" + to_string(function.value(id).type);
   for (const std::int32_t callee : op.functions) text += "@" + std::to_string(callee);

@@ -206,6 +206,15 @@ std::vector<Candidate> match_activation(const Reader& reader, const Op& op) {
   return {};
 }
 
+std::vector<std::string> spelled_functions() {
+  std::vector<std::string> names;
+  for (const Spelling& spelling : spellings()) {
+    const std::string name(info(spelling.function).name);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
 namespace {
 
 void factors_of(const Reader& reader, ValueId value, Values& factors) {

@@ -101,6 +101,8 @@ std::vector<std::string> recognition_passes() {
   return names;
 }
 
+std::vector<std::string> recognised_functions() { return recognition::spelled_functions(); }
+
 std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std::vector<std::string>& passes) {
   const std::vector<std::string> known = recognition_passes();
   for (const std::string& name : passes)

@@ -88,6 +88,7 @@ using Matcher = std::vector<Candidate> (*)(const Reader& reader, const Op& op);
 
 // Matchers, one per pass.
 std::vector<Candidate> match_activation(const Reader& reader, const Op& op);
+std::vector<std::string> spelled_functions();  ///< that `match_activation` knows, each once
 std::vector<Candidate> match_gate(const Reader& reader, const Op& op);
 std::vector<Candidate> match_softmax(const Reader& reader, const Op& op);
 std::vector<Candidate> match_normalize(const Reader& reader, const Op& op);

@@ -29,9 +29,10 @@ def _repeated_from(importer: Importer, node: Any) -> Any:
     wide, chain = chain.meta["val"].shape, chain.args[0]
     if str(chain.target) != "aten.unsqueeze.default" or len(wide) != 5 or axis(chain.args[1], 5) != 2:
         return None
-    shape = node.meta["val"].shape
+    shape, before = node.meta["val"].shape, chain.args[0].meta["val"].shape
     merged = [wide[0], wide[1] * wide[2], wide[3], wide[4]]
-    return chain.args[0] if list(shape) == merged else None
+    only_heads = list(before[1:]) == [wide[1], wide[3], wide[4]] and before[0] in (1, wide[0])
+    return chain.args[0] if list(shape) == merged and only_heads else None
 
 
 def causal_offset(keep: Any) -> int | None:
