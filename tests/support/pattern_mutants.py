@@ -80,11 +80,11 @@ def rebuilt(graph: ts.Graph, place: int = -1, build: Build = _same, number: Any 
 def numbers(data: Any) -> list[Any]:
     """What a constant may be instead."""
     value = data.astype(np.float64)
-    others = [value + 1, value * 2, -value, value * 1.01, value + 0.1, value * 0]
+    others = [value + 1, value * 2, -value, value * 1.01, value + 0.1, np.zeros_like(value)]
     found = []
     for other in others:
         with np.errstate(invalid="ignore", over="ignore"):
-            other = np.where(np.isfinite(value), other, -1e4).astype(data.dtype)
+            other = np.where(np.isfinite(value) | (other != value), other, -1e4).astype(data.dtype)
         if not np.array_equal(other, data) and not any(np.array_equal(other, known) for known in found):
             found.append(other)
     return found
