@@ -176,5 +176,3 @@ def test_all_mutants(name):
     recognised = rules(ts.optimize(pattern_mutants.plain(name), list(passes())))
     if recognised and set(recognised) - {"transposes", "layers", "known_masks"}:
         assert refused >= count / 4, f"{refused} of {count} mutants were left alone"
-
-

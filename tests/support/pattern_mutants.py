@@ -1,5 +1,5 @@
-"""Graphs that differ from a pattern in one place, by enumeration of what can differ: numbers, functions, operands, their
-order, axes, combiners, dtypes on the way."""
+"""Graphs that differ from a pattern in one place, by enumeration of what can differ: numbers, functions, operands,
+their order, axes, combiners, dtypes on the way."""
 
 from __future__ import annotations
 

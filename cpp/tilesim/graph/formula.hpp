@@ -45,7 +45,7 @@ class Formula {
   static bool same_atoms(const Term& a, const Term& b);
   bool is(double value) const;  ///< this number, without error
   bool is_number() const { return valid_ && (terms_.empty() || (terms_.size() == 1 && terms_[0].atoms.empty())); }
-  bool negative() const;  ///< every term has a factor below zero
+  bool negative() const;       ///< every term has a factor below zero
   const Atom* single() const;  ///< the atom that it is
 
   std::vector<Term> terms_;

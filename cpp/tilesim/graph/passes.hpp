@@ -53,9 +53,9 @@ std::vector<std::string> recognition_passes();
 /// Elementwise functions that the pass "activations" knows spellings of, each once.
 std::vector<std::string> recognised_functions();
 /// Recognises attention, normalizations, activations and the like in operations spelled out. A pattern is replaced only
-/// where its structure and numbers match and both forms agree on data (also with infinities, NaN and hidden rows, and at
-/// the numbers of the pattern). Sums and products may be grouped otherwise, which changes rounding alone, and zeros of
-/// both signs are one number. Throws UserError for an unknown name.
+/// where its structure and numbers match and both forms agree on data, also with infinities, NaN and hidden rows, and
+/// at the numbers of the pattern. Sums and products may be grouped otherwise, which changes rounding alone, and zeros
+/// of both signs are one number. Throws UserError for an unknown name.
 std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std::vector<std::string>& passes);
 
 /// Operations of the entry function (by name) as a graph of their own, with the values `inputs` and `outputs` (by name)

@@ -120,10 +120,10 @@ class Checker {
                       const std::vector<const Op*>& ops);
 
  private:
+  struct Trial;
   std::string verdict(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops);
   std::string compare(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops, bool wide);
   const Evaluator& evaluate_;
-  std::map<std::string, std::string> known_;     ///< verdicts by both graphs' text
   std::map<std::string, std::string> verdicts_;  ///< by pass and part
 };
 

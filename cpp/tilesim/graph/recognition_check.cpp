@@ -158,9 +158,8 @@ bool coarser(DType dtype, DType than) {
 /// Whether some number is rounded to a coarser dtype than the root's, or one of a smaller range.
 bool rounds(const GraphFunction& function, const std::vector<const Op*>& ops, DType root) {
   return std::ranges::any_of(ops, [&](const Op* op) {
-    return !exact(*op) && std::ranges::any_of(op->results, [&](ValueId id) {
-      return coarser(function.value(id).type.dtype, root);
-    });
+    return !exact(*op) &&
+           std::ranges::any_of(op->results, [&](ValueId id) { return coarser(function.value(id).type.dtype, root); });
   });
 }
 
@@ -215,11 +214,74 @@ std::vector<TensorType> input_types(const Graph& graph) {
   return types;
 }
 
+double tolerance_of(const Reader& reader, const Graph& part, const std::vector<const Op*>& ops, bool wide) {
+  double roundoff = coarsest(part);
+  if (wide)  // the numbers of the pattern were rounded to its own dtypes
+    for (const Op* op : ops)
+      for (const ValueId id : op->results)
+        if (is_float(reader.type(id).dtype)) roundoff = std::max(roundoff, unit_roundoff(reader.type(id).dtype));
+  return wide ? 4 * roundoff : std::max(8 * roundoff, std::min(128 * roundoff, 4e-5));
+}
+
 }  // namespace
+
+/// A part and what may stand in its place, both as graphs.
+struct Checker::Trial {
+  const Reader& reader;
+  const Candidate& candidate;
+  const std::vector<const Op*>& ops;
+  const Evaluator& evaluate;
+  Graph part, other;
+  double tolerance;
+  bool wide;
+  std::vector<TensorType> types;
+  Source source{1};
+
+  /// Empty, or where they differ on some data.
+  std::string run() {
+    const bool points = pointwise(reader, ops);
+    for (const Data data : all_data) {
+      if ((data == Data::large || data == Data::huge) && !wide && (types.size() > 1 || exponential(ops))) continue;
+      if (const std::string found = compared(drawn(data), points); !found.empty()) return found;
+    }
+    return points && !types.empty() && is_float(types[0].dtype) ? special() : "";
+  }
+
+ private:
+  std::vector<Array> drawn(Data data) {
+    std::vector<Array> inputs;
+    // An infinite score meets -inf of a mask in sums that nobody means: infinities are the mask's then.
+    const bool masked = candidate.mask != no_value && (data == Data::infinite || data == Data::not_a_number);
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      const bool scale = std::ranges::count(candidate.positive, candidate.leaves[i]) > 0;
+      const Data own = scale ? Data::positive : masked ? Data::ordinary : data;
+      const bool mask = candidate.leaves[i] == candidate.mask;
+      inputs.push_back(mask ? source.mask(types[i], data != Data::ordinary) : source.numbers(types[i], own));
+    }
+    return inputs;
+  }
+  std::string special() {
+    const DType own = reader.type(candidate.leaves[0]).dtype;
+    const std::vector<double> specials = special_numbers(reader, ops, own, types.size() == 1);
+    for (std::size_t first = 0; first < specials.size();) {
+      std::vector<Array> inputs;
+      for (std::size_t i = 0; i < types.size(); ++i)
+        inputs.push_back(source.listed(types[i], specials, i == 0 ? first : first * 7 + i));
+      first += std::max<std::size_t>(1, static_cast<std::size_t>(inputs[0].size()));
+      if (const std::string found = compared(inputs, true); !found.empty()) return found;
+    }
+    return {};
+  }
+  std::string compared(const std::vector<Array>& inputs, bool elements) const {
+    const Array wanted = evaluate_entry(part, inputs, evaluate)[0], got = evaluate_entry(other, inputs, evaluate)[0];
+    const std::string found = difference(wanted, got, tolerance, elements ? inputs : std::vector<Array>{});
+    return found.empty() ? found : "values differ: " + found;
+  }
+};
 
 std::string Checker::compare(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops,
                              bool wide) {
-  const std::optional<Graph> part = extracted(reader, candidate, ops, wide);
+  std::optional<Graph> part = extracted(reader, candidate, ops, wide);
   if (!part) return "the part cannot be taken out";
   Graph other;
   try {
@@ -229,48 +291,9 @@ std::string Checker::compare(const Reader& reader, const Candidate& candidate, c
   }
   if (work(*part) > largest_check) return "the part is too large to be checked";
   if (!wide && narrowed(other)) return "the replacement rounds to a coarser dtype than the result's";
-  const std::string key = part->text() + other.text() + (candidate.mask == no_value ? "" : "mask");
-  const auto [entry, inserted] = known_.emplace(key, "");
-  if (!inserted) return entry->second;
-  double roundoff = coarsest(*part);
-  if (wide)  // the numbers of the pattern were rounded to its own dtypes
-    for (const Op* op : ops)
-      for (const ValueId id : op->results)
-        if (is_float(reader.type(id).dtype)) roundoff = std::max(roundoff, unit_roundoff(reader.type(id).dtype));
-  const double tolerance = wide ? 4 * roundoff : std::max(8 * roundoff, std::min(128 * roundoff, 4e-5));
-  const auto compared = [&](const std::vector<Array>& inputs, bool elements) {
-    const Array wanted = evaluate_entry(*part, inputs, evaluate_)[0], got = evaluate_entry(other, inputs, evaluate_)[0];
-    const std::string found = difference(wanted, got, tolerance, elements ? inputs : std::vector<Array>{});
-    return found.empty() ? found : "values differ: " + found;
-  };
   const std::vector<TensorType> types = input_types(*part);
-  Source source(1);
-  const bool points = pointwise(reader, ops);
-  for (const Data data : all_data) {
-    if ((data == Data::large || data == Data::huge) && !wide && (types.size() > 1 || exponential(ops))) continue;
-    std::vector<Array> inputs;
-    // An infinite score meets -inf of a mask in sums that nobody means: infinities are the mask's then.
-    const bool masked = candidate.mask != no_value && (data == Data::infinite || data == Data::not_a_number);
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      const bool scale = std::ranges::count(candidate.positive, candidate.leaves[i]) > 0;
-      inputs.push_back(candidate.leaves[i] == candidate.mask ? source.mask(types[i], data != Data::ordinary)
-                                                             : source.numbers(types[i], scale    ? Data::positive
-                                                                                        : masked ? Data::ordinary
-                                                                                                 : data));
-    }
-    if (entry->second = compared(inputs, points); !entry->second.empty()) return entry->second;
-  }
-  if (!points || types.empty() || !is_float(types[0].dtype)) return {};
-  const DType own = reader.type(candidate.leaves[0]).dtype;
-  const std::vector<double> specials = special_numbers(reader, ops, own, types.size() == 1);
-  for (std::size_t first = 0; first < specials.size();) {
-    std::vector<Array> inputs;
-    for (std::size_t i = 0; i < types.size(); ++i)
-      inputs.push_back(source.listed(types[i], specials, i == 0 ? first : first * 7 + i));
-    first += std::max<std::size_t>(1, static_cast<std::size_t>(inputs[0].size()));
-    if (entry->second = compared(inputs, true); !entry->second.empty()) return entry->second;
-  }
-  return {};
+  const double tolerance = tolerance_of(reader, *part, ops, wide);
+  return Trial{reader, candidate, ops, evaluate_, std::move(*part), std::move(other), tolerance, wide, types}.run();
 }
 
 std::string Checker::verdict(const Reader& reader, const Candidate& candidate, const std::vector<const Op*>& ops) {

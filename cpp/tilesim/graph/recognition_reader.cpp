@@ -29,7 +29,8 @@ Reader::Reader(const Graph& graph, const GraphFunction& function)
       producers_(function.values.size(), nullptr),
       order_(function.values.size(), -1),
       uses_(edit::use_counts(function)) {
-  for (std::size_t i = 0; i < function.ops.size(); ++i) enter(function.ops[i], static_cast<std::int64_t>(i) * most_made);
+  for (std::size_t i = 0; i < function.ops.size(); ++i)
+    enter(function.ops[i], static_cast<std::int64_t>(i) * most_made);
 }
 
 void Reader::enter(const Op& op, std::int64_t order) {
