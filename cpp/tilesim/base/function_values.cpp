@@ -3,9 +3,11 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/functions.hpp"
+#include "tilesim/base/integer_functions.hpp"
 
 namespace tilesim {
 
@@ -135,8 +137,6 @@ T unary(Function f, T x) {
       return x == 0;
     case F::bitwise_not:
       return static_cast<T>(~as_bits(x));
-    case F::popcount:
-      return static_cast<T>(std::popcount(static_cast<std::uint64_t>(as_bits(x))));
     case F::relu:
       return std::isnan(x) ? x : std::max(x, T(0));
     default:
@@ -219,12 +219,16 @@ std::int64_t checked_divisor(Function f, std::int64_t y) {
   return y;
 }
 
-std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  std::uint64_t result = 1, square = static_cast<std::uint64_t>(base);
+std::uint64_t unsigned_power(std::uint64_t square, std::uint64_t exponent) {
+  std::uint64_t result = 1;
   for (; exponent > 0; exponent >>= 1, square *= square)
     if (exponent & 1) result *= square;
-  return wrap(result);
+  return result;
+}
+
+std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  return wrap(unsigned_power(static_cast<std::uint64_t>(base), static_cast<std::uint64_t>(exponent)));
 }
 
 std::int64_t integer_divide(Function f, std::int64_t x, std::int64_t y) {
@@ -257,8 +261,6 @@ std::int64_t integer_unary(Function f, std::int64_t x) {
       return x == 0;
     case F::bitwise_not:
       return ~x;
-    case F::popcount:
-      return std::popcount(static_cast<std::uint64_t>(x));
     case F::relu:
       return std::max<std::int64_t>(x, 0);
     default:
@@ -326,23 +328,78 @@ std::int64_t integer_binary(Function f, std::int64_t x, std::int64_t y) {
   }
 }
 
+/// What the value as a number decides, for 64 bits without a sign; nothing where the signed meaning holds.
+std::optional<std::int64_t> unsigned_meaning(Function f, const std::int64_t* x) {
+  const auto a = static_cast<std::uint64_t>(x[0]);
+  const auto b = static_cast<std::uint64_t>(info(f).arity > 1 ? x[1] : 0);
+  switch (f) {
+    case F::abs:
+    case F::relu:
+      return x[0];
+    case F::sign:
+      return a != 0;
+    case F::divide:
+    case F::floor_divide:
+      return checked_divisor(f, x[1]), wrap(a / b);
+    case F::remainder:
+      return checked_divisor(f, x[1]), wrap(a % b);
+    case F::maximum:
+      return wrap(std::max(a, b));
+    case F::minimum:
+      return wrap(std::min(a, b));
+    case F::less:
+      return a < b;
+    case F::less_equal:
+      return a <= b;
+    case F::greater:
+      return a > b;
+    case F::greater_equal:
+      return a >= b;
+    case F::shift_right:
+      return b < 64 ? wrap(a >> b) : 0;
+    case F::power:
+      return wrap(unsigned_power(a, b));
+    case F::clamp:
+      return wrap(std::min(std::max(a, b), static_cast<std::uint64_t>(x[2])));
+    default:
+      return std::nullopt;
+  }
+}
+
+std::int64_t count_bits(std::int64_t x, DType dtype) {
+  const int width = is_integer(dtype) ? bits(dtype) : dtype == DType::boolean ? 1 : 64;
+  return std::popcount(static_cast<std::uint64_t>(x) & (~std::uint64_t{0} >> (64 - width)));
+}
+
+std::int64_t integral(Function f, const std::int64_t* x) {
+  switch (info(f).arity) {
+    case 1:
+      return integer_unary(f, x[0]);
+    case 2:
+      return integer_binary(f, x[0], x[1]);
+    default:
+      break;
+  }
+  if (f == F::select) return x[0] != 0 ? x[1] : x[2];
+  if (f == F::clamp) return std::min(std::max(x[1], x[0]), x[2]);
+  return wrap(static_cast<std::uint64_t>(x[0]) * static_cast<std::uint64_t>(x[1]) + static_cast<std::uint64_t>(x[2]));
+}
+
 }  // namespace
 
 float evaluate(Function function, const float* operands) { return floating(function, operands); }
 double evaluate(Function function, const double* operands) { return floating(function, operands); }
+std::int64_t evaluate(Function function, const std::int64_t* operands) {
+  return evaluate(function, operands, DType::i64);
+}
 
-std::int64_t evaluate(Function function, const std::int64_t* x) {
-  switch (info(function).arity) {
-    case 1:
-      return integer_unary(function, x[0]);
-    case 2:
-      return integer_binary(function, x[0], x[1]);
-    default:
-      break;
-  }
-  if (function == F::select) return x[0] != 0 ? x[1] : x[2];
-  if (function == F::clamp) return std::min(std::max(x[1], x[0]), x[2]);
-  return wrap(static_cast<std::uint64_t>(x[0]) * static_cast<std::uint64_t>(x[1]) + static_cast<std::uint64_t>(x[2]));
+std::int64_t evaluate(Function function, const std::int64_t* x, DType dtype) {
+  if (function == F::popcount) return count_bits(x[0], dtype);
+  if (dtype == DType::u64)
+    if (const std::optional<std::int64_t> known = unsigned_meaning(function, x)) return *known;
+  if (dtype != DType::boolean) return integral(function, x);
+  if (function == F::bitwise_not) return x[0] == 0;
+  return integral(function, x) != 0;
 }
 
 }  // namespace tilesim

@@ -364,6 +364,19 @@ class Grouping {
 
 }  // namespace
 
+namespace {
+
+/// Every value that a kernel reads has bytes: otherwise the program would name a tensor that nobody made.
+void require_places(const Context& context, const std::vector<Kernel>& kernels) {
+  for (const Kernel& kernel : kernels)
+    for (const ValueId input : kernel.inputs)
+      if (!context.placed(input) && !context.counters.count(input))
+        throw InternalError("the kernel \"" + kernel.name + "\" reads \"" + context.value(input).name +
+                            "\", which has neither a tensor nor a number");
+}
+
+}  // namespace
+
 std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, const std::string& prefix,
                                   const std::map<ValueId, std::string>& boundary,
                                   const std::set<std::string>& kept_apart, bool is_main) {
@@ -371,6 +384,7 @@ std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, co
   const Views views = find_views(context.function, uses, is_main);
   std::vector<Kernel> kernels = Grouping(context, rules, kept_apart, uses, views).run();
   place_values(context, rules, kernels, uses, views, prefix, boundary);
+  require_places(context, kernels);
   return kernels;
 }
 
