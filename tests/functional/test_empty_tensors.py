@@ -70,11 +70,21 @@ CASES: dict[str, tuple[str, list[str], Build, Build]] = {
         lambda x, y, z: x @ y + z,
     ),
     "batched": ("bmkn", ["bmk", "bkn"], lambda b, x, y: b.matmul(x, y), np.matmul),
-    "reshape": ("mn", ["mn"], lambda b, x: b.op("reshape", x, shape=[x.shape[1], x.shape[0]]), lambda x: x.reshape(x.shape[::-1])),
+    "reshape": (
+        "mn",
+        ["mn"],
+        lambda b, x: b.op("reshape", x, shape=[x.shape[1], x.shape[0]]),
+        lambda x: x.reshape(x.shape[::-1]),
+    ),
     "transpose": ("mn", ["mn"], lambda b, x: b.op("transpose", x, permutation=[1, 0]), lambda x: x.T),
     "broadcast": ("mn", ["n"], lambda b, x: b.broadcast(x, [3, x.shape[0]]), lambda x: np.broadcast_to(x, (3, len(x)))),
     "slice": ("n", ["4n"], lambda b, x: b.op("slice", x, start=[1, 0], limit=list(x.shape)), lambda x: x[1:]),
-    "slice of nothing": ("n", ["4n"], lambda b, x: b.op("slice", x, start=[2, 0], limit=[2, x.shape[1]]), lambda x: x[2:2]),
+    "slice of nothing": (
+        "n",
+        ["4n"],
+        lambda b, x: b.op("slice", x, start=[2, 0], limit=[2, x.shape[1]]),
+        lambda x: x[2:2],
+    ),
     "reverse": ("mn", ["mn"], lambda b, x: b.op("reverse", x, dims=[0]), lambda x: x[::-1]),
     "pad": ("mn", ["mn"], lambda b, x: b.op("pad", x, low=[1, 0], high=[0, 2]), lambda x: np.pad(x, ((1, 0), (0, 2)))),
     "concat": ("mkn", ["mn", "kn"], lambda b, x, y: b.op("concat", x, y, dim=0), lambda x, y: np.concatenate([x, y])),
@@ -90,7 +100,12 @@ CASES: dict[str, tuple[str, list[str], Build, Build]] = {
         lambda b, q, k, v: b.op("attention", q, k, v, scale=0.5),
         lambda q, k, v: attended(q, k, v),
     ),
-    "normalize": ("m", ["m5"], lambda b, x: b.op("normalize", x, mode="rms", dims=[1], epsilon=1.0), lambda x: x / np.sqrt((x * x).mean(1, keepdims=True) + 1)),
+    "normalize": (
+        "m",
+        ["m5"],
+        lambda b, x: b.op("normalize", x, mode="rms", dims=[1], epsilon=1.0),
+        lambda x: x / np.sqrt((x * x).mean(1, keepdims=True) + 1),
+    ),
     "convolution": (
         "nco",
         ["nc66", "oc33"],
@@ -103,7 +118,7 @@ CASES: dict[str, tuple[str, list[str], Build, Build]] = {
         lambda b, x: b.op("window_reduce", x, window=[1, 1, 2, 2], combiner="maximum"),
         lambda x: np.lib.stride_tricks.sliding_window_view(x, (2, 2), (2, 3)).max((4, 5)),
     ),
-}  # fmt: skip
+}
 
 
 def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:

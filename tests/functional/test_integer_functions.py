@@ -1,4 +1,4 @@
-"""Elementwise functions of integers: every value of the narrow dtypes, edge values of the wide ones; reference and tiled.
+"""Elementwise functions of integers: all values of narrow dtypes, edges of wide ones; reference and tiled.
 
 What is right is computed here in Python's integers, wrapped to the dtype; what JAX and torch give is asked of them.
 """
@@ -179,7 +179,7 @@ def test_division_by_zero_is_an_error(name: str) -> None:
     b.output(b.op("elementwise", b.input("x", [3], "i32"), b.input("y", [3], "i32"), function=name), "y")
     graph, inputs = b.build(), [np.arange(3, dtype=np.int32), np.arange(3, dtype=np.int32)]
     for run in (lambda: ts.reference(graph, inputs), lambda: ts.execute(ts.compile(graph, "edge-8"), inputs)):
-        with pytest.raises(ts.UserError, match="(?i)division by zero"):
+        with pytest.raises(ts.UserError, match=r"(?i)division by zero"):
             run()
 
 

@@ -54,8 +54,8 @@ def test_many_random_chains(machine: str, zeros: bool) -> None:
 
 
 REDUCED_TWICE: dict[str, Any] = {
-    "maximum, sum": lambda b, x: (
-        b.op("reduce", b.op("reduce", x, dims=[1], combiner="maximum", keep_dims=True), dims=[1], combiner="add")
+    "maximum, sum": lambda b, x: b.op(
+        "reduce", b.op("reduce", x, dims=[1], combiner="maximum", keep_dims=True), dims=[1], combiner="add"
     ),
     "sum, mean, sum": lambda b, x: b.op(
         "reduce",

@@ -60,7 +60,11 @@ def test_eight_bits_of_floats(name: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32], ids=str)
 def test_eight_bits_of_integers(dtype: Any) -> None:
-    values = [v for v in (0, 1, -3, 100, 127, 255, 447, 449, 1000, -449, -1000) if torch.iinfo(dtype).min <= v <= torch.iinfo(dtype).max]
+    values = [
+        v
+        for v in (0, 1, -3, 100, 127, 255, 447, 449, 1000, -449, -1000)
+        if torch.iinfo(dtype).min <= v <= torch.iinfo(dtype).max
+    ]
     check(lambda x: x.to(torch.float8_e4m3fn), torch.tensor(values, dtype=dtype))
 
 
@@ -104,7 +108,7 @@ READERS: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", READERS)
 def test_indices(name: str) -> None:
-    """Negative ones count from the end or are errors, as torch has it; beyond either end is an error that names them."""
+    """Negative ones count from the end or are errors, as torch has it; errors beyond either end name them."""
     x, reader = torch.arange(12.0).reshape(3, 4), READERS[name]
     graph = ts.from_torch(Module(reader), (x, torch.tensor([0])))
     program = ts.compile(graph, "edge-8")
@@ -126,7 +130,20 @@ def test_indices(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_the_next_number(dtype: Any) -> None:
-    values = [0.0, -0.0, 1, -1, 2, float("inf"), -float("inf"), float("nan"), 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38]
+    values = [
+        0.0,
+        -0.0,
+        1,
+        -1,
+        2,
+        float("inf"),
+        -float("inf"),
+        float("nan"),
+        1e-45,
+        -1e-45,
+        1.1754944e-38,
+        3.4028235e38,
+    ]
     x = torch.tensor(values, dtype=torch.float64).to(dtype)
     pairs = list(itertools.product(x, x))
     a, b = (torch.stack([pair[i] for pair in pairs]) for i in (0, 1))

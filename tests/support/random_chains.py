@@ -1,4 +1,4 @@
-"""Random chains of operations on tensors with axes of extent 1 (and, when asked for, 0), each with its meaning in numpy.
+"""Random chains of operations on tensors with axes of extent 1 (and, when asked for, 0), with their meaning in numpy.
 
 Integers are exact. Floats take smooth functions only: nothing jumps where a last bit differs.
 """
@@ -230,4 +230,5 @@ def random_chain(random: Random, zeros: bool = False) -> Chain:
     for i, (tensor, known) in enumerate(maker.pool[-3:]):
         maker.builder.output(maker.op("copy", tensor) if i < 2 else tensor, f"y{i}")
         outputs[f"y{i}"] = known
-    return Chain(maker.builder.build(), maker.inputs, outputs, maker.steps, any(s.startswith("contract") for s in maker.steps))
+    multiplies = any(step.startswith("contract") for step in maker.steps)
+    return Chain(maker.builder.build(), maker.inputs, outputs, maker.steps, multiplies)

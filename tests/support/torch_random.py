@@ -168,9 +168,8 @@ def modules(draw: Any) -> tuple[nn.Module, tuple[Any, ...]]:
     """A random module in eval mode and its inputs. Steps that torch refuses are left out."""
     torch.manual_seed(draw(st.integers(0, 2**16)))
     dtype = draw(st.sampled_from([torch.float32, torch.float32, torch.float32, torch.float64, torch.bfloat16]))
-    shapes = draw(
-        st.sampled_from([[(2, 3, 4), (3, 4)], [(1, 4, 6, 5), (4, 1, 1)], [(5, 6), (6,)], [(2, 2, 3, 4), (4,)], [(4, 1, 3), (3,)]])
-    )
+    pairs = [[(2, 3, 4), (3, 4)], [(1, 4, 6, 5), (4, 1, 1)], [(5, 6), (6,)], [(2, 2, 3, 4), (4,)], [(4, 1, 3), (3,)]]
+    shapes = draw(st.sampled_from(pairs))
     inputs = tuple(torch.randn(shape).to(dtype) for shape in shapes)
     module, pool = RandomModule(), list(inputs)
     for _ in range(draw(st.integers(1, 7))):

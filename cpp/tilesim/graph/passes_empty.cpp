@@ -180,7 +180,8 @@ class EmptyFolding {
   void values(const Op& op) {
     std::vector<Array> operands;
     for (const ValueId id : op.operands)
-      operands.push_back(id == no_value ? Array() : Array(function_.value(id).type.dtype, function_.value(id).type.shape));
+      operands.push_back(id == no_value ? Array()
+                                        : Array(function_.value(id).type.dtype, function_.value(id).type.shape));
     const std::vector<Array> results = evaluate_(graph_, function_, op, operands);
     for (std::size_t i = 0; i < op.results.size(); ++i) {
       if (empty(op.results[i])) continue;
@@ -190,7 +191,8 @@ class EmptyFolding {
       const ValueId constant = weight(op, std::move(data));
       const Shape shape = results[i].shape();
       std::vector<std::int64_t> dims;
-      for (std::size_t axis = 0; axis < (alike ? 0 : shape.size()); ++axis) dims.push_back(static_cast<std::int64_t>(axis));
+      for (std::size_t axis = 0; axis < (alike ? 0 : shape.size()); ++axis)
+        dims.push_back(static_cast<std::int64_t>(axis));
       Op step = begin(op, alike ? Kind::broadcast : Kind::copy, {constant},
                       alike ? spread(shape, std::move(dims)) : Attributes());
       if (i > 0) step.name = edit::fresh_name(function_, op.name + "." + std::to_string(i));
