@@ -121,9 +121,9 @@ class _Maker:
         kind = str(self.one(["softmax", "log_softmax", "layer", "rms"]))
         if kind in ("layer", "rms"):
             y = self.op("normalize", x, mode=kind, dims=[axis], epsilon=0.25)
-            centred = known - (known.mean(axis, keepdims=True) if kind == "layer" else 0)
-            with np.errstate(all="ignore"):
-                return y, centred / np.sqrt((centred**2).mean(axis, keepdims=True) + 0.25)
+            count = known.shape[axis] or 1
+            centred = known - (known.sum(axis, keepdims=True) / count if kind == "layer" else 0)
+            return y, centred / np.sqrt((centred**2).sum(axis, keepdims=True) / count + 0.25)
         if known.size == 0:
             return self.op(kind, x, dim=axis), known
         shifted = known - known.max(axis, keepdims=True)
