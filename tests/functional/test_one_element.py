@@ -38,6 +38,8 @@ READERS: dict[str, Callable[[ts.GraphBuilder], Any]] = {
     "broadcast then product": lambda b: b.matmul(b.input("x", (6, 4)), b.broadcast(one(b), (4, 5))),
     "number and bias": lambda b: b.apply("add", product(b), one(b)),
     "normalization": lambda b: b.layer_norm(b.input("x", (6, 1)), one(b)),
+    "bits": lambda b: b.op("bitcast", b.broadcast(one(b), (6, 4)), dtype="i32"),
+    "bits of its view": lambda b: b.op("bitcast", one(b).reshape(1, 1), dtype="i32") + b.input("x", (3, 4), "i32"),
     "reshaped": lambda b: b.apply("multiply", b.input("x", (6, 5)), one(b, 1, 1, 1).reshape(1, 1)),
     "shaped twice": lambda b: b.apply("add", b.input("x", (6, 4)), b.broadcast(one(b).reshape(1, 1), (6, 4))[:, :4]),
     "large": lambda b: b.apply("multiply", b.input("x", (300, 300)), b.broadcast(one(b), (300, 300))),

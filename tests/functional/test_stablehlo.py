@@ -257,7 +257,8 @@ def random_functions(count):
     for seed in range(count):
         function, args = jax_random.function(seed)
         try:
-            agree(function, args, rtol=2e-4, atol=2e-4)
+            graph = agree(function, args, rtol=2e-4, atol=2e-4)
+            assert ts.verify(ts.compile(graph, "edge-8")).ok
         except ts.Unsupported:
             continue
         except AssertionError as error:

@@ -58,7 +58,9 @@ def along(rng: random.Random, value: Any) -> Callable[[Any], Any]:
     axis = rng.randrange(value.ndim)
     choice = rng.randrange(7)
     if choice == 0:
-        function, keep = rng.choice(REDUCE), rng.random() < 0.5
+        function, again, keep = rng.choice(REDUCE), rng.choice(REDUCE), rng.random() < 0.5
+        if keep and rng.random() < 0.5:
+            return lambda a: again(function(a, axis=axis, keepdims=True), axis=axis, keepdims=True)
         return lambda a: function(a, axis=axis, keepdims=keep)
     if choice == 1:
         return lambda a: jax.nn.softmax(a, axis)

@@ -85,7 +85,7 @@ def _convolution(random: Random) -> Case:
 
 def _rows(random: Random) -> Case:
     kind = str(random.choice(["softmax", "layer_norm", "log_softmax"]))
-    rows, columns = _size(random, 2, 12), _size(random, 60, 300)
+    rows, columns = _size(random, 1, 12), _size(random, 60, 300)
     if kind == "softmax":
         graph = ts.workloads.softmax(rows, columns)
     elif kind == "layer_norm":
@@ -104,7 +104,7 @@ def _attention(random: Random) -> Case:
 
 def _reduction(random: Random) -> Case:
     b = ts.GraphBuilder("reduction")
-    shape = [_size(random, 2, 6), _size(random, 2, 20), _size(random, 30, 120)]
+    shape = [_size(random, 1, 6), _size(random, 1, 20), _size(random, 30, 120)]
     dims = sorted(random.choice(3, size=_size(random, 1, 3), replace=False).tolist())
     dtype = _dtype(random)
     allowed = ["add", "maximum", "minimum", "argmax", "argmin"] + (["mean"] if dtype[0] in "fb" else ["multiply"])
@@ -116,7 +116,7 @@ def _reduction(random: Random) -> Case:
 
 def _scan(random: Random) -> Case:
     b = ts.GraphBuilder("scan")
-    x = b.input("x", [_size(random, 2, 10), _size(random, 40, 200)], _dtype(random))
+    x = b.input("x", [_size(random, 1, 10), _size(random, 40, 200)], _dtype(random))
     flags = {"reverse": bool(random.integers(2)), "exclusive": bool(random.integers(2))}
     combiner = str(random.choice(["add", "maximum", "minimum"]))
     b.output(b.op("cumulative", x, dim=int(random.integers(2)), combiner=combiner, **flags), "y")
@@ -199,7 +199,7 @@ def _move(random: Random, b: ts.GraphBuilder, x: Any) -> Any:
 def _elementwise(random: Random) -> Case:
     """A small DAG of functions, reductions and broadcasts over one space."""
     b = ts.GraphBuilder("elementwise")
-    shape = [_size(random, 2, 12), _size(random, 60, 200)]
+    shape = [_size(random, 1, 12), _size(random, 60, 200)]
     values = [b.input("x", shape), b.input("z", [shape[1]]), b.input("u", [shape[0], 1])]
     read: set[int] = set()
     for _ in range(_size(random, 2, 7)):
@@ -209,7 +209,7 @@ def _elementwise(random: Random) -> Case:
         read.add(i)
         if choice == 0:
             values.append(b.apply(str(random.choice(["tanh", "abs", "negate", "relu", "sigmoid"])), x))
-        elif choice == 1 and x.shape == tuple(shape):
+        elif choice == 1 and len(x.shape) == 2:
             dims = [int(random.integers(2))]
             combiner = str(random.choice(["add", "maximum", "mean"]))
             values.append(b.op("reduce", x, dims=dims, combiner=combiner, keep_dims=True))

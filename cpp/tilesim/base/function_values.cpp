@@ -1,6 +1,5 @@
-// Scalar meaning of the elementwise functions.
+// Scalar meaning of the elementwise functions on floats.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -135,8 +134,6 @@ T unary(Function f, T x) {
       return x == 0;
     case F::bitwise_not:
       return static_cast<T>(~as_bits(x));
-    case F::popcount:
-      return static_cast<T>(std::popcount(static_cast<std::uint64_t>(as_bits(x))));
     case F::relu:
       return std::isnan(x) ? x : std::max(x, T(0));
     default:
@@ -211,138 +208,9 @@ T floating(Function f, const T* x) {
   return std::fma(x[0], x[1], x[2]);
 }
 
-std::int64_t wrap(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-
-std::int64_t checked_divisor(Function f, std::int64_t y) {
-  if (y == 0)
-    throw UserError({"integer division by zero", std::string(info(f).name), "0", "a divisor other than 0", {}});
-  return y;
-}
-
-std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  std::uint64_t result = 1, square = static_cast<std::uint64_t>(base);
-  for (; exponent > 0; exponent >>= 1, square *= square)
-    if (exponent & 1) result *= square;
-  return wrap(result);
-}
-
-std::int64_t integer_divide(Function f, std::int64_t x, std::int64_t y) {
-  checked_divisor(f, y);
-  if (y == -1) return f == F::remainder ? 0 : wrap(-static_cast<std::uint64_t>(x));
-  if (f == F::divide) return x / y;
-  if (f == F::remainder) return x % y;
-  return x / y - ((x % y != 0 && (x < 0) != (y < 0)) ? 1 : 0);
-}
-
-std::int64_t integer_unary(Function f, std::int64_t x) {
-  switch (f) {
-    case F::identity:
-    case F::floor:
-    case F::ceil:
-    case F::round_even:
-    case F::trunc:
-      return x;
-    case F::negate:
-      return wrap(-static_cast<std::uint64_t>(x));
-    case F::abs:
-      return x < 0 ? wrap(-static_cast<std::uint64_t>(x)) : x;
-    case F::sign:
-      return (x > 0) - (x < 0);
-    case F::is_finite:
-      return 1;
-    case F::is_nan:
-      return 0;
-    case F::logical_not:
-      return x == 0;
-    case F::bitwise_not:
-      return ~x;
-    case F::popcount:
-      return std::popcount(static_cast<std::uint64_t>(x));
-    case F::relu:
-      return std::max<std::int64_t>(x, 0);
-    default:
-      throw UserError({"this function has no meaning on integers",
-                       std::string(info(f).name),
-                       {},
-                       "convert to a float type first",
-                       {}});
-  }
-}
-
-std::int64_t integer_binary(Function f, std::int64_t x, std::int64_t y) {
-  const auto a = static_cast<std::uint64_t>(x), b = static_cast<std::uint64_t>(y);
-  switch (f) {
-    case F::add:
-      return wrap(a + b);
-    case F::subtract:
-      return wrap(a - b);
-    case F::multiply:
-      return wrap(a * b);
-    case F::divide:
-    case F::remainder:
-    case F::floor_divide:
-      return integer_divide(f, x, y);
-    case F::power:
-      return integer_power(x, y);
-    case F::maximum:
-      return std::max(x, y);
-    case F::minimum:
-      return std::min(x, y);
-    case F::logical_and:
-      return x != 0 && y != 0;
-    case F::logical_or:
-      return x != 0 || y != 0;
-    case F::logical_xor:
-      return (x != 0) != (y != 0);
-    case F::bitwise_and:
-      return x & y;
-    case F::bitwise_or:
-      return x | y;
-    case F::bitwise_xor:
-      return x ^ y;
-    case F::shift_left:
-      return y < 0 || y > 63 ? 0 : wrap(a << y);
-    case F::shift_right:
-      return y < 0 || y > 63 ? (x < 0 ? -1 : 0) : x >> y;
-    case F::equal:
-      return x == y;
-    case F::not_equal:
-      return x != y;
-    case F::less:
-      return x < y;
-    case F::less_equal:
-      return x <= y;
-    case F::greater:
-      return x > y;
-    case F::greater_equal:
-      return x >= y;
-    default:
-      throw UserError({"this function has no meaning on integers",
-                       std::string(info(f).name),
-                       {},
-                       "convert to a float type first",
-                       {}});
-  }
-}
-
 }  // namespace
 
 float evaluate(Function function, const float* operands) { return floating(function, operands); }
 double evaluate(Function function, const double* operands) { return floating(function, operands); }
-
-std::int64_t evaluate(Function function, const std::int64_t* x) {
-  switch (info(function).arity) {
-    case 1:
-      return integer_unary(function, x[0]);
-    case 2:
-      return integer_binary(function, x[0], x[1]);
-    default:
-      break;
-  }
-  if (function == F::select) return x[0] != 0 ? x[1] : x[2];
-  if (function == F::clamp) return std::min(std::max(x[1], x[0]), x[2]);
-  return wrap(static_cast<std::uint64_t>(x[0]) * static_cast<std::uint64_t>(x[1]) + static_cast<std::uint64_t>(x[2]));
-}
 
 }  // namespace tilesim

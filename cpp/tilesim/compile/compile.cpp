@@ -356,13 +356,28 @@ class Compiler {
 
 }  // namespace
 
+namespace {
+
+/// The user wrote a graph, not the program: names in it that do not check are a mistake of the compiler.
+void check_made(const program::Program& program, const Machine& machine) {
+  try {
+    program::check(program, &machine);
+  } catch (const Unsupported&) {
+    throw;
+  } catch (const UserError& error) {
+    throw InternalError("the compiler made a program of \"" + program.name + "\" that does not check: " + error.what());
+  }
+}
+
+}  // namespace
+
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
   const Machine share = lower::shared_by(machine, options.cores);
   const std::int64_t contexts = lower::contexts_of(share, options);
   const Machine part = lower::with_part_of_memories(share, contexts);
   program::Program result = Compiler(graph, part, options, contexts).run();
   lower::overlap_kernels(result, part);
-  program::check(result, &share);
+  check_made(result, share);
   return result;
 }
 

@@ -85,13 +85,15 @@ int DagBuilder::converted(const Op& op, int from) {
   const auto convert = [&](int node) {
     return append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = target});
   };
-  if (op.attributes.text("rounding", "nearest_even") != "nearest_even")
+  // Integers take what is before the point in either rounding.
+  if (op.attributes.text("rounding", "nearest_even") != "nearest_even" && !is_integer(target))
     throw Unsupported({"the vector unit converts with nearest-even rounding only", op.name, {}, {}, {}});
   if (op.attributes.text("overflow", "ieee") == "ieee") return convert(from);
   const double infinite = std::numeric_limits<double>::infinity();
   const double low = number_as(-infinite, target), high = number_as(infinite, target);
   const double least = number_as(low, source), most = number_as(high, source);
-  if (bits(target) > 32 || least != low)
+  const bool narrow = is_integer(source) || source == DType::boolean;  // an integer has no infinity to saturate
+  if (bits(target) > 32 || (least != low && !narrow))
     throw Unsupported({"no conversion of the vector unit saturates so",
                        op.name,
                        std::string(name(source)) + " to " + std::string(name(target)),
@@ -105,7 +107,7 @@ int DagBuilder::converted(const Op& op, int from) {
                   {.op = VectorNode::Op::function, .function = function, .arguments = arguments, .dtype = dtype});
   };
   const int within = convert(apply(Function::clamp, {number(least, source), from, number(most, source)}, source));
-  if (most == high) return within;
+  if (most == high || narrow) return within;
   // The largest integer is no number of the source: what lies beyond takes it by a comparison.
   const int beyond = apply(Function::greater_equal, {from, number(high + 1, source), -1}, DType::boolean);
   return apply(Function::select, {beyond, number(high, target), within}, target);

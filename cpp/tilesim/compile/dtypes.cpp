@@ -26,6 +26,7 @@ bool orders(Function function) {
     case Function::shift_right:
     case Function::sign:
     case Function::abs:
+    case Function::relu:
       return true;
     default:
       return false;

@@ -190,8 +190,10 @@ class Grouping {
     return false;
   }
 
+  /// A kernel computes over its whole space, or over its rows, where each axis that its reductions take has extent 1.
   bool compatible(const Kernel& kernel, int i) const {
     const Shape own_space = space(i), their_space = space(kernel.ops.front());
+    std::set<std::int64_t> reduced;
     bool reduces = false;
     for (int member : kernel.ops) {
       const Op& other = op(member);
@@ -200,8 +202,9 @@ class Grouping {
       reduces = true;
       const std::string combiner = other.attributes.text("combiner");
       if (combiner == "argmax" || combiner == "argmin" || !other.attributes.flag("keep_dims")) return false;
-      if (op(i).kind == Kind::reduce && op(i).attributes.integers("dims") != other.attributes.integers("dims"))
-        return false;
+      const std::vector<std::int64_t>& dims = other.attributes.integers("dims");
+      if (op(i).kind == Kind::reduce && op(i).attributes.integers("dims") != dims) return false;
+      reduced.insert(dims.begin(), dims.end());
     }
     if (op(i).kind == Kind::reduce) {
       const std::string combiner = op(i).attributes.text("combiner");
@@ -209,9 +212,10 @@ class Grouping {
       if (reduces && !op(i).attributes.flag("keep_dims")) return false;
     }
     if (own_space == their_space) return true;
-    if (!reduces || own_space.size() != their_space.size()) return false;
+    // A reduction of rows would take each row's one value as often as the row is long.
+    if (!reduces || op(i).kind == Kind::reduce || own_space.size() != their_space.size()) return false;
     for (std::size_t d = 0; d < own_space.size(); ++d)
-      if (own_space[d] != their_space[d] && own_space[d] != 1) return false;
+      if (own_space[d] != (reduced.count(static_cast<std::int64_t>(d)) ? 1 : their_space[d])) return false;
     return true;
   }
 
@@ -360,6 +364,19 @@ class Grouping {
 
 }  // namespace
 
+namespace {
+
+/// Every value that a kernel reads has bytes: otherwise the program would name a tensor that nobody made.
+void require_places(const Context& context, const std::vector<Kernel>& kernels) {
+  for (const Kernel& kernel : kernels)
+    for (const ValueId input : kernel.inputs)
+      if (!context.placed(input) && !context.counters.count(input))
+        throw InternalError("the kernel \"" + kernel.name + "\" reads \"" + context.value(input).name +
+                            "\", which has neither a tensor nor a number");
+}
+
+}  // namespace
+
 std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, const std::string& prefix,
                                   const std::map<ValueId, std::string>& boundary,
                                   const std::set<std::string>& kept_apart, bool is_main) {
@@ -367,6 +384,7 @@ std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, co
   const Views views = find_views(context.function, uses, is_main);
   std::vector<Kernel> kernels = Grouping(context, rules, kept_apart, uses, views).run();
   place_values(context, rules, kernels, uses, views, prefix, boundary);
+  require_places(context, kernels);
   return kernels;
 }
 

@@ -16,26 +16,29 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 /// Starts of a dynamic slice, clamped into range: an expression where the value is given with the program, otherwise
-/// a tensor of one element that the vector unit has clamped and the DMA reads.
+/// a tensor of one element that the vector unit has clamped and the DMA reads. In mode error they stay as they are, and
+/// the transfer that they lead outside says so.
 std::vector<MovementLowering::Start> MovementLowering::clamped_starts(std::size_t first, const Shape& whole,
                                                                       const Shape& part) {
   std::vector<Start> starts;
+  const bool strict = op_.attributes.text("mode", "clip") == "error";
   for (std::size_t axis = 0; axis < whole.size(); ++axis) {
     const ValueId value = op_.operands[first + axis];
     const std::int64_t last = whole[axis] - part[axis];
     Start start;
+    const auto inside = [&](const Expr& at) { return strict ? at : max(Expr(0), min(Expr(last), at)); };
     if (const auto counter = context_.counters.find(value); counter != context_.counters.end()) {
-      start.at = max(Expr(0), min(Expr(last), counter->second));
+      start.at = inside(counter->second);
     } else if (const auto known = context_.scalars.find(value); known != context_.scalars.end()) {
-      start.at = std::clamp<std::int64_t>(static_cast<std::int64_t>(known->second), 0, last);
-    } else if (last > 0) {
+      start.at = inside(Expr(static_cast<std::int64_t>(known->second)));
+    } else if (last > 0 || strict) {
       const Placement own = dense(value);
       const program::Tensor* tensor = context_.program.find_tensor(own.tensor);
       const bool given = tensor && tensor->role == program::Role::input && tensor->alias_of.empty();
       if (given) {
-        start.at = max(Expr(0), min(Expr(last), Expr::read(own.tensor, std::vector<Expr>(own.axes.size(), Expr(0)))));
+        start.at = inside(Expr::read(own.tensor, std::vector<Expr>(own.axes.size(), Expr(0))));
       } else {
-        start.through = clamp_scalar(own, last).tensor;
+        start.through = (strict ? own : clamp_scalar(own, last)).tensor;
       }
     }
     starts.push_back(std::move(start));

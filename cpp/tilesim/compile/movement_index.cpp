@@ -106,7 +106,9 @@ Placement MovementLowering::box_starts(const Gather& g) {
   compute.extents = r.extent;
   compute.lane_dim = static_cast<int>(batch_rank) - 1;
   Nodes nodes(compute);
-  int sum = nodes.constant(0), valid = -1;
+  // One index alone leads the transfer outside by itself, and is named by it. Sums of several would not: where one of
+  // them is negative it takes the sum's place, where one is too large it does so behind the last element.
+  int sum = nodes.constant(0), valid = -1, wrong = -1;
   for (std::size_t i = 0; i < components; ++i) {
     View view{"index", 0, static_cast<std::int64_t>(i) * tile, {}};
     for (std::size_t axis = 0; axis < batch_rank; ++axis) view.dims.push_back({r.extent[axis], r.strides[axis]});
@@ -115,14 +117,20 @@ Placement MovementLowering::box_starts(const Gather& g) {
     const int low = nodes.constant(0), high = nodes.constant(g.last[i]);
     if (g.clip) {
       index = nodes.apply(Function::clamp, low, index, high);
-    } else {
+    } else if (g.fill || components > 1) {
+      if (wrong < 0) wrong = nodes.constant(-g.span);
       const int inside = nodes.apply(Function::equal, index, nodes.apply(Function::clamp, low, index, high));
       valid = valid < 0 ? inside : nodes.apply(Function::logical_and, valid, inside);
+      if (!g.fill) {
+        const int behind = nodes.apply(Function::add, index, nodes.constant(g.span));
+        const int outside = nodes.apply(Function::select, nodes.apply(Function::less, index, low), index, behind);
+        wrong = nodes.apply(Function::select, inside, wrong, outside);
+      }
     }
     if (g.scale[i] != 1) index = nodes.apply(Function::multiply, index, nodes.constant(g.scale[i]));
     sum = i == 0 ? index : nodes.apply(Function::add, sum, index);
   }
-  if (valid >= 0) sum = nodes.apply(Function::select, valid, sum, nodes.constant(-g.span));
+  if (valid >= 0) sum = nodes.apply(Function::select, valid, sum, wrong);
   View out{"start", 0, 0, {}};
   for (std::size_t axis = 0; axis < batch_rank; ++axis) out.dims.push_back({r.extent[axis], r.strides[axis]});
   compute.outputs.push_back({sum, out, {}, Combiner::add, 0});

@@ -8,6 +8,7 @@
 #include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/long_rows.hpp"
 #include "tilesim/graph/passes.hpp"
+#include "tilesim/graph/passes_empty.hpp"
 #include "tilesim/kernels/kernels.hpp"
 
 namespace tilesim::lower {
@@ -156,14 +157,16 @@ void write_constant_outputs(GraphFunction& function) {
 
 }  // namespace
 
-void fold_small(Graph& graph) {
-  fold_constants(
-      graph,
-      [](const Graph& g, const GraphFunction& f, const Op& op, const std::vector<Array>& operands) {
-        return evaluate_op(g, f, op, operands);
-      },
-      fold_limit);
+namespace {
+
+std::vector<Array> evaluated(const Graph& graph, const GraphFunction& function, const Op& op,
+                             const std::vector<Array>& operands) {
+  return evaluate_op(graph, function, op, operands);
 }
+
+}  // namespace
+
+void fold_small(Graph& graph) { fold_constants(graph, evaluated, fold_limit); }
 
 Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions&) {
   Prepared prepared{graph, {}, {}};
@@ -172,6 +175,7 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
   for (GraphFunction& function : work.functions) materialize_input_dilation(function);
   expand(work);
+  fold_empty(work, evaluated);
   fold_small(work);
   choose_branches(work, prepared.notes);
   split_long_rows(work, machine);
@@ -187,7 +191,8 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
 
 namespace {
 
-/// Whether an operation's kernel reads this operand from a tensor, although its one element may be known.
+/// Whether an operation's kernel reads this operand from a tensor, although its one element may be known. Only vector
+/// computes take numbers, and loops where a counter starts.
 bool reads_tensor(const Op& op, std::size_t operand) {
   switch (op.kind) {
     case Kind::pad:
@@ -195,26 +200,27 @@ bool reads_tensor(const Op& op, std::size_t operand) {
       return operand == 0;
     case Kind::dynamic_update:
       return operand < 2;
-    case Kind::call:
-    case Kind::branch:
-    case Kind::contract:
-    case Kind::convolution:
-    case Kind::ragged_contract:
-    case Kind::concat:
-    case Kind::copy:
-    case Kind::reverse:
-    case Kind::gather:
-    case Kind::scatter:
-    case Kind::embedding:
-    case Kind::sort:
-    case Kind::top_k:
-    case Kind::cumulative:
-    case Kind::window_reduce:
-    case Kind::window_scatter:
-      return true;
-    default:
+    case Kind::elementwise:
+    case Kind::convert:
+    case Kind::reduce:
+    case Kind::while_loop:
+    case Kind::reshape:
+    case Kind::transpose:
+    case Kind::broadcast:
+    case Kind::slice:
       return false;
+    default:
+      return true;
   }
+}
+
+/// Numbers of a program are doubles, which not every integer of 64 bits is.
+bool is_number(const Array& one) {
+  constexpr std::int64_t exact = std::int64_t{1} << 53;
+  if (one.dtype() == DType::c64) return false;
+  if (!is_integer(one.dtype()) || bits(one.dtype()) < 64) return true;
+  const std::int64_t value = one.int_at(0);
+  return value >= -exact && value <= exact;
 }
 
 bool is_view(const Op& op) {
@@ -240,7 +246,7 @@ std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction&
     if (is_view(op) && scalars.count(op.operands[0])) scalars[op.results[0]] = scalars.at(op.operands[0]);
     if (op.kind != Kind::constant) continue;
     const Weight& weight = graph.weights.at(op.attributes.text("reference"));
-    if (weight.source != Weight::Source::data || weight.data.size() != 1) continue;
+    if (weight.source != Weight::Source::data || weight.data.size() != 1 || !is_number(weight.data)) continue;
     scalars[op.results[0]] = weight.data.at(0);
   }
   return scalars;

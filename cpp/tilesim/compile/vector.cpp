@@ -65,9 +65,11 @@ void VectorLowering::find_space() {
       space_ = own;
   }
   reduced_.assign(space_.size(), false);
-  for (int i : kernel_.ops)
-    if (is_reduce(i))
-      for (std::int64_t dim : op(i).attributes.integers("dims")) reduced_[static_cast<std::size_t>(dim)] = true;
+  for (int i : kernel_.ops) {
+    if (!is_reduce(i)) continue;
+    require(shape(op(i).operands[0]) == space_, "a reduction takes less than the space of its vector kernel");
+    for (std::int64_t dim : op(i).attributes.integers("dims")) reduced_[static_cast<std::size_t>(dim)] = true;
+  }
 }
 
 /// Which space axes a value spans: numpy alignment, except results of reductions that drop their axes.

@@ -143,7 +143,9 @@ class Reads {
     const GraphFunction& function = graph_.functions[at(number)];
     const std::int64_t all = packed(function.value(value).type);
     std::int64_t sum = 0;
+    const std::vector<bool>& counts = leads_to_elements(number);
     for (const Op& op : function.ops) {
+      if (!counts[static_cast<std::size_t>(&op - function.ops.data())]) continue;
       std::int64_t most = 0;  // what an operation names twice it may read once
       for (std::size_t i = 0; i < op.operands.size() && sum < all; ++i) {
         if (op.operands[i] != value || &op == except) continue;
@@ -153,6 +155,35 @@ class Reads {
       sum += most;
     }
     return std::min(sum, all);
+  }
+
+  /// Which operations give something that has elements: nobody needs to read for the others.
+  const std::vector<bool>& leads_to_elements(std::int32_t number) {
+    const auto [found, fresh] = counting_.try_emplace(number);
+    std::vector<bool>& counts = found->second;
+    if (!fresh) return counts;
+    const GraphFunction& function = graph_.functions[at(number)];
+    const auto empty = [&](ValueId id) { return element_count(function.value(id).type.shape) == 0; };
+    std::vector<bool> needless(function.values.size(), false);  // only what has no elements is made of it
+    counts.assign(function.ops.size(), true);
+    const bool some = std::ranges::any_of(
+        function.ops, [&](const Op& op) { return !op.results.empty() && std::ranges::all_of(op.results, empty); });
+    if (!some) return counts;
+    std::vector<int> uses(function.values.size(), 0);
+    for (const Op& op : function.ops)
+      for (const ValueId id : op.operands)
+        if (id != no_value) ++uses[at(id)];
+    for (const ValueId id : function.outputs) uses[at(id)] += empty(id) ? 0 : 1;
+    for (std::size_t i = function.ops.size(); i-- > 0;) {
+      const Op& op = function.ops[i];
+      const bool idle = !op.results.empty() && info(op.kind).effect == Effect::pure &&
+                        std::ranges::all_of(op.results, [&](ValueId id) { return empty(id) || needless[at(id)]; });
+      if (!idle) continue;
+      counts[i] = false;
+      for (const ValueId id : op.operands)
+        if (id != no_value && --uses[at(id)] == 0) needless[at(id)] = true;
+    }
+    return counts;
   }
 
   std::int64_t of_input(std::int32_t number, std::size_t input) {
@@ -166,6 +197,7 @@ class Reads {
   std::set<std::int32_t> visited_;
   std::map<std::string, std::int64_t> weight_bytes_;
   std::map<std::pair<std::int32_t, std::size_t>, std::int64_t> inputs_;
+  std::map<std::int32_t, std::vector<bool>> counting_;
 };
 
 }  // namespace

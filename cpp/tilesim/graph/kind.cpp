@@ -109,6 +109,8 @@ Flops scaled(Flops flops, double factor) {
 }  // namespace
 
 Flops flops(const Graph& graph, const GraphFunction& function, const Op& op) {
+  const auto empty = [&](ValueId id) { return element_count(function.value(id).type.shape) == 0; };
+  if (!op.results.empty() && info(op.kind).effect == Effect::pure && std::ranges::all_of(op.results, empty)) return {};
   Flops total = info(op.kind).flops(op, operand_types(function, op), result_types(function, op));
   if (op.kind == Kind::sort) return total;  // the rule counts comparisons
   if (op.kind == Kind::while_loop) {

@@ -154,6 +154,7 @@ void add_indexing(std::vector<KindInfo>& table) {
   KindInfo update = binary(Kind::dynamic_update, "dynamic_update");
   update.max_operands = -1;
   update.operand_names = {"x", "update", "start..."};
+  update.attributes = {optional("mode", A::text, {"clip", "error"})};
   update.infer = infer_dynamic_update;
   table.push_back(std::move(update));
 }

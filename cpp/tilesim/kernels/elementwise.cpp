@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "tilesim/base/functions.hpp"
+#include "tilesim/base/integer_functions.hpp"
 #include "tilesim/kernels/broadcast.hpp"
 #include "tilesim/kernels/kernel.hpp"
 
@@ -157,10 +157,13 @@ bool integer_loop(Function function, const Chunk<T>& in, T* out) {
 }
 
 template <class T, class Out>
-void table_loop(Function function, int arity, const Chunk<T>& in, Out* out) {
+void table_loop(Function function, int arity, DType dtype, const Chunk<T>& in, Out* out) {
   for (std::int64_t i = 0; i < in.count; ++i) {
     const T operands[3] = {in.a[i], arity > 1 ? in.b[i] : T{}, arity > 2 ? in.c[i] : T{}};
-    out[i] = static_cast<Out>(evaluate(function, operands));
+    if constexpr (std::is_same_v<T, std::int64_t>)
+      out[i] = static_cast<Out>(evaluate(function, operands, dtype));
+    else
+      out[i] = static_cast<Out>(evaluate(function, operands));
   }
 }
 
@@ -168,7 +171,7 @@ bool divides(Function function) {
   return function == Function::divide || function == Function::remainder || function == Function::floor_divide;
 }
 
-/// Integer chunks: division by zero is the user's mistake; what depends on the width of the dtype is done here.
+/// Integer chunks: division by zero is the user's mistake.
 template <class Out>
 void integer_chunk(const Call& call, const FunctionInfo& function, DType dtype, const Chunk<std::int64_t>& in,
                    Out* out) {
@@ -183,21 +186,8 @@ void integer_chunk(const Call& call, const FunctionInfo& function, DType dtype, 
   } else {
     if (wide_unsigned ? integer_loop(f, as_unsigned, reinterpret_cast<std::uint64_t*>(out)) : integer_loop(f, in, out))
       return;
-    if (f == Function::popcount) {
-      const std::uint64_t mask = bits(dtype) == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits(dtype)) - 1;
-      map_one(in, out, [mask](std::int64_t a) { return __builtin_popcountll(static_cast<std::uint64_t>(a) & mask); });
-      return;
-    }
-    if (f == Function::bitwise_not && dtype == DType::boolean) {
-      map_one(in, out, [](std::int64_t a) { return a == 0; });
-      return;
-    }
-    if (wide_unsigned && f == Function::shift_right) {
-      map_two(as_unsigned, out, [](std::uint64_t a, std::uint64_t b) { return b < 64 ? a >> b : 0; });
-      return;
-    }
   }
-  table_loop(f, function.arity, in, out);
+  table_loop(f, function.arity, dtype, in, out);
 }
 
 template <class T, class Out>
@@ -210,7 +200,7 @@ void chunk(const Call& call, const FunctionInfo& function, DType dtype, const Ch
     } else {
       if (float_loop(function.function, in, out)) return;
     }
-    table_loop(function.function, function.arity, in, out);
+    table_loop(function.function, function.arity, dtype, in, out);
   }
 }
 

@@ -31,8 +31,13 @@ void copy_box(const Array& from, const Integers& from_start, Array& to, const In
 /// Scalars from operand `first` on, each clamped so that `sizes` fits into `shape`.
 Integers clamped_starts(const Call& call, std::size_t first, const Shape& shape, const Shape& sizes) {
   Integers starts(shape.size(), 0);
+  const bool strict = call.attributes().text("mode", "clip") == "error";
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    starts[axis] = std::clamp<std::int64_t>(call.operand(first + axis).int_at(0), 0, shape[axis] - sizes[axis]);
+    const std::int64_t given = call.operand(first + axis).int_at(0), last = shape[axis] - sizes[axis];
+    starts[axis] = std::clamp<std::int64_t>(given, 0, last);
+    if (strict && starts[axis] != given)
+      call.fail("A start is out of range.", std::to_string(given),
+                "0 to " + std::to_string(last) + " on axis " + std::to_string(axis));
   }
   return starts;
 }

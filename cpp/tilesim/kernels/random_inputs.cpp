@@ -35,6 +35,21 @@ std::int64_t gather_limit(const Op& op, const Shape& shape) {
   return limit;
 }
 
+/// The same of a scatter.
+std::int64_t scatter_limit(const Op& op, const Shape& shape, const Shape& updates) {
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  const auto& window = op.attributes.integers("update_window_dims");
+  const auto& inserted = op.attributes.integers("inserted_window_dims");
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t axis = 0, next = 0; axis < static_cast<std::int64_t>(shape.size()); ++axis) {
+    const bool single = std::find(inserted.begin(), inserted.end(), axis) != inserted.end();
+    sizes.push_back(single ? 1 : updates[static_cast<std::size_t>(window[static_cast<std::size_t>(next++)])]);
+  }
+  for (const std::int64_t axis : op.attributes.integers("scatter_dims_to_operand_dims"))
+    limit = std::min(limit, shape[static_cast<std::size_t>(axis)] - sizes[static_cast<std::size_t>(axis)] + 1);
+  return limit;
+}
+
 /// What operand `index` of `op` may hold, given what its results may hold.
 Range operand_range(const GraphFunction& function, const Op& op, std::size_t index, const std::vector<Range>& ranges) {
   const auto shape = [&](std::size_t operand) -> const Shape& {
@@ -48,6 +63,9 @@ Range operand_range(const GraphFunction& function, const Op& op, std::size_t ind
     case Kind::gather:
       if (index == 1) range = {0, gather_limit(op, shape(0))};
       break;
+    case Kind::scatter:
+      if (index == 1) range = {0, scatter_limit(op, shape(0), shape(2))};
+      break;
     case Kind::dynamic_slice:
       if (index >= 1) range = {0, shape(0)[index - 1] - op.attributes.integers("sizes")[index - 1] + 1};
       break;
@@ -57,6 +75,7 @@ Range operand_range(const GraphFunction& function, const Op& op, std::size_t ind
     case Kind::elementwise: {
       const std::string& name = op.attributes.text("function");
       if (index == 1 && (name == "divide" || name == "remainder" || name == "floor_divide")) range.low = 1;
+      if (index >= 1 && name == "select") range = ranges[static_cast<std::size_t>(op.results[0])];
       break;
     }
     case Kind::convert:

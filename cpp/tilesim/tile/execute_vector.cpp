@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/integer_functions.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/tile/strided.hpp"
 
@@ -77,7 +78,7 @@ void zip(const std::vector<T>& x, const std::vector<T>& y, std::vector<T>& out, 
 }
 
 template <class T>
-void apply(Function function, const std::vector<T>* const* x, std::vector<T>& out) {
+void apply(Function function, DType dtype, const std::vector<T>* const* x, std::vector<T>& out) {
   switch (function) {
     case Function::add:
       return zip(*x[0], *x[1], out, [](T a, T b) {
@@ -110,7 +111,10 @@ void apply(Function function, const std::vector<T>* const* x, std::vector<T>& ou
   T operands[3] = {};
   for (std::size_t i = 0; i < out.size(); ++i) {
     for (int a = 0; a < arity; ++a) operands[a] = (*x[a])[i];
-    out[i] = evaluate(function, operands);
+    if constexpr (std::is_integral_v<T>)
+      out[i] = evaluate(function, operands, dtype);
+    else
+      out[i] = evaluate(function, operands);
   }
 }
 
@@ -224,12 +228,15 @@ class Evaluation {
         operands[a] = &as<T>(columns_[static_cast<std::size_t>(n.arguments[static_cast<std::size_t>(a)])], scratch[a]);
       if (info(n.function).returns_boolean && work != Kind::i64) {
         std::vector<T> flags(count_);
-        apply(n.function, operands, flags);
+        apply(n.function, n.dtype, operands, flags);
         out.resize(Kind::i64, count_);
         for (std::size_t i = 0; i < count_; ++i) out.i[i] = flags[i] != 0;
       } else {
         out.resize(work, count_);
-        apply(n.function, operands, values<T>(out));
+        apply(n.function, n.dtype, operands, values<T>(out));
+        if constexpr (std::is_integral_v<T>)
+          if (n.dtype == DType::boolean)
+            for (T& flag : values<T>(out)) flag = flag != 0;
       }
     });
   }

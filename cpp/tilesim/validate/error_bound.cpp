@@ -188,6 +188,18 @@ bool is_sum(const Op& op) {
   return combiner == "add" || combiner == "mean" || combiner == "multiply";
 }
 
+/// A product of deviating factors moves most where the signs of the deviations are those of the factors.
+std::vector<Array> factor_distances(const Probe& probe, const Bounded& operand) {
+  const Array size = magnitude(operand.value);
+  Array wide = size.clone();
+  add_scaled(wide, operand.error, 1);
+  Array bound = probe.run({wide})[0].to(DType::f64).clone();
+  add_scaled(bound, probe.run({size})[0].to(DType::f64), -1);
+  return {std::move(bound)};
+}
+
+bool multiplies(const Op& op) { return is_sum(op) && op.attributes.text("combiner") == "multiply"; }
+
 /// Roundings of the result that one operation may differ by: float functions are computed within a few units.
 double roundings(const Op& op) {
   switch (op.kind) {
@@ -226,6 +238,8 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
   const bool product = op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
   if (product && is_float(results[0].dtype())) {
     bounds = product_bounds(graph, function, op, operands, results[0], numerics);
+  } else if (any_error(operands) && multiplies(op)) {
+    bounds = factor_distances(Probe(graph, function, op, DType::f64), operands[0]);
   } else if (any_error(operands)) {
     bounds = corner_distances(Probe(graph, function, op, DType::f64), operands, op.kind == Kind::elementwise);
     if (turns(op)) bounds[0] = operands[0].error.clone();

@@ -14,15 +14,17 @@ from .torch_shape import axis
 from .torch_table import handles
 
 
-def indices_of(importer: Importer, index: Any, extent: int) -> Tensor:
-    """Indices from 0 on: negative ones count from the end."""
+def indices_of(importer: Importer, index: Any, extent: int, wraps: bool = False) -> Tensor:
+    """Indices from 0 on; where torch `wraps`, negative ones count from the end, elsewhere they end in an error."""
     if isinstance(index, torch.Tensor):
         if index.dtype == torch.bool:
             raise importer.unsupported("a mask of bools chooses how many elements there are", suggestion=_MASK)
-        return importer.tensor(torch.where(index < 0, index + extent, index))
+        return importer.tensor(torch.where(index < 0, index + extent, index) if wraps else index)
     tensor = importer.tensor(index)
     if tensor.dtype == "bool":
         raise importer.unsupported("a mask of bools chooses how many elements there are", suggestion=_MASK)
+    if not wraps:
+        return tensor
     negative = importer.apply("less", tensor, importer.builder.scalar(0, tensor.dtype))
     return importer.apply("select", negative, tensor + extent, tensor)
 
@@ -66,7 +68,7 @@ def _index(importer: Importer, x: Any, indices: Sequence[Any]) -> Tensor:
     """Axes of the indices stand where the first indexed axis was if the indexed axes are adjacent, else in front."""
     tensor = importer.tensor(x)
     axes = [i for i, index in enumerate(indices) if index is not None]
-    parts = [indices_of(importer, indices[i], tensor.shape[i]).convert("i64") for i in axes]
+    parts = [indices_of(importer, indices[i], tensor.shape[i], wraps=True).convert("i64") for i in axes]
     shape = list(torch.broadcast_shapes(*[part.shape for part in parts]))
     parts = [importer.broadcast(part, shape) for part in parts]
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))

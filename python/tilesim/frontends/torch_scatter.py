@@ -75,7 +75,7 @@ def _index_put(importer: Importer, x: Any, indices: Sequence[Any], values: Any, 
         mask = mask.reshape(*mask.shape, *[1] * (tensor.ndim - mask.ndim))
         return importer.apply("select", mask, value, tensor)
     axes = [i for i, index in enumerate(indices) if index is not None]
-    parts = [indices_of(importer, indices[i], tensor.shape[i]).convert("i64") for i in axes]
+    parts = [indices_of(importer, indices[i], tensor.shape[i], wraps=True).convert("i64") for i in axes]
     shape = list(torch.broadcast_shapes(*[part.shape for part in parts]))
     parts = [importer.broadcast(part, shape) for part in parts]
     rest = [tensor.shape[i] for i in range(tensor.ndim) if i not in axes]
@@ -126,25 +126,28 @@ def _index_rows(importer: Importer, x: Any, dim: int, index: Any, source: Any, *
     """Rows along an axis. One row, or rows known to follow each other, are written in place."""
     tensor, part = importer.tensor(x), importer.tensor(source, importer.dtype)
     at, adds = axis(dim, tensor.ndim), "index_add" in str(importer.node.target)
-    place = indices_of(importer, index, tensor.shape[at]).convert("i64").reshape(-1)
+    wraps = "index_fill" in str(importer.node.target)
+    place = indices_of(importer, index, tensor.shape[at], wraps).convert("i64").reshape(-1)
     count = place.shape[0]
     part = importer.broadcast(part, [*tensor.shape[:at], count, *tensor.shape[at + 1 :]])
-    first = _first(index)
+    first = _first(index, tensor.shape[at])
     if not adds and (count == 1 or first is not None):
         start = place.reshape() if first is None else importer.builder.scalar(first, "i64")
         zero = importer.builder.scalar(0, "i64")
-        return importer.op("dynamic_update", tensor, part, *[start if i == at else zero for i in range(tensor.ndim)])
+        starts = [start if i == at else zero for i in range(tensor.ndim)]
+        return importer.op("dynamic_update", tensor, part, *starts, mode="error")
     part = part * alpha if alpha != 1 else part
     updates = part.transpose(at, *[i for i in range(tensor.ndim) if i != at])
     return _write(importer, tensor, [at], [place], updates, "add" if adds else "set")
 
 
-def _first(index: Any) -> int | None:
-    """Where known rows that follow each other start."""
+def _first(index: Any, extent: int) -> int | None:
+    """Where known rows that follow each other, all of them there, start."""
     if not isinstance(index, torch.Tensor) or index.numel() == 0:
         return None
     places = index.reshape(-1).tolist()
-    return int(places[0]) if places[0] >= 0 and places == list(range(places[0], places[0] + len(places))) else None
+    known = 0 <= places[0] <= extent - len(places) and places == list(range(places[0], places[0] + len(places)))
+    return int(places[0]) if known else None
 
 
 @handles("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default")

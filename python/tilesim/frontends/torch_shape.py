@@ -259,16 +259,21 @@ def _replication_pad(importer: Importer, x: Any, pads: Sequence[int]) -> Tensor:
     "prims.convert_element_type.default",
 )
 def _to(importer: Importer, x: Any, *_: Any, **__: Any) -> Tensor:
-    """Floats become integers toward zero, as in C."""
+    """Floats become integers toward zero; what torch leaves open wraps modulo 2^width, and NaN and infinities give 0.
+
+    f8e4m3fn has no infinity: what lies beyond 448 becomes 448, other formats have infinities or NaN there.
+    """
     tensor = importer.tensor(x)
     dtype = importer.dtype
     if dtype == tensor.dtype:
         return tensor
     if dtype == "bool":
         return importer.apply("not_equal", tensor, importer.builder.scalar(0, tensor.dtype))
-    floats = ("f64", "f32", "f16", "bf16")
-    if tensor.dtype in floats and dtype[0] in "iu":
-        return importer.op("convert", tensor, dtype=dtype, rounding="toward_zero")
+    if dtype == "f8e4m3fn" and tensor.dtype != "bool":
+        return importer.op("convert", tensor, dtype=dtype, overflow="saturate")
+    if dtype == "f8e8m0fnu":  # powers of two alone: torch drops the sign, and zero becomes the least of them
+        wide = importer.apply("abs", tensor.convert("f32"))
+        tensor = importer.apply("maximum", wide, importer.builder.scalar(2.0**-127, "f32"))
     return importer.op("convert", tensor, dtype=dtype)
 
 

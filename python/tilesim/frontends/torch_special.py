@@ -54,6 +54,24 @@ def _copysign(importer: Importer, x: Any, y: Any) -> Tensor:
     return importer.apply("select", apart, importer.apply("negate", a), a)
 
 
+@handles("aten.nextafter.default")
+def _nextafter(importer: Importer, x: Any, y: Any) -> Tensor:
+    """Numbers of one sign follow each other as their bits do; from zero to the least number of the other's sign."""
+    a, b = importer.tensor(x, importer.dtype), importer.tensor(y, importer.dtype)
+    whole = _BITS[a.dtype]
+    lowest = importer.op("bitcast", _number(importer, -0.0, a), dtype=whole)  # the sign's bit alone
+    one, bits = importer.builder.scalar(1, whole), importer.op("bitcast", a, dtype=whole)
+    zero = _number(importer, 0, a)
+    away = importer.apply("equal", importer.apply("less", a, b), importer.apply("greater", a, zero))
+    step = importer.apply("select", away, bits + one, importer.apply("subtract", bits, one))
+    other = importer.apply("bitwise_and", importer.op("bitcast", b, dtype=whole), lowest)
+    least = importer.apply("bitwise_or", other, one)
+    moved = importer.apply("select", importer.apply("equal", a, zero), least, step)
+    value = importer.apply("select", importer.apply("equal", a, b), b, importer.op("bitcast", moved, dtype=a.dtype))
+    unknown = importer.apply("logical_or", importer.apply("is_nan", a), importer.apply("is_nan", b))
+    return importer.apply("select", unknown, _number(importer, math.nan, a), value)
+
+
 @handles("aten.fmax.default", "aten.fmin.default")
 def _without_nan(importer: Importer, x: Any, y: Any) -> Tensor:
     """The other operand where one is NaN."""

@@ -21,6 +21,7 @@ _NAMES = {
     torch.float8_e5m2: "f8e5m2",
     torch.float8_e4m3fnuz: "f8e4m3fnuz",
     torch.float8_e5m2fnuz: "f8e5m2fnuz",
+    torch.float8_e8m0fnu: "f8e8m0fnu",
     torch.int64: "i64",
     torch.int32: "i32",
     torch.int16: "i16",
@@ -39,6 +40,7 @@ _BITS = {
     torch.float8_e5m2: (torch.int8, ml_dtypes.float8_e5m2),
     torch.float8_e4m3fnuz: (torch.int8, ml_dtypes.float8_e4m3fnuz),
     torch.float8_e5m2fnuz: (torch.int8, ml_dtypes.float8_e5m2fnuz),
+    torch.float8_e8m0fnu: (torch.int8, ml_dtypes.float8_e8m0fnu),
 }
 _FROM_NUMPY = {np.dtype(scalar): (bits, dtype) for dtype, (bits, scalar) in _BITS.items()}
 

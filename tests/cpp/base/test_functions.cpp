@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/functions.hpp"
+#include "tilesim/base/integer_functions.hpp"
 
 using namespace tilesim;
 
@@ -15,7 +15,7 @@ constexpr std::int64_t highest = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t integer(F function, std::int64_t a, std::int64_t b = 0, std::int64_t c = 0) {
   const std::int64_t operands[] = {a, b, c};
-  return evaluate(function, operands);
+  return evaluate(function, operands, DType::i64);
 }
 
 float real(F function, float a, float b = 0, float c = 0) {
@@ -55,13 +55,43 @@ BOOST_AUTO_TEST_CASE(integers) {
   BOOST_TEST(integer(F::shift_left, 1, 64) == 0);
   BOOST_TEST(integer(F::shift_right, -8, 1) == -4);
   BOOST_TEST(integer(F::shift_right, -8, 200) == -1);
-  BOOST_TEST(integer(F::popcount, -1) == 64);
   BOOST_TEST(integer(F::bitwise_not, 5) == -6);
   BOOST_TEST(integer(F::bitwise_xor, 6, 3) == 5);
   BOOST_TEST(integer(F::clamp, 0, -4, 10) == 0);
   BOOST_TEST(integer(F::select, 0, 1, 2) == 2);
   BOOST_TEST(integer(F::fma, 3, 4, 5) == 17);
   BOOST_CHECK_THROW(integer(F::exp, 1), UserError);
+}
+
+std::int64_t of(DType dtype, F function, std::int64_t a, std::int64_t b = 0) {
+  const std::int64_t operands[] = {a, b, 0};
+  return evaluate(function, operands, dtype);
+}
+
+BOOST_AUTO_TEST_CASE(integers_know_their_width) {
+  for (const DType dtype : {DType::i4, DType::i8, DType::i16, DType::i32, DType::i64}) {
+    BOOST_TEST(of(dtype, F::popcount, -1) == bits(dtype));
+    BOOST_TEST(of(dtype, F::popcount, -2) == bits(dtype) - 1);
+  }
+  BOOST_TEST(of(DType::u64, F::popcount, -1) == 64);
+  BOOST_TEST(of(DType::boolean, F::popcount, 1) == 1);
+  BOOST_TEST(of(DType::boolean, F::bitwise_not, 1) == 0);
+  BOOST_TEST(of(DType::boolean, F::add, 1, 1) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(unsigned_64_bits_have_no_sign) {
+  const std::int64_t all = -1;  // 2^64 - 1
+  BOOST_TEST(of(DType::u64, F::divide, all, 2) == highest);
+  BOOST_TEST(of(DType::u64, F::floor_divide, all, 2) == highest);
+  BOOST_TEST(of(DType::u64, F::remainder, all, 10) == 5);  // ...551,615
+  BOOST_TEST(of(DType::u64, F::maximum, all, 1) == all);
+  BOOST_TEST(of(DType::u64, F::less, all, 1) == 0);
+  BOOST_TEST(of(DType::u64, F::shift_right, all, 63) == 1);
+  BOOST_TEST(of(DType::u64, F::shift_right, all, 64) == 0);
+  BOOST_TEST(of(DType::u64, F::sign, all) == 1);
+  BOOST_TEST(of(DType::u64, F::relu, all) == all);
+  BOOST_TEST(of(DType::u64, F::power, all, all) == all);  // (-1)^odd
+  BOOST_CHECK_THROW(of(DType::u64, F::divide, all, 0), UserError);
 }
 
 BOOST_AUTO_TEST_CASE(nan_is_kept) {

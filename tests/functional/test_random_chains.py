@@ -1,0 +1,85 @@
+"""Random chains of reductions and what goes with them, against numpy: axes of extent 1 and 0, the same axis twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilesim as ts
+from support.random_chains import Chain, random_chain
+
+MACHINES = ["edge-8", "gemmini-16", "mesh-16", "tpu-v3"]
+
+
+def check_values(chain: Chain, got: dict[str, Any], what: Any) -> None:
+    for name, known in chain.outputs.items():
+        mine = np.asarray(got[name])
+        assert mine.shape == known.shape, (what, name, chain.steps)
+        if mine.dtype != np.float32:
+            np.testing.assert_array_equal(mine, known, str((what, name, chain.steps)))
+            continue
+        largest = max(1.0, float(np.nanmax(np.abs(known), initial=0)))
+        bound = 2e-5 * largest * (1 + len(chain.steps))
+        np.testing.assert_allclose(mine, known, 1e-4, bound, err_msg=str((what, name, chain.steps)))
+
+
+def check(seed: int, machine: str, zeros: bool) -> None:
+    chain = random_chain(np.random.default_rng(seed), zeros)
+    inputs = list(chain.inputs.values())
+    check_values(chain, ts.reference(chain.graph, inputs), (seed, "reference"))
+    if chain.multiplies and machine == "gemmini-16":  # its arrays take i8 only
+        return
+    program = ts.compile(chain.graph, machine)
+    if not (chain.multiplies and machine == "tpu-v3"):  # products round to bf16
+        check_values(chain, ts.execute(program, inputs), (seed, machine))
+    assert ts.verify(program).ok, (seed, machine, chain.steps)
+    ts.simulate(program)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("zeros", [False, True], ids=["ones", "zeros"])
+def test_random_chains(machine: str, zeros: bool) -> None:
+    for seed in range(60):
+        check(seed, machine, zeros)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("zeros", [False, True], ids=["ones", "zeros"])
+def test_many_random_chains(machine: str, zeros: bool) -> None:
+    for seed in range(1000, 6000):
+        check(seed, machine, zeros)
+
+
+REDUCED_TWICE: dict[str, Any] = {
+    "maximum, sum": lambda b, x: b.op(
+        "reduce", b.op("reduce", x, dims=[1], combiner="maximum", keep_dims=True), dims=[1], combiner="add"
+    ),
+    "sum, mean, sum": lambda b, x: b.op(
+        "reduce",
+        b.op(
+            "reduce",
+            b.op("reduce", x, dims=[1], combiner="add", keep_dims=True),
+            dims=[1],
+            combiner="mean",
+            keep_dims=True,
+        ),
+        dims=[1],
+        combiner="add",
+    ),
+    "mean, softmax": lambda b, x: b.op(
+        "softmax", b.op("reduce", x, dims=[1], combiner="mean", keep_dims=True), dim=1
+    ).reshape(4),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", REDUCED_TWICE)
+def test_reductions_of_reduced_axes(name: str, machine: str) -> None:
+    b = ts.GraphBuilder("twice")
+    b.output(REDUCED_TWICE[name](b, b.input("x", [4, 33])), "y")
+    x = np.random.default_rng(0).integers(-64, 64, (4, 33)).astype(np.float32)
+    wanted = {"maximum, sum": x.max(1), "sum, mean, sum": x.sum(1), "mean, softmax": np.ones(4)}[name]
+    np.testing.assert_array_equal(ts.execute(ts.compile(b.build(), machine), [x])["y"], wanted)
