@@ -92,6 +92,11 @@ void Races::commit(std::size_t stream, const Operation& op) {
     known.add(v.commits.back().second);
     total += v.commits.back().first;
   }
+  const std::int32_t id = begin_operation();
+  commits_.insert(id);
+  known.add_complete(id);
+  v.needed.add_complete(id);
+  streams_[stream].shown.add_complete(id);
   v.commits.emplace_back(total, std::move(known));
 }
 
@@ -102,9 +107,11 @@ void Races::release(std::size_t stream, const Operation& op, bool freed) {
   if (!freed) return;
   const std::int64_t missing = v.needed.first_missing_in(v.released);
   if (missing >= 0) {
-    race(version_name(program_, op.slot, op.version) + " is free while an operation may still " +
-             (missing % 2 == 1 ? "write" : "read") + " it",
-         static_cast<std::int32_t>(missing / 2));
+    const auto other = static_cast<std::int32_t>(missing / 2);
+    const std::string what = commits_.count(other) != 0 ? "a commit to it may not have shown yet"
+                             : missing % 2 == 1         ? "an operation may still write it"
+                                                        : "an operation may still read it";
+    race(version_name(program_, op.slot, op.version) + " is free while " + what, other);
   }
   const auto depth = program_.slots[at(op.slot)].depth;
   streams_[stream].freed[{op.slot, static_cast<int>(op.version % depth)}] = v.released;
@@ -235,6 +242,7 @@ void Races::barrier(std::size_t stream) {
       all.add(s.queues[q]);
       all.add(s.done[q]);
     }
+    all.add(s.shown);
   }
   s.walker.add(all);
   for (Known& queue : s.queues) queue = all;

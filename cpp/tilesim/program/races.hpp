@@ -1,6 +1,7 @@
 // Happens-before of a program, kept exactly while it is walked in text order.
 //
 // Every load, store, compute and send has two events: consumed (all operands read) and complete (all results written).
+// A commit has one, shown: a version must not be free before all its commits have shown.
 // What a queue knows to have happened before its next operation comes from the waits and acquires it has passed: each
 // brings what the commits, releases and signals it relies on knew. An access is a race unless the accesses it conflicts
 // with are known to be over.
@@ -8,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,7 +92,7 @@ class Races {
   };
   struct Stream {
     std::vector<Known> queues, done;  ///< per queue: what it knows; all its operations
-    Known walker;
+    Known walker, shown;                         ///< shown: all commits of the stream
     std::vector<std::vector<Version>> rings;     ///< per slot and buffer
     std::map<std::pair<int, int>, Known> freed;  ///< per slot and buffer: what its last release showed
     std::map<int, LastSend> last_send;           ///< per slot: who filled the latest received version
@@ -119,7 +121,8 @@ class Races {
   std::vector<Stream> streams_;
   std::vector<Memory> memories_;                                         ///< per tensor that owns its bytes
   std::map<std::pair<int, std::int64_t>, std::vector<Signal>> signals_;  ///< per counter and cell
-  std::vector<std::string> names_;                                       ///< of operations
+  std::vector<std::string> names_;                                       ///< of operations and commits
+  std::set<std::int32_t> commits_;
   std::vector<std::vector<std::int32_t>> reader_sets_{{}};
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> larger_sets_;
   std::string statement_;

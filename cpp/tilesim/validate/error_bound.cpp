@@ -1,8 +1,12 @@
 #include "tilesim/validate/error_bound.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <set>
+#include <string>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
@@ -123,6 +127,54 @@ std::int64_t terms(const GraphFunction& function, const Op& op) {
   return std::max<std::int64_t>(n, 1);
 }
 
+/// Finite numbers are all multiples of 2^grid and at most `largest`; not finite: no grid.
+struct Scale {
+  int grid = 0;
+  double largest = 0;
+  bool finite = true;
+};
+
+Scale scale_of(const Array& array) {
+  Scale scale{std::numeric_limits<int>::max(), 0, true};
+  const Array wide = array.to(DType::f64);
+  const double* x = wide.as<double>();
+  for (std::int64_t i = 0; i < wide.size() && scale.finite; ++i) {
+    if (x[i] == 0) continue;
+    scale.finite = std::isfinite(x[i]);
+    if (!scale.finite) break;
+    scale.largest = std::max(scale.largest, std::fabs(x[i]));
+    int exponent = 0;
+    const double mantissa = std::frexp(x[i], &exponent);
+    const auto digits = static_cast<std::int64_t>(std::ldexp(mantissa, 53));
+    scale.grid = std::min(scale.grid, exponent - 53 + std::countr_zero(static_cast<std::uint64_t>(digits)));
+    // Too fine for any sum to be exact: the rest need not be read.
+    scale.finite = scale.grid > -200;
+  }
+  if (scale.largest == 0) scale.grid = 0;
+  return scale;
+}
+
+/// Whether sums of `n` products (of n numbers: b null), in any order, and `added` to them come out exactly in `type`:
+/// every partial sum is a multiple of the grid and no larger than its digits hold.
+bool sums_exactly(const Array& a, const Array* b, std::int64_t n, const Array* added, DType type) {
+  Scale sum = scale_of(a);
+  const auto join = [&](const Scale& other) { sum.finite = sum.finite && other.finite; };
+  if (b != nullptr && sum.finite) {
+    const Scale factor = scale_of(*b);
+    join(factor);
+    sum.grid += factor.grid;
+    sum.largest *= factor.largest;
+  }
+  sum.largest *= static_cast<double>(n);
+  if (added != nullptr && !added->empty() && sum.finite) {
+    const Scale term = scale_of(*added);
+    join(term);
+    sum.grid = std::min(sum.grid, term.grid);
+    sum.largest += term.largest;
+  }
+  return sum.finite && sum.largest * unit_roundoff(type) <= std::ldexp(1.0, sum.grid);
+}
+
 /// |a| |b| terms. A product of magnitudes in f32: its own error is far below the slack.
 Array product_of(const Probe& probe, const Array& a, const Array& b, const std::vector<Bounded>& operands,
                  bool ragged) {
@@ -182,10 +234,34 @@ std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& funct
   return {std::move(bound)};
 }
 
+/// Products whose sums are exact: rounded once, to the result's type, they are the same bits.
+bool is_exact_product(const GraphFunction& function, const Op& op, const std::vector<Bounded>& operands,
+                      const Numerics& numerics) {
+  if (any_error(operands)) return false;
+  const Array* bias = op.kind != Kind::ragged_contract && operands.size() > 2 ? &operands[2].value : nullptr;
+  return sums_exactly(operands[0].value, &operands[1].value, terms(function, op), bias, numerics.accumulate);
+}
+
 bool is_sum(const Op& op) {
   if (op.kind != Kind::reduce && op.kind != Kind::cumulative && op.kind != Kind::window_reduce) return false;
   const std::string& combiner = op.attributes.text("combiner");
   return combiner == "add" || combiner == "mean" || combiner == "multiply";
+}
+
+/// Whether an operation on operands that are certain has one right result: chosen elements, and functions whose results
+/// are rounded correctly everywhere.
+bool is_certain(const GraphFunction& function, const Op& op, const std::vector<Bounded>& operands) {
+  if (any_error(operands)) return false;
+  if (op.kind == Kind::elementwise) {
+    static const std::set<std::string> certain{"add",     "subtract", "multiply", "negate", "abs",
+                                               "maximum", "minimum",  "select",   "clamp",  "relu"};
+    return certain.count(op.attributes.text("function")) > 0;
+  }
+  if (op.kind == Kind::convert) return true;
+  if (op.kind != Kind::reduce && op.kind != Kind::cumulative && op.kind != Kind::window_reduce) return false;
+  const std::string& combiner = op.attributes.text("combiner");
+  if (combiner == "maximum" || combiner == "minimum") return true;
+  return combiner == "add" && sums_exactly(operands[0].value, nullptr, terms(function, op), nullptr, DType::f32);
 }
 
 /// Roundings of the result that one operation may differ by: float functions are computed within a few units.
@@ -224,6 +300,8 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
                                 const Numerics& numerics) {
   std::vector<Array> bounds(results.size());
   const bool product = op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
+  if (product && is_float(results[0].dtype()) && is_exact_product(function, op, operands, numerics)) return bounds;
+  if (is_certain(function, op, operands)) return bounds;
   if (product && is_float(results[0].dtype())) {
     bounds = product_bounds(graph, function, op, operands, results[0], numerics);
   } else if (any_error(operands)) {
@@ -241,15 +319,24 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
     add_scaled(bounds[0], magnitude(operands[0].value), 4 * unit_roundoff(results[0].dtype()));
   }
+  // exp(0) is 1 and what vanishes is 0 whoever computes it.
+  const bool is_certain_exp =
+      op.kind == Kind::elementwise && op.attributes.text("function") == "exp" && !any_error(operands);
   for (std::size_t r = 0; r < results.size(); ++r) {
     if (!is_float(results[r].dtype())) continue;
     const double u = unit_roundoff(results[r].dtype()) * (product ? 2 : roundings(op));
     if (u == 0) continue;
     if (bounds[r].empty()) bounds[r] = zeros(results[r].shape());
-    add_scaled(bounds[r], magnitude(results[r]), u);
-    // Below the smallest normal number, spacing no longer shrinks with the value.
+    const Array sizes = magnitude(results[r]);
     double* out = bounds[r].as<double>();
-    for (std::int64_t i = 0; i < bounds[r].size(); ++i) out[i] += 1e-37;
+    bool all_certain = true;
+    for (std::int64_t i = 0; i < bounds[r].size(); ++i) {
+      if (is_certain_exp && (sizes.as<double>()[i] == 0 || sizes.as<double>()[i] == 1)) continue;
+      all_certain = false;
+      // Below the smallest normal number, spacing no longer shrinks with the value.
+      out[i] += u * sizes.as<double>()[i] + 1e-37;
+    }
+    if (all_certain && bounds[r].size() > 0 && is_certain_exp) bounds[r] = Array();
   }
   return bounds;
 }
