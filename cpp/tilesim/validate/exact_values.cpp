@@ -149,7 +149,7 @@ class Planner {
       Pattern& pattern = plan_.values[f][at(id)];
       // Inputs of called functions are the caller's, and outputs both sides'.
       const bool shared = &function != &graph_.entry() && (std::ranges::count(function.inputs, id) > 0);
-      if (pattern.draw != Draw::dense || shared || std::ranges::count(function.outputs, id) > 0) return;
+      if (pattern.draw == Draw::keep || shared || std::ranges::count(function.outputs, id) > 0) return;
       pattern = {draw, std::move(axes)};
     };
     for (const Op& op : function.ops) {
@@ -158,8 +158,10 @@ class Planner {
         if (is_tensor(f, b) && !is_tensor(f, a)) set(b, Draw::one_hot, op.attributes.integers("b_contract", {}));
         if (is_tensor(f, a) && !is_tensor(f, b)) set(a, Draw::one_hot, op.attributes.integers("a_contract", {}));
       }
-      if (op.kind == Kind::reduce && op.attributes.text("combiner") == "maximum" && is_shifted(function, op.operands[0]))
-        set(op.operands[0], Draw::peaks, op.attributes.integers("dims"));
+      if (op.kind != Kind::reduce || op.attributes.text("combiner") != "maximum") continue;
+      if (!is_shifted(function, op.operands[0])) continue;
+      set(op.operands[0], Draw::peaks, op.attributes.integers("dims"));
+      if (of(f, op.operands[0]).draw == Draw::peaks) set(op.results[0], Draw::zero, {});
     }
   }
 
@@ -230,6 +232,7 @@ Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::
   const bool vector = std::ranges::count_if(shape, [](std::int64_t extent) { return extent != 1; }) <= 1;
   const bool positive = vector || dtype == DType::f8e8m0fnu;
   Array values(DType::f32, shape);
+  if (pattern.draw == Draw::zero) return values.to(dtype);
   auto* out = values.as<float>();
   for (std::int64_t i = 0; i < values.size(); ++i) {
     const std::uint64_t bits = mixed(stream + static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15ULL);

@@ -16,7 +16,8 @@ namespace tilesim::validate {
 /// sign (vectors: positive), so that no term of a sum is lost unseen. one_hot: every second vector along `axes` has one
 /// element; for operands of products with something that is not exact. peaks: along `axes` a few zeros among numbers
 /// whose exponential is 0; for softmax, whose sum is then a whole number.
-enum class Draw : std::uint8_t { keep, dense, one_hot, peaks };
+/// zero: their maximum.
+enum class Draw : std::uint8_t { keep, dense, one_hot, peaks, zero };
 
 struct Pattern {
   Draw draw = Draw::keep;

@@ -193,21 +193,8 @@ struct Instance {
 struct Exact {
   Patterns patterns;
   std::map<std::pair<std::int64_t, ValueId>, Array> kept;  ///< by call and value
+  std::set<std::pair<std::int64_t, ValueId>> stored;       ///< what kernels store; everything else follows from it
 };
-
-/// The same elements: where the tensors share their bytes, nothing is stored.
-bool is_view(const Op& op) {
-  switch (op.kind) {
-    case Kind::reshape:
-    case Kind::transpose:
-    case Kind::broadcast:
-    case Kind::bitcast:
-    case Kind::slice:
-      return true;
-    default:
-      return false;
-  }
-}
 
 std::set<std::string> names_of(const program::Program& program) {
   std::set<std::string> names;
@@ -285,7 +272,6 @@ class Verifier {
       const auto found = inputs.find(tensor.name);
       if (tensor.role == program::Role::weight && found != inputs.end()) weights_[tensor.weight] = found->second;
       tensors_.insert(tensor.name);
-      if (!tensor.alias_of.empty()) aliases_.insert(tensor.name);
     }
     const GraphFunction& entry = prepared.entry();
     Instance main;
@@ -316,6 +302,7 @@ class Verifier {
       const Bounded& wanted = frame.value(found->second);
       if (!check(kernel.operation, tensor, array, wanted)) continue;
       rows_.back().rounds = frame.rounds(found->second);
+      if (exact_ && !second_) mark_stored(tensor);
       // What later kernels read.
       const Array next = instance.reference.at(found->second).to(array.dtype());
       std::memcpy(array.bytes(), next.bytes(), static_cast<std::size_t>(array.nbytes()));
@@ -349,8 +336,15 @@ class Verifier {
     instance.names[id] = tensor;
   }
 
+  /// In the call under way and in those that it is part of.
+  void mark_stored(const std::string& tensor) {
+    for (const auto& [ordinal, instance] : instances_)
+      if (const auto own = instance.by_tensor.find(tensor); own != instance.by_tensor.end())
+        exact_->stored.insert({ordinal, own->second});
+  }
+
   bool check(const std::string& operation, const std::string& tensor, Array& array, const Bounded& wanted) {
-    if (array.shape() != wanted.value.shape()) return false;
+    if (array.size() != wanted.value.size()) return false;
     Comparison row = compare(array, wanted);
     row.operation = operation;
     row.tensor = tensor;
@@ -437,9 +431,9 @@ class Verifier {
         if (!wanted.count(result)) continue;
         const Pattern pattern = frozen ? Pattern{} : exact_->patterns.values[function][at(result)];
         const TensorType& type = instance.function->value(result).type;
-        const std::string& tensor = instance.names.at(result);
-        if (second_ && pattern.draw != Draw::keep && !(is_view(op) && aliases_.count(tensor))) {
-          instance.reference[result] = drawn(pattern, type.dtype, type.shape, tensor);
+        const bool stored = second_ && exact_->stored.count({instance.ordinal, result}) > 0;
+        if (stored && pattern.draw != Draw::keep) {
+          instance.reference[result] = drawn(pattern, type.dtype, type.shape, instance.names.at(result));
           frame.set(result, {instance.reference[result], {}});
         } else if (second_ && !frozen && pattern.draw == Draw::keep) {
           instance.reference[result] = exact_->kept.at({instance.ordinal, result});
@@ -457,7 +451,7 @@ class Verifier {
   bool second_;
   std::map<std::string, Array> weights_;
   Frame::Shared shared_;
-  std::set<std::string> tensors_, aliases_, checked_;
+  std::set<std::string> tensors_, checked_;
   std::map<std::int64_t, Instance> instances_;  ///< by ordinal of the call
   std::vector<Comparison> rows_;
 };
