@@ -85,15 +85,16 @@ void init_program(py::module_& module) {
       [](const Program& program, const std::string& change) {
         const std::map<std::string, program::Change> known{{"erase", program::Change::erase},
                                                            {"repeat", program::Change::repeat},
-                                                           {"delay", program::Change::delay}};
+                                                           {"delay", program::Change::delay},
+                                                           {"fewer", program::Change::fewer}};
         const auto found = known.find(change);
-        if (found == known.end()) throw UserError({"unknown change", {}, change, "erase, repeat, delay", {}});
+        if (found == known.end()) throw UserError({"unknown change", {}, change, "erase, repeat, delay, fewer", {}});
         py::list list;
         for (auto& mutant : program::mutants(program, found->second))
           list.append(py::make_tuple(std::move(mutant.program), mutant.changed));
         return list;
       },
       py::arg("program"), py::arg("change") = "erase",
-      "Programs with one synchronizing statement missing (erase), there twice (repeat) or one place later (delay), and\n"
-      "what that statement is.");
+      "Programs with one synchronizing statement missing (erase), there twice (repeat) or one place later (delay), or\n"
+      "with a wait for one piece less (fewer), and what that statement is.");
 }

@@ -49,8 +49,8 @@ std::map<std::string, Array> execute(const Program& program, const std::map<std:
                                      const ExecuteOptions& options = {});
 
 /// erase, repeat: one wait, commit or release (repeat: also acquire, receive, signal) is missing or there twice;
-/// delay: it stands behind the statement that follows it in its block.
-enum class Change : std::uint8_t { erase, repeat, delay };
+/// delay: it stands behind the statement that follows it in its block; fewer: a wait asks for one piece less.
+enum class Change : std::uint8_t { erase, repeat, delay, fewer };
 
 /// Programs with one statement changed, each with a description of the statement.
 struct Mutant {

@@ -1,4 +1,4 @@
-// Programs with one synchronizing statement deleted, repeated or moved behind the next one.
+// Programs with one synchronizing statement deleted, repeated, weakened or moved behind the next one.
 #include <functional>
 
 #include "tilesim/program/execute.hpp"
@@ -31,6 +31,7 @@ std::string changeable(const Statement& statement, Change change) {
   if (const auto* wait = std::get_if<Wait>(&statement.action)) {
     return "wait of " + statement.queue + " for " + (wait->counter.empty() ? wait->slot : wait->counter) + label;
   }
+  if (change == Change::fewer) return {};
   if (const auto* commit = std::get_if<Commit>(&statement.action)) {
     return "commit of " + statement.queue + " to " + commit->slot + label;
   }
@@ -59,6 +60,9 @@ Mutant changed(const Program& program, Change change, int wanted) {
       const auto place = block.begin() + static_cast<std::ptrdiff_t>(i);
       if (change == Change::erase) {
         block.erase(place);
+      } else if (change == Change::fewer) {
+        auto& wait = std::get<Wait>(block[i].action);
+        wait.pieces = wait.pieces - 1;
       } else if (change == Change::repeat) {
         const Statement twin = block[i];
         block.insert(place, twin);

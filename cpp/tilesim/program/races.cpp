@@ -119,8 +119,10 @@ void Races::release(std::size_t stream, const Operation& op, bool freed) {
 
 void Races::wait_slot(std::size_t stream, const Operation& op) {
   Version& v = version(stream, op.slot, op.version);
+  // Nothing need have been committed: only that it was acquired is known.
+  if (op.pieces <= 0) v.live_for |= 1U << op.queue;
   for (const auto& [total, known] : v.commits) {
-    if (total < op.pieces) continue;
+    if (op.pieces <= 0 || total < op.pieces) continue;
     streams_[stream].queues[at(op.queue)].add(known);
     v.live_for |= 1U << op.queue;
     return;

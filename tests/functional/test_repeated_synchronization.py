@@ -1,0 +1,73 @@
+"""Waits, commits, releases, acquires, receives and signals that stand twice, too late, or ask for too little: reported,
+or harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.hand_programs import CASES, load
+from support.program_checks import arrays_of
+
+import tilesim as ts
+from tilesim import _core
+
+Inputs = dict[str, Any]
+
+LOWERED: dict[str, Callable[[], ts.Program]] = {
+    "product": lambda: ts.compile(ts.workloads.matmul(20, 24, 150), "edge-8"),
+    "product on four arrays": lambda: ts.compile(ts.workloads.matmul(70, 40, 60, "i8"), "mesh-16", cores=2),
+    "softmax": lambda: ts.compile(ts.workloads.softmax(12, 40), "tpu-v3"),
+    "attention": lambda: ts.compile(ts.workloads.attention(1, 2, 20, 8, causal=True), "edge-8"),
+    "convolution": lambda: ts.compile(ts.workloads.conv2d(1, 3, 6, 6, 4, 3, padding=1), "tpu-v3"),
+}
+
+
+def silent(program: Any, inputs: Inputs, change: str, orders: int) -> tuple[int, list[str]]:
+    """Changed programs in all, and those that pass the search for races but fail, or give other bits, in an order."""
+    wanted = _core.execute(program, inputs)
+    changed = _core.mutants(program, change)
+    bad = []
+    for mutant, what in changed:
+        try:
+            _core.execute(mutant, inputs, find_races=True)
+        except ts.UserError:
+            continue
+        for order, seed in [("early_loads", 0), *(("random", seed) for seed in range(orders))]:
+            try:
+                outputs = _core.execute(mutant, inputs, order=order, seed=seed)
+            except ts.UserError as error:
+                bad.append(f"{what}, {order} {seed}: {error}")
+                break
+            if any(wanted[key].tobytes() != outputs[key].tobytes() for key in wanted):
+                bad.append(f"{what}, {order} {seed}: other bits")
+                break
+    return len(changed), bad
+
+
+@pytest.mark.parametrize("change", ["repeat", "delay", "fewer"])
+@pytest.mark.parametrize("name", CASES)
+def test_programs_written_by_hand(name: str, change: str) -> None:
+    inputs, _, _ = CASES[name]()
+    count, bad = silent(load(name), inputs, change, orders=6)
+    assert count >= 3 and bad == []
+
+
+@pytest.mark.parametrize("change", ["repeat", "delay", "fewer"])
+@pytest.mark.parametrize("name", LOWERED)
+def test_lowerings(name: str, change: str) -> None:
+    program = LOWERED[name]()
+    count, bad = silent(program.core, arrays_of(program), change, orders=4)
+    assert count >= 2 and bad == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_repeated_commit_or_release_is_reported(name: str) -> None:
+    """Neither is ever redundant: a piece more, or a consumer less, than the program's readers wait for."""
+    inputs, _, _ = CASES[name]()
+    for mutant, what in _core.mutants(load(name), "repeat"):
+        if what.startswith(("commit", "release", "acquire")):
+            with pytest.raises(ts.UserError):
+                _core.execute(mutant, inputs, find_races=True)
+            print(what)
