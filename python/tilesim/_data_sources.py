@@ -125,10 +125,7 @@ class _Values:
         missing = sorted(leaves - set(self.given))
         if missing or name not in self.types:
             return None, f"computed from {', '.join(missing)}, not given" if missing and missing != [name] else ""
-        if not leaves:
-            sources = "weights and constants"
-        else:
-            sources = ", ".join(sorted(leaves))
+        sources = ", ".join(sorted(leaves)) or "weights and constants"
         flops = sum(sum(op["flops"].values()) for op in operations.values())
         if flops > MOST_FLOPS:
             return None, f"from {sources} it takes {flops:.1e} FLOPs, more than {MOST_FLOPS:.0e}"
@@ -208,7 +205,8 @@ class PartData:
             given: arrays by name.
         """
         assert program.graph is not None
-        self.given, self.computed = given, {}
+        self.given = given
+        self.computed: dict[str, str] = {}
         self._values = _Values(program.graph.core, given)
 
     def of_part(self, part: Turn) -> dict[str, Any]:

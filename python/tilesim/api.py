@@ -126,11 +126,17 @@ def _checked_memory(memory: str | None) -> None:
 
 
 def _again(program: Program, target: Machine, options: SimulateOptions) -> Callable[[dict[str, Any]], Result]:
-    """Simulates the same workload under the same options with settings changed."""
+    """Simulates the same workload under the same options with settings changed.
+
+    What was compiled for this very machine is compiled alike for the changed one; any other program (read from a file,
+    written by hand, compiled for another machine) stays as it is, or the gain would be that of another program.
+    """
+    own = program.machine is not None and program.machine.core.hash() == target.core.hash()
+    alike = program.workload is not None and "mapping" in program.options and own
 
     def again(change: dict[str, Any]) -> Result:
         changed = target.replace(change)
-        other = program if program.workload is None else compile(program.workload, changed, **program.options)
+        other = compile(program.workload, changed, **program.options) if alike and program.workload else program
         return _simulate(other, changed, options.again())
 
     return again
@@ -147,9 +153,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
             raise user_error("tensors cannot be placed where the host runs a part", place="placement")
         return _simulate_mixed(program, target, options)
     data_of = known_data(program, options.tensors)
-    names = list(
-        residency(program, target, data_of.arrays) if options.resident == "auto" else _names(options.resident)
-    )
+    names = list(residency(program, target, data_of.arrays) if options.resident == "auto" else _names(options.resident))
     dram = _dram_part(target) if (options.memory or target.get("memory.kind")) == "bank" else None
     fabric = str(options.network or target.get("network.kind"))
     topology = topology_of(target, fabric)

@@ -219,12 +219,12 @@ def verify(program: Program, inputs: Any = None, seed: int = 0, exact: bool = Tr
     kernel deviations are carried through its operations. Where operands are rounded (bf16 in the array), computed ones
     may go to another neighbour. Integers, booleans and moved elements are equal.
 
-    Such a bound grows with the length of a sum until a lost part of it hides within. So everything runs a second time on
-    values with which products and sums come out exactly (small whole numbers, drawn anew for every stored tensor; among
-    them one-hot vectors where a product meets something that rounds, and rows whose exponentials are 0 and 1 where a
-    softmax reads them), and there the bits must agree. A row's `exact` says whether they had to; `rounds` names the
-    operation of the kernel that stands against it (an exponential, a division), with a bound that is then small beside
-    the values.
+    Such a bound grows with the length of a sum until a lost part of it hides within. So everything runs a second time
+    on values with which products and sums come out exactly (small whole numbers, drawn anew for every stored tensor;
+    among them one-hot vectors where a product meets something that rounds, and rows whose exponentials are 0 and 1
+    where a softmax reads them), and there the bits must agree. A row's `exact` says whether they had to; `rounds` names
+    the operation of the kernel that stands against it (an exponential, a division), with a bound that is then small
+    beside the values.
 
     Args:
         program: a compiled program.

@@ -195,7 +195,7 @@ class Result:
 
     @property
     def data_sources(self) -> dict[str, str]:
-        """Tensors whose values timing read: "given", "computed from ..." (of what was given), "default: ..." and what."""
+        """Tensors whose values timing read: "given", "computed from ..." (what was given), "default: ..." and what."""
         return dict(self.data.get("data_sources", {}))
 
     @property
@@ -212,7 +212,10 @@ class Result:
         return {"asked": self.memory_bytes, **parts, "moved": moved}
 
     def explain(self) -> list[Advice]:
-        """Changes to the machine that were simulated again, best first.
+        """Changes to the machine that were simulated again, best first, with all options and data of this simulation.
+
+        A program that was compiled for this machine is compiled again for the changed one, in the same way; others stay
+        as they are.
 
         Returns:
             Each change with the gain of its own run.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.hand_programs import CASES, FOLDER, load
 
+from support.hand_programs import CASES, FOLDER, load
 from tilesim import _core
 from tilesim.errors import UserError
 

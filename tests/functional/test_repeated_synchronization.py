@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.hand_programs import CASES, load
-from support.program_checks import arrays_of
 
 import tilesim as ts
+from support.hand_programs import CASES, load
+from support.program_checks import arrays_of
 from tilesim import _core
 
 Inputs = dict[str, Any]

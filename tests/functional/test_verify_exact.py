@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.program_checks import arrays_of
 
 import tilesim as ts
+from support.program_checks import arrays_of
 from tilesim import _core
 
 Mutant = tuple[str, dict[str, Any]]
