@@ -16,7 +16,7 @@ __all__ = ["execute_parts", "simulate_parts", "verify_parts"]
 
 Run = Callable[[Turn, list[Any]], Mapping[str, Any]]
 _COUNTS = ("tile_operations", "events", "memory_read_bytes", "memory_written_bytes", "network_bytes")
-_TRAFFIC = tuple(f"memory_{part}_bytes" for part in ("merged", "forwarded", "waiting", "padding"))
+_TRAFFIC = tuple(f"memory_{part}_bytes" for part in ("merged", "forwarded", "padding"))
 _WORK = ("multiply_adds", "vector_operations")
 _STATES = ("busy", "wait_load", "wait_store", "wait_dependency", "wait_port", "idle")
 

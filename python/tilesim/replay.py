@@ -27,7 +27,7 @@ WORST_CALL = 0.005  # of the check; what it is off grows with the calls that are
 Path = tuple[Any, ...]
 _COUNTS = ("cycles", "tile_operations", "events", "memory_read_bytes", "memory_written_bytes", "network_bytes")
 _SUMS = (*_COUNTS, "multiply_adds", "vector_operations", "units", "operations", "energy")
-_MOVED = tuple(f"memory_{part}_bytes" for part in ("merged", "forwarded", "waiting", "padding"))  # absent: 0
+_MOVED = tuple(f"memory_{part}_bytes" for part in ("merged", "forwarded", "padding"))  # absent: 0
 _EXPRESSIONS = frozenset(
     [
         "extent",

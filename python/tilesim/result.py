@@ -15,7 +15,7 @@ from ._table import Table, amount
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
-_MOVED = ("padding", "merged", "forwarded", "waiting")
+_MOVED = ("padding", "merged", "forwarded")
 
 
 class Result:
@@ -203,8 +203,8 @@ class Result:
         """From the bytes asked for to those that the memory channels moved.
 
         asked (`memory_bytes`), padding (whole bursts beyond what was asked for), merged (writes to a burst that waited
-        to be written already), forwarded (reads answered from a waiting write), waiting (written after the end), moved:
-        asked + padding - merged - forwarded - waiting, the sum over the channels. Runs that were replayed are exact up
+        to be written already), forwarded (reads answered from a waiting write), moved: asked + padding - merged -
+        forwarded, the sum over the channels, with the writes that wait at the end. Runs that were replayed are exact up
         to rounding.
         """
         parts = {key: int(self.data.get(f"memory_{key}_bytes", 0)) for key in _MOVED}

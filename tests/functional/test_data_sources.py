@@ -72,7 +72,7 @@ def test_run_takes_what_its_inputs_say() -> None:
 def test_routers_decide_from_the_tokens() -> None:
     """What a router chooses follows from its input: top-k, histogram and all."""
     graph = ts.workloads.experts(64, 32, 48, count=4, chosen=1)
-    tokens = np.tile(np.random.default_rng(1).standard_normal(32).astype(np.float32), (64, 1))
+    tokens = np.tile(np.random.default_rng(1).standard_normal(32).astype(np.float32), (1, 64, 1))
     result = ts.simulate(ts.compile(graph, "tpu-v3"), tensors={"x": tokens})
     assert set(result.data_sources.values()) == {"computed from x"}
     spread = ts.simulate(ts.compile(graph, "tpu-v3"))
@@ -83,7 +83,7 @@ def test_what_cannot_be_computed_says_so() -> None:
     graph = ts.workloads.experts(64, 32, 48, count=4, chosen=1)
     program = ts.compile(graph, "tpu-v3")
     inner = next(op["results"][0]["name"] for op in program.prepared.operations("") if op["kind"] == "ragged_contract")
-    result = ts.simulate(program, tensors={inner: np.zeros((64, 48), np.float32)})
+    result = ts.simulate(program, tensors={inner: np.zeros((64, 96), np.float32)})
     assert any(how.startswith("default") and "x" in how for how in result.data_sources.values())
 
 

@@ -212,3 +212,35 @@ def test_a_bound_alone_is_blind() -> None:
     assert ts.verify(mutant, exact=False).ok
     (row,) = ts.verify(mutant).rows
     assert not row["ok"] and row["exact"] and row["integer_error"] >= 1
+
+
+DTYPES = ("f32", "bf16", "f16", "i8", "f8e4m3fn", "f8e5m2")
+SMALL: dict[str, Callable[[str], ts.Graph]] = {
+    "product": lambda t: ts.workloads.matmul(20, 24, 300, t),
+    "linear": lambda t: linear(t, 12, 70, 20),
+    "convolution": lambda t: conv(t, 5),
+    "attention": lambda t: ts.workloads.attention(1, 2, 20, 8, causal=True, dtype=t),
+    "sum": lambda t: reduction("add", 9, 300, t),
+    "softmax": lambda t: ts.workloads.softmax(9, 70, dtype=t),
+    "layer normalization": lambda t: ts.workloads.layer_norm(9, 40, dtype=t),
+}
+
+
+@pytest.mark.parametrize("machine", ts.Machine.names())
+def test_right_programs_pass(machine: str) -> None:
+    """Every dtype that a machine takes; products and sums are asked for their bits."""
+    compiled = 0
+    for name, build in SMALL.items():
+        for dtype in DTYPES:
+            try:
+                program = ts.compile(build(dtype), machine)
+            except ts.UserError:
+                continue  # not on this machine, or not a kind of this dtype
+            outcome = ts.verify(program)
+            assert outcome.ok, (name, dtype, outcome)
+            compiled += 1
+            if name in ("product", "linear", "convolution", "sum"):
+                assert outcome.inexact == {}, (name, dtype, outcome)
+            for row in outcome.rows:
+                assert row["exact"] == (not row["rounds"]) and row["integer_ratio"] <= 1
+    assert compiled >= 3

@@ -88,7 +88,7 @@ class BankMemory final : public MemorySystem {
   std::vector<Channel> channels() const override {
     std::vector<Channel> result;
     for (const dram::Channel& channel : channels_) {
-      Channel one = traffic_of(channel.counters(), burst_);
+      Channel one = traffic_of(drained(channel), burst_);
       one.busy = cycle_of(one.bytes / burst_ * burst_cycles_);
       one.padding = padding_[result.size()];
       result.push_back(one);
@@ -106,9 +106,7 @@ class BankMemory final : public MemorySystem {
   Ports* ports() override { return &ports_; }
   std::vector<Bank> banks() const override {
     std::vector<Bank> result;
-    for (const dram::Channel& channel : channels_)
-      for (std::size_t b = 0; b < static_cast<std::size_t>(count_); ++b)
-        result.push_back({channel.banks()[b].activates, channel.banks()[b].columns});
+    for (const dram::Channel& channel : channels_) add_banks(channel, count_, result);
     return result;
   }
   const BandwidthSeries* series() const override { return &series_; }

@@ -63,7 +63,7 @@ std::vector<MemorySystem::Channel> CachedChannels::channels() const {
       result.push_back({static_cast<std::int64_t>(static_cast<Int128>(bytes) * core_.hertz / rate_), bytes});
       continue;
     }
-    MemorySystem::Channel one = traffic_of(dram_[i].counters(), burst);
+    MemorySystem::Channel one = traffic_of(drained(dram_[i]), burst);
     const std::int64_t bursts = one.bytes / burst;
     one.busy =
         static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core_.hertz / picoseconds);
@@ -75,9 +75,7 @@ std::vector<MemorySystem::Channel> CachedChannels::channels() const {
 
 std::vector<MemorySystem::Bank> CachedChannels::banks() const {
   std::vector<MemorySystem::Bank> result;
-  for (const dram::Channel& channel : dram_)
-    for (std::size_t b = 0; b < static_cast<std::size_t>(banks_count_); ++b)
-      result.push_back({channel.banks()[b].activates, channel.banks()[b].columns});
+  for (const dram::Channel& channel : dram_) add_banks(channel, banks_count_, result);
   return result;
 }
 

@@ -165,7 +165,7 @@ class BankNodes final : public MemoryNodes {
   std::vector<MemorySystem::Channel> channels(Clock core) const override {
     std::vector<MemorySystem::Channel> result;
     for (const Node& node : nodes_) {
-      MemorySystem::Channel one = traffic_of(node.channel.counters(), burst_);
+      MemorySystem::Channel one = traffic_of(drained(node.channel), burst_);
       const std::int64_t bursts = one.bytes / burst_;
       one.busy = static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core.hertz /
                                            picoseconds);
@@ -176,9 +176,7 @@ class BankNodes final : public MemoryNodes {
   }
   std::vector<MemorySystem::Bank> banks() const override {
     std::vector<MemorySystem::Bank> result;
-    for (const Node& node : nodes_)
-      for (std::size_t b = 0; b < static_cast<std::size_t>(banks_); ++b)
-        result.push_back({node.channel.banks()[b].activates, node.channel.banks()[b].columns});
+    for (const Node& node : nodes_) add_banks(node.channel, banks_, result);
     return result;
   }
 

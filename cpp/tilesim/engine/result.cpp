@@ -129,7 +129,6 @@ Result Simulator::result() const {
     use.bytes = channels[i].bytes;
     result.memory_merged_bytes += channels[i].merged;
     result.memory_forwarded_bytes += channels[i].forwarded;
-    result.memory_waiting_bytes += channels[i].waiting;
     result.memory_padding_bytes += channels[i].padding;
     memory_busy = std::max(memory_busy, use.cycles[0]);
     result.units.push_back(use);

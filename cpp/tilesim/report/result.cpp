@@ -72,7 +72,6 @@ template <class R, class Visit>
 void traffic_fields(R& result, Visit visit) {
   visit("memory_merged_bytes", result.memory_merged_bytes);
   visit("memory_forwarded_bytes", result.memory_forwarded_bytes);
-  visit("memory_waiting_bytes", result.memory_waiting_bytes);
   visit("memory_padding_bytes", result.memory_padding_bytes);
 }
 

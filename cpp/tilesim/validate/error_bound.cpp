@@ -1,6 +1,7 @@
 #include "tilesim/validate/error_bound.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -127,28 +128,39 @@ std::int64_t terms(const GraphFunction& function, const Op& op) {
   return std::max<std::int64_t>(n, 1);
 }
 
-/// Finite numbers are all multiples of 2^grid and at most `largest`; not finite: no grid.
+/// Numbers are all multiples of 2^grid and at most `largest`; coarse: not so fine that no sum of them can be exact.
 struct Scale {
-  int grid = 0;
+  int grid = std::numeric_limits<int>::max();
   double largest = 0;
-  bool finite = true;
+  bool coarse = true;
+
+  void take(double x) {
+    if (x == 0) return;
+    coarse = coarse && std::isfinite(x);
+    if (!coarse) return;
+    largest = std::max(largest, std::fabs(x));
+    int exponent = 0;
+    const auto digits = static_cast<std::int64_t>(std::ldexp(std::frexp(x, &exponent), 53));
+    grid = std::min(grid, exponent - 53 + std::countr_zero(static_cast<std::uint64_t>(digits)));
+  }
 };
 
-Scale scale_of(const Array& array) {
-  Scale scale{std::numeric_limits<int>::max(), 0, true};
-  const Array wide = array.to(DType::f64);
-  const double* x = wide.as<double>();
-  for (std::int64_t i = 0; i < wide.size() && scale.finite; ++i) {
-    if (x[i] == 0) continue;
-    scale.finite = std::isfinite(x[i]);
-    if (!scale.finite) break;
-    scale.largest = std::max(scale.largest, std::fabs(x[i]));
-    int exponent = 0;
-    const double mantissa = std::frexp(x[i], &exponent);
-    const auto digits = static_cast<std::int64_t>(std::ldexp(mantissa, 53));
-    scale.grid = std::min(scale.grid, exponent - 53 + std::countr_zero(static_cast<std::uint64_t>(digits)));
-    // Too fine for any sum to be exact: the rest need not be read.
-    scale.finite = scale.grid > -200;
+/// Stops where a number and the grid of others lie more than the digits of `type` apart.
+Scale scale_of(const Array& array, DType type) {
+  constexpr std::int64_t block = 1024;
+  std::array<double, block> wide{};
+  Scale scale;
+  for (std::int64_t at = 0; at < array.size() && scale.coarse; at += block) {
+    const std::int64_t count = std::min(block, array.size() - at);
+    convert(array.bytes() + at * host_bytes(array.dtype()), array.dtype(), wide.data(), DType::f64, count);
+    double before = std::numeric_limits<double>::quiet_NaN();
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (wide[static_cast<std::size_t>(i)] == before) continue;
+      before = wide[static_cast<std::size_t>(i)];
+      scale.take(before);
+    }
+    scale.coarse = scale.coarse && (scale.largest == 0 ||
+                                    scale.largest * unit_roundoff(type) <= std::ldexp(1.0, scale.grid));
   }
   if (scale.largest == 0) scale.grid = 0;
   return scale;
@@ -157,22 +169,21 @@ Scale scale_of(const Array& array) {
 /// Whether sums of `n` products (of n numbers: b null), in any order, and `added` to them come out exactly in `type`:
 /// every partial sum is a multiple of the grid and no larger than its digits hold.
 bool sums_exactly(const Array& a, const Array* b, std::int64_t n, const Array* added, DType type) {
-  Scale sum = scale_of(a);
-  const auto join = [&](const Scale& other) { sum.finite = sum.finite && other.finite; };
-  if (b != nullptr && sum.finite) {
-    const Scale factor = scale_of(*b);
-    join(factor);
+  Scale sum = scale_of(a, type);
+  if (b != nullptr && sum.coarse) {
+    const Scale factor = scale_of(*b, type);
+    sum.coarse = factor.coarse;
     sum.grid += factor.grid;
     sum.largest *= factor.largest;
   }
   sum.largest *= static_cast<double>(n);
-  if (added != nullptr && !added->empty() && sum.finite) {
-    const Scale term = scale_of(*added);
-    join(term);
+  if (added != nullptr && !added->empty() && sum.coarse) {
+    const Scale term = scale_of(*added, type);
+    sum.coarse = term.coarse;
     sum.grid = std::min(sum.grid, term.grid);
     sum.largest += term.largest;
   }
-  return sum.finite && sum.largest * unit_roundoff(type) <= std::ldexp(1.0, sum.grid);
+  return sum.coarse && sum.largest * unit_roundoff(type) <= std::ldexp(1.0, sum.grid);
 }
 
 /// |a| |b| terms. A product of magnitudes in f32: its own error is far below the slack.

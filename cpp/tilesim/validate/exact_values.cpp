@@ -220,6 +220,7 @@ std::int64_t along(const Shape& shape, const std::vector<std::int64_t>& axes) {
 
 constexpr double hidden = -240;  ///< its exponential is 0 in f32; every 8-bit float of two signs holds it
 constexpr std::int64_t most_peaks = 24;
+constexpr std::int64_t period = 65521;  ///< of dense values: a prime, so that no tile or row is a multiple of it
 
 }  // namespace
 
@@ -234,11 +235,14 @@ Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::
   Array values(DType::f32, shape);
   if (pattern.draw == Draw::zero) return values.to(dtype);
   auto* out = values.as<float>();
-  for (std::int64_t i = 0; i < values.size(); ++i) {
+  const std::int64_t drawn = std::min(values.size(), period);
+  for (std::int64_t i = 0; i < drawn; ++i) {
     const std::uint64_t bits = mixed(stream + static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15ULL);
     const float size = (bits & 1) != 0 ? 1 : 2;
     out[i] = positive || (bits & 2) != 0 ? size : -size;
   }
+  for (std::int64_t i = drawn; i < values.size(); i += period)
+    std::copy_n(out, std::min(period, values.size() - i), out + i);
   const std::int64_t length = along(shape, pattern.axes), rows = values.size() / std::max<std::int64_t>(length, 1);
   if (pattern.draw == Draw::one_hot && rows > 1) {
     const std::int64_t sparse = rows / 2;
