@@ -188,12 +188,12 @@ class Verification:
     @property
     def worst(self) -> dict[str, Any] | None:
         """The row with the largest ratio of error to bound in either run; none without rows."""
-        return max(self.rows, key=lambda row: max(row["ratio"], row["integer_ratio"]), default=None)
+        return max(self.rows, key=lambda row: max(row["ratio"], row.get("integer_ratio", 0)), default=None)
 
     @property
     def inexact(self) -> dict[str, str]:
         """Stored tensors whose bits no run could ask for, with the operation that rounds on exact values too."""
-        return {row["tensor"]: row["rounds"] for row in self.rows if not row["exact"]}
+        return {row["tensor"]: row["rounds"] for row in self.rows if not row.get("exact", True)}
 
     def table(self) -> Table:
         """Per tensor: difference and bound where the bound is nearest, their ratio, verdict.

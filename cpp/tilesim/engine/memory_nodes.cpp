@@ -167,8 +167,8 @@ class BankNodes final : public MemoryNodes {
     for (const Node& node : nodes_) {
       MemorySystem::Channel one = traffic_of(drained(node.channel), burst_);
       const std::int64_t bursts = one.bytes / burst_;
-      one.busy = static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core.hertz /
-                                           picoseconds);
+      one.busy =
+          static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core.hertz / picoseconds);
       one.padding = node.padding;
       result.push_back(one);
     }

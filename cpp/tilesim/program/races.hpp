@@ -91,7 +91,7 @@ class Races {
     int queue = -1;
   };
   struct Stream {
-    std::vector<Known> queues, done;  ///< per queue: what it knows; all its operations
+    std::vector<Known> queues, done;             ///< per queue: what it knows; all its operations
     Known walker, shown;                         ///< shown: all commits of the stream
     std::vector<std::vector<Version>> rings;     ///< per slot and buffer
     std::map<std::pair<int, int>, Known> freed;  ///< per slot and buffer: what its last release showed

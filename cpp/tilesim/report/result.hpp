@@ -71,8 +71,8 @@ struct Result {
   std::int64_t memory_read_bytes = 0, memory_written_bytes = 0, network_bytes = 0;
   /// Memory of several regions: bytes from and to the core's own region, and the others; 0 where there is one.
   std::int64_t memory_local_bytes = 0, memory_remote_bytes = 0;
-  /// With banks, and with routers: what makes the bytes of the channels others than those read and written. Bytes of the
-  /// channels = read + written + padding - merged - forwarded.
+  /// With banks, and with routers: what makes the bytes of the channels others than those read and written. Bytes of
+  /// the channels = read + written + padding - merged - forwarded.
   std::int64_t memory_merged_bytes = 0;     ///< of writes to a burst that waited to be written already
   std::int64_t memory_forwarded_bytes = 0;  ///< of reads answered from a waiting write
   std::int64_t memory_padding_bytes = 0;    ///< of whole bursts, beyond what was asked for

@@ -159,8 +159,8 @@ Scale scale_of(const Array& array, DType type) {
       before = wide[static_cast<std::size_t>(i)];
       scale.take(before);
     }
-    scale.coarse = scale.coarse && (scale.largest == 0 ||
-                                    scale.largest * unit_roundoff(type) <= std::ldexp(1.0, scale.grid));
+    scale.coarse =
+        scale.coarse && (scale.largest == 0 || scale.largest * unit_roundoff(type) <= std::ldexp(1.0, scale.grid));
   }
   if (scale.largest == 0) scale.grid = 0;
   return scale;

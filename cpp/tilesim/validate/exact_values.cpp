@@ -224,9 +224,7 @@ constexpr std::int64_t period = 65521;  ///< of dense values: a prime, so that n
 
 }  // namespace
 
-Patterns patterns_of(const Graph& graph, const std::set<std::string>& tensors) {
-  return Planner(graph, tensors).run();
-}
+Patterns patterns_of(const Graph& graph, const std::set<std::string>& tensors) { return Planner(graph, tensors).run(); }
 
 Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::string& name) {
   const std::uint64_t stream = mixed(number_of(name));

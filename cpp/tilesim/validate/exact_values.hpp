@@ -1,5 +1,5 @@
-// Values for a run in which products and sums come out exactly, so that a tiled program and the reference must agree bit
-// by bit where a bound on rounding would be too wide to show a lost tile.
+// Values for a run in which products and sums come out exactly, so that a tiled program and the reference must agree
+// bit by bit where a bound on rounding would be too wide to show a lost tile.
 #pragma once
 
 #include <cstdint>
