@@ -3,9 +3,11 @@ or harmless."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilesim as ts
@@ -71,3 +73,46 @@ def test_a_repeated_commit_or_release_is_reported(name: str) -> None:
             with pytest.raises(ts.UserError):
                 _core.execute(mutant, inputs, find_races=True)
             print(what)
+
+
+def through_memory(cells: bool) -> Any:
+    """Two pieces go to memory and come back; each way back waits for a count, of one counter or of a cell each."""
+
+    def moved(what: str, tensor: str, piece: int, slot: str, queue: str) -> dict[str, Any]:
+        dims = [{"extent": 4, "axis": 0, "stride": 1}]
+        return {what: {"tensor": tensor, "at": [4 * piece], "dims": dims, "slot": slot}, "queue": queue}
+
+    body: list[dict[str, Any]] = []
+    for piece in range(2):
+        cell = piece if cells else 0
+        body += [{"acquire": "a", "queues": ["load0"]}, moved("load", "x", piece, "a", "load0")]
+        body += [{"commit": "a", "queue": "load0"}, {"wait": "a", "queue": "store0"}]
+        body += [moved("store", "t", piece, "a", "store0") | {"signals": "c", "signals_index": cell}]
+        body += [{"release": "a", "queue": "store0"}]
+        count = 1 if cells else piece + 1
+        body += [{"wait_counter": "c", "index": cell, "pieces": count, "queue": "load1"}]
+        body += [{"acquire": "b", "queues": ["load1"]}, moved("load", "t", piece, "b", "load1")]
+        body += [{"commit": "b", "queue": "load1"}, {"wait": "b", "queue": "store1"}]
+        body += [moved("store", "y", piece, "b", "store1"), {"release": "b", "queue": "store1"}]
+    tensors = [{"name": n, "dtype": "f32", "shape": [8], "role": r} for n, r in zip("xty", ROLES, strict=True)]
+    slots = [
+        {"name": slot, "dtype": "f32", "elements": 4, "depth": 2, "address": 4096 * i, "consumers": [f"store{i}"]}
+        for i, slot in enumerate("ab")
+    ]
+    document = {"schema": "tilesim.program", "version": 1, "name": "back", "machine": "", "parameters": {}}
+    document |= {"cores": 1, "contexts": 1, "tensors": tensors, "counters": [{"name": "c", "size": 2}]}
+    return _core.Program.from_json(json.dumps(document | {"slots": slots, "functions": [], "do": body}))
+
+
+ROLES = ("input", "temporary", "output")
+
+
+def test_a_later_signal_may_stand_for_an_earlier_one() -> None:
+    """Stores complete in any order: the first wait may count the second store."""
+    inputs = {"x": np.arange(8, dtype=np.float32)}
+    with pytest.raises(ts.UserError, match="instead of"):
+        _core.execute(through_memory(cells=False), inputs, find_races=True)
+    right = through_memory(cells=True)
+    np.testing.assert_array_equal(_core.execute(right, inputs, find_races=True)["y"], inputs["x"])
+    for seed in range(20):
+        np.testing.assert_array_equal(_core.execute(right, inputs, order="random", seed=seed)["y"], inputs["x"])

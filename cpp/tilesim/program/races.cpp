@@ -1,6 +1,7 @@
 #include "tilesim/program/races.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/program/execute.hpp"
@@ -131,17 +132,46 @@ void Races::wait_slot(std::size_t stream, const Operation& op) {
 
 /// A signal is known only if the count cannot be reached without it: sources signal in an order of their own, and each
 /// source's signals come one after the other.
-void Races::wait_counter(std::size_t stream, const Operation& op) {
-  const std::vector<Signal>& made = signals_[{op.counter, op.cell}];
+std::vector<std::size_t> Races::needed_signals(const std::vector<Signal>& made, const std::vector<std::size_t>& before,
+                                               std::int64_t pieces) const {
   std::int64_t total = 0;
   std::map<std::int64_t, std::int64_t> left;  // per source: its signals from here on
-  for (const Signal& signal : made) {
-    total += signal.count;
-    left[signal.source] += signal.count;
+  for (const std::size_t i : before) {
+    total += made[i].count;
+    left[made[i].source] += made[i].count;
   }
-  for (const Signal& signal : made) {
-    if (total - left[signal.source] < op.pieces) streams_[stream].queues[at(op.queue)].add(signal.known);
-    left[signal.source] -= signal.count;
+  std::vector<std::size_t> needed;
+  for (const std::size_t i : before) {
+    if (total - left[made[i].source] < pieces) needed.push_back(i);
+    left[made[i].source] -= made[i].count;
+  }
+  return needed;
+}
+
+void Races::wait_counter(std::size_t stream, const Operation& op) {
+  const std::pair<int, std::int64_t> cell{op.counter, op.cell};
+  const std::vector<Signal>& made = signals_[cell];
+  CounterWait wait{begin_operation(), op.pieces, std::vector<std::size_t>(made.size()), {}, statement_};
+  std::iota(wait.before.begin(), wait.before.end(), std::size_t{0});
+  wait.relied = needed_signals(made, wait.before, op.pieces);
+  Known& known = streams_[stream].queues[at(op.queue)];
+  for (const std::size_t i : wait.relied) known.add(made[i].known);
+  known.add_complete(wait.event);
+  if (!wait.relied.empty()) counter_waits_[cell].push_back(std::move(wait));
+}
+
+/// A signal that is not known to come after an earlier wait may come before it, and stand for one that it relied on.
+void Races::add_signal(std::pair<int, std::int64_t> cell, Signal signal) {
+  std::vector<Signal>& made = signals_[cell];
+  made.push_back(std::move(signal));
+  for (CounterWait& wait : counter_waits_[cell]) {
+    if (made.back().known.complete(wait.event)) continue;
+    wait.before.push_back(made.size() - 1);
+    const std::vector<std::size_t> needed = needed_signals(made, wait.before, wait.pieces);
+    for (const std::size_t i : wait.relied) {
+      if (std::ranges::binary_search(needed, i)) continue;
+      race("An earlier wait (" + wait.statement + ") may count this signal instead of that of " + made[i].statement);
+    }
   }
 }
 
@@ -149,7 +179,7 @@ void Races::signal(std::size_t stream, const Operation& op) {
   Known known = streams_[stream].queues[at(op.queue)];
   known.add(streams_[stream].done[at(op.queue)]);
   const auto source = static_cast<std::int64_t>(stream) * 32 + op.queue;
-  signals_[{op.counter, op.cell}].push_back({std::move(known), source, op.pieces});
+  add_signal({op.counter, op.cell}, {std::move(known), source, op.pieces, statement_});
 }
 
 std::int32_t Races::begin_operation() {
@@ -203,7 +233,7 @@ void Races::finish_operation(std::size_t stream, const Operation& op, const Know
   Known shown = known;
   shown.add_complete(id);
   // Stores complete in any order: each is a source of its own.
-  signals_[{op.counter, op.cell}].push_back({std::move(shown), -1 - static_cast<std::int64_t>(id), 1});
+  add_signal({op.counter, op.cell}, {std::move(shown), -1 - static_cast<std::int64_t>(id), 1, statement_});
 }
 
 void Races::send(std::size_t stream, const Operation& op, const std::vector<std::size_t>& streams,
