@@ -82,11 +82,19 @@ void init_program(py::module_& module) {
              "Runs a program on arrays by tensor name; returns outputs and final state.");
   module.def(
       "mutants",
-      [](const Program& program) {
+      [](const Program& program, const std::string& change) {
+        const std::map<std::string, program::Change> known{{"erase", program::Change::erase},
+                                                           {"repeat", program::Change::repeat},
+                                                           {"delay", program::Change::delay},
+                                                           {"fewer", program::Change::fewer}};
+        const auto found = known.find(change);
+        if (found == known.end()) throw UserError({"unknown change", {}, change, "erase, repeat, delay, fewer", {}});
         py::list list;
-        for (auto& mutant : program::mutants(program))
-          list.append(py::make_tuple(std::move(mutant.program), mutant.deleted));
+        for (auto& mutant : program::mutants(program, found->second))
+          list.append(py::make_tuple(std::move(mutant.program), mutant.changed));
         return list;
       },
-      py::arg("program"), "Programs with one wait, commit or release deleted, and what was deleted.");
+      py::arg("program"), py::arg("change") = "erase",
+      "Programs with one synchronizing statement missing (erase), there twice (repeat) or one place later (delay), or\n"
+      "with a wait for one piece less (fewer), and what that statement is.");
 }

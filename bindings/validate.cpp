@@ -12,12 +12,12 @@ using namespace tilesim;
 namespace {
 
 py::list verify_program(const Graph& prepared, const program::Program& program, const Machine& machine,
-                        const py::dict& inputs) {
+                        const py::dict& inputs, bool exact) {
   std::map<std::string, Array> arrays;
   for (const auto& [key, value] : inputs)
     arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
   const auto rows = bindings::cancellable(
-      [&](CancelToken& token) { return validate::verify(prepared, program, machine, arrays, &token); });
+      [&](CancelToken& token) { return validate::verify(prepared, program, machine, arrays, exact, &token); });
   py::list list;
   for (const validate::Comparison& row : rows) {
     py::dict entry;
@@ -31,6 +31,10 @@ py::list verify_program(const Graph& prepared, const program::Program& program, 
     entry["scale"] = row.scale;
     entry["worst"] = row.worst;
     entry["ok"] = row.ok;
+    entry["exact"] = row.exact;
+    entry["integer_error"] = row.integer_error;
+    entry["integer_ratio"] = row.integer_ratio;
+    entry["rounds"] = row.rounds;
     list.append(entry);
   }
   return list;
@@ -40,6 +44,8 @@ py::list verify_program(const Graph& prepared, const program::Program& program, 
 
 void init_validate(py::module_& module) {
   module.def("verify", &verify_program, py::arg("prepared"), py::arg("program"), py::arg("machine"), py::arg("inputs"),
+             py::arg("exact") = true,
              "Runs a program and compares every tensor that a kernel stores with the reference on the reference's\n"
-             "operands. Rows: operation, tensor, elements, error, bound, ratio, largest, scale, worst position, ok.");
+             "operands; `exact`: also on values whose products and sums are exact. Rows: operation, tensor, elements,\n"
+             "error, bound, ratio, largest, scale, worst position, ok, exact, integer_error, integer_ratio, rounds.");
 }

@@ -943,9 +943,10 @@ def measure_network(topology: NetworkTopology, router: NetworkRouter, traffic: s
     """
     Open-loop measurement with Bernoulli injection of `load` flits per node and cycle.
     """
-def mutants(program: Program) -> list:
+def mutants(program: Program, change: str = 'erase') -> list:
     """
-    Programs with one wait, commit or release deleted, and what was deleted.
+    Programs with one synchronizing statement missing (erase), there twice (repeat) or one place later (delay), or
+    with a wait for one piece less (fewer), and what that statement is.
     """
 def network_destinations(topology: NetworkTopology, traffic: str, seed: typing.SupportsInt | typing.SupportsIndex = 1) -> list[int]:
     """
@@ -1044,9 +1045,10 @@ def unit_roundoff(dtype: str) -> float:
     """
     Half the spacing just above 1 of a float dtype; 0 for integers and bool.
     """
-def verify(prepared: Graph, program: Program, machine: Machine, inputs: dict) -> list:
+def verify(prepared: Graph, program: Program, machine: Machine, inputs: dict, exact: bool = True) -> list:
     """
     Runs a program and compares every tensor that a kernel stores with the reference on the reference's
-    operands. Rows: operation, tensor, elements, error, bound, ratio, largest, scale, worst position, ok.
+    operands; `exact`: also on values whose products and sums are exact. Rows: operation, tensor, elements,
+    error, bound, ratio, largest, scale, worst position, ok, exact, integer_error, integer_ratio, rounds.
     """
 __version__: str = '0.1.0'

@@ -16,13 +16,14 @@ __all__ = ["Estimator"]
 
 # Each step needs the one before: one unit of the device works on a matrix, others on further ones of the batch.
 SERIAL = {"linear_solve": 2, "sort": 1, "top_k": 1, "while": None}
+_FREE = ("reshape", "bitcast", "constant")
 
 
 class Estimator:
     """Costs of a graph's operations on one device; what has no closed form of its own is a stream at stated rates."""
 
     def __init__(self, graph: Graph, device: Device) -> None:
-        """Takes the graph's readers and producers, so that what follows a kernel is fused.
+        """Every operation is a kernel of its own: where its operands were made is not known before all are placed.
 
         Args:
             graph: the workload; calls count as the sum of their operations.
@@ -31,13 +32,6 @@ class Estimator:
         self.graph, self.device = graph, device
         self.notes: set[str] = set()
         self._costs = Costs(device, None, "", None)
-        self._producers: dict[str, str] = {}
-        self._uses: dict[str, int] = {}
-        for op in graph.operations():
-            self._producers.update({result["name"]: op["kind"] for result in op["results"]})
-            for operand in op["operands"]:
-                if operand is not None:
-                    self._uses[operand["name"]] = self._uses.get(operand["name"], 0) + 1
 
     def picoseconds(self, op: Mapping[str, Any]) -> int:
         """Time of one operation.
@@ -61,11 +55,34 @@ class Estimator:
         """
         if op["functions"] and op["kind"] in ("call", "while", "branch", "fused"):
             return self._control(op)
-        if op["kind"] in SERIAL:
+        return max(self._closed_form(op), self.roofline(op))
+
+    def roofline(self, op: Mapping[str, Any]) -> float:
+        """The least time that the device's peak rates allow: bytes over bandwidth, arithmetic over its rate.
+
+        Args:
+            op: as `Graph.operations` gives it.
+
+        Returns:
+            Seconds; 0 for what gives the same bytes another shape or type, and for constants.
+        """
+        if op["kind"] in _FREE:
+            return 0.0
+        matrix = max(rate.flops_per_second for rate in self.device.matrix.values())
+        others = math.fsum(count for kind, count in op["flops"].items() if kind != "matrix")
+        dtype = op["results"][0]["dtype"] if op["results"] else "f32"
+        moved = float(op["bytes"]) / self.device.memory.bytes_per_second
+        return max(moved, op["flops"]["matrix"] / matrix, others / self._vector_peak(dtype))
+
+    def _vector_peak(self, dtype: str) -> float:
+        return max(self.device.vector_rate(dtype), self.device.vector_rate("f32"))
+
+    def _closed_form(self, op: Mapping[str, Any]) -> float:
+        if op["kind"] in SERIAL or op["kind"] == "iota":
             return self._stream(op)
         try:
             present = {**op, "operands": [operand for operand in op["operands"] if operand is not None]}
-            return float(cost_of(present, self._costs, self._producers, self._uses).seconds)
+            return float(cost_of(present, self._costs, {}, {}).seconds)
         except Unsupported:
             return self._stream(op)
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _core
+from ._data_sources import data_of_parts, known_data
 from ._errors import unsupported
 from ._footprint import over_capacity
+from ._options import SimulateOptions
 from ._trips import measured, open_loops
 from .compiling import compile
 from .execution import inputs_of
 from .execution import verify as verify_program
-from .graph import nearest, user_error
+from .graph import Graph, nearest, user_error
 from .jobs import Job, cores_of, simulate_jobs
 from .latencies import TileLatencies
 from .loading import GraphLike, as_graph, load
@@ -77,9 +79,10 @@ def simulate(
             "mesh", "torus", "ring", "tree", "cmesh" (large enough for the machine), a name with sizes ("mesh_4x8") or
             a .json file; none: what the machine says.
         timeline: record intervals for `Result.timeline`.
-        tensors: integer tensors that timing depends on (counts, offsets), by name. Of those not given a compiled
-            program says what is typical (inputs: zeros, rows of experts: spread evenly); the result's approximations
-            name what was assumed.
+        tensors: arrays by name, of the program's tensors or values of its graph (group sizes, counts, token ids): what
+            loops and addresses read is taken from them, or computed from them by the reference kernels. For the rest a
+            compiled program says what is typical (inputs: zeros, rows of experts: spread evenly).
+            `Result.data_sources` tells for every tensor that was read which of these it was.
         replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips, and with banks equal
             layers of programs beyond 1 GiB of tensors twice, and extend them linearly; the result says so. Never with a
             timeline.
@@ -95,10 +98,14 @@ def simulate(
 
     Raises:
         UserError: for an unknown fidelity or a program without a machine; for resident tensors that the program lacks,
-            that exceed the cache, or of a machine without one.
+            that exceed the cache, or of a machine without one; for tensors that neither program nor graph has.
     """
+    names = resident if resident == "auto" else tuple(_names(resident))
+    options = SimulateOptions(
+        memory, network, timeline, dict(tensors or {}), replay, dict(placement or {}), latencies, names
+    )
     if isinstance(program, (list, tuple)):
-        return _simulate_jobs(program, machine, memory, network, timeline, tensors, placement, latencies)
+        return _simulate_jobs(program, machine, options)
     if isinstance(program, (str, os.PathLike)):
         program = load(os.fspath(program))
     if not isinstance(program, Program):
@@ -106,55 +113,71 @@ def simulate(
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
+    return _simulate(program, target, options)
+
+
+def _checked_memory(memory: str | None) -> None:
     if memory not in (None, *FIDELITIES):
         named = nearest(memory, FIDELITIES) if isinstance(memory, str) else ""
         allowed = ", ".join(FIDELITIES)
         raise user_error(
             "unknown memory fidelity", place="memory", value=repr(memory), allowed=allowed, suggestion=named
         )
-    given = dict(tensors or {})
-    places = {name: str(place) for name, place in (placement or {}).items()}
+
+
+def _again(program: Program, target: Machine, options: SimulateOptions) -> Callable[[dict[str, Any]], Result]:
+    """Simulates the same workload under the same options with settings changed.
+
+    What was compiled for this very machine is compiled alike for the changed one; any other program (read from a file,
+    written by hand, compiled for another machine) stays as it is, or the gain would be that of another program.
+    """
+    own = program.machine is not None and program.machine.core.hash() == target.core.hash()
+    alike = program.workload is not None and "mapping" in program.options and own
+
+    def again(change: dict[str, Any]) -> Result:
+        changed = target.replace(change)
+        other = compile(program.workload, changed, **program.options) if alike and program.workload else program
+        return _simulate(other, changed, options.again())
+
+    return again
+
+
+def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Result:
+    _checked_memory(options.memory)
     by_itself = capacity_of(target) > 0 and target.get("memory.cache.managed") == "hardware"
-    if isinstance(program, MixedProgram) and (resident or by_itself):
-        remedy = "set memory.cache.sets to 0" if by_itself else "leave out resident"
-        raise unsupported("a cache where the host runs a part", place="memory.cache", suggestion=remedy)
-    names = list(residency(program, target, given) if resident == "auto" else _names(resident))
-    dram = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
     if isinstance(program, MixedProgram):
-        if placement:
+        if options.resident or by_itself:
+            remedy = "set memory.cache.sets to 0" if by_itself else "leave out resident"
+            raise unsupported("a cache where the host runs a part", place="memory.cache", suggestion=remedy)
+        if options.placement:
             raise user_error("tensors cannot be placed where the host runs a part", place="placement")
-        return _simulate_mixed(program, target, memory, network, timeline, given, replay, latencies)
-    fabric = str(network or target.get("network.kind"))
+        return _simulate_mixed(program, target, options)
+    data_of = known_data(program, options.tensors)
+    names = list(residency(program, target, data_of.arrays) if options.resident == "auto" else _names(options.resident))
+    dram = _dram_part(target) if (options.memory or target.get("memory.kind")) == "bank" else None
+    fabric = str(options.network or target.get("network.kind"))
     topology = topology_of(target, fabric)
-    source = program
+    latencies = options.latencies
     books = latencies.books(target) if latencies is not None else {}
     cores = cores_of(program, target)
+    places = {name: str(place) for name, place in options.placement.items()}
 
     def engine(core: _core.Program) -> dict[str, Any]:
         parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
         parts |= {"resident": names, "latencies": books.get(""), "placement": places}
         parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
-        result = _core.simulate(core, target.core, memory, timeline, given, **parts)
+        result = _core.simulate(core, target.core, options.memory, options.timeline, data_of.arrays, **parts)
         return dict(json.loads(result.to_json()))
-
-    def again(change: dict[str, Any]) -> Result:
-        changed = target.replace(change)
-        other = compile(source.workload, changed, **source.options) if source.workload is not None else source
-        more: dict[str, Any] = {
-            "placement": placement,
-            "latencies": latencies,
-            "resident": resident if resident == "auto" else names,
-        }
-        return simulate(other, changed, memory, network, replay=replay, **more)
 
     data = None
     many = dram is not None and sum(count for count, _ in program.footprint) > LIMIT_BANKS
-    long = replay and not timeline and (many or program.operations > LIMIT)
+    long = options.replay and not options.timeline and (many or program.operations > LIMIT)
     # What a cache holds is not linear in the trips of a loop.
     cached = long and bool(by_itself or names)
     if long and not cached:
         data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
     data = data or engine(program.core)
+    data_of.tell(data)
     if cached:
         data["approximations"].append(
             "nothing is replayed: a cache makes every trip of a loop differ, all were simulated"
@@ -174,60 +197,44 @@ def simulate(
             lacking = f"{counts['misses']} lookups found nothing of '{latencies.source}'"
             data["approximations"].append(f"tile latencies: {lacking}: closed forms instead")
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
-    return Result(data, again)
+    return Result(data, _again(program, target, options))
 
 
-def _simulate_jobs(
-    jobs: Sequence[Job],
-    machine: MachineLike | None,
-    memory: str | None,
-    network: str | None,
-    timeline: bool,
-    tensors: Mapping[str, Any] | None,
-    placement: Mapping[str, str | int] | None,
-    latencies: TileLatencies | None,
-) -> Result:
+def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: SimulateOptions) -> Result:
     if not jobs or not all(isinstance(job, Job) for job in jobs):
         raise user_error("nothing to simulate", value=repr(jobs), allowed="a Graph, a Program, a list of ts.Job")
-    if tensors or latencies is not None:
+    if options.tensors or options.latencies is not None:
         raise user_error("of jobs each has its own", place="tensors, latencies", suggestion="Job(program, tensors=...)")
     if any(isinstance(job.program, MixedProgram) for job in jobs):
         raise user_error("a program with a part on the host cannot be one of several jobs")
     target = jobs[0].program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
-    fabric = str(network or target.get("network.kind"))
+    _checked_memory(options.memory)
+    memory, fabric = options.memory, str(options.network or target.get("network.kind"))
     parts: dict[str, Any] = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
     parts["dram"] = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
-    places = {name: str(place) for name, place in (placement or {}).items()}
-    return simulate_jobs(jobs, target, parts, timeline, places)
+    places = {name: str(place) for name, place in options.placement.items()}
+    return simulate_jobs(jobs, target, parts, options.timeline, places)
 
 
-def _simulate_mixed(
-    program: MixedProgram,
-    target: Machine,
-    memory: str | None,
-    network: str | None,
-    timeline: bool,
-    tensors: dict[str, Any],
-    replay: bool,
-    latencies: TileLatencies | None,
-) -> Result:
+def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOptions) -> Result:
+    given = data_of_parts(program, options.tensors)
+    sources: dict[str, str] = {}
+
     def part_result(part: Turn) -> dict[str, Any]:
         assert part.program is not None
-        own = {name: tensors[name] for name in part.inputs if name in tensors}
-        return simulate(part.program, target, memory, network, timeline, own, replay, latencies=latencies).data
+        own = given.of_part(part)
+        data = _simulate(part.program, target, options.of_part(own)).data
+        sources.update(given.told(data.get("data_sources", {})))
+        return data
 
-    def again(change: dict[str, Any]) -> Result:
-        assert program.workload is not None
-        changed = target.replace(change)
-        other = compile(program.workload, changed, **program.options)
-        return simulate(other, changed, memory, network, replay=replay, latencies=latencies)
-
-    data = simulate_parts(program, target, part_result, timeline)
+    data = simulate_parts(program, target, part_result, options.timeline)
+    if sources:
+        data["data_sources"] = sources
     data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
-    return Result(data, again)
+    return Result(data, _again(program, target, options))
 
 
 def run(
@@ -246,7 +253,8 @@ def run(
     Args:
         model: a graph; a torch.nn.Module (then `args` are its arguments); a network's name, "matmul:M,N,K[,dtype]", or
             a file that `tilesim run` takes.
-        args: inputs for verification, on which loops that data end are counted; none: random ones.
+        args: inputs for verification, on which loops that data end are counted, and from which `simulate` takes or
+            computes what timing reads; none: random ones, and what is typical.
         machine: preset name, file, dict or Machine.
         verify: also execute and compare with the reference kernels.
         timeline: record intervals.
@@ -270,4 +278,12 @@ def run(
         outcome = verify_program(program, args or None)
         if not outcome.ok:
             raise user_error(f"the tiled program differs from the reference:\n{outcome}")
-    return simulate(program, memory=memory, network=network, timeline=timeline)
+    data = _data_of(program, graph, args) if given else {}
+    return simulate(program, memory=memory, network=network, timeline=timeline, tensors=data)
+
+
+def _data_of(program: Program, graph: Graph, args: Any) -> dict[str, Any]:
+    """Inputs by name, where timing reads anything."""
+    if not program.reads_tensors:
+        return {}
+    return dict(zip([row["name"] for row in graph.core.inputs], inputs_of(graph, args, 0), strict=True))

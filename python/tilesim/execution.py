@@ -176,26 +176,34 @@ class Verification:
         """Holds one row per tensor that a kernel stores.
 
         Args:
-            rows: operation, tensor, elements, error, bound, ratio, largest, scale, worst, ok.
+            rows: operation, tensor, elements, error, bound, ratio, largest, scale, worst, ok; of the run on exact
+                values exact, integer_error, integer_ratio, rounds.
         """
         self.rows = rows
 
     @property
     def ok(self) -> bool:
-        """Whether every element lies within its bound."""
+        """Whether every element lies within its bound, in both runs."""
         return all(row["ok"] for row in self.rows)
 
     @property
     def worst(self) -> dict[str, Any] | None:
-        """The row with the largest ratio of error to bound; none without rows."""
-        return max(self.rows, key=lambda row: row["ratio"], default=None)
+        """The row with the largest ratio of error to bound in either run; none without rows."""
+        return max(self.rows, key=lambda row: max(row["ratio"], row.get("integer_ratio", 0)), default=None)
+
+    @property
+    def inexact(self) -> dict[str, str]:
+        """Stored tensors whose bits no run could ask for, with the operation that rounds on exact values too."""
+        return {row["tensor"]: row["rounds"] for row in self.rows if not row.get("exact", True)}
 
     def table(self) -> Table:
         """Per tensor: difference and bound where the bound is nearest, their ratio, verdict.
 
         Returns:
             The rows: `error` and `bound` at the row-major position `worst`, the `largest` difference anywhere and
-            `scale` (largest magnitude), all in the tensor's own unit.
+            `scale` (largest magnitude), all in the tensor's own unit. On exact values: `exact` (whether the bits had to
+            agree), `integer_error`, `integer_ratio` (to its bound there; at most 1 is right) and `rounds` (what stands
+            against exactness).
         """
         return Table(self.rows)
 
@@ -204,13 +212,22 @@ class Verification:
         return ("equal within the bound" if self.ok else "NOT equal") + "\n" + str(self.table())
 
 
-def verify(program: Program, inputs: Any = None, seed: int = 0, against: str = "reference") -> Verification:
+def verify(
+    program: Program, inputs: Any = None, seed: int = 0, against: str = "reference", exact: bool = True
+) -> Verification:
     """Compares the tiled program with the reference kernels, operation by operation, each on the reference's operands.
 
     A float element may deviate by gamma_n * sum |a||b| + u * |reference| for products (gamma_n = n*u / (1 - n*u) with
     the accumulator's roundoff u), gamma_n * sum |x| for sums, a few roundings for other functions; inside a fused
     kernel deviations are carried through its operations. Where operands are rounded (bf16 in the array), computed ones
     may go to another neighbour. Integers, booleans and moved elements are equal.
+
+    Such a bound grows with the length of a sum until a lost part of it hides within. So everything runs a second time
+    on values with which products and sums come out exactly (small whole numbers, drawn anew for every stored tensor;
+    among them one-hot vectors where a product meets something that rounds, and rows whose exponentials are 0 and 1
+    where a softmax reads them), and there the bits must agree. A row's `exact` says whether they had to; `rounds` names
+    the operation of the kernel that stands against it (an exponential, a division), with a bound that is then small
+    beside the values.
 
     The reference is the graph that was compiled: what passes recognised in it stands there already. With
     against="source" rows of operation "source" are added, one per output: by the reference kernels, the graph that was
@@ -223,6 +240,7 @@ def verify(program: Program, inputs: Any = None, seed: int = 0, against: str = "
         inputs: as for `execute`. What a pattern does at ends of ranges shows where inputs reach them.
         seed: of random inputs.
         against: "reference", or "source": also the graph as it was imported.
+        exact: also run on values whose products and sums are exact, whatever the inputs are.
 
     Returns:
         The comparison.
@@ -234,7 +252,7 @@ def verify(program: Program, inputs: Any = None, seed: int = 0, against: str = "
     if against not in ("reference", "source"):
         raise user_error("unknown graph to compare with", value=repr(against), allowed="reference, source")
     if against == "source":
-        found = verify(program, inputs, seed)
+        found = verify(program, inputs, seed, exact=exact)
         graph = program.workload
         assert graph is not None
         return Verification(found.rows + source_rows(graph, inputs_of(graph, inputs, seed)))
@@ -244,10 +262,10 @@ def verify(program: Program, inputs: Any = None, seed: int = 0, against: str = "
 
         def part_rows(part: Turn, given: list[Any]) -> list[dict[str, Any]]:
             assert part.program is not None
-            return verify(part.program, given).rows
+            return verify(part.program, given, exact=exact).rows
 
         return Verification(verify_parts(program, _whole_inputs(program, inputs, seed), part_rows))
     if program.graph is None or program.target is None:
         raise user_error("a program without its graph cannot be verified")
     arrays = _arrays(program, inputs, seed)
-    return Verification(_core.verify(program.prepared, program.core, program.target.core, arrays))
+    return Verification(_core.verify(program.prepared, program.core, program.target.core, arrays, exact))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core
+from ._data_sources import Data, known_data
 from .graph import user_error
 from .machine import Machine
 from .program import Program
@@ -57,6 +58,19 @@ def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = N
     return own[: program.cores]
 
 
+def _tell(data: dict[str, Any], known: Sequence[Data]) -> None:
+    """Where each job's values came from, under its number where there are several."""
+    sources: dict[str, str] = {}
+    for i, own in enumerate(known):
+        start = f"job {i}: " if len(known) > 1 else ""
+        found = data.get("data_sources", {}).items()
+        part = {"data_sources": {name.removeprefix(start): how for name, how in found if name.startswith(start)}}
+        own.tell(part)
+        sources |= {start + name: how for name, how in part["data_sources"].items()}
+    if sources:
+        data["data_sources"] = sources
+
+
 def simulate_jobs(
     jobs: Sequence[Job], machine: Machine, parts: dict[str, Any], timeline: bool, placement: dict[str, str]
 ) -> Result:
@@ -73,10 +87,12 @@ def simulate_jobs(
         One result; `jobs()` says when each of them started and finished.
     """
     session = _core.Session(machine.core, placement=placement, timeline=timeline, **parts)
-    for job in jobs:
+    known = [known_data(job.program, job.tensors) for job in jobs]
+    for job, own in zip(jobs, known, strict=True):
         cores = cores_of(job.program, machine, job.cores)
-        session.submit(job.program.core, cores, job.arrival, job.priority, dict(job.tensors))
+        session.submit(job.program.core, cores, job.arrival, job.priority, own.arrays)
     session.run()
     data = json.loads(session.result().to_json())
+    _tell(data, known)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data)

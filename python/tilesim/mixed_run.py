@@ -16,6 +16,7 @@ __all__ = ["execute_parts", "simulate_parts", "verify_parts"]
 
 Run = Callable[[Turn, list[Any]], Mapping[str, Any]]
 _COUNTS = ("tile_operations", "events", "memory_read_bytes", "memory_written_bytes", "network_bytes")
+_TRAFFIC = tuple(f"memory_{part}_bytes" for part in ("merged", "forwarded", "padding"))
 _WORK = ("multiply_adds", "vector_operations")
 _STATES = ("busy", "wait_load", "wait_store", "wait_dependency", "wait_port", "idle")
 
@@ -81,6 +82,7 @@ class _Timeline:
         self.program, self.machine, self.hertz, self.record = program, machine, machine.hertz, record
         self.now = 0
         self.sums: dict[str, Any] = dict.fromkeys((*_COUNTS, *_WORK), 0)
+        self.traffic: dict[str, int] = {}
         self.units: dict[str, dict[str, Any]] = {}
         self.operations: dict[str, dict[str, Any]] = {}
         self.energy: dict[str, dict[str, Any]] = {}
@@ -97,6 +99,9 @@ class _Timeline:
     def part(self, data: dict[str, Any]) -> None:
         for key in self.sums:
             self.sums[key] += data[key]
+        for key in _TRAFFIC:
+            if data.get(key):
+                self.traffic[key] = self.traffic.get(key, 0) + data[key]
         names = [row["unit"] for row in data["units"]]
         for row in data["units"]:
             self._add_unit(row, data["cycles"])
@@ -204,6 +209,7 @@ def _finished(line: _Timeline, first: dict[str, Any]) -> dict[str, Any]:
         "hertz": line.hertz,
         "seconds": line.now / line.hertz,
         **line.sums,
+        **line.traffic,
         "bottleneck": name,
         "bottleneck_share": part,
         "units": list(line.units.values()),

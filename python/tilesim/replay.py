@@ -27,6 +27,7 @@ WORST_CALL = 0.005  # of the check; what it is off grows with the calls that are
 Path = tuple[Any, ...]
 _COUNTS = ("cycles", "tile_operations", "events", "memory_read_bytes", "memory_written_bytes", "network_bytes")
 _SUMS = (*_COUNTS, "multiply_adds", "vector_operations", "units", "operations", "energy")
+_MOVED = tuple(f"memory_{part}_bytes" for part in ("merged", "forwarded", "padding"))  # absent: 0
 _EXPRESSIONS = frozenset(
     [
         "extent",
@@ -205,6 +206,10 @@ def _combined(parts: list[tuple[Fraction, Any]]) -> Any:
     return max(0, round(total)) if isinstance(first, int) else max(0.0, float(total))
 
 
+def _sums(part: dict[str, Any]) -> dict[str, Any]:
+    return {key: part[key] for key in _SUMS} | {key: part.get(key, 0) for key in _MOVED}
+
+
 def _balanced(data: dict[str, Any]) -> dict[str, Any]:
     """States of units and exclusive times add up again after rounding."""
     cycles = data["cycles"]
@@ -283,7 +288,7 @@ def _calls_extended(document: dict[str, Any], run: Callable[[str], dict[str, Any
 
     def at(count: int) -> dict[str, Any]:
         weights = (Fraction(2 - count), one), (Fraction(count - 1), two)
-        return dict(_combined([(weight, {key: part[key] for key in _SUMS}) for weight, part in weights]))
+        return dict(_combined([(weight, _sums(part)) for weight, part in weights]))
 
     off = at(3)["cycles"] / three["cycles"] - 1
     if abs(off) > WORST_CALL:
@@ -339,7 +344,7 @@ def _loops_extended(document: dict[str, Any], run: Callable[[str], dict[str, Any
         for kernel, group in loops.items():
             parts.append((Fraction(-1), base))
             parts += [(weight, runs[kernel][trips]) for trips, weight in _weights(group, wanted).items()]
-        return _combined([(weight, {key: part[key] for key in _SUMS}) for weight, part in parts])
+        return _combined([(weight, _sums(part)) for weight, part in parts])
 
     high = dict.fromkeys(everywhere, HIGH)
     base = simulate(high)

@@ -15,6 +15,8 @@ from ._table import Table, amount
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
+_MOVED = ("padding", "merged", "forwarded")
+
 
 class Result:
     """Cycles, bytes, utilisation, energy and what bounds each operation; the same type from engine and closed form."""
@@ -191,8 +193,29 @@ class Result:
         """Memory of several regions: bytes that pass a link between regions; 0 where there is one."""
         return int(self.data.get("memory_remote_bytes", 0))
 
+    @property
+    def data_sources(self) -> dict[str, str]:
+        """Tensors whose values timing read: "given", "computed from ..." (what was given), "default: ..." and what."""
+        return dict(self.data.get("data_sources", {}))
+
+    @property
+    def channel_bytes(self) -> dict[str, int]:
+        """From the bytes asked for to those that the memory channels moved.
+
+        asked (`memory_bytes`), padding (whole bursts beyond what was asked for), merged (writes to a burst that waited
+        to be written already), forwarded (reads answered from a waiting write), moved: asked + padding - merged -
+        forwarded, the sum over the channels, with the writes that wait at the end. Runs that were replayed are exact up
+        to rounding.
+        """
+        parts = {key: int(self.data.get(f"memory_{key}_bytes", 0)) for key in _MOVED}
+        moved = sum(int(row["bytes"]) for row in self.data["units"] if row["kind"] == "channel")
+        return {"asked": self.memory_bytes, **parts, "moved": moved}
+
     def explain(self) -> list[Advice]:
-        """Changes to the machine that were simulated again, best first.
+        """Changes to the machine that were simulated again, best first, with all options and data of this simulation.
+
+        A program that was compiled for this machine is compiled again for the changed one, in the same way; others stay
+        as they are.
 
         Returns:
             Each change with the gain of its own run.

@@ -15,6 +15,7 @@
 #include "tilesim/engine/dram/channel.hpp"
 #include "tilesim/engine/dram/mapping.hpp"
 #include "tilesim/engine/dram_energy.hpp"
+#include "tilesim/engine/dram_traffic.hpp"
 #include "tilesim/engine/memory.hpp"
 
 namespace tilesim::engine {
@@ -40,6 +41,7 @@ class BankMemory final : public MemorySystem {
         trial_(part),
         touched_(channels_.size(), false),
         moved_(channels_.size(), 0),
+        padding_(channels_.size(), 0),
         count_(part.banks()),
         series_(channels_.size(), machine.core.clock.hertz) {
     for (dram::Channel& channel : channels_) channel.report_to(&reported_);
@@ -86,9 +88,10 @@ class BankMemory final : public MemorySystem {
   std::vector<Channel> channels() const override {
     std::vector<Channel> result;
     for (const dram::Channel& channel : channels_) {
-      const auto& commands = channel.counters().commands;
-      const std::int64_t bursts = commands[0] + commands[1];
-      result.push_back({cycle_of(bursts * burst_cycles_), bursts * burst_});
+      Channel one = traffic_of(drained(channel), burst_);
+      one.busy = cycle_of(one.bytes / burst_ * burst_cycles_);
+      one.padding = padding_[result.size()];
+      result.push_back(one);
     }
     return result;
   }
@@ -103,9 +106,7 @@ class BankMemory final : public MemorySystem {
   Ports* ports() override { return &ports_; }
   std::vector<Bank> banks() const override {
     std::vector<Bank> result;
-    for (const dram::Channel& channel : channels_)
-      for (std::size_t b = 0; b < static_cast<std::size_t>(count_); ++b)
-        result.push_back({channel.banks()[b].activates, channel.banks()[b].columns});
+    for (const dram::Channel& channel : channels_) add_banks(channel, count_, result);
     return result;
   }
   const BandwidthSeries* series() const override { return &series_; }
@@ -126,6 +127,7 @@ class BankMemory final : public MemorySystem {
   struct Block {
     std::size_t channel = 0;
     std::uint64_t address = 0, bytes = 0;  ///< within the channel
+    std::uint64_t asked = 0;               ///< bytes of the request itself
   };
 
   /// Fills `blocks_`: runs that lie apart are found where they lie.
@@ -137,7 +139,8 @@ class BankMemory final : public MemorySystem {
       for (std::uint64_t at = static_cast<std::uint64_t>(address) / burst * burst; at < end;) {
         const std::uint64_t next = std::min(end, at / unit * unit + unit);
         const dram::ChannelMap::Target target = spread_.locate(at);
-        blocks_.push_back({static_cast<std::size_t>(target.channel), target.address, next - at});
+        const std::uint64_t from = std::max(at, static_cast<std::uint64_t>(address));
+        blocks_.push_back({static_cast<std::size_t>(target.channel), target.address, next - at, next - from});
         at = next;
       }
     };
@@ -168,7 +171,9 @@ class BankMemory final : public MemorySystem {
       channels_[block.channel].visit([&](auto& channel) {
         const auto burst = static_cast<std::uint64_t>(burst_), unit = static_cast<std::uint64_t>(unit_);
         const std::uint64_t end = block.address + block.bytes;
-        count += ceil_div(static_cast<std::int64_t>(block.bytes), burst_);
+        const std::int64_t bursts = ceil_div(static_cast<std::int64_t>(block.bytes), burst_);
+        count += bursts;
+        padding_[block.channel] += bursts * burst_ - static_cast<std::int64_t>(block.asked);
         if (within_.empty()) {
           for (std::uint64_t address = block.address; address < end; address += burst) {
             const dram::AddressMap::Location place = map_.locate(address);
@@ -267,6 +272,7 @@ class BankMemory final : public MemorySystem {
   std::vector<Block> blocks_;  ///< of the request at hand
   std::vector<bool> touched_;
   std::vector<std::int64_t> moved_;  ///< by the request at hand
+  std::vector<std::int64_t> padding_;
   int count_;
   BandwidthSeries series_;
   std::vector<dram::Completion> reported_, tried_;

@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/engine/dram_traffic.hpp"
 
 namespace tilesim::engine {
 
@@ -62,20 +63,19 @@ std::vector<MemorySystem::Channel> CachedChannels::channels() const {
       result.push_back({static_cast<std::int64_t>(static_cast<Int128>(bytes) * core_.hertz / rate_), bytes});
       continue;
     }
-    const auto& commands = dram_[i].counters().commands;
-    const std::int64_t bursts = commands[0] + commands[1];
-    result.push_back(
-        {static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core_.hertz / picoseconds),
-         bursts * burst});
+    MemorySystem::Channel one = traffic_of(drained(dram_[i]), burst);
+    const std::int64_t bursts = one.bytes / burst;
+    one.busy =
+        static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core_.hertz / picoseconds);
+    one.padding = level.below(i).padding;
+    result.push_back(one);
   }
   return result;
 }
 
 std::vector<MemorySystem::Bank> CachedChannels::banks() const {
   std::vector<MemorySystem::Bank> result;
-  for (const dram::Channel& channel : dram_)
-    for (std::size_t b = 0; b < static_cast<std::size_t>(banks_count_); ++b)
-      result.push_back({channel.banks()[b].activates, channel.banks()[b].columns});
+  for (const dram::Channel& channel : dram_) add_banks(channel, banks_count_, result);
   return result;
 }
 

@@ -5,17 +5,17 @@
 #include <vector>
 
 #include "tilesim/engine/dram/channel.hpp"
+#include "tilesim/engine/dram_traffic.hpp"
 #include "tilesim/engine/memory.hpp"
 
 namespace tilesim::engine {
 
 using CommandCounts = std::array<std::int64_t, dram::command_count>;
 
-/// On a copy: what still waits will be issued and costs as much.
-inline void add_commands(dram::Channel channel, CommandCounts& sum) {
-  channel.report_to(nullptr);
-  channel.drain();
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += channel.counters().commands[i];
+/// What still waits will be issued and costs as much.
+inline void add_commands(const dram::Channel& channel, CommandCounts& sum) {
+  const dram::Channel end = drained(channel);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += end.counters().commands[i];
 }
 
 inline std::vector<MemorySystem::Energy> command_energy(const dram::CommandEnergy& energy, const CommandCounts& sum) {

@@ -53,8 +53,14 @@ class MemorySystem {
   /// What `submit` returned below zero stands for a read whose completion nobody needed yet, as more of its transfer
   /// followed; the last piece's completion is not before it. This asks for it after all, once; others are given back.
   virtual std::int64_t completion(std::int64_t given) { return given; }
-  /// Busy cycles (core clock, rounded down) and bytes of each channel so far.
-  struct Channel { std::int64_t busy = 0, bytes = 0; };
+  /// Busy cycles (core clock, rounded down) and bytes of each channel for all requests so far. With banks also what
+  /// makes these bytes others than the requests': bytes + merged + forwarded = bytes of requests + padding.
+  struct Channel {
+    std::int64_t busy = 0, bytes = 0;
+    std::int64_t merged = 0;     ///< of writes to a burst that waited to be written already
+    std::int64_t forwarded = 0;  ///< of reads answered from a waiting write
+    std::int64_t padding = 0;    ///< of whole bursts beyond what requests asked for
+  };
   virtual std::vector<Channel> channels() const = 0;
   /// Events so far and femtojoules of each, where the memory knows more than the machine's energy per byte.
   struct Energy {

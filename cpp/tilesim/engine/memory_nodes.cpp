@@ -5,6 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/engine/dram_energy.hpp"
+#include "tilesim/engine/dram_traffic.hpp"
 #include "tilesim/engine/routed.hpp"
 
 namespace tilesim::engine {
@@ -132,6 +133,7 @@ class BankNodes final : public MemoryNodes {
                           arrival.write});
       ++node.offered;
     }
+    node.padding += round_up(std::int64_t{arrival.bytes}, std::int64_t{burst_}) - arrival.bytes;
     if (arrival.write) {
       node.writes.push_back({node.offered, arrival.packet, arrival.bytes});
     } else {
@@ -163,19 +165,18 @@ class BankNodes final : public MemoryNodes {
   std::vector<MemorySystem::Channel> channels(Clock core) const override {
     std::vector<MemorySystem::Channel> result;
     for (const Node& node : nodes_) {
-      const auto& commands = node.channel.counters().commands;
-      const std::int64_t bursts = commands[0] + commands[1];
-      result.push_back({static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core.hertz /
-                                                  picoseconds),
-                        bursts * burst_});
+      MemorySystem::Channel one = traffic_of(drained(node.channel), burst_);
+      const std::int64_t bursts = one.bytes / burst_;
+      one.busy =
+          static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core.hertz / picoseconds);
+      one.padding = node.padding;
+      result.push_back(one);
     }
     return result;
   }
   std::vector<MemorySystem::Bank> banks() const override {
     std::vector<MemorySystem::Bank> result;
-    for (const Node& node : nodes_)
-      for (std::size_t b = 0; b < static_cast<std::size_t>(banks_); ++b)
-        result.push_back({node.channel.banks()[b].activates, node.channel.banks()[b].columns});
+    for (const Node& node : nodes_) add_banks(node.channel, banks_, result);
     return result;
   }
 
@@ -194,7 +195,7 @@ class BankNodes final : public MemoryNodes {
   struct Node {
     dram::Channel channel;
     std::deque<Write> writes{};  ///< not acknowledged
-    std::int64_t offered = 0, reads = 0;
+    std::int64_t offered = 0, reads = 0, padding = 0;
     bool active = false;
   };
 

@@ -127,9 +127,13 @@ Result Simulator::result() const {
     use.cycles[static_cast<std::size_t>(UnitState::busy)] = std::min(channels[i].busy, finish_);
     use.cycles[static_cast<std::size_t>(UnitState::idle)] = finish_ - use.cycles[0];
     use.bytes = channels[i].bytes;
+    result.memory_merged_bytes += channels[i].merged;
+    result.memory_forwarded_bytes += channels[i].forwarded;
+    result.memory_padding_bytes += channels[i].padding;
     memory_busy = std::max(memory_busy, use.cycles[0]);
     result.units.push_back(use);
   }
+  if (routed_) result.memory_padding_bytes += routed_->padding();
   const std::size_t before_caches = result.units.size();
   add_cache(result);
   std::int64_t cache_busy = 0;
@@ -184,6 +188,9 @@ Result Simulator::result() const {
   if (const std::string assumed = assumed_values(); !assumed.empty())
     result.approximations.push_back("loops or addresses depend on values that were not given, taken as " + assumed +
                                     ": pass tensors= to say otherwise");
+  for (std::size_t i = 0; i < jobs_.size(); ++i)
+    for (const auto& [name, source] : data_sources(*jobs_[i]))
+      result.data_sources[(jobs_.size() > 1 ? "job " + std::to_string(i) + ": " : "") + name] = source;
   add_views(result);
   if (!jobs_.empty()) result.hashes["program"] = hash_text(jobs_[0]->job.program->program().to_json().dump());
   result.hashes["machine"] = machine_.hash();

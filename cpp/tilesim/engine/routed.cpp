@@ -123,6 +123,7 @@ void RoutedMemory::submit(const Request& request, std::uint64_t tag, std::int64_
       whole += end - begin;
     });
     const std::uint32_t piece = new_piece(tag, whole, now);
+    padding_ += whole - request.bytes;
     pieces_[piece].pattern = request.pattern;
     request.pattern->for_runs(request.offset, request.bytes, [&](std::int64_t address, std::int64_t bytes) {
       const auto [begin, end] = bursts(address, bytes);
@@ -133,6 +134,7 @@ void RoutedMemory::submit(const Request& request, std::uint64_t tag, std::int64_
   const std::int64_t begin = request.address / burst_ * burst_;
   const std::int64_t end = round_up(request.address + request.bytes, burst_);
   const std::uint32_t piece = new_piece(tag, end - begin, now);
+  padding_ += end - begin - request.bytes;
   pieces_[piece].pattern = request.pattern;
   add_run(piece, request, begin, end);
 }

@@ -87,6 +87,8 @@ class RoutedMemory {
   void advance(std::int64_t until, CancelToken* cancel);
   std::vector<Done>& done() { return done_; }  ///< the caller clears it
   bool idle() const { return open_pieces_ == 0; }
+  /// Bytes of whole bursts of the machine beyond those of the requests: pieces that share a burst move it both.
+  std::int64_t padding() const { return padding_; }
 
   const MemoryNodes& memory() const { return *memory_; }
   const noc::Network& network() const { return *network_; }
@@ -151,7 +153,7 @@ class RoutedMemory {
   std::vector<std::uint32_t> free_pieces_, free_packets_;
   std::vector<Done> done_;
   Traffic traffic_[2];
-  std::int64_t open_pieces_ = 0, boundary_ = -1, quiet_ = 0;
+  std::int64_t open_pieces_ = 0, boundary_ = -1, quiet_ = 0, padding_ = 0;
 };
 
 }  // namespace tilesim::engine

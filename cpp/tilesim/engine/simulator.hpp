@@ -263,6 +263,7 @@ class Simulator {
   std::int64_t network_busy() const;  ///< bounds.cpp: core cycles of the port or link that was busy longest
   std::int64_t network_busy(const KernelCounters& kernel, const JobState& job) const;
   std::string assumed_values() const;  ///< values.cpp: what was not given, in words
+  static std::map<std::string, std::string> data_sources(const JobState& job);
   // simulator.cpp: jobs, events
   void start_jobs();
   void start(JobState& job, int id);

@@ -6,7 +6,10 @@
 namespace tilesim::engine {
 
 ArrayReader::ArrayReader(const program::CompiledProgram& program, const std::map<std::string, Array>& tensors)
-    : program_(program), arrays_(program.tensors.size()), assumed_(program.tensors.size(), false) {
+    : program_(program),
+      arrays_(program.tensors.size()),
+      assumed_(program.tensors.size(), false),
+      given_(program.tensors.size(), false) {
   for (std::size_t i = 0; i < arrays_.size(); ++i)
     if (const auto found = tensors.find(program.tensors[i].name); found != tensors.end()) {
       if (found->second.shape() != program.tensors[i].shape)
@@ -28,13 +31,30 @@ std::int64_t ArrayReader::read(int tensor, const std::int64_t* index, int rank) 
   for (int i = 0; i < rank; ++i) offset += index[i] * t.strides[static_cast<std::size_t>(i)];
   if (offset < 0 || offset >= element_count(t.shape))
     throw UserError({"an expression reads outside a tensor", t.name, std::to_string(offset), {}, {}});
-  if (!arrays_[id].empty()) return arrays_[id].as<std::int64_t>()[offset];
+  if (!arrays_[id].empty()) {
+    given_[id] = true;
+    return arrays_[id].as<std::int64_t>()[offset];
+  }
   const std::vector<std::int64_t>& typical = t.tensor->typical.values;
   if (typical.size() != 1 && offset >= static_cast<std::int64_t>(typical.size()))
     throw UserError(
         {"timing depends on the values of a tensor that were not given", t.name, {}, {}, "pass it in `tensors`"});
   assumed_[id] = true;
   return typical[typical.size() == 1 ? 0 : static_cast<std::size_t>(offset)];
+}
+
+std::map<std::string, std::string> ArrayReader::sources() const {
+  std::map<std::string, std::string> found;
+  for (std::size_t i = 0; i < assumed_.size(); ++i) {
+    if (given_[i]) found[program_.tensors[i].name] = "given";
+    if (assumed_[i]) found[program_.tensors[i].name] = "default: " + program_.tensors[i].tensor->typical.how;
+  }
+  return found;
+}
+
+std::map<std::string, std::string> Simulator::data_sources(const JobState& job) {
+  const auto* reader = dynamic_cast<const ArrayReader*>(job.reader.get());
+  return reader ? reader->sources() : std::map<std::string, std::string>{};
 }
 
 std::string ArrayReader::assumed() const {

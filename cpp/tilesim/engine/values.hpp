@@ -17,6 +17,8 @@ class ArrayReader final : public CompiledExpr::TensorReader {
   ArrayReader(const program::CompiledProgram& program, const std::map<std::string, Array>& tensors);
   std::int64_t read(int tensor, const std::int64_t* index, int rank) const override;
   bool used() const { return used_; }
+  /// Per tensor that was read: "given", or "default: " and what is typical of it.
+  std::map<std::string, std::string> sources() const;
   /// One line for all tensors whose values were assumed; none: empty.
   std::string assumed() const;
 
@@ -24,7 +26,7 @@ class ArrayReader final : public CompiledExpr::TensorReader {
   const program::CompiledProgram& program_;
   std::vector<Array> arrays_;
   mutable bool used_ = false;
-  mutable std::vector<bool> assumed_;
+  mutable std::vector<bool> assumed_, given_;  ///< tensors that were read
 };
 
 }  // namespace tilesim::engine

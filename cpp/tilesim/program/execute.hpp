@@ -48,11 +48,15 @@ class RaceError : public UserError {
 std::map<std::string, Array> execute(const Program& program, const std::map<std::string, Array>& inputs,
                                      const ExecuteOptions& options = {});
 
-/// Programs with one wait, commit or release deleted, each with a description of what was deleted.
+/// erase, repeat: one wait, commit or release (repeat: also acquire, receive, signal) is missing or there twice;
+/// delay: it stands behind the statement that follows it in its block; fewer: a wait asks for one piece less.
+enum class Change : std::uint8_t { erase, repeat, delay, fewer };
+
+/// Programs with one statement changed, each with a description of the statement.
 struct Mutant {
   Program program;
-  std::string deleted;
+  std::string changed;
 };
-std::vector<Mutant> mutants(const Program& program);
+std::vector<Mutant> mutants(const Program& program, Change change = Change::erase);
 
 }  // namespace tilesim::program

@@ -1,4 +1,4 @@
-// Programs with one synchronizing statement deleted.
+// Programs with one synchronizing statement deleted, repeated, weakened or moved behind the next one.
 #include <functional>
 
 #include "tilesim/program/execute.hpp"
@@ -25,31 +25,52 @@ void visit(Program& program, const std::function<void(Block&)>& call) {
   for (Function& function : program.functions) visit(function.body, call);
 }
 
-/// What the statement is, or empty if it is none that a mutant lacks.
-std::string deletable(const Statement& statement) {
+/// What the statement is, or empty if it is none that such a mutant changes.
+std::string changeable(const Statement& statement, Change change) {
   const std::string label = statement.label.empty() ? "" : " (" + statement.label + ")";
   if (const auto* wait = std::get_if<Wait>(&statement.action)) {
     return "wait of " + statement.queue + " for " + (wait->counter.empty() ? wait->slot : wait->counter) + label;
   }
+  if (change == Change::fewer) return {};
   if (const auto* commit = std::get_if<Commit>(&statement.action)) {
     return "commit of " + statement.queue + " to " + commit->slot + label;
   }
   if (const auto* release = std::get_if<Release>(&statement.action)) {
     return "release of " + statement.queue + " of " + release->slot + label;
   }
+  // A program without an acquire has other version numbers: not its own mutant.
+  if (change == Change::erase) return {};
+  if (const auto* acquire = std::get_if<Acquire>(&statement.action)) return "acquire of " + acquire->slot + label;
+  if (const auto* receive = std::get_if<Receive>(&statement.action)) return "receive of " + receive->slot + label;
+  if (const auto* signal = std::get_if<Signal>(&statement.action)) {
+    return "signal of " + statement.queue + " to " + signal->counter + label;
+  }
   return {};
 }
 
-/// Deletes the `wanted`-th such statement.
-Mutant without(const Program& program, int wanted) {
+/// Changes the `wanted`-th such statement.
+Mutant changed(const Program& program, Change change, int wanted) {
   Mutant mutant{program, {}};
   int seen = 0;
   visit(mutant.program, [&](Block& block) {
     for (std::size_t i = 0; i < block.size(); ++i) {
-      const std::string what = deletable(block[i]);
+      const std::string what = changeable(block[i], change);
       if (what.empty() || seen++ != wanted) continue;
-      mutant.deleted = what;
-      block.erase(block.begin() + static_cast<std::ptrdiff_t>(i));
+      mutant.changed = what;
+      const auto place = block.begin() + static_cast<std::ptrdiff_t>(i);
+      if (change == Change::erase) {
+        block.erase(place);
+      } else if (change == Change::fewer) {
+        auto& wait = std::get<Wait>(block[i].action);
+        wait.pieces = wait.pieces - 1;
+      } else if (change == Change::repeat) {
+        const Statement twin = block[i];
+        block.insert(place, twin);
+      } else if (i + 1 < block.size()) {
+        std::swap(block[i], block[i + 1]);
+      } else {
+        mutant.changed.clear();  // nothing behind it in its block
+      }
       return;
     }
   });
@@ -58,14 +79,17 @@ Mutant without(const Program& program, int wanted) {
 
 }  // namespace
 
-std::vector<Mutant> mutants(const Program& program) {
+std::vector<Mutant> mutants(const Program& program, Change change) {
   Program copy = program;
   int total = 0;
   visit(copy, [&](Block& block) {
-    for (const Statement& statement : block) total += deletable(statement).empty() ? 0 : 1;
+    for (const Statement& statement : block) total += changeable(statement, change).empty() ? 0 : 1;
   });
   std::vector<Mutant> result;
-  for (int wanted = 0; wanted < total; ++wanted) result.push_back(without(program, wanted));
+  for (int wanted = 0; wanted < total; ++wanted) {
+    Mutant mutant = changed(program, change, wanted);
+    if (!mutant.changed.empty()) result.push_back(std::move(mutant));
+  }
   return result;
 }
 

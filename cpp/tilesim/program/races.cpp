@@ -1,6 +1,7 @@
 #include "tilesim/program/races.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/program/execute.hpp"
@@ -92,6 +93,11 @@ void Races::commit(std::size_t stream, const Operation& op) {
     known.add(v.commits.back().second);
     total += v.commits.back().first;
   }
+  const std::int32_t id = begin_operation();
+  commits_.insert(id);
+  known.add_complete(id);
+  v.needed.add_complete(id);
+  streams_[stream].shown.add_complete(id);
   v.commits.emplace_back(total, std::move(known));
 }
 
@@ -102,9 +108,11 @@ void Races::release(std::size_t stream, const Operation& op, bool freed) {
   if (!freed) return;
   const std::int64_t missing = v.needed.first_missing_in(v.released);
   if (missing >= 0) {
-    race(version_name(program_, op.slot, op.version) + " is free while an operation may still " +
-             (missing % 2 == 1 ? "write" : "read") + " it",
-         static_cast<std::int32_t>(missing / 2));
+    const auto other = static_cast<std::int32_t>(missing / 2);
+    const std::string what = commits_.count(other) != 0 ? "a commit to it may not have shown yet"
+                             : missing % 2 == 1         ? "an operation may still write it"
+                                                        : "an operation may still read it";
+    race(version_name(program_, op.slot, op.version) + " is free while " + what, other);
   }
   const auto depth = program_.slots[at(op.slot)].depth;
   streams_[stream].freed[{op.slot, static_cast<int>(op.version % depth)}] = v.released;
@@ -112,8 +120,10 @@ void Races::release(std::size_t stream, const Operation& op, bool freed) {
 
 void Races::wait_slot(std::size_t stream, const Operation& op) {
   Version& v = version(stream, op.slot, op.version);
+  // Nothing need have been committed: only that it was acquired is known.
+  if (op.pieces <= 0) v.live_for |= 1U << op.queue;
   for (const auto& [total, known] : v.commits) {
-    if (total < op.pieces) continue;
+    if (op.pieces <= 0 || total < op.pieces) continue;
     streams_[stream].queues[at(op.queue)].add(known);
     v.live_for |= 1U << op.queue;
     return;
@@ -122,17 +132,46 @@ void Races::wait_slot(std::size_t stream, const Operation& op) {
 
 /// A signal is known only if the count cannot be reached without it: sources signal in an order of their own, and each
 /// source's signals come one after the other.
-void Races::wait_counter(std::size_t stream, const Operation& op) {
-  const std::vector<Signal>& made = signals_[{op.counter, op.cell}];
+std::vector<std::size_t> Races::needed_signals(const std::vector<Signal>& made, const std::vector<std::size_t>& before,
+                                               std::int64_t pieces) const {
   std::int64_t total = 0;
   std::map<std::int64_t, std::int64_t> left;  // per source: its signals from here on
-  for (const Signal& signal : made) {
-    total += signal.count;
-    left[signal.source] += signal.count;
+  for (const std::size_t i : before) {
+    total += made[i].count;
+    left[made[i].source] += made[i].count;
   }
-  for (const Signal& signal : made) {
-    if (total - left[signal.source] < op.pieces) streams_[stream].queues[at(op.queue)].add(signal.known);
-    left[signal.source] -= signal.count;
+  std::vector<std::size_t> needed;
+  for (const std::size_t i : before) {
+    if (total - left[made[i].source] < pieces) needed.push_back(i);
+    left[made[i].source] -= made[i].count;
+  }
+  return needed;
+}
+
+void Races::wait_counter(std::size_t stream, const Operation& op) {
+  const std::pair<int, std::int64_t> cell{op.counter, op.cell};
+  const std::vector<Signal>& made = signals_[cell];
+  CounterWait wait{begin_operation(), op.pieces, std::vector<std::size_t>(made.size()), {}, statement_};
+  std::iota(wait.before.begin(), wait.before.end(), std::size_t{0});
+  wait.relied = needed_signals(made, wait.before, op.pieces);
+  Known& known = streams_[stream].queues[at(op.queue)];
+  for (const std::size_t i : wait.relied) known.add(made[i].known);
+  known.add_complete(wait.event);
+  if (!wait.relied.empty()) counter_waits_[cell].push_back(std::move(wait));
+}
+
+/// A signal that is not known to come after an earlier wait may come before it, and stand for one that it relied on.
+void Races::add_signal(std::pair<int, std::int64_t> cell, Signal signal) {
+  std::vector<Signal>& made = signals_[cell];
+  made.push_back(std::move(signal));
+  for (CounterWait& wait : counter_waits_[cell]) {
+    if (made.back().known.complete(wait.event)) continue;
+    wait.before.push_back(made.size() - 1);
+    const std::vector<std::size_t> needed = needed_signals(made, wait.before, wait.pieces);
+    for (const std::size_t i : wait.relied) {
+      if (std::ranges::binary_search(needed, i)) continue;
+      race("An earlier wait (" + wait.statement + ") may count this signal instead of that of " + made[i].statement);
+    }
   }
 }
 
@@ -140,7 +179,7 @@ void Races::signal(std::size_t stream, const Operation& op) {
   Known known = streams_[stream].queues[at(op.queue)];
   known.add(streams_[stream].done[at(op.queue)]);
   const auto source = static_cast<std::int64_t>(stream) * 32 + op.queue;
-  signals_[{op.counter, op.cell}].push_back({std::move(known), source, op.pieces});
+  add_signal({op.counter, op.cell}, {std::move(known), source, op.pieces, statement_});
 }
 
 std::int32_t Races::begin_operation() {
@@ -194,7 +233,7 @@ void Races::finish_operation(std::size_t stream, const Operation& op, const Know
   Known shown = known;
   shown.add_complete(id);
   // Stores complete in any order: each is a source of its own.
-  signals_[{op.counter, op.cell}].push_back({std::move(shown), -1 - static_cast<std::int64_t>(id), 1});
+  add_signal({op.counter, op.cell}, {std::move(shown), -1 - static_cast<std::int64_t>(id), 1, statement_});
 }
 
 void Races::send(std::size_t stream, const Operation& op, const std::vector<std::size_t>& streams,
@@ -235,6 +274,7 @@ void Races::barrier(std::size_t stream) {
       all.add(s.queues[q]);
       all.add(s.done[q]);
     }
+    all.add(s.shown);
   }
   s.walker.add(all);
   for (Known& queue : s.queues) queue = all;

@@ -1,6 +1,7 @@
 // Happens-before of a program, kept exactly while it is walked in text order.
 //
 // Every load, store, compute and send has two events: consumed (all operands read) and complete (all results written).
+// A commit has one, shown: a version must not be free before all its commits have shown.
 // What a queue knows to have happened before its next operation comes from the waits and acquires it has passed: each
 // brings what the commits, releases and signals it relies on knew. An access is a race unless the accesses it conflicts
 // with are known to be over.
@@ -8,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,6 +80,14 @@ class Races {
   struct Signal {
     Known known;
     std::int64_t source, count;
+    std::string statement;
+  };
+  struct CounterWait {
+    std::int32_t event;  ///< that the queue has passed it
+    std::int64_t pieces;
+    std::vector<std::size_t> before;  ///< signals that may come before it
+    std::vector<std::size_t> relied;  ///< those without which it cannot pass
+    std::string statement;
   };
   struct Memory {  ///< of one tensor's bytes
     std::vector<std::int32_t> writer, readers;
@@ -89,8 +99,8 @@ class Races {
     int queue = -1;
   };
   struct Stream {
-    std::vector<Known> queues, done;  ///< per queue: what it knows; all its operations
-    Known walker;
+    std::vector<Known> queues, done;             ///< per queue: what it knows; all its operations
+    Known walker, shown;                         ///< shown: all commits of the stream
     std::vector<std::vector<Version>> rings;     ///< per slot and buffer
     std::map<std::pair<int, int>, Known> freed;  ///< per slot and buffer: what its last release showed
     std::map<int, LastSend> last_send;           ///< per slot: who filled the latest received version
@@ -113,13 +123,19 @@ class Races {
   void check_readers(std::int32_t set, const Known& known, std::int32_t id, const std::string& what) const;
   std::int32_t with_reader(std::int32_t set, std::int32_t id);
   void record(Version& v, int queue, const Known& known, std::int32_t id, bool writes);
+  void add_signal(std::pair<int, std::int64_t> cell, Signal signal);
+  /// Of `before`, those without which their sum stays below `pieces`.
+  std::vector<std::size_t> needed_signals(const std::vector<Signal>& made, const std::vector<std::size_t>& before,
+                                          std::int64_t pieces) const;
   void finish_operation(std::size_t stream, const Operation& op, const Known& known, std::int32_t id);
 
   const CompiledProgram& program_;
   std::vector<Stream> streams_;
   std::vector<Memory> memories_;                                         ///< per tensor that owns its bytes
   std::map<std::pair<int, std::int64_t>, std::vector<Signal>> signals_;  ///< per counter and cell
-  std::vector<std::string> names_;                                       ///< of operations
+  std::map<std::pair<int, std::int64_t>, std::vector<CounterWait>> counter_waits_;
+  std::vector<std::string> names_;  ///< of operations and commits
+  std::set<std::int32_t> commits_;
   std::vector<std::vector<std::int32_t>> reader_sets_{{}};
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> larger_sets_;
   std::string statement_;

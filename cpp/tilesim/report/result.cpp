@@ -67,6 +67,14 @@ void operation_fields(Use& use, Visit visit) {
   visit("launch", use.launch);
 }
 
+/// Written where they are not 0.
+template <class R, class Visit>
+void traffic_fields(R& result, Visit visit) {
+  visit("memory_merged_bytes", result.memory_merged_bytes);
+  visit("memory_forwarded_bytes", result.memory_forwarded_bytes);
+  visit("memory_padding_bytes", result.memory_padding_bytes);
+}
+
 template <class R, class Visit>
 void integer_fields(R& result, Visit visit) {
   visit("cycles", result.cycles);
@@ -156,6 +164,9 @@ Json Result::to_json() const {
     json.set("memory_local_bytes", memory_local_bytes);
     json.set("memory_remote_bytes", memory_remote_bytes);
   }
+  traffic_fields(*this, [&](const char* key, std::int64_t value) {
+    if (value != 0) json.set(key, value);
+  });
   json.set("seconds", seconds());
   json.set("multiply_adds", multiply_adds);
   json.set("vector_operations", vector_operations);
@@ -193,6 +204,7 @@ Json Result::to_json() const {
   json.set("fidelity", texts(fidelity));
   json.set("hashes", texts(hashes));
   if (!versions.empty()) json.set("versions", texts(versions));
+  if (!data_sources.empty()) json.set("data_sources", texts(data_sources));
   json.set("labels", strings(labels));
   json.set("intervals", std::move(interval_list));
   if (!memory.is_null()) json.set("memory", memory);
@@ -213,6 +225,8 @@ Result Result::from_json(const Json& json) {
   integer_fields(result, [&](const char* key, std::int64_t& value) { value = reader.required(key).as_int(); });
   result.memory_local_bytes = reader.integer_or("memory_local_bytes", 0, 0, INT64_MAX);
   result.memory_remote_bytes = reader.integer_or("memory_remote_bytes", 0, 0, INT64_MAX);
+  traffic_fields(result,
+                 [&](const char* key, std::int64_t& value) { value = reader.integer_or(key, 0, 0, INT64_MAX); });
   json.at("hertz").as_int(1, INT64_MAX);  // seconds divide by it
   reader.required("seconds");
   result.multiply_adds = reader.required("multiply_adds").as_double();
@@ -230,6 +244,7 @@ Result Result::from_json(const Json& json) {
   result.fidelity = read_texts(reader.required("fidelity"));
   result.hashes = read_texts(reader.required("hashes"));
   if (const Json* versions = reader.optional("versions")) result.versions = read_texts(*versions);
+  if (const Json* sources = reader.optional("data_sources")) result.data_sources = read_texts(*sources);
   result.labels = read_strings(reader.required("labels"));
   for (const Json& item : reader.required("intervals").items()) {
     if (item.items().size() != 4) item.fail("an interval has four numbers", "[unit, label, start, finish]");

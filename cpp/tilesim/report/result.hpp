@@ -71,6 +71,11 @@ struct Result {
   std::int64_t memory_read_bytes = 0, memory_written_bytes = 0, network_bytes = 0;
   /// Memory of several regions: bytes from and to the core's own region, and the others; 0 where there is one.
   std::int64_t memory_local_bytes = 0, memory_remote_bytes = 0;
+  /// With banks, and with routers: what makes the bytes of the channels others than those read and written. Bytes of
+  /// the channels = read + written + padding - merged - forwarded.
+  std::int64_t memory_merged_bytes = 0;     ///< of writes to a burst that waited to be written already
+  std::int64_t memory_forwarded_bytes = 0;  ///< of reads answered from a waiting write
+  std::int64_t memory_padding_bytes = 0;    ///< of whole bursts, beyond what was asked for
   double multiply_adds = 0, vector_operations = 0;
   std::string bottleneck;  ///< "compute" | "vector" | "memory" | "network" | "launch" | "latency"
   double bottleneck_share = 0;
@@ -82,7 +87,9 @@ struct Result {
   std::map<std::string, std::string> fidelity;  ///< part -> level
   std::map<std::string, std::string> hashes;    ///< program, machine
   std::map<std::string, std::string> versions;  ///< of what made the result; empty: not stated
-  std::vector<std::string> labels;              ///< of intervals
+  /// Tensors whose values loops or addresses have read -> "given", "computed from ...", "default: ...".
+  std::map<std::string, std::string> data_sources;
+  std::vector<std::string> labels;  ///< of intervals
   std::vector<Interval> intervals;
   std::int64_t intervals_dropped = 0;
   Json memory;         ///< bytes of each channel over time, commands of each bank; null: not recorded

@@ -1,8 +1,13 @@
 #include "tilesim/validate/error_bound.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <set>
+#include <string>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
@@ -123,6 +128,64 @@ std::int64_t terms(const GraphFunction& function, const Op& op) {
   return std::max<std::int64_t>(n, 1);
 }
 
+/// Numbers are all multiples of 2^grid and at most `largest`; coarse: not so fine that no sum of them can be exact.
+struct Scale {
+  int grid = std::numeric_limits<int>::max();
+  double largest = 0;
+  bool coarse = true;
+
+  void take(double x) {
+    if (x == 0) return;
+    coarse = coarse && std::isfinite(x);
+    if (!coarse) return;
+    largest = std::max(largest, std::fabs(x));
+    int exponent = 0;
+    const auto digits = static_cast<std::int64_t>(std::ldexp(std::frexp(x, &exponent), 53));
+    grid = std::min(grid, exponent - 53 + std::countr_zero(static_cast<std::uint64_t>(digits)));
+  }
+};
+
+/// Stops where a number and the grid of others lie more than the digits of `type` apart.
+Scale scale_of(const Array& array, DType type) {
+  constexpr std::int64_t block = 1024;
+  std::array<double, block> wide{};
+  Scale scale;
+  for (std::int64_t at = 0; at < array.size() && scale.coarse; at += block) {
+    const std::int64_t count = std::min(block, array.size() - at);
+    convert(array.bytes() + at * host_bytes(array.dtype()), array.dtype(), wide.data(), DType::f64, count);
+    double before = std::numeric_limits<double>::quiet_NaN();
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (wide[static_cast<std::size_t>(i)] == before) continue;
+      before = wide[static_cast<std::size_t>(i)];
+      scale.take(before);
+    }
+    scale.coarse =
+        scale.coarse && (scale.largest == 0 || scale.largest * unit_roundoff(type) <= std::ldexp(1.0, scale.grid));
+  }
+  if (scale.largest == 0) scale.grid = 0;
+  return scale;
+}
+
+/// Whether sums of `n` products (of n numbers: b null), in any order, and `added` to them come out exactly in `type`:
+/// every partial sum is a multiple of the grid and no larger than its digits hold.
+bool sums_exactly(const Array& a, const Array* b, std::int64_t n, const Array* added, DType type) {
+  Scale sum = scale_of(a, type);
+  if (b != nullptr && sum.coarse) {
+    const Scale factor = scale_of(*b, type);
+    sum.coarse = factor.coarse;
+    sum.grid += factor.grid;
+    sum.largest *= factor.largest;
+  }
+  sum.largest *= static_cast<double>(n);
+  if (added != nullptr && !added->empty() && sum.coarse) {
+    const Scale term = scale_of(*added, type);
+    sum.coarse = term.coarse;
+    sum.grid = std::min(sum.grid, term.grid);
+    sum.largest += term.largest;
+  }
+  return sum.coarse && sum.largest * unit_roundoff(type) <= std::ldexp(1.0, sum.grid);
+}
+
 /// |a| |b| terms. A product of magnitudes in f32: its own error is far below the slack.
 Array product_of(const Probe& probe, const Array& a, const Array& b, const std::vector<Bounded>& operands,
                  bool ragged) {
@@ -182,6 +245,14 @@ std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& funct
   return {std::move(bound)};
 }
 
+/// Products whose sums are exact: rounded once, to the result's type, they are the same bits.
+bool is_exact_product(const GraphFunction& function, const Op& op, const std::vector<Bounded>& operands,
+                      const Numerics& numerics) {
+  if (any_error(operands)) return false;
+  const Array* bias = op.kind != Kind::ragged_contract && operands.size() > 2 ? &operands[2].value : nullptr;
+  return sums_exactly(operands[0].value, &operands[1].value, terms(function, op), bias, numerics.accumulate);
+}
+
 bool is_sum(const Op& op) {
   if (op.kind != Kind::reduce && op.kind != Kind::cumulative && op.kind != Kind::window_reduce) return false;
   const std::string& combiner = op.attributes.text("combiner");
@@ -199,6 +270,22 @@ std::vector<Array> factor_distances(const Probe& probe, const Bounded& operand) 
 }
 
 bool multiplies(const Op& op) { return is_sum(op) && op.attributes.text("combiner") == "multiply"; }
+
+/// Whether an operation on operands that are certain has one right result: chosen elements, and functions whose results
+/// are rounded correctly everywhere.
+bool is_certain(const GraphFunction& function, const Op& op, const std::vector<Bounded>& operands) {
+  if (any_error(operands)) return false;
+  if (op.kind == Kind::elementwise) {
+    static const std::set<std::string> certain{"add",     "subtract", "multiply", "negate", "abs",
+                                               "maximum", "minimum",  "select",   "clamp",  "relu"};
+    return certain.count(op.attributes.text("function")) > 0;
+  }
+  if (op.kind == Kind::convert) return true;
+  if (op.kind != Kind::reduce && op.kind != Kind::cumulative && op.kind != Kind::window_reduce) return false;
+  const std::string& combiner = op.attributes.text("combiner");
+  if (combiner == "maximum" || combiner == "minimum") return true;
+  return combiner == "add" && sums_exactly(operands[0].value, nullptr, terms(function, op), nullptr, DType::f32);
+}
 
 /// Roundings of the result that one operation may differ by: float functions are computed within a few units.
 double roundings(const Op& op) {
@@ -236,6 +323,8 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
                                 const Numerics& numerics) {
   std::vector<Array> bounds(results.size());
   const bool product = op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
+  if (product && is_float(results[0].dtype()) && is_exact_product(function, op, operands, numerics)) return bounds;
+  if (is_certain(function, op, operands)) return bounds;
   if (product && is_float(results[0].dtype())) {
     bounds = product_bounds(graph, function, op, operands, results[0], numerics);
   } else if (any_error(operands) && multiplies(op)) {
@@ -255,15 +344,24 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
     add_scaled(bounds[0], magnitude(operands[0].value), 4 * unit_roundoff(results[0].dtype()));
   }
+  // exp(0) is 1 and what vanishes is 0 whoever computes it.
+  const bool is_certain_exp =
+      op.kind == Kind::elementwise && op.attributes.text("function") == "exp" && !any_error(operands);
   for (std::size_t r = 0; r < results.size(); ++r) {
     if (!is_float(results[r].dtype())) continue;
     const double u = unit_roundoff(results[r].dtype()) * (product ? 2 : roundings(op));
     if (u == 0) continue;
     if (bounds[r].empty()) bounds[r] = zeros(results[r].shape());
-    add_scaled(bounds[r], magnitude(results[r]), u);
-    // Below the smallest normal number, spacing no longer shrinks with the value.
+    const Array sizes = magnitude(results[r]);
     double* out = bounds[r].as<double>();
-    for (std::int64_t i = 0; i < bounds[r].size(); ++i) out[i] += 1e-37;
+    bool all_certain = true;
+    for (std::int64_t i = 0; i < bounds[r].size(); ++i) {
+      if (is_certain_exp && (sizes.as<double>()[i] == 0 || sizes.as<double>()[i] == 1)) continue;
+      all_certain = false;
+      // Below the smallest normal number, spacing no longer shrinks with the value.
+      out[i] += u * sizes.as<double>()[i] + 1e-37;
+    }
+    if (all_certain && bounds[r].size() > 0 && is_certain_exp) bounds[r] = Array();
   }
   return bounds;
 }

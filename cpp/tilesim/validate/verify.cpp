@@ -9,110 +9,14 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
 #include "tilesim/program/execute.hpp"
-#include "tilesim/validate/error_bound.hpp"
+#include "tilesim/validate/exact_values.hpp"
+#include "tilesim/validate/frame.hpp"
 
 namespace tilesim::validate {
 
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
-
-/// Values of one call of a function with their deviations, computed when asked for.
-class Frame {
- public:
-  struct Shared {
-    const Graph& graph;
-    const std::map<std::string, Array>& weights;  ///< by reference
-    Numerics numerics;
-    std::set<std::string> off_array;  ///< kernels' operations (joined names) without a product on an array
-    CancelToken* cancel;
-
-    /// The vector unit multiplies operands as they are.
-    const Numerics& of(const Op& op) const {
-      static const Numerics exact = exact_numerics();
-      if (op.kind != Kind::contract && op.kind != Kind::convolution) return numerics;
-      const std::string wanted = "+" + op.name + "+";
-      const bool off = std::any_of(off_array.begin(), off_array.end(), [&](const std::string& names) {
-        return ("+" + names + "+").find(wanted) != std::string::npos;
-      });
-      return off ? exact : numerics;
-    }
-  };
-
-  Frame(const Shared& shared, const GraphFunction& function, bool bounds = true)
-      : shared_(shared),
-        function_(function),
-        bounds_(bounds),
-        producer_(function.values.size(), -1),
-        values_(function.values.size()),
-        known_(function.values.size(), false) {
-    for (std::size_t i = 0; i < function.ops.size(); ++i)
-      for (const ValueId result : function.ops[i].results) producer_[at(result)] = static_cast<int>(i);
-  }
-
-  void set(ValueId id, Bounded value) {
-    values_[at(id)] = std::move(value);
-    known_[at(id)] = true;
-  }
-
-  const Bounded& value(ValueId id) {
-    if (!known_[at(id)]) compute(function_.ops[static_cast<std::size_t>(producer_[at(id)])]);
-    return values_[at(id)];
-  }
-
- private:
-  void compute(const Op& op) {
-    if (shared_.cancel) shared_.cancel->poll();
-    std::vector<Bounded> operands;
-    for (const ValueId id : op.operands) operands.push_back(id == no_value ? Bounded{} : value(id));
-    if (op.kind == Kind::constant) {
-      const auto weight = shared_.weights.find(op.attributes.text("reference"));
-      if (weight != shared_.weights.end()) return set(op.results[0], {weight->second, {}});
-    }
-    if (op.kind == Kind::call || op.kind == Kind::fused) return call(op, operands);
-    if (op.kind == Kind::while_loop) return loop(op, std::move(operands));
-    std::vector<Array> plain;
-    for (const Bounded& operand : operands) plain.push_back(operand.value);
-    const std::vector<Array> results = evaluate_op(shared_.graph, function_, op, plain, shared_.of(op));
-    std::vector<Array> errors(results.size());
-    if (bounds_) errors = error_bounds(shared_.graph, function_, op, operands, results, shared_.of(op));
-    for (std::size_t i = 0; i < results.size(); ++i) set(op.results[i], {results[i], std::move(errors[i])});
-  }
-
-  void call(const Op& op, const std::vector<Bounded>& operands) {
-    const GraphFunction& callee = shared_.graph.functions[static_cast<std::size_t>(op.functions[0])];
-    Frame inner(shared_, callee, bounds_);
-    for (std::size_t i = 0; i < operands.size(); ++i) inner.set(callee.inputs[i], operands[i]);
-    for (std::size_t i = 0; i < op.results.size(); ++i) set(op.results[i], inner.value(callee.outputs[i]));
-  }
-
-  /// Deviations are carried from trip to trip.
-  void loop(const Op& op, std::vector<Bounded> state) {
-    const auto run = [&](std::size_t which) {
-      const GraphFunction& callee = shared_.graph.functions[static_cast<std::size_t>(op.functions[which])];
-      Frame inner(shared_, callee, bounds_ && which == 1);
-      for (std::size_t i = 0; i < state.size(); ++i) inner.set(callee.inputs[i], state[i]);
-      std::vector<Bounded> outputs;
-      for (const ValueId output : callee.outputs) outputs.push_back(inner.value(output));
-      return outputs;
-    };
-    while (run(0)[0].value.int_at(0) != 0) {
-      if (shared_.cancel) shared_.cancel->poll();
-      state = run(1);
-    }
-    for (std::size_t i = 0; i < op.results.size(); ++i)
-      if (op.results[i] != no_value) set(op.results[i], state[i]);
-  }
-
-  const Shared& shared_;
-  const GraphFunction& function_;
-  bool bounds_;
-  std::vector<int> producer_;
-  std::vector<Bounded> values_;
-  std::vector<bool> known_;
-};
 
 double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
@@ -151,7 +55,56 @@ struct Instance {
   const GraphFunction* function = nullptr;
   std::map<std::string, ValueId> by_tensor;  ///< values by the program's tensor names
   std::map<ValueId, Array> inputs, reference;
+  std::map<ValueId, std::string> names;  ///< of tensors
+  std::int64_t ordinal = 0, caller = 0;
+  const Op* call = nullptr;  ///< in the caller, where it is known
 };
+
+/// What the second run takes over from the first, and how it draws the rest.
+struct Exact {
+  Patterns patterns;
+  std::map<std::pair<std::int64_t, ValueId>, Array> kept;  ///< by call and value
+  std::set<std::pair<std::int64_t, ValueId>> stored;       ///< what kernels store; everything else follows from it
+};
+
+std::set<std::string> names_of(const program::Program& program) {
+  std::set<std::string> names;
+  for (const program::Tensor& tensor : program.tensors) names.insert(tensor.name);
+  return names;
+}
+
+/// How constants are drawn, by reference: alike wherever they are read.
+std::map<std::string, Pattern> weight_patterns(const Graph& graph, const Patterns& patterns) {
+  std::map<std::string, Pattern> result;
+  for (std::size_t f = 0; f < graph.functions.size(); ++f)
+    for (const Op& op : graph.functions[f].ops) {
+      if (op.kind != Kind::constant) continue;
+      const Pattern& own = patterns.values[f][at(op.results[0])];
+      const auto [entry, fresh] = result.try_emplace(op.attributes.text("reference"), own);
+      if (!fresh && (own.draw == Draw::keep || entry->second.draw != own.draw || entry->second.axes != own.axes))
+        entry->second = {own.draw == Draw::keep || entry->second.draw == Draw::keep ? Draw::keep : Draw::dense, {}};
+    }
+  return result;
+}
+
+/// Inputs and weights of the second run.
+std::map<std::string, Array> drawn_inputs(const Graph& graph, const program::Program& program, const Patterns& patterns,
+                                          const std::map<std::string, Array>& inputs) {
+  std::map<std::string, Array> result = inputs;
+  std::map<std::string, Pattern> of_weights = weight_patterns(graph, patterns), of_inputs;
+  const GraphFunction& entry = graph.entry();
+  const auto main = static_cast<std::size_t>(&entry - graph.functions.data());
+  for (const ValueId id : entry.inputs) of_inputs[entry.value(id).name] = patterns.values[main][at(id)];
+  for (const program::Tensor& tensor : program.tensors) {
+    const auto found = result.find(tensor.name);
+    if (found == result.end()) continue;
+    const bool weight = tensor.role == program::Role::weight;
+    const Pattern pattern = weight ? of_weights[tensor.weight] : of_inputs[tensor.name];
+    if (pattern.draw != Draw::keep)
+      found->second = drawn(pattern, found->second.dtype(), found->second.shape(), tensor.name);
+  }
+  return result;
+}
 
 bool multiplies(const program::Block& block) {
   return std::any_of(block.begin(), block.end(), [](const program::Statement& statement) {
@@ -182,16 +135,21 @@ std::set<std::string> off_array(const program::Program& program) {
 
 class Verifier {
  public:
+  /// `exact`: what the first run leaves for the second; `second`: whether this is that one.
   Verifier(const Graph& prepared, const program::Program& program, const Machine& machine,
-           const std::map<std::string, Array>& inputs, CancelToken* cancel)
-      : given_(inputs), shared_{prepared, weights_, machine.core.array.numerics, off_array(program), cancel} {
+           const std::map<std::string, Array>& inputs, Exact* exact, bool second, CancelToken* cancel)
+      : given_(inputs),
+        exact_(exact),
+        second_(second),
+        shared_{prepared, weights_, machine.core.array.numerics, off_array(program), cancel} {
     for (const program::Tensor& tensor : program.tensors) {
       const auto found = inputs.find(tensor.name);
       if (tensor.role == program::Role::weight && found != inputs.end()) weights_[tensor.weight] = found->second;
       tensors_.insert(tensor.name);
     }
     const GraphFunction& entry = prepared.entry();
-    Instance main{&entry, {}, {}, {}};
+    Instance main;
+    main.function = &entry;
     for (std::size_t i = 0; i < entry.values.size(); ++i) name(main, static_cast<ValueId>(i), entry.values[i].name);
     for (const Alias& alias : entry.aliases)
       name(main, entry.outputs[static_cast<std::size_t>(alias.output)],
@@ -204,6 +162,7 @@ class Verifier {
   void observe(program::Observed& kernel) {
     Instance& instance = kernel.call == 0 ? instances_[0] : called(kernel);
     Frame frame(shared_, *instance.function);
+    if (!second_) frame.set_results(&instance.reference);
     for (const auto& [id, value] : instance.inputs) frame.set(id, {value, {}});
     std::set<ValueId> own;
     for (const auto& [tensor, array] : kernel.tensors)
@@ -214,7 +173,13 @@ class Verifier {
     for (auto& [tensor, array] : kernel.tensors) {
       const auto found = instance.by_tensor.find(tensor);
       if (found == instance.by_tensor.end() || !instance.reference.count(found->second)) continue;
-      check(kernel.operation, tensor, array, frame.value(found->second));
+      const Bounded& wanted = frame.value(found->second);
+      if (!check(kernel.operation, tensor, array, wanted)) continue;
+      rows_.back().rounds = frame.rounds(found->second);
+      if (exact_ && !second_) mark_stored(tensor);
+      // What later kernels read.
+      const Array next = instance.reference.at(found->second).to(array.dtype());
+      std::memcpy(array.bytes(), next.bytes(), static_cast<std::size_t>(array.nbytes()));
     }
   }
 
@@ -240,18 +205,26 @@ class Verifier {
   }
 
   void name(Instance& instance, ValueId id, const std::string& tensor) const {
-    if (tensors_.count(tensor)) instance.by_tensor[tensor] = id;
+    if (!tensors_.count(tensor)) return;
+    instance.by_tensor[tensor] = id;
+    instance.names[id] = tensor;
   }
 
-  void check(const std::string& operation, const std::string& tensor, Array& array, const Bounded& wanted) {
-    if (array.shape() != wanted.value.shape()) return;
+  /// In the call under way and in those that it is part of.
+  void mark_stored(const std::string& tensor) {
+    for (const auto& [ordinal, instance] : instances_)
+      if (const auto own = instance.by_tensor.find(tensor); own != instance.by_tensor.end())
+        exact_->stored.insert({ordinal, own->second});
+  }
+
+  bool check(const std::string& operation, const std::string& tensor, Array& array, const Bounded& wanted) {
+    if (array.size() != wanted.value.size()) return false;
     Comparison row = compare(array, wanted);
     row.operation = operation;
     row.tensor = tensor;
     rows_.push_back(std::move(row));
     checked_.insert(tensor);
-    const Array replacement = wanted.value.to(array.dtype());
-    std::memcpy(array.bytes(), replacement.bytes(), static_cast<std::size_t>(array.nbytes()));
+    return true;
   }
 
   /// The instance of the call that the kernel belongs to; begun when its first kernel is seen.
@@ -261,14 +234,17 @@ class Verifier {
     const auto callee = std::find_if(functions.begin(), functions.end(),
                                      [&](const GraphFunction& f) { return f.name == kernel.function; });
     require(callee != functions.end(), "verify: a kernel is in a function that the graph lacks");
-    Instance instance{&*callee, {}, {}, {}};
+    Instance instance;
+    instance.function = &*callee;
+    instance.ordinal = kernel.call;
+    instance.caller = kernel.caller;
     const std::string prefix = callee->name + ".";
     for (std::size_t i = 0; i < callee->values.size(); ++i)
       name(instance, static_cast<ValueId>(i), prefix + callee->values[i].name);
     for (std::size_t i = 0; i < callee->outputs.size(); ++i)
       name(instance, callee->outputs[i], kernel.bindings.at(prefix + "result" + std::to_string(i)));
     const Instance& caller = instances_.at(kernel.caller);
-    const Op* call = call_of(caller, kernel.bindings, prefix);
+    const Op* call = instance.call = call_of(caller, kernel.bindings, prefix);
     for (std::size_t i = 0; i < callee->inputs.size(); ++i) {
       const std::string& actual = kernel.bindings.at(prefix + callee->value(callee->inputs[i]).name);
       instance.inputs[callee->inputs[i]] = argument(caller, call ? call->operands[i] : no_value, actual);
@@ -276,7 +252,24 @@ class Verifier {
     run_reference(instance);
     // What earlier calls stored is not needed again, except by callers.
     if (kernel.caller == 0) std::erase_if(instances_, [](const auto& entry) { return entry.first != 0; });
-    return instances_[kernel.call] = std::move(instance);
+    Instance& stored = instances_[kernel.call] = std::move(instance);
+    if (second_) publish(stored);
+    return stored;
+  }
+
+  /// What a call gives is one tensor in it and in its caller: both hold the values that were drawn in the call.
+  void publish(const Instance& instance) {
+    const auto caller = instances_.find(instance.caller);
+    if (instance.call == nullptr || caller == instances_.end()) return;
+    bool given_on = false;
+    for (std::size_t i = 0; i < instance.call->results.size(); ++i) {
+      const auto value = instance.reference.find(instance.function->outputs[i]);
+      const ValueId result = instance.call->results[i];
+      if (result == no_value || value == instance.reference.end()) continue;
+      caller->second.reference[result] = value->second;
+      given_on |= std::ranges::count(caller->second.function->outputs, result) > 0;
+    }
+    if (given_on && caller->first != 0) publish(caller->second);
   }
 
   /// The operation that a kernel's call comes from; null where its first result has no tensor.
@@ -302,16 +295,34 @@ class Verifier {
   void run_reference(Instance& instance) const {
     std::set<ValueId> wanted;
     for (const auto& [tensor, id] : instance.by_tensor) wanted.insert(id);
+    const auto function = static_cast<std::size_t>(instance.function - shared_.graph.functions.data());
+    const bool frozen = !exact_ || exact_->patterns.frozen[function];
     Frame frame(shared_, *instance.function, false);
     for (const auto& [id, value] : instance.inputs) frame.set(id, {value, {}});
     for (const Op& op : instance.function->ops) {
       if (op.kind == Kind::constant) continue;
-      for (const ValueId result : op.results)
-        if (wanted.count(result)) instance.reference[result] = frame.value(result).value;
+      for (const ValueId result : op.results) {
+        if (!wanted.count(result)) continue;
+        const Pattern pattern = frozen ? Pattern{} : exact_->patterns.values[function][at(result)];
+        const TensorType& type = instance.function->value(result).type;
+        const bool stored = second_ && exact_->stored.count({instance.ordinal, result}) > 0;
+        if (stored && pattern.draw != Draw::keep) {
+          instance.reference[result] = drawn(pattern, type.dtype, type.shape, instance.names.at(result));
+          frame.set(result, {instance.reference[result], {}});
+        } else if (second_ && !frozen && pattern.draw == Draw::keep) {
+          instance.reference[result] = exact_->kept.at({instance.ordinal, result});
+        } else {
+          instance.reference[result] = frame.value(result).value;
+          if (!frozen && pattern.draw == Draw::keep)
+            exact_->kept[{instance.ordinal, result}] = instance.reference[result];
+        }
+      }
     }
   }
 
   const std::map<std::string, Array>& given_;
+  Exact* exact_;
+  bool second_;
   std::map<std::string, Array> weights_;
   Frame::Shared shared_;
   std::set<std::string> tensors_, checked_;
@@ -319,16 +330,39 @@ class Verifier {
   std::vector<Comparison> rows_;
 };
 
-}  // namespace
-
-std::vector<Comparison> verify(const Graph& prepared, const program::Program& program, const Machine& machine,
-                               const std::map<std::string, Array>& inputs, CancelToken* cancel) {
-  Verifier verifier(prepared, program, machine, inputs, cancel);
+std::vector<Comparison> compared(const program::Program& program, const std::map<std::string, Array>& inputs,
+                                 Verifier verifier, CancelToken* cancel) {
   program::ExecuteOptions options;
   options.cancel = cancel;
   options.observe = [&](program::Observed& kernel) { verifier.observe(kernel); };
   verifier.finish(program::execute(program, inputs, options));
   return std::move(verifier).rows();
+}
+
+}  // namespace
+
+std::vector<Comparison> verify(const Graph& prepared, const program::Program& program, const Machine& machine,
+                               const std::map<std::string, Array>& inputs, bool exact, CancelToken* cancel) {
+  Exact second;
+  if (exact) second.patterns = patterns_of(prepared, names_of(program));
+  Exact* const kept = exact ? &second : nullptr;
+  std::vector<Comparison> rows =
+      compared(program, inputs, Verifier(prepared, program, machine, inputs, kept, false, cancel), cancel);
+  for (Comparison& row : rows) row.rounds.clear();
+  if (!exact) return rows;
+  const std::map<std::string, Array> values = drawn_inputs(prepared, program, second.patterns, inputs);
+  const std::vector<Comparison> again =
+      compared(program, values, Verifier(prepared, program, machine, values, kept, true, cancel), cancel);
+  // Integers are the same in both runs, so the same kernels run.
+  require(again.size() == rows.size(), "verify: the second run has other kernels than the first");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].ok &= again[i].ok;
+    rows[i].exact = again[i].rounds.empty();
+    rows[i].rounds = again[i].rounds;
+    rows[i].integer_error = again[i].error;
+    rows[i].integer_ratio = again[i].ratio;
+  }
+  return rows;
 }
 
 }  // namespace tilesim::validate

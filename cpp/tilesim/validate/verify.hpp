@@ -18,20 +18,28 @@ namespace tilesim::validate {
 struct Comparison {
   std::string operation, tensor;
   std::int64_t elements = 0;
-  double largest = 0;      ///< largest |tiled - reference|
-  double error = 0;        ///< |tiled - reference| at the element where error / bound is largest
-  double bound = 0;        ///< at that element
-  double ratio = 0;        ///< largest error / bound; infinite where a bound is 0 and the bits differ
-  double scale = 0;        ///< largest magnitude of the reference
-  std::int64_t worst = 0;  ///< row-major position of the largest ratio
-  bool ok = true;          ///< every element within its bound
+  double largest = 0;        ///< largest |tiled - reference|
+  double error = 0;          ///< |tiled - reference| at the element where error / bound is largest
+  double bound = 0;          ///< at that element
+  double ratio = 0;          ///< largest error / bound; infinite where a bound is 0 and the bits differ
+  double scale = 0;          ///< largest magnitude of the reference
+  std::int64_t worst = 0;    ///< row-major position of the largest ratio
+  bool ok = true;            ///< every element within its bound, in both runs
+  bool exact = false;        ///< the second run asked for the same bits
+  double integer_error = 0;  ///< second run: |tiled - reference| where error / bound is largest
+  double integer_ratio = 0;  ///< second run: largest error / bound
+  std::string rounds;        ///< what keeps the second run from asking for the same bits; empty: nothing
 };
 
 /// `prepared`: the graph that lowering worked on. `inputs`: arrays by tensor name for roles input, weight, state.
 /// After each kernel its stored tensors are compared and set to the reference's values, so that an error shows at the
 /// operation that makes it. Tensors local to called functions are compared through the call's results. Throws UserError
 /// as `execute` does.
+///
+/// `exact`: everything once more on values of exact_values.hpp, drawn anew for every stored tensor: where no operation
+/// of the kernel rounds, the bits must be the same, and no sum is so long that a lost part of it lies within a bound.
 std::vector<Comparison> verify(const Graph& prepared, const program::Program& program, const Machine& machine,
-                               const std::map<std::string, Array>& inputs, CancelToken* cancel = nullptr);
+                               const std::map<std::string, Array>& inputs, bool exact = true,
+                               CancelToken* cancel = nullptr);
 
 }  // namespace tilesim::validate

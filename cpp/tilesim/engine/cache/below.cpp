@@ -31,6 +31,7 @@ std::int64_t BankBelow::offer(std::int64_t cycle, std::uint64_t address, std::in
     channel_.offer({tick, burst, place.row, tag, static_cast<std::uint8_t>(place.bank), write});
   }
   moved += bytes;
+  padding += bursts * burst_ - bytes;
   return bursts;
 }
 

@@ -53,6 +53,7 @@ class Below {
 
   std::vector<Returned> returned;  ///< the owner clears it
   std::int64_t moved = 0;          ///< bytes offered so far
+  std::int64_t padding = 0;        ///< of whole bursts beyond these
 };
 
 /// A DRAM channel. It reports to this from now on.

@@ -1,0 +1,37 @@
+// Values for a run in which products and sums come out exactly, so that a tiled program and the reference must agree
+// bit by bit where a bound on rounding would be too wide to show a lost tile.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/array.hpp"
+#include "tilesim/graph/graph.hpp"
+
+namespace tilesim::validate {
+
+/// keep: the values of the ordinary run (integers, scalars, what indices and loops depend on). dense: 1 and 2 of either
+/// sign (vectors: positive), so that no term of a sum is lost unseen. one_hot: every second vector along `axes` has one
+/// element; for operands of products with something that is not exact. peaks: along `axes` a few zeros among numbers
+/// whose exponential is 0; for softmax, whose sum is then a whole number.
+/// zero: their maximum.
+enum class Draw : std::uint8_t { keep, dense, one_hot, peaks, zero };
+
+struct Pattern {
+  Draw draw = Draw::keep;
+  std::vector<std::int64_t> axes;
+};
+
+/// Per function and value. `tensors`: names of the program's tensors. Values of bodies of loops and branches are kept.
+struct Patterns {
+  std::vector<std::vector<Pattern>> values;
+  std::vector<bool> frozen;  ///< per function: all of its values are as the reference computes them
+};
+Patterns patterns_of(const Graph& graph, const std::set<std::string>& tensors);
+
+/// The values, a function of pattern, type and name alone.
+Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::string& name);
+
+}  // namespace tilesim::validate
