@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from tilesim.analytic import calibrate, constants, families, validation
+from tilesim.analytic import calibrate, families, validation
 from tilesim.analytic.families import Entry, pack_keys, row_key, unpack_keys
-from tilesim.analytic.fit import fit
+from tilesim.analytic.fit import fit, label
 from tilesim.analytic.predict import PREDICTORS, Batch
-from tilesim.analytic.schemes import scheme
 from tilesim.analytic.tables import Measured, cells_of, read
 from tilesim.device import Device
 
@@ -55,57 +54,63 @@ def rounded(values: dict[str, float]) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in values.items()}
 
 
-def origins(table: str, batch: Batch, entry: Entry, start: dict[str, float]) -> list[dict[str, float]]:
-    """Where to start: products from the standard constants of the device, others from what is there."""
-    if table != "gemm" or len(batch.rows) < 1000:
-        return [{**entry.constants, **start}]
-    device = Device.load(batch.text("device"))
-    standard = constants.standard(device, scheme(batch.text("dtype"), device))
-    return [{**standard, "alone": alone} for alone in (0.95, 0.5)]
+Start = tuple[dict[str, float], dict[str, str]]
 
 
-def fit_rows(
-    table: str, file: str, rows: list[Measured], start: dict[str, float], at: Entry, refine: bool = False
-) -> Entry:
-    """One entry from one group of rows; `refine`: from the constants that it has, in fewer steps."""
+def starts(table: str, batch: Batch, donor: Entry | None) -> list[Start]:
+    """Where fits start, with words for each constant: the defaults of device and scheme; for products with a second
+    value of `alone`, for few rows with what an entry of the same family was fitted to."""
+    standard = PREDICTORS[table].standard(batch)
+    plain: Start = (standard, dict.fromkeys(standard, "default"))
+    if table == "gemm" and len(batch.rows) >= 1000:
+        return [({**standard, "alone": alone}, {**plain[1], "alone": f"start {alone:g}"}) for alone in (0.95, 0.5)]
+    if donor is None:
+        return [plain]
+    whose = f"as {donor.scheme} of {donor.engine or donor.source}, {donor.rows} rows"
+    taken = {
+        name: value
+        for name, value in donor.constants.items()
+        if donor.provenance[name].startswith("fitted") and name not in OF_SCHEME
+    }
+    return [plain, ({**standard, **taken}, {**plain[1], **dict.fromkeys(taken, whose)})]
+
+
+# Constants that differ between schemes of one device: nothing to start another scheme from.
+OF_SCHEME = ("efficiency", "epilogue", "half_tile", "feed", "energy", "alone")
+
+
+def fit_rows(table: str, file: str, rows: list[Measured], at: Entry, donor: Entry | None) -> Entry:
+    """One entry from one group of rows."""
     predictor = PREDICTORS[table]
     batch = Batch(rows)
-    entry = predictor.entry(batch)
     free = predictor.free(batch)
     if len(rows) < 3 * len(free):
         free = [name for name in free if name in predictor.first]
     measured = np.array([row.seconds for row in rows])
-    found = min(
-        (
-            fit(
-                predictor.model(batch),
-                measured,
-                origin,
-                free,
-                predictor.infos,
-                tries=1 if refine else 3,
-                evaluations=30 if refine else 60,
-            )
-            for origin in ([{**entry.constants, **start}] if refine else origins(table, batch, entry, start))
-        ),
-        key=lambda result: result.error["mean"],
-    )
-    where = (
-        f"fitted on {len(rows)} rows of {file}: {batch.text('device')} {batch.text('engine') or batch.text('source')}"
-    )
+    model = predictor.model(batch)
+    tried = [
+        (fit(model, measured, start, free, predictor.infos, tries=3, evaluations=60), words)
+        for start, words in starts(table, batch, donor)
+    ]
+    found, words = min(tried, key=lambda pair: pair[0].error["mean"])
+    whose = batch.text("engine") or batch.text("source")
+    which = f"{len(rows)} rows of {file}: {batch.text('device')} {whose}".strip()
+    start = {name: value for name, value in found.constants.items() if name in predictor.standard(batch)}
     return replace(
         at,
-        constants=rounded({name: value for name, value in found.constants.items() if name in free or name in start}),
+        constants=rounded(start),
         provenance={
-            **{name: NOT_FITTED for name in start},
-            **{name: where if found.shown.get(name) else "default: the rows do not show it" for name in free},
+            name: label(found, name, which, words.get(name, "default"))
+            if name in free
+            else words[name] + (NOT_FITTED if words[name] == "default" else "")
+            for name in start
         },
         rows=len(rows),
         fit_error=rounded(found.error),
     )
 
 
-NOT_FITTED = "default: where the fit started; too few rows, or no kernel that uses it"
+NOT_FITTED = ": too few rows, or no kernel that uses it"
 
 # Entries without rows of their own: family, scheme, engine; then what is taken from which entry (names; none: all), and
 # what is stated in place of it with its reason.
@@ -194,7 +199,6 @@ def main() -> None:
     parser.add_argument("reference", type=Path, help="the folder with the tables")
     parser.add_argument("family", nargs="*", help="families; none: all with rows")
     parser.add_argument("--table", action="append", help="kinds of table; none: all")
-    parser.add_argument("--refine", action="store_true", help="start from the constants that are there")
     parser.add_argument("--left-out", action="store_true", help="write nothing; errors and decisions on rows left out")
     options = parser.parse_args()
     if options.left_out:
@@ -206,7 +210,7 @@ def main() -> None:
         data = json.loads(path.read_text(encoding="utf-8"))
         entries = [families.entry_from(row, str(path)) for row in data["entries"]]
         keys = set() if not names else set(unpack_keys(data.get("fitted_rows", "")))
-        first: dict[str, dict[str, float]] = {}
+        first: dict[str, Entry] = {}
         for table, file, rows in rows_of(reference, path.stem):
             batch = Batch(rows)
             own = PREDICTORS[table].entry(batch)
@@ -218,9 +222,8 @@ def main() -> None:
                     continue
                 if options.table and table not in options.table:
                     continue
-                start = {**first.get(entry.operation, {}), **entry.constants}
-                entries[index] = fit_rows(table, file, rows, start, entry, options.refine)
-                first.setdefault(entry.operation, dict(entries[index].constants))
+                entries[index] = fit_rows(table, file, rows, entry, first.get(entry.operation))
+                first.setdefault(entry.operation, entries[index])
                 keys.update(row_key(cells_of(table, row)) for row in rows)
                 print(path.stem, tag, entries[index].fit_error, flush=True)
         data["entries"] = [entry.to_dict() for entry in entries]

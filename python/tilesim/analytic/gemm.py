@@ -65,19 +65,19 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     # single-precision kernels on ordinary lanes
     "simt": [
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
-        _vector(1),
+        _vector(4),
     ],
     # one large tile and no split of k (int8 through torch's integer product on T4)
     "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
-    # "simt" with a kernel for up to four columns, always taken there, four rows to a block (int8 of cuBLAS 10.1)
-    "simt-thin": [
-        *[(m, n, 8, 16, 5, _LARGE, 5, _LARGE) for m, n in _LANES],
-        _vector(4, 4),
-    ],
+    # one large tile without a split, and a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1 on
+    # ordinary lanes: read off the 35 DeepBench rows, of which 35 x 1500 x 2048 takes as long as 128 x 1500 x 2048 would)
+    "simt-thin": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE), _vector(4, 4)],
     # implicit products of convolutions: 128 outputs, no split
     "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (128, 64, 32)],
-    # register tiles of a CPU library, blocks of k that stay in the first cache
+    # register tiles of a CPU library, blocks of k that stay in the first cache; weights are packed beyond one row
     "cpu": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(1)],
+    # the same with weights that lie ready: few rows walk over them once
+    "cpu-packed": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(16)],
     # systolic arrays: the array's edge in columns, rows streamed through
     "array-128": [(m, 128, 128, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
     "array-256": [(m, 256, 256, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
@@ -145,6 +145,10 @@ class GemmEstimator:
             "cache_bytes": shared.bytes,
             "cache_bytes_per_clock": shared.bytes_per_second / device.clock_hz,
         }
+        if device.kind in ("tpu", "npu"):
+            hardware["block_bytes"] = shared.bytes
+        if device.kind == "cpu":
+            hardware["lane_flops_per_clock"] = device.vector_rate("f32") / device.units / device.clock_hz
         nearer = device.levels[: device.levels.index(shared)]
         if device.kind == "cpu" and len(nearer) > 1:  # the second cache
             hardware["near_bytes"] = nearer[-1].bytes
@@ -232,7 +236,7 @@ def _like(device: Device) -> Sequence[str]:
 
 
 def _standard(device: Device, how: Scheme, called: Protocol) -> Entry:
-    menus = {"cpu": "cpu", "tpu": "array-128", "npu": "array-256"}
+    menus = {"cpu": "cpu" if called.packs else "cpu-packed", "tpu": "array-128", "npu": "array-256"}
     menu = menus.get(device.kind, "simt" if how.arithmetic in ("f32", "f64") else "library")
     constants = standard(device, how, called.casts)
     if device.kind in ("tpu", "npu"):  # arrays are fed from their scratchpad at their own rate
