@@ -279,7 +279,7 @@ double filling_area(const GemmModel& model, const Shape& shape) {
   double area = 0;
   for (const auto& kernel : model.kernels)
     if (kernel.tile_m > 0 && kernel.tile_m <= shape.m && kernel.tile_n <= shape.n &&
-        shape.batch * up(shape.m / kernel.tile_m) * up(shape.n / kernel.tile_n) > model.hardware.units)
+        up(shape.m / kernel.tile_m) * up(shape.n / kernel.tile_n) > model.hardware.units)
       area = std::max(area, kernel.tile_m * kernel.tile_n);
   return area;
 }
