@@ -5,7 +5,7 @@
 
 The tables are those of the reference folder (its README says where they are from). A family's file names the kernels of
 each scheme and engine, and where its constants come from: "rows" (fitted here) or "carried" (other entries' constants,
-with the reason). Nothing is fitted on the rows of more than one device.
+with the reason; CARRIED below). Nothing is fitted on the rows of more than one device.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilesim.analytic import calibrate, families, validation
+from tilesim.analytic.constants import standard
 from tilesim.analytic.families import Entry, pack_keys, row_key, unpack_keys
 from tilesim.analytic.fit import fit, label
 from tilesim.analytic.predict import PREDICTORS, Batch
+from tilesim.analytic.schemes import scheme
 from tilesim.analytic.tables import Measured, cells_of, read
 from tilesim.device import Device
 
@@ -79,8 +81,18 @@ def starts(table: str, batch: Batch, donor: Entry | None) -> list[Start]:
 OF_SCHEME = ("efficiency", "epilogue", "half_tile", "feed", "energy", "alone")
 
 
-def fit_rows(table: str, file: str, rows: list[Measured], at: Entry, donor: Entry | None) -> Entry:
-    """One entry from one group of rows."""
+def present(table: str, batch: Batch, at: Entry) -> Start:
+    """To start from what an earlier fit showed; all else from its default."""
+    standard = PREDICTORS[table].standard(batch)
+    fitted = {name: value for name, value in at.constants.items() if at.provenance[name].startswith("fitted")}
+    words = {name: at.provenance[name] if name in fitted else "default" for name in standard}
+    return {**standard, **fitted}, words
+
+
+def fit_rows(
+    table: str, file: str, rows: list[Measured], at: Entry, donor: Entry | None, refine: bool = False
+) -> Entry:
+    """One entry from one group of rows; `refine`: from the constants that it has, in fewer steps."""
     predictor = PREDICTORS[table]
     batch = Batch(rows)
     free = predictor.free(batch)
@@ -88,9 +100,10 @@ def fit_rows(table: str, file: str, rows: list[Measured], at: Entry, donor: Entr
         free = [name for name in free if name in predictor.first]
     measured = np.array([row.seconds for row in rows])
     model = predictor.model(batch)
+    steps = (1, 30) if refine else (3, 60)
     tried = [
-        (fit(model, measured, start, free, predictor.infos, tries=3, evaluations=60), words)
-        for start, words in starts(table, batch, donor)
+        (fit(model, measured, start, free, predictor.infos, tries=steps[0], evaluations=steps[1]), words)
+        for start, words in ([present(table, batch, at)] if refine else starts(table, batch, donor))
     ]
     found, words = min(tried, key=lambda pair: pair[0].error["mean"])
     whose = batch.text("engine") or batch.text("source")
@@ -112,51 +125,82 @@ def fit_rows(table: str, file: str, rows: list[Measured], at: Entry, donor: Entr
 
 NOT_FITTED = ": too few rows, or no kernel that uses it"
 
-# Entries without rows of their own: family, scheme, engine; then what is taken from which entry (names; none: all), and
-# what is stated in place of it with its reason.
-Carried = tuple[list[tuple[str, str, str, tuple[str, ...]]], dict[str, tuple[float, str]]]
+# Entries without rows of their own: what is taken from which entry (family, scheme, engine, names; none: all but CAST),
+# what is stated in place of it with its reason, and the bits of an operand where the source has 16.
+Stated = dict[str, tuple[float, str]]
+
+
+class Plan(NamedTuple):
+    """How an entry without rows is made; without sources, from the defaults of `device`."""
+
+    sources: tuple[tuple[str, str, str, tuple[str, ...]], ...] = ()
+    stated: Stated = {}
+    bits: int = 16
+    device: str = ""
+
+
+# One fit decides launch and cast together: only their sum is seen, so they are carried together.
 CAST = ("cast", "cast_row", "cast_share")
+CALL = ("launch", *CAST)
 HOPPER, ADA = ("hopper", "bf16", "vLLM", ()), ("ada", "bf16", "TensorRT-LLM", ())
-ONE_KERNEL = ("hopper", "fp8", "vLLM", CAST)  # a known scale: one kernel
-THREE_KERNELS = ("ada", "fp8", "TensorRT-LLM", CAST)  # the scale is found at run time: three kernels
+ONE_KERNEL = ("hopper", "fp8", "vLLM", CALL)  # a known scale: one kernel
+THREE_KERNELS = ("ada", "fp8", "TensorRT-LLM", CALL)  # the scale is found at run time: three kernels
 # Best rates reached over peak rates are 0.754 on B200 and 0.806 on H100 (torch-performance-test-data). With the
 # efficiency of Hopper's kernels, the difference is the power limit: 1000 W at 2250 TFLOP/s.
-B200_ENERGY = 0.523
+B200: Stated = {"energy": (0.523, "best rate over peak rate, B200 and H100 (torch-performance-test-data)")}
+RTX: Stated = {
+    "efficiency": (0.86, "fitted on 608 bf16 rows of llm_step_times/rtxpro6000: products of llama-3.1-8b, 1 to 2048 tokens")
+}
+EAGER = "default: one call of an eager framework on the host, 15 to 25 us"
+CAPPED = (
+    "default: 100 timed iterations keep a 70 W board at its power limit; mlsim's preset has it run at 1.0 of 1.59 GHz"
+)
+HOST = "assumption: no graph on this stack, host launches"
 
 
-def scaled(energy: float, bits: int) -> tuple[float, str]:
-    """Energy of narrower operands."""
-    return energy * bits / 16, f"{bits} of the 16 bits of bf16 move per operand"
+def _mlsim(scheme_: str, energy: float) -> Plan:
+    stated = {"launch": (30210.0, EAGER), "vector_launch": (30210.0, EAGER), "energy": (energy, CAPPED)}
+    return Plan((("turing", scheme_, "DeepBench", ()),), stated)
 
 
-CARRIED: dict[tuple[str, str, str], Carried] = {
-    ("hopper", "fp8", "TensorRT-LLM"): ([HOPPER, THREE_KERNELS], {}),
-    ("blackwell", "bf16", "TensorRT-LLM"): (
-        [HOPPER],
-        {"energy": (B200_ENERGY, "best rate over peak rate, B200 and H100 (torch-performance-test-data)")},
-    ),
-    ("blackwell", "fp8", "TensorRT-LLM"): ([HOPPER, THREE_KERNELS], {"energy": scaled(B200_ENERGY, 8)}),
-    ("blackwell", "nvfp4", "TensorRT-LLM"): ([HOPPER, ONE_KERNEL], {"energy": scaled(B200_ENERGY, 4)}),
-    ("blackwell-rtx", "bf16", "vLLM"): ([ADA], {}),
-    ("blackwell-rtx", "fp8", "vLLM"): ([ADA, ONE_KERNEL], {"energy": (-8, "")}),
-    ("blackwell-rtx", "nvfp4", "vLLM"): ([ADA, ONE_KERNEL], {"energy": (-4, "")}),
+CARRIED: dict[tuple[str, str, str], Plan] = {
+    ("hopper", "fp8", "TensorRT-LLM"): Plan((HOPPER, THREE_KERNELS), bits=8),
+    ("blackwell", "bf16", "TensorRT-LLM"): Plan((HOPPER,), B200),
+    ("blackwell", "fp8", "TensorRT-LLM"): Plan((HOPPER, THREE_KERNELS), B200, 8),
+    ("blackwell", "nvfp4", "TensorRT-LLM"): Plan((HOPPER, THREE_KERNELS), B200, 4),
+    ("blackwell-rtx", "bf16", "vLLM"): Plan((ADA,), RTX),
+    ("blackwell-rtx", "fp8", "vLLM"): Plan((ADA, ONE_KERNEL), RTX, 8),
+    ("blackwell-rtx", "nvfp4", "vLLM"): Plan((ADA, ONE_KERNEL), RTX, 4),
+    ("xe2", "bf16", "vLLM"): Plan((), {"launch": (19200.0, HOST), "vector_launch": (19200.0, HOST)}, device="b60"),
+    ("xe2", "fp8", "vLLM"): Plan((), {"launch": (19200.0, HOST), "vector_launch": (19200.0, HOST)}, device="b60"),
+    ("turing", "fp32", "mlsim"): _mlsim("fp32", 13.74),
+    ("turing", "fp16", "mlsim"): _mlsim("fp16", 1.712),
+    ("turing", "bf16", "mlsim"): _mlsim("fp32", 22.9),
+    ("turing", "int8", "mlsim"): _mlsim("int8", 0.8562),
 }
 
 
-def carry(known: dict[tuple[str, str, str], Entry], at: Entry, plan: Carried) -> Entry:
+def carry(known: dict[tuple[str, str, str], Entry], at: Entry, plan: Plan) -> Entry:
     """One entry from those of others."""
     values: dict[str, float] = {}
     origin: dict[str, str] = {}
-    for name, scheme_, engine, names in plan[0]:
+    if plan.device:
+        device = Device.load(plan.device)
+        values = standard(device, scheme(at.scheme, device))
+        origin = dict.fromkeys(values, "default: no rows of this family")
+    for name, scheme_, engine, names in plan.sources:
         source = known[name, scheme_, engine]
         for key, value in source.constants.items():
             if (names and key not in names) or (not names and key in CAST):
                 continue
             values[key], origin[key] = value, f"carried: {name} {scheme_}, {engine}"
-    for key, (value, reason) in plan[1].items():
-        if value < 0:  # bits, of the carried value
-            value, reason = scaled(values[key], int(-value))
+    for key, (value, reason) in plan.stated.items():
         values[key], origin[key] = value, reason
+    if plan.bits < 16:
+        values["energy"] *= plan.bits / 16
+        origin["energy"] += f"; {plan.bits} of the 16 bits of bf16 move per operand"
+        values["feed"] *= plan.bits / 16
+        origin["feed"] += "; as many bytes per cycle, which are fewer per operation"
     return replace(at, constants=rounded(values), provenance=origin)
 
 
@@ -199,10 +243,14 @@ def main() -> None:
     parser.add_argument("reference", type=Path, help="the folder with the tables")
     parser.add_argument("family", nargs="*", help="families; none: all with rows")
     parser.add_argument("--table", action="append", help="kinds of table; none: all")
+    parser.add_argument("--refine", action="store_true", help="start from the constants that are there")
+    parser.add_argument("--carry", action="store_true", help="fit nothing: only entries without rows of their own")
     parser.add_argument("--left-out", action="store_true", help="write nothing; errors and decisions on rows left out")
     options = parser.parse_args()
     if options.left_out:
         return left_out(options.reference)
+    if options.carry:
+        return carry_all()
     reference, names = options.reference, options.family
     for path in sorted(FOLDER.glob("*.json")):
         if names and path.stem not in names:
@@ -218,11 +266,11 @@ def main() -> None:
                 tag = (entry.operation, entry.scheme, entry.engine)
                 if tag != (own.operation, own.scheme, batch.text("engine") or batch.text("source")):
                     continue
-                if any(text.startswith("carried") for text in entry.provenance.values()):
+                if (path.stem, entry.scheme, entry.engine) in CARRIED and entry.operation == "gemm":
                     continue
                 if options.table and table not in options.table:
                     continue
-                entries[index] = fit_rows(table, file, rows, entry, first.get(entry.operation))
+                entries[index] = fit_rows(table, file, rows, entry, first.get(entry.operation), options.refine)
                 first.setdefault(entry.operation, entries[index])
                 keys.update(row_key(cells_of(table, row)) for row in rows)
                 print(path.stem, tag, entries[index].fit_error, flush=True)

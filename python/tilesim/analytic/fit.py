@@ -58,11 +58,13 @@ def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
     """
     if name in found.follows:
         return f"as {found.follows[name]}: the rows do not show it"
+    if found.loose.get(name) and origin.startswith("fitted"):
+        return f"fitted on {rows}, loosely"
     if found.loose.get(name):
         return f"fitted on {rows}, loosely, from {found.start[name]:.4g} ({origin})"
     if found.shown.get(name):
         return f"fitted on {rows}"
-    return f"{origin}: the rows do not show it" if origin == "default" else origin
+    return origin if origin.startswith(("fitted", "as ")) else f"{origin}: the rows do not show it"
 
 
 def statistics(predicted: Array, measured: Array) -> dict[str, float]:

@@ -26,6 +26,7 @@ _LARGE = 1e18
 _TILES = [(128, 128), (128, 256), (256, 128), (64, 256), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (16, 64)]
 _LANES = [(128, 128), (128, 64), (64, 64), (128, 32), (32, 128), (32, 32)]
 _REGISTERS = [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (48, 8), (16, 4), (1, 64)]  # narrow: OpenBLAS's edges
+_BLOCK_SCALED = [(128, 64), (128, 128), (128, 256), (256, 128), (256, 256)]
 _LIBRARY = [(m, n, 64, 16, 0, _LARGE, 0, _LARGE) for m, n in _TILES]
 
 
@@ -62,6 +63,11 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
         (64, 64, 128, 1, 33, 256, 0, _LARGE),
         (128, 128, 128, 1, 257, _LARGE, 0, _LARGE),
     ],
+    # CUTLASS kernels for block-scaled 4-bit floats: k-tiles of 128 bytes, 128 rows at least, no split of k (CUTLASS's
+    # example 72 and its sm100 builder; those of TensorRT-LLM are timed beforehand)
+    "fp4-sm100": [(m, n, 256, 1, 0, _LARGE, 0, _LARGE) for m, n in _BLOCK_SCALED],
+    # the same for RTX Blackwell, whose shared memory holds half as much of k (CUTLASS's example 79)
+    "fp4-sm120": [(m, n, 128, 1, 0, _LARGE, 0, _LARGE) for m, n in [(128, 128), (256, 128)]],
     # single-precision kernels on ordinary lanes
     "simt": [
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
