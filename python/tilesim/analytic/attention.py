@@ -162,12 +162,15 @@ def _tile_terms(
     waves = shape.tiles * splits / device.units
     rounds = (1 - c["wave_smoothing"]) * np.ceil(waves) + c["wave_smoothing"] * np.maximum(waves, 1)
 
-    def one(keys: Array) -> Array:  # of whole blocks, half a block more on average
-        return c["tile"] + block * np.maximum(1.0, keys / splits / KEY_TILE + 0.5)
+    def part(keys: Array) -> Array:  # of a split; none is shorter than a block
+        return np.maximum(keys / splits, np.minimum(keys, KEY_TILE))
+
+    def one(keys: Array) -> Array:
+        return c["tile"] + block * np.maximum(1.0, part(keys) / KEY_TILE)
 
     compute = np.maximum(rounds * one(shape.walked), one(shape.longest))  # the longest tile starts first
-    per_key = 2 / splits * cases.depth * cache_bytes / (c["unit_bytes_per_clock"] * device.clock_hz)
-    load = np.maximum(rounds * shape.walked, shape.longest) * per_key
+    per_key = 2 * cases.depth * cache_bytes / (c["unit_bytes_per_clock"] * device.clock_hz)
+    load = np.maximum(rounds * part(shape.walked), part(shape.longest)) * per_key
     held = np.where(cases.window > 0, np.minimum(cases.keys, cases.window + cases.queries), cases.keys)
     cached = cases.batch * cases.key_heads * held * cases.depth * 2 * cache_bytes
     fresh = cases.batch * cases.queries * cases.depth * 2 * (2 * cases.heads + 2 * cases.key_heads)
