@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,12 +110,17 @@ def fit_rows(
     found, words = min(tried, key=lambda pair: pair[0].error["mean"])
     whose = batch.text("engine") or batch.text("source")
     which = f"{len(rows)} rows of {file}: {batch.text('device')} {whose}".strip()
-    kept = {name: value for name, value in found.constants.items() if name in free or words.get(name, "default") != "default"}
+    kept = {
+        name: value
+        for name, value in found.constants.items()
+        if name in free or words.get(name, "default") != "default"
+    }
     return replace(
         at,
         constants=rounded(kept),
         provenance={
-            name: label(found, name, which, words.get(name, "default")) if name in free else words[name] for name in kept
+            name: label(found, name, which, words.get(name, "default")) if name in free else words[name]
+            for name in kept
         },
         rows=len(rows),
         fit_error=rounded(found.error),
@@ -122,14 +129,14 @@ def fit_rows(
 
 # Entries without rows of their own: what is taken from which entry (family, scheme, engine, names; none: all but CAST),
 # what is stated in place of it with its reason, and the bits of an operand where the source has 16.
-Stated = dict[str, tuple[float, str]]
+Stated = Mapping[str, tuple[float, str]]
 
 
 class Plan(NamedTuple):
     """How an entry without rows is made; without sources, from the defaults of `device`."""
 
     sources: tuple[tuple[str, str, str, tuple[str, ...]], ...] = ()
-    stated: Stated = {}
+    stated: Stated = MappingProxyType({})
     bits: int = 16
     device: str = ""
 
@@ -146,7 +153,10 @@ THREE_KERNELS = ("ada", "fp8", "TensorRT-LLM", CALL)  # the scale is found at ru
 # efficiency of Hopper's kernels, the difference is the power limit: 1000 W at 2250 TFLOP/s.
 B200: Stated = {"energy": (0.523, "best rate over peak rate, B200 and H100 (torch-performance-test-data)")}
 RTX: Stated = {
-    "efficiency": (0.86, "read off 608 bf16 rows of llm_step_times/rtxpro6000: products of llama-3.1-8b, 1 to 2048 tokens")
+    "efficiency": (
+        0.86,
+        "read off 608 bf16 rows of llm_step_times/rtxpro6000: products of llama-3.1-8b, 1 to 2048 tokens",
+    )
 }
 HOST = "assumption: no graph on this stack, host launches"
 

@@ -193,9 +193,7 @@ def test_convolutions_and_vector_operations_grow(device: str, dtype: str) -> Non
         pytest.skip(f"{device} lacks {dtype}")
 
     def convolved(x: Array) -> Array:
-        return conv.conv_seconds(
-            device, x[:, 0], x[:, 1], x[:, 2], x[:, 3], kernel, stride, (kernel - 1) // 2, dtype
-        )
+        return conv.conv_seconds(device, x[:, 0], x[:, 1], x[:, 2], x[:, 3], kernel, stride, (kernel - 1) // 2, dtype)
 
     check_calls(convolved, at, dict.fromkeys(range(4), EXACT))
     flat = np.round(2 ** random.uniform(0, 14, (count, 2)))

@@ -34,8 +34,10 @@ def entries() -> Iterator[tuple[str, Entry]]:
 def defaults(family: str, entry: Entry) -> dict[str, float]:
     """The values that a fit starts from, before any row is looked at."""
     device = Device.load(DEVICES[family])
-    products = {} if ":" in entry.scheme or "/" in entry.scheme else standard(
-        device, scheme(entry.scheme, device), protocol(entry.engine).casts
+    products = (
+        {}
+        if ":" in entry.scheme or "/" in entry.scheme
+        else standard(device, scheme(entry.scheme, device), protocol(entry.engine).casts)
     )
     if entry.operation == "gemm":
         return products
@@ -56,7 +58,9 @@ def test_every_constant_says_where_it_is_from() -> None:
     for family, entry in FOUND:
         assert set(entry.provenance) == set(entry.constants), (family, entry.scheme, entry.engine)
         for name, text in entry.provenance.items():
-            known = text.startswith(("fitted on ", "carried: ", "default", "as ", "assumption: ", "start ", "best rate ", "read off "))
+            known = text.startswith(
+                ("fitted on ", "carried: ", "default", "as ", "assumption: ", "start ", "best rate ", "read off ")
+            )
             assert known, (family, entry.scheme, name, text)
             assert "None" not in text
 
@@ -74,7 +78,9 @@ def test_a_constant_called_default_is_the_default(family: str, entry: Entry) -> 
             assert same(entry.constants[name], entry.constants["launch"]), name
 
 
-@pytest.mark.parametrize(("family", "entry"), [pair for pair in FOUND if any("carried" in t for t in pair[1].provenance.values())])
+@pytest.mark.parametrize(
+    ("family", "entry"), [pair for pair in FOUND if any("carried" in t for t in pair[1].provenance.values())]
+)
 def test_a_carried_constant_is_that_of_its_source(family: str, entry: Entry) -> None:
     for name, text in entry.provenance.items():
         if not text.startswith("carried: "):

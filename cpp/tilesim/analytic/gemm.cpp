@@ -93,8 +93,7 @@ Shape describe(const GemmModel& model, double batch, double m, double n, double 
   const double working_set =
       weight_sets(model, shape.weights) * shape.weights + shape.activations + before_cast + shape.outputs;
   shape.hits = hit_share(model, working_set);
-  shape.fits =
-      (shape.weights + shape.activations) / batch <= model.hardware.cache_bytes * model.constants.cache_fill;
+  shape.fits = (shape.weights + shape.activations) / batch <= model.hardware.cache_bytes * model.constants.cache_fill;
   shape.seconds_per_byte = mixed_seconds(model, shape.hits, model.constants.memory_share);
   shape.per_shared_byte = 1 / (cache_rate(model) * model.constants.reload_share);
   double misses = 1 - shape.hits;
@@ -158,7 +157,8 @@ void vector_way(const GemmModel& model, const Shape& shape, const GemmKernel& ke
   if (wide > kernel.most_n) return;
   const double passes = up(narrow / kernel.most_m), launch = passes * c.vector_launch;
   const double strips = up(wide / kernel.tile_n);
-  const double filled = shape.batch * strips / (hw.units * blocks_per_unit);  // short blocks follow each other: no rounds
+  const double filled =
+      shape.batch * strips / (hw.units * blocks_per_unit);  // short blocks follow each other: no rounds
   const double walk = passes * std::max(1.0, filled) * shape.k / c.vector_rate;
   const double again = (passes - 1) * (weights_wide ? shape.weights : shape.activations);
   const double memory = shape.memory + again * shape.seconds_per_byte;
@@ -169,8 +169,8 @@ void vector_way(const GemmModel& model, const Shape& shape, const GemmKernel& ke
   const double largest = std::max({memory, walk, lanes});
   if (launch + largest >= best[0]) return;
   const double total = launch + combine(lanes, walk, memory, largest, c.overlap);
-  keep(best, {total, launch, lanes, walk, memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits, walk,
-              std::min(1.0, filled)});
+  keep(best,
+       {total, launch, lanes, walk, memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits, walk, std::min(1.0, filled)});
 }
 
 void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, GemmTerms& best) {

@@ -24,7 +24,15 @@ from .gemm import find_entry
 from .profile import Profile
 from .schemes import scheme
 
-__all__ = ["CONSTANTS", "AttentionCases", "attention_seconds", "attention_terms", "call_terms", "constants_of", "visible_pairs"]
+__all__ = [
+    "CONSTANTS",
+    "AttentionCases",
+    "attention_seconds",
+    "attention_terms",
+    "call_terms",
+    "constants_of",
+    "visible_pairs",
+]
 
 Array = NDArray[np.float64]
 QUERY_TILE, KEY_TILE = 128.0, 128.0

@@ -200,7 +200,9 @@ def fit(
         else:
             loose[names[index]] = True
     final = constants(x)
-    final.update({name: float(start[name]) for name in names if not shown[name]})  # exactly, without a logarithm's rounding
+    final.update(
+        {name: float(start[name]) for name in names if not shown[name]}
+    )  # exactly, without a logarithm's rounding
     follows = {name: of for name, of in FOLLOWS.items() if shown.get(name) is False and shown.get(of)}
     final.update({name: final[of] for name, of in follows.items()})
     began = {name: float(start[name]) for name in names}

@@ -23,6 +23,7 @@ __all__ = ["CONSTANTS", "GemmEstimator", "estimator", "gemm_seconds", "kernels"]
 
 TERMS: list[str] = list(_core.gemm_term_names())
 
+
 @dataclass(frozen=True)
 class GemmEstimator:
     """Seconds of matrix products on one device with one scheme."""

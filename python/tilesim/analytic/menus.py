@@ -60,7 +60,7 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     # one large tile and no split of k (int8 through torch's integer product on T4)
     "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
     # one large tile without a split, and a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1 on
-    # ordinary lanes: read off the 35 DeepBench rows, of which 35 x 1500 x 2048 takes as long as 128 x 1500 x 2048 would)
+    # ordinary lanes: read off the 35 DeepBench rows, of which 35 x 1500 x 2048 takes as long as 128 rows would)
     "simt-thin": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE), _vector(4, 4)],
     # implicit products of convolutions: 128 outputs, no split
     "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (128, 64, 32)],
@@ -93,6 +93,7 @@ def kernels(name: str) -> list[tuple[float, ...]]:
     if name not in _MENUS:
         raise user_error("unknown menu of kernels", value=f"'{name}'", allowed=", ".join(_MENUS))
     return _MENUS[name]
+
 
 _FILLED = "assumption: nobody's rows"
 # Where a menu was read. "rows": off the measured times, so it is a fit too, of a choice instead of a number.
