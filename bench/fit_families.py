@@ -5,22 +5,25 @@
 
 The tables are those of the reference folder (its README says where they are from). A family's file names the kernels of
 each scheme and engine, and where its constants come from: "rows" (fitted here) or "carried" (other entries' constants,
-with the reason). Nothing is fitted on the rows of more than one device.
+with the reason; CARRIED below). Nothing is fitted on the rows of more than one device.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilesim.analytic import calibrate, constants, families, validation
+from tilesim.analytic import calibrate, families, validation
+from tilesim.analytic.constants import standard
 from tilesim.analytic.families import Entry, pack_keys, row_key, unpack_keys
-from tilesim.analytic.fit import fit
+from tilesim.analytic.fit import fit, label
 from tilesim.analytic.predict import PREDICTORS, Batch
 from tilesim.analytic.schemes import scheme
 from tilesim.analytic.tables import Measured, cells_of, read
@@ -55,103 +58,143 @@ def rounded(values: dict[str, float]) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in values.items()}
 
 
-def origins(table: str, batch: Batch, entry: Entry, start: dict[str, float]) -> list[dict[str, float]]:
-    """Where to start: products from the standard constants of the device, others from what is there."""
-    if table != "gemm" or len(batch.rows) < 1000:
-        return [{**entry.constants, **start}]
-    device = Device.load(batch.text("device"))
-    standard = constants.standard(device, scheme(batch.text("dtype"), device))
-    return [{**standard, "alone": alone} for alone in (0.95, 0.5)]
+Start = tuple[dict[str, float], dict[str, str]]
+
+
+def starts(table: str, batch: Batch, donor: Entry | None) -> list[Start]:
+    """Where fits start, with words for each constant: the defaults of device and scheme; for products with a second
+    value of `alone`, for few rows with what an entry of the same family was fitted to."""
+    standard = PREDICTORS[table].standard(batch)
+    plain: Start = (standard, dict.fromkeys(standard, "default"))
+    if table == "gemm" and len(batch.rows) >= 1000:
+        return [({**standard, "alone": alone}, {**plain[1], "alone": f"start {alone:g}"}) for alone in (0.95, 0.5)]
+    if donor is None:
+        return [plain]
+    whose = f"as {donor.scheme} of {donor.engine or donor.source}, {donor.rows} rows"
+    taken = {
+        name: value
+        for name, value in donor.constants.items()
+        if donor.provenance[name].startswith("fitted") and name not in OF_SCHEME
+    }
+    return [plain, ({**standard, **taken}, {**plain[1], **dict.fromkeys(taken, whose)})]
+
+
+# Constants that differ between schemes of one device: nothing to start another scheme from.
+OF_SCHEME = ("efficiency", "epilogue", "half_tile", "feed", "energy", "alone")
+
+
+def present(table: str, batch: Batch, at: Entry) -> Start:
+    """To start from what an earlier fit showed; all else from its default."""
+    standard = PREDICTORS[table].standard(batch)
+    fitted = {name: value for name, value in at.constants.items() if at.provenance[name].startswith("fitted")}
+    words = {name: at.provenance[name] if name in fitted else "default" for name in standard}
+    return {**standard, **fitted}, words
 
 
 def fit_rows(
-    table: str, file: str, rows: list[Measured], start: dict[str, float], at: Entry, refine: bool = False
+    table: str, file: str, rows: list[Measured], at: Entry, donor: Entry | None, refine: bool = False
 ) -> Entry:
     """One entry from one group of rows; `refine`: from the constants that it has, in fewer steps."""
     predictor = PREDICTORS[table]
     batch = Batch(rows)
-    entry = predictor.entry(batch)
     free = predictor.free(batch)
     if len(rows) < 3 * len(free):
         free = [name for name in free if name in predictor.first]
     measured = np.array([row.seconds for row in rows])
-    found = min(
-        (
-            fit(
-                predictor.model(batch),
-                measured,
-                origin,
-                free,
-                predictor.infos,
-                tries=1 if refine else 3,
-                evaluations=30 if refine else 60,
-            )
-            for origin in ([{**entry.constants, **start}] if refine else origins(table, batch, entry, start))
-        ),
-        key=lambda result: result.error["mean"],
-    )
-    where = (
-        f"fitted on {len(rows)} rows of {file}: {batch.text('device')} {batch.text('engine') or batch.text('source')}"
-    )
+    model = predictor.model(batch)
+    steps = (1, 30) if refine else (3, 60)
+    tried = [
+        (fit(model, measured, start, free, predictor.infos, tries=steps[0], evaluations=steps[1]), words)
+        for start, words in ([present(table, batch, at)] if refine else starts(table, batch, donor))
+    ]
+    found, words = min(tried, key=lambda pair: pair[0].error["mean"])
+    whose = batch.text("engine") or batch.text("source")
+    which = f"{len(rows)} rows of {file}: {batch.text('device')} {whose}".strip()
+    kept = {
+        name: value
+        for name, value in found.constants.items()
+        if name in free or words.get(name, "default") != "default"
+    }
     return replace(
         at,
-        constants=rounded({name: value for name, value in found.constants.items() if name in free or name in start}),
+        constants=rounded(kept),
         provenance={
-            **{name: NOT_FITTED for name in start},
-            **{name: where if found.shown.get(name) else "default: the rows do not show it" for name in free},
+            name: label(found, name, which, words.get(name, "default")) if name in free else words[name]
+            for name in kept
         },
         rows=len(rows),
         fit_error=rounded(found.error),
     )
 
 
-NOT_FITTED = "default: where the fit started; too few rows, or no kernel that uses it"
+# Entries without rows of their own: what is taken from which entry (family, scheme, engine, names; none: all but CAST),
+# what is stated in place of it with its reason, and the bits of an operand where the source has 16.
+Stated = Mapping[str, tuple[float, str]]
 
-# Entries without rows of their own: family, scheme, engine; then what is taken from which entry (names; none: all), and
-# what is stated in place of it with its reason.
-Carried = tuple[list[tuple[str, str, str, tuple[str, ...]]], dict[str, tuple[float, str]]]
+
+class Plan(NamedTuple):
+    """How an entry without rows is made; without sources, from the defaults of `device`."""
+
+    sources: tuple[tuple[str, str, str, tuple[str, ...]], ...] = ()
+    stated: Stated = MappingProxyType({})
+    bits: int = 16
+    device: str = ""
+
+
+# One fit decides launch and cast together: only their sum is seen, so they are carried together.
 CAST = ("cast", "cast_row", "cast_share")
+CALL = ("launch", *CAST)
 HOPPER, ADA = ("hopper", "bf16", "vLLM", ()), ("ada", "bf16", "TensorRT-LLM", ())
-ONE_KERNEL = ("hopper", "fp8", "vLLM", CAST)  # a known scale: one kernel
-THREE_KERNELS = ("ada", "fp8", "TensorRT-LLM", CAST)  # the scale is found at run time: three kernels
+ONE_KERNEL = ("hopper", "fp8", "vLLM", CALL)  # a known scale: one kernel
+# CUTLASS's kernels, as those of block-scaled floats are: no second tile on a unit, whole rounds
+CUTLASS = ("hopper", "fp8", "vLLM", ("alone", "wave_smoothing"))
+THREE_KERNELS = ("ada", "fp8", "TensorRT-LLM", CALL)  # the scale is found at run time: three kernels
 # Best rates reached over peak rates are 0.754 on B200 and 0.806 on H100 (torch-performance-test-data). With the
 # efficiency of Hopper's kernels, the difference is the power limit: 1000 W at 2250 TFLOP/s.
-B200_ENERGY = 0.523
+B200: Stated = {"energy": (0.523, "best rate over peak rate, B200 and H100 (torch-performance-test-data)")}
+RTX: Stated = {
+    "efficiency": (
+        0.86,
+        "read off 608 bf16 rows of llm_step_times/rtxpro6000: products of llama-3.1-8b, 1 to 2048 tokens",
+    )
+}
+HOST = "assumption: no graph on this stack, host launches"
 
 
-def scaled(energy: float, bits: int) -> tuple[float, str]:
-    """Energy of narrower operands."""
-    return energy * bits / 16, f"{bits} of the 16 bits of bf16 move per operand"
-
-
-CARRIED: dict[tuple[str, str, str], Carried] = {
-    ("hopper", "fp8", "TensorRT-LLM"): ([HOPPER, THREE_KERNELS], {}),
-    ("blackwell", "bf16", "TensorRT-LLM"): (
-        [HOPPER],
-        {"energy": (B200_ENERGY, "best rate over peak rate, B200 and H100 (torch-performance-test-data)")},
-    ),
-    ("blackwell", "fp8", "TensorRT-LLM"): ([HOPPER, THREE_KERNELS], {"energy": scaled(B200_ENERGY, 8)}),
-    ("blackwell", "nvfp4", "TensorRT-LLM"): ([HOPPER, ONE_KERNEL], {"energy": scaled(B200_ENERGY, 4)}),
-    ("blackwell-rtx", "bf16", "vLLM"): ([ADA], {}),
-    ("blackwell-rtx", "fp8", "vLLM"): ([ADA, ONE_KERNEL], {"energy": (-8, "")}),
-    ("blackwell-rtx", "nvfp4", "vLLM"): ([ADA, ONE_KERNEL], {"energy": (-4, "")}),
+CARRIED: dict[tuple[str, str, str], Plan] = {
+    ("hopper", "fp8", "TensorRT-LLM"): Plan((HOPPER, THREE_KERNELS), bits=8),
+    ("blackwell", "bf16", "TensorRT-LLM"): Plan((HOPPER,), B200),
+    ("blackwell", "fp8", "TensorRT-LLM"): Plan((HOPPER, THREE_KERNELS), B200, 8),
+    ("blackwell", "nvfp4", "TensorRT-LLM"): Plan((HOPPER, CUTLASS, THREE_KERNELS), B200, 4),
+    ("blackwell-rtx", "bf16", "vLLM"): Plan((ADA,), RTX),
+    ("blackwell-rtx", "fp8", "vLLM"): Plan((ADA, ONE_KERNEL), RTX, 8),
+    ("blackwell-rtx", "nvfp4", "vLLM"): Plan((ADA, CUTLASS, ONE_KERNEL), RTX, 4),
+    ("xe2", "bf16", "vLLM"): Plan((), {"launch": (19200.0, HOST), "vector_launch": (19200.0, HOST)}, device="b60"),
+    ("xe2", "fp8", "vLLM"): Plan((), {"launch": (19200.0, HOST), "vector_launch": (19200.0, HOST)}, device="b60"),
 }
 
 
-def carry(known: dict[tuple[str, str, str], Entry], at: Entry, plan: Carried) -> Entry:
+def carry(known: dict[tuple[str, str, str], Entry], at: Entry, plan: Plan) -> Entry:
     """One entry from those of others."""
     values: dict[str, float] = {}
     origin: dict[str, str] = {}
-    for name, scheme_, engine, names in plan[0]:
+    if plan.device:
+        device = Device.load(plan.device)
+        values = standard(device, scheme(at.scheme, device))
+        origin = dict.fromkeys(values, "default: no rows of this family")
+    for name, scheme_, engine, names in plan.sources:
         source = known[name, scheme_, engine]
         for key, value in source.constants.items():
             if (names and key not in names) or (not names and key in CAST):
                 continue
             values[key], origin[key] = value, f"carried: {name} {scheme_}, {engine}"
-    for key, (value, reason) in plan[1].items():
-        if value < 0:  # bits, of the carried value
-            value, reason = scaled(values[key], int(-value))
+    for key, (value, reason) in plan.stated.items():
         values[key], origin[key] = value, reason
+    if plan.bits < 16:
+        values["energy"] *= plan.bits / 16
+        origin["energy"] += f"; {plan.bits} of the 16 bits of bf16 move per operand"
+        values["feed"] *= plan.bits / 16
+        origin["feed"] += "; as many bytes per cycle, which are fewer per operation"
     return replace(at, constants=rounded(values), provenance=origin)
 
 
@@ -195,10 +238,13 @@ def main() -> None:
     parser.add_argument("family", nargs="*", help="families; none: all with rows")
     parser.add_argument("--table", action="append", help="kinds of table; none: all")
     parser.add_argument("--refine", action="store_true", help="start from the constants that are there")
+    parser.add_argument("--carry", action="store_true", help="fit nothing: only entries without rows of their own")
     parser.add_argument("--left-out", action="store_true", help="write nothing; errors and decisions on rows left out")
     options = parser.parse_args()
     if options.left_out:
         return left_out(options.reference)
+    if options.carry:
+        return carry_all()
     reference, names = options.reference, options.family
     for path in sorted(FOLDER.glob("*.json")):
         if names and path.stem not in names:
@@ -206,7 +252,7 @@ def main() -> None:
         data = json.loads(path.read_text(encoding="utf-8"))
         entries = [families.entry_from(row, str(path)) for row in data["entries"]]
         keys = set() if not names else set(unpack_keys(data.get("fitted_rows", "")))
-        first: dict[str, dict[str, float]] = {}
+        first: dict[str, Entry] = {}
         for table, file, rows in rows_of(reference, path.stem):
             batch = Batch(rows)
             own = PREDICTORS[table].entry(batch)
@@ -214,13 +260,13 @@ def main() -> None:
                 tag = (entry.operation, entry.scheme, entry.engine)
                 if tag != (own.operation, own.scheme, batch.text("engine") or batch.text("source")):
                     continue
-                if any(text.startswith("carried") for text in entry.provenance.values()):
+                carried = (path.stem, entry.scheme, entry.engine) in CARRIED or entry.engine == "mlsim"  # held back
+                if carried and entry.operation == "gemm":
                     continue
                 if options.table and table not in options.table:
                     continue
-                start = {**first.get(entry.operation, {}), **entry.constants}
-                entries[index] = fit_rows(table, file, rows, start, entry, options.refine)
-                first.setdefault(entry.operation, dict(entries[index].constants))
+                entries[index] = fit_rows(table, file, rows, entry, first.get(entry.operation), options.refine)
+                first.setdefault(entry.operation, entries[index])
                 keys.update(row_key(cells_of(table, row)) for row in rows)
                 print(path.stem, tag, entries[index].fit_error, flush=True)
         data["entries"] = [entry.to_dict() for entry in entries]

@@ -50,7 +50,9 @@ GemmModel model_from(const Values& hardware, const Values& scheme, const Values&
                     take(hardware, "cache_bytes", h.cache_bytes),
                     take(hardware, "cache_bytes_per_clock", h.cache_bytes_per_clock),
                     take(hardware, "near_bytes", h.near_bytes),
-                    take(hardware, "near_bytes_per_clock", h.near_bytes_per_clock)};
+                    take(hardware, "near_bytes_per_clock", h.near_bytes_per_clock),
+                    take(hardware, "block_bytes", h.block_bytes),
+                    take(hardware, "lane_flops_per_clock", h.lane_flops_per_clock)};
   const GemmScheme s;
   model.scheme = {take(scheme, "activation_bytes", s.activation_bytes),
                   take(scheme, "weight_bytes", s.weight_bytes),

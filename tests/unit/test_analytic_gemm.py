@@ -128,7 +128,7 @@ def test_split_of_k_pays_a_reduction_and_is_chosen_when_it_helps() -> None:
 
 def test_rules_of_thumb_keep_to_large_tiles_and_split_only_deep_products() -> None:
     small, split = (64.0, 64.0, *KERNEL[2:]), (*KERNEL[:3], 4.0, *KERNEL[4:])
-    shape = 128, 128 * 11, 640  # eleven large tiles on ten units: two rounds; 44 small ones take five quarters
+    shape = 128, 128 * 15, 640  # fifteen large tiles on ten units: two rounds; 60 small ones take six quarters
 
     def of(rules: float, kernels: list[tuple[float, ...]], **constants: float) -> _core.GemmModel:
         scheme_ = {"weight_sets": 1.0, "calls": 1.0, "rules": rules}
@@ -137,6 +137,10 @@ def test_rules_of_thumb_keep_to_large_tiles_and_split_only_deep_products() -> No
     assert terms(of(0.0, [KERNEL, small]), *shape)["tile_m"] == 64
     assert terms(of(1.0, [KERNEL, small]), *shape)["tile_m"] == 128
     assert terms(of(1.0, [KERNEL, small]), 128, 128 * 10, 640)["tile_m"] == 128
+    # what is passed over is not ignored: at one and a half times its arithmetic, five quarters are less than two rounds
+    chosen = terms(of(1.0, [KERNEL, small]), 128, 128 * 11, 640)
+    assert chosen["tile_m"] == 64
+    assert chosen["compute"] == pytest.approx(1.5 * 5 / 4 * terms(of(1.0, [KERNEL]), 128, 128, 640)["compute"])
     assert terms(of(1.0, [KERNEL, small]), 128, 128 * 3, 640)["tile_m"] == 64  # idle units: smaller tiles fill them
     long = 128, 128 * 11, 64000
     assert terms(of(0.0, [split], split=1e-8), *long)["splits"] == 4
@@ -151,7 +155,8 @@ def test_seven_splits_and_vector_kernels_of_limited_width() -> None:
     assert terms(model({"split": 1e-8}, kernel=odd), 128, 128, 64 * 7 * 100)["splits"] == 7
     vector = (0.0, 8.0, 1.0, 1.0, 0.0, 8.0, 0.0, 3072.0)
     assert math.isfinite(terms(model(kernel=vector), 8, 3072, 512)["total"])
-    assert math.isinf(terms(model(kernel=vector), 8, 3073, 512)["total"])
+    passes = terms(model(kernel=vector), 8, 3073, 512)  # too wide: eight of the columns at a time, 385 times
+    assert passes["launch"] == pytest.approx(385 * terms(model(kernel=vector), 8, 3072, 512)["launch"])
 
 
 def test_the_power_limit_needs_time() -> None:
@@ -234,7 +239,8 @@ def test_matrix_vector_kernel() -> None:
     few = terms(model({"vector_launch": 5e-6, "vector_rate": 1e9}, kernel=kernel), 1, 100, 4096)
     assert few["load"] == pytest.approx(4096 / 1e9) and few["occupancy"] == pytest.approx(100 / 160)
     assert found["launch"] == pytest.approx(5e-6)
-    assert math.isinf(terms(model(kernel=kernel), 5, 1000, 4096)["total"])
+    five = terms(model({"vector_launch": 5e-6, "vector_rate": 1e9}, kernel=kernel), 5, 1000, 4096)  # four and one
+    assert five["launch"] == pytest.approx(10e-6) and five["load"] == pytest.approx(2 * found["load"])
 
 
 @pytest.mark.parametrize("device", ["t4", "a100", "h100", "b200", "l40s", "mi300x", "xeon-8480", "tpu-v5e"])

@@ -36,7 +36,7 @@ def attended(constants: dict[str, float] | None = None, **shape: float) -> dict[
     return {name: float(value[0]) for name, value in found.items()}
 
 
-def test_attention_computes_in_whole_blocks_and_rounds() -> None:
+def test_attention_computes_in_blocks_and_rounds() -> None:
     block = 4 * 128 * 128 * 64 / 1e12  # two products of a tile of queries with a block of keys on one unit
     assert attended()["compute"] == pytest.approx(block)
     assert attended(heads=10, key_heads=10)["compute"] == pytest.approx(block)  # a unit each
@@ -64,7 +64,9 @@ def test_attention_launches_writes_its_cache_and_joins_splits() -> None:
     assert attended({"row": 1e-6}, batch=5, key_heads=1)["launch"] == pytest.approx(1e-6 + 5 * 128 * 1e-6 / 10)
     decode = attended({"split": 5e-6}, queries=1, keys=4096)  # one tile, ten units, sixteen pairs of blocks
     assert decode["split"] == pytest.approx(5e-6)
-    assert decode["compute"] == pytest.approx(4 * 4 * 128 * 128 * 64 / 1e12)  # 410 keys each, four blocks
+    assert decode["compute"] == pytest.approx(3.2 * 4 * 128 * 128 * 64 / 1e12)  # 410 keys each
+    few = attended({"split": 1e-9}, queries=1, keys=400)  # no split is shorter than a block
+    assert few["compute"] == pytest.approx(4 * 128 * 128 * 64 / 1e12)
     assert attended({"split": 5e-6}, queries=1, keys=128)["split"] == 0
     total = attended({"overlap": 1.0})
     assert total["total"] == pytest.approx(

@@ -15,8 +15,12 @@ namespace {
 
 /// Seconds of work after which the power limiter holds the clock down; shorter measurements run at full clock.
 constexpr double power_seconds = 13.5e-3;
-/// Threads of a unit that matrix-vector blocks share, and multiply-adds it retires per cycle on ordinary lanes.
-constexpr double blocks_per_unit = 16, lane_flops_per_clock = 256;
+/// Matrix-vector blocks that share a unit.
+constexpr double blocks_per_unit = 16;
+/// Of a block that a scratchpad holds: the f32 sum, and as much again for slices of the operands.
+constexpr double bytes_per_result = 8;
+/// Rules of thumb pass over a smaller tile that would be faster, but not over one that is so much faster.
+constexpr double rules_price = 1.5;
 
 /// Smallest whole number that is not below x, for 0 <= x < 2^62; std::ceil is a library call on plain x86-64.
 inline double up(double x) {
@@ -38,7 +42,7 @@ struct Shape {
   double per_alone;                                 ///< 1 / alone
   double per_split;                                 ///< seconds of a reduction per split
   double powered;                                   ///< seconds of the arithmetic at the power limit
-  bool fits;
+  bool fits;                                        ///< operands of one product in the cache
 };
 
 /// Share of bytes that repeated walks over a working set find in so many bytes of cache.
@@ -57,6 +61,12 @@ double weight_sets(const GemmModel& model, double weights) {
   const double sets = model.scheme.weight_sets;
   if (sets >= 0) return sets;
   return std::clamp(up(model.hardware.cache_bytes / std::max(1.0, weights)), 1.0, -sets);
+}
+
+/// Seconds per byte of which a share is found in the cache; a cache is never slower than the memory behind it.
+double mixed_seconds(const GemmModel& model, double hits, double memory_share) {
+  const double far = 1 / (model.hardware.memory_bytes_per_second * memory_share);
+  return (1 - hits) * far + hits * std::min(far, 1 / (cache_rate(model) * model.constants.cache_share));
 }
 
 Shape describe(const GemmModel& model, double batch, double m, double n, double k) {
@@ -83,21 +93,21 @@ Shape describe(const GemmModel& model, double batch, double m, double n, double 
   const double working_set =
       weight_sets(model, shape.weights) * shape.weights + shape.activations + before_cast + shape.outputs;
   shape.hits = hit_share(model, working_set);
-  shape.fits = shape.weights + shape.activations <= model.hardware.cache_bytes * model.constants.cache_fill;
-  shape.seconds_per_byte = (1 - shape.hits) / (model.hardware.memory_bytes_per_second * model.constants.memory_share) +
-                           shape.hits / (cache_rate(model) * model.constants.cache_share);
+  shape.fits = (shape.weights + shape.activations) / batch <= model.hardware.cache_bytes * model.constants.cache_fill;
+  shape.seconds_per_byte = mixed_seconds(model, shape.hits, model.constants.memory_share);
+  shape.per_shared_byte = 1 / (cache_rate(model) * model.constants.reload_share);
   double misses = 1 - shape.hits;
   if (const auto& hw = model.hardware; hw.near_bytes > 0 && hw.near_bytes_per_clock > 0) {
     const double near = found_share(model, working_set, hw.near_bytes);
-    const double rate = hw.near_bytes_per_clock * hw.clock * model.constants.cache_share;
-    shape.seconds_per_byte = near / rate + (1 - near) * shape.seconds_per_byte;
+    const double rate = hw.near_bytes_per_clock * hw.clock;
+    shape.seconds_per_byte = near / (rate * model.constants.cache_share) + (1 - near) * shape.seconds_per_byte;
+    shape.per_shared_byte = near / (rate * model.constants.reload_share) + (1 - near) * shape.per_shared_byte;
     misses *= 1 - near;
   }
   if (s.widens && m * n * k > s.packs_beyond)
     shape.widen = (1 + misses * (model.constants.far - 1)) / (model.constants.convert * model.hardware.clock);
   shape.per_unit = 1 / model.hardware.units;
   shape.per_unit_byte = 1 / (model.constants.unit_bytes_per_clock * model.hardware.clock);
-  shape.per_shared_byte = 1 / (cache_rate(model) * model.constants.reload_share);
   shape.per_split = batch * m * n * 8 / (cache_rate(model) * model.constants.cache_share);  // f32 out and in
   shape.memory = (shape.weights + shape.activations + shape.outputs) * shape.seconds_per_byte;
   return shape;
@@ -136,17 +146,36 @@ void keep(GemmTerms& best, const GemmTerms& terms) {
   if (terms[0] < best[0]) best = terms;
 }
 
-void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, GemmTerms& best) {
+/// A walk along `wide` outputs for `narrow` rows; more rows than the kernel takes are given to it in passes, each of
+/// which reads and widens the wide operand again. Weights that are the narrow operand are widened by
+/// every block.
+void vector_way(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, bool weights_wide,
+                GemmTerms& best) {
   const auto& c = model.constants;
   const auto& hw = model.hardware;
-  const double blocks = shape.batch * up(std::max(shape.m, shape.n) / kernel.tile_n);
-  const double filled = blocks / (hw.units * blocks_per_unit);  // short blocks follow each other: no rounds
-  const double walk = std::max(1.0, filled) * shape.k / c.vector_rate;
-  const double lanes = 2 * shape.batch * shape.m * shape.n * shape.k / (hw.units * hw.clock * lane_flops_per_clock);
-  const double largest = std::max({shape.memory, walk, lanes});
-  const double total = c.vector_launch + combine(lanes, walk, shape.memory, largest, c.overlap);
-  keep(best, {total, c.vector_launch, lanes, walk, shape.memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits, walk,
-              std::min(1.0, filled)});
+  const double narrow = weights_wide ? shape.m : shape.n, wide = weights_wide ? shape.n : shape.m;
+  if (wide > kernel.most_n) return;
+  const double passes = up(narrow / kernel.most_m), launch = passes * c.vector_launch;
+  const double strips = up(wide / kernel.tile_n);
+  const double filled =
+      shape.batch * strips / (hw.units * blocks_per_unit);  // short blocks follow each other: no rounds
+  const double walk = passes * std::max(1.0, filled) * shape.k / c.vector_rate;
+  const double again = (passes - 1) * (weights_wide ? shape.weights : shape.activations);
+  const double memory = shape.memory + again * shape.seconds_per_byte;
+  double lanes = 2 * shape.batch * shape.m * shape.n * shape.k /
+                 std::min(hw.flops_per_second, hw.units * hw.clock * hw.lane_flops_per_clock);
+  if (model.scheme.weight_bytes < model.scheme.activation_bytes)  // nothing is packed, but narrow weights are widened
+    lanes += (weights_wide ? passes : strips) * shape.batch * shape.n * shape.k * shape.widen * shape.per_unit;
+  const double largest = std::max({memory, walk, lanes});
+  if (launch + largest >= best[0]) return;
+  const double total = launch + combine(lanes, walk, memory, largest, c.overlap);
+  keep(best,
+       {total, launch, lanes, walk, memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits, walk, std::min(1.0, filled)});
+}
+
+void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, GemmTerms& best) {
+  vector_way(model, shape, kernel, true, best);
+  vector_way(model, shape, kernel, false, best);
 }
 
 /// One tile shape on one shape of product: what no split changes.
@@ -158,6 +187,7 @@ struct Tiling {
   double widen_per_k;    ///< seconds to widen the weights of one tile
   double memory;         ///< seconds
   double whole_k;        ///< k-steps without a split
+  double price;          ///< factor of the arithmetic of a kernel that rules of thumb pass over
 };
 
 /// Rounds of tiles over the units, the last one at its share as far as it is smoothed.
@@ -165,7 +195,7 @@ double rounds_of(const GemmConstants& c, double waves, double whole) {
   return (1 - c.wave_smoothing) * whole + c.wave_smoothing * std::max(waves, 1.0);
 }
 
-Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& kernel) {
+Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, double least_area) {
   const auto& c = model.constants;
   const auto& hw = model.hardware;
   Tiling t{};
@@ -178,8 +208,11 @@ Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& ker
   t.widen_per_k = kernel.tile_n * shape.widen;
   t.whole_k = up(shape.k / kernel.tile_k);
   t.memory = shape.memory;
-  if (!shape.fits) {  // tiles of one wave form a block of the result; its operands are read once per block
-    const double side = std::sqrt(std::min(t.tiles, hw.units) * kernel.tile_m * kernel.tile_n);
+  t.price = kernel.tile_m * kernel.tile_n < least_area ? rules_price : 1;
+  // tiles of one wave form a block of the result, or what a scratchpad holds does; operands are read once per block
+  if (!shape.fits) {
+    const double wave = std::min(t.tiles, hw.units) * kernel.tile_m * kernel.tile_n;
+    const double side = std::sqrt(std::max(wave, hw.block_bytes / bytes_per_result));
     const double bytes =
         shape.batch * shape.m * shape.n * shape.k * (model.scheme.activation_bytes + model.scheme.weight_bytes) / side;
     t.memory = std::max(t.memory, bytes * shape.seconds_per_byte);
@@ -227,6 +260,7 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
       depth * std::max(t.bytes_per_k * std::max(rounds * shape.per_unit_byte, tiles * shape.per_shared_byte),
                        busy * t.widen_per_k);
   if (started + reduction + std::max({compute, load, t.memory}) >= best[0]) return;
+  compute *= t.price;
   compute = powered(compute, limited(compute, model.scheme.calls) * shape.powered);
   const double largest = std::max({compute, load, t.memory});
   if (started + reduction + largest >= best[0]) return;
@@ -245,7 +279,7 @@ double filling_area(const GemmModel& model, const Shape& shape) {
   double area = 0;
   for (const auto& kernel : model.kernels)
     if (kernel.tile_m > 0 && kernel.tile_m <= shape.m && kernel.tile_n <= shape.n &&
-        shape.batch * up(shape.m / kernel.tile_m) * up(shape.n / kernel.tile_n) > model.hardware.units)
+        up(shape.m / kernel.tile_m) * up(shape.n / kernel.tile_n) > model.hardware.units)
       area = std::max(area, kernel.tile_m * kernel.tile_n);
   return area;
 }
@@ -256,8 +290,7 @@ double cast_seconds(const GemmModel& model, const Shape& shape) {
   const double bytes = shape.batch * shape.m * shape.k * model.scheme.cast_bytes;
   const double hits = hit_share(model, bytes + shape.outputs + weight_sets(model, shape.weights) * shape.weights);
   return c.cast + shape.batch * shape.m * c.cast_row / model.hardware.units +
-         bytes * ((1 - hits) / (model.hardware.memory_bytes_per_second * c.cast_share) +
-                  hits / (cache_rate(model) * c.cache_share));
+         bytes * mixed_seconds(model, hits, c.cast_share);
 }
 
 }  // namespace
@@ -296,36 +329,48 @@ void GemmModel::check() const {
     if (!(value > 0)) throw UserError({"a device's rates must be positive", {}, std::to_string(value), {}, {}});
 }
 
+namespace {
+
+/// Whether a kernel can serve the shape, the shape padded to the least that it is for if need be.
+bool serves(const GemmKernel& kernel, double m, double n) {
+  if (kernel.tile_m == 0) return true;  // what it cannot hold goes in passes
+  return m <= kernel.most_m && n <= kernel.most_n;
+}
+
+/// The fastest candidate of one kernel, with splits in [first, last].
+void consider(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, double least_area, double first,
+              double last, GemmTerms& best) {
+  if (kernel.tile_m == 0) {
+    if (first <= 1) vector_candidate(model, shape, kernel, best);
+    return;
+  }
+  const Tiling tiling = tile_up(model, shape, kernel, least_area);
+  if (hopeless(model, shape.per_unit, tiling, kernel, first > 1 ? best[0] - model.constants.split : best[0])) return;
+  const bool every = kernel.most_splits < 8;
+  for (double splits = first; splits <= last; splits = every ? splits + 1 : splits * 2)
+    tile_candidate(model, shape, kernel, tiling, splits, best);
+}
+
+}  // namespace
+
 GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
   GemmTerms best{};
   best[0] = std::numeric_limits<double>::infinity();
   const Shape shape = describe(*this, batch, m, n, k);
-  std::array<Tiling, most_kernels> tilings;
   const double least_area = scheme.rules ? filling_area(*this, shape) : 0;
-  const auto serves = [&](const GemmKernel& kernel) {
-    if (kernel.tile_m == 0)
-      return std::min(m, n) >= kernel.least_m && std::min(m, n) <= kernel.most_m && std::max(m, n) <= kernel.most_n;
-    return m >= kernel.least_m && m <= kernel.most_m && n >= kernel.least_n && n <= kernel.most_n &&
-           kernel.tile_m * kernel.tile_n >= least_area;
-  };
-  for (std::size_t i = 0; i < kernels.size(); ++i) {  // without splits first: their best prunes most of the splits
-    if (!serves(kernels[i])) continue;
-    if (kernels[i].tile_m == 0) {
-      vector_candidate(*this, shape, kernels[i], best);
-    } else {
-      tilings[i] = tile_up(*this, shape, kernels[i]);
-      if (!hopeless(*this, shape.per_unit, tilings[i], kernels[i], best[0]))
-        tile_candidate(*this, shape, kernels[i], tilings[i], 1, best);
+  const auto pass = [&](bool split) {
+    for (const auto& kernel : kernels) {
+      if ((split && kernel.most_splits < 2) || !serves(kernel, m, n)) continue;
+      const double first = split ? 2 : 1, last = split ? kernel.most_splits : 1;
+      if (m >= kernel.least_m && n >= kernel.least_n)
+        consider(*this, shape, kernel, least_area, first, last, best);
+      else
+        consider(*this, describe(*this, batch, std::max(m, kernel.least_m), std::max(n, kernel.least_n), k), kernel,
+                 least_area, first, last, best);
     }
-  }
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (!serves(kernels[i]) || kernels[i].tile_m == 0 || kernels[i].most_splits < 2 ||
-        hopeless(*this, shape.per_unit, tilings[i], kernels[i], best[0] - constants.split))
-      continue;
-    const bool every = kernels[i].most_splits < 8;
-    for (double splits = 2; splits <= kernels[i].most_splits; splits = every ? splits + 1 : splits * 2)
-      tile_candidate(*this, shape, kernels[i], tilings[i], splits, best);
-  }
+  };
+  pass(false);  // their best prunes most of the splits
+  pass(true);
   best[10] = shape.hits;
   best[6] = cast_seconds(*this, shape);
   best[0] += best[6];

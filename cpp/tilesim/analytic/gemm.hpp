@@ -25,8 +25,10 @@ struct GemmHardware {
   double memory_bytes_per_second = 1e11;
   double cache_bytes = 0;               ///< last level shared by all units
   double cache_bytes_per_clock = 1024;  ///< of that level, all units
-  double near_bytes = 0;            ///< of a nearer level that holds whole products (second cache of a CPU); 0: none
-  double near_bytes_per_clock = 0;  ///< of that level, all units
+  double near_bytes = 0;              ///< of a nearer level that holds whole products (second cache of a CPU); 0: none
+  double near_bytes_per_clock = 0;    ///< of that level, all units
+  double block_bytes = 0;             ///< of a scratchpad in which software keeps a block of the result; 0: a cache
+  double lane_flops_per_clock = 256;  ///< of one unit's ordinary lanes, at most the scheme's own rate
 };
 
 /// Bytes per element, and how the benchmark walks over weights.
@@ -86,10 +88,10 @@ struct GemmConstantInfo {
 };
 std::span<const GemmConstantInfo> gemm_constants();
 
-/// One entry of the library's menu; it serves products with m and n in the stated ranges (matrix-vector: the smaller of
-/// the two in the range of m, the larger at most `most_n`). By rules of thumb, smaller tiles and splits are for filling
-/// idle units: once a kernel has more tiles than there are units, smaller ones are not considered, and k is split only
-/// beyond `deep`.
+/// One entry of the library's menu; it serves products with m and n in the stated ranges, smaller ones padded to the
+/// least (matrix-vector: `most_m` of one of the two in each pass, the other at most `most_n`). By rules of thumb,
+/// smaller tiles and splits are for filling idle units: once a kernel has more tiles than there are units, smaller ones
+/// are not considered, and k is split only beyond `deep`.
 struct GemmKernel {
   double tile_m = 128, tile_n = 128,
          tile_k = 64;      ///< tile_m 0: matrix-vector, a block walks k for tile_n of the longer side

@@ -10,7 +10,7 @@ queries, keys, values and outputs at the memory's rate and pay a launch and a ti
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,15 @@ from .gemm import find_entry
 from .profile import Profile
 from .schemes import scheme
 
-__all__ = ["CONSTANTS", "AttentionCases", "attention_seconds", "attention_terms", "constants_of", "visible_pairs"]
+__all__ = [
+    "CONSTANTS",
+    "AttentionCases",
+    "attention_seconds",
+    "attention_terms",
+    "call_terms",
+    "constants_of",
+    "visible_pairs",
+]
 
 Array = NDArray[np.float64]
 QUERY_TILE, KEY_TILE = 128.0, 128.0
@@ -114,27 +122,63 @@ def attention_terms(
     packed = cases.queries * group  # queries that share keys form common tiles
     tiles_of_head = np.ceil(packed / QUERY_TILE)
     tiles = cases.batch * cases.key_heads * tiles_of_head
-    pairs = visible_pairs(cases.queries, cases.keys, cases.window, cases.causal)
-    span = np.minimum(QUERY_TILE / group, cases.queries)  # positions that one tile covers
-    seen = pairs / cases.queries  # keys that a query sees on average
-    walked = np.minimum(seen + np.where(cases.queries > 1, span / 2 + KEY_TILE / 2, 0), cases.keys)
+    walked, longest = _walked(cases, group, tiles_of_head)
     splits = np.where(
         cases.queries * group <= QUERY_TILE,
-        np.clip(np.floor(device.units / np.maximum(tiles, 1)), 1, np.maximum(1, np.ceil(walked / (2 * KEY_TILE)))),
+        np.maximum(np.floor(device.units / np.maximum(tiles, 1)), 1),
         1.0,
     )
-    blocks = np.ceil(walked / splits / KEY_TILE)
+    shape = _Tiled(tiles, packed, walked, longest, np.ones_like(tiles))
+    whole = _tile_terms(device, cases, rate.flops_per_second, cache_bytes, c, shape)
+    parts = _tile_terms(device, cases, rate.flops_per_second, cache_bytes, c, replace(shape, splits=splits))
+    return {name: np.where(parts["total"] < whole["total"], parts[name], whole[name]) for name in whole}
+
+
+@dataclass(frozen=True)
+class _Tiled:
+    """Query tiles of calls: their number, rows, keys that one walks over (mean and most), splits of the keys."""
+
+    tiles: Array
+    packed: Array
+    walked: Array
+    longest: Array
+    splits: Array
+
+
+def _walked(cases: AttentionCases, group: Array, tiles: Array) -> tuple[Array, Array]:
+    """Keys that a tile of queries walks over, mean and most; queries padded to whole tiles as far as there are keys."""
+    span = np.minimum(QUERY_TILE / group, cases.queries)  # positions that one tile covers
+    reach = np.minimum(cases.keys, np.where(cases.window > 0, cases.window + span, cases.keys))
+    if not cases.causal:
+        return reach, reach
+    hidden = np.maximum(cases.keys - tiles * span, 0)  # keys before the first query, which all of them may see
+    ramp = np.clip(np.floor((reach - hidden) / span), 0, tiles)  # tiles that see fewer than the reach
+    walked = (ramp * hidden + span * ramp * (ramp + 1) / 2 + (tiles - ramp) * reach) / tiles
+    return np.minimum(walked, reach), reach
+
+
+def _tile_terms(
+    device: Device, cases: AttentionCases, flops: float, cache_bytes: float, c: Mapping[str, float], shape: _Tiled
+) -> dict[str, Array]:
+    """Seconds of each term with so many splits."""
+    splits = shape.splits
     depth = np.ceil(cases.depth / 64) * 64
-    per_unit = rate.flops_per_second / device.units
-    rows = np.minimum(packed, QUERY_TILE)
-    products = 4 * QUERY_TILE * KEY_TILE * depth / (per_unit * c["efficiency"])
+    rows = np.minimum(shape.packed, QUERY_TILE)
+    products = 4 * QUERY_TILE * KEY_TILE * depth / (flops / device.units * c["efficiency"])
     exponentials = rows * KEY_TILE / (c["exponentials"] * device.clock_hz)
-    one = np.maximum(np.maximum(products, exponentials), c["block"]) * blocks
-    waves = tiles * splits / device.units
+    block = np.maximum(np.maximum(products, exponentials), c["block"])
+    waves = shape.tiles * splits / device.units
     rounds = (1 - c["wave_smoothing"]) * np.ceil(waves) + c["wave_smoothing"] * np.maximum(waves, 1)
-    compute = rounds * (c["tile"] + one)
-    keys_bytes = 2 * walked / splits * cases.depth * cache_bytes
-    load = rounds * keys_bytes / (c["unit_bytes_per_clock"] * device.clock_hz)
+
+    def part(keys: Array) -> Array:  # of a split; none is shorter than a block
+        return np.maximum(keys / splits, np.minimum(keys, KEY_TILE))
+
+    def one(keys: Array) -> Array:
+        return c["tile"] + block * np.maximum(1.0, part(keys) / KEY_TILE)
+
+    compute = np.maximum(rounds * one(shape.walked), one(shape.longest))  # the longest tile starts first
+    per_key = 2 * cases.depth * cache_bytes / (c["unit_bytes_per_clock"] * device.clock_hz)
+    load = np.maximum(rounds * part(shape.walked), part(shape.longest)) * per_key
     held = np.where(cases.window > 0, np.minimum(cases.keys, cases.window + cases.queries), cases.keys)
     cached = cases.batch * cases.key_heads * held * cases.depth * 2 * cache_bytes
     fresh = cases.batch * cases.queries * cases.depth * 2 * (2 * cases.heads + 2 * cases.key_heads)
@@ -143,8 +187,8 @@ def attention_terms(
     launch = c["launch"] + cases.batch * c["sequence"] + write
     split = np.where(splits > 1, c["split"], 0.0)
     p = c["overlap"]
-    longest = np.maximum(np.maximum(compute, load), memory)
-    core = longest * ((compute / longest) ** p + (load / longest) ** p + (memory / longest) ** p) ** (1 / p)
+    most = np.maximum(np.maximum(compute, load), memory)
+    core = most * ((compute / most) ** p + (load / most) ** p + (memory / most) ** p) ** (1 / p)
     return {
         "launch": launch,
         "compute": compute,
@@ -184,6 +228,40 @@ def constants_of(
     if entry is None:
         return Entry(phase, name, constants=standard, provenance=dict.fromkeys(standard, "default"), device=device.name)
     return Entry(phase, name, engine, "", device.name, {**standard, **entry.constants}, entry.provenance)
+
+
+def call_terms(
+    device: Device, cases: AttentionCases, attn: str, cache: str, engine: str = "", profile: Profile | None = None
+) -> dict[str, Array]:
+    """Seconds of each term of calls, decode where there is one query, prefill elsewhere.
+
+    One query can be served by the kernel of prefill too: the faster of the two counts.
+
+    Args:
+        device: the device.
+        cases: shapes.
+        attn: scheme of the arithmetic.
+        cache: scheme of keys and values in the cache.
+        engine: as in the table.
+        profile: fitted constants; none: the family's.
+
+    Returns:
+        As of `attention_terms`.
+
+    Raises:
+        Unsupported: for a dtype that the device lacks.
+    """
+
+    def by(phase: str) -> dict[str, Array]:
+        entry = constants_of(device, phase, attn, cache, engine, profile)
+        return attention_terms(device, cases, attn, cache, entry.constants)
+
+    prefill = by("prefill")
+    if not np.any(cases.queries == 1):
+        return prefill
+    decode = by("decode")
+    chosen = (cases.queries == 1) & (decode["total"] < prefill["total"])
+    return {name: np.where(chosen, decode[name], prefill[name]) for name in prefill}
 
 
 def attention_seconds(
@@ -234,12 +312,4 @@ def attention_seconds(
         if not np.all(array > 0):
             raise user_error("an extent must be positive", value=str(array[~(array > 0)][:1]))
     cases = AttentionCases(*arrays, causal=causal)
-    kept = cache or dtype
-    opened = Profile.open(profile)
-    out = np.empty(arrays[0].shape)
-    for phase, chosen in (("decode", cases.queries == 1), ("prefill", cases.queries > 1)):
-        if np.any(chosen):
-            part = AttentionCases(*[array[chosen] for array in arrays], causal=causal)
-            entry = constants_of(target, phase, dtype, kept, "", opened)
-            out[chosen] = attention_terms(target, part, dtype, kept, entry.constants)["total"]
-    return out
+    return call_terms(target, cases, dtype, cache or dtype, profile=Profile.open(profile))["total"]

@@ -80,6 +80,11 @@ def standard(device: Device, how: Scheme, casts: int = 1) -> dict[str, float]:
         values["epilogue"] = 100.0 * 2 * 128 * 128 / per_clock
     if device.kind == "cpu":  # register tiles of tens of cycles, one call's overhead, no threads to start
         values.update(tile=20.0, step=1.0, vector_rate=100.0, convert=1.0, overlap=1.5, half_tile=1.0)
+        values["feed"] = 50.0 / per_clock
+        if (
+            how.weight_bytes < how.activation_bytes
+        ):  # unpack, shift, convert, scale: four vector instructions on one port
+            values["convert"] = max(1.0, device.vector_rate("f32") / device.units / device.clock_hz / 16)
         values["epilogue"] = 8.0 * 2 * 128 * 128 / per_clock
         values["launch"] = values["vector_launch"] = device.launch_seconds * device.clock_hz
     return {name: min(max(value, CONSTANTS[name]["low"]), CONSTANTS[name]["high"]) for name, value in values.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..graph import user_error
 
-__all__ = ["Fit", "fit", "statistics"]
+__all__ = ["Fit", "fit", "label", "statistics"]
 
 Array = NDArray[np.float64]
 # A residual is log(predicted / measured). Beyond SCALE it counts linearly: outliers do not pull.
@@ -21,15 +21,50 @@ PRIOR = 0.2
 # The rows show a constant when moving it by MOVE (in its logarithm) costs more than SHOWN times what a row costs on
 # average (two standard deviations), and more than one row that is off by 3 %.
 SHOWN, LEAST, MOVE = 4.0, 1e-3, 0.3
+# A limit that binds nowhere has no slope: further starts lie where it binds (in logarithms).
+BINDING = {"energy": 0.75, "vector_rate": -3.0}
+# A constant that no row shows takes what was fitted for its like: kernels of one protocol are launched alike.
+FOLLOWS = {"vector_launch": "launch"}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Constants after a fit, and which of them the rows showed."""
+    """Constants after a fit, which of them the rows showed, and where each started.
+
+    `loose`: fitted, since going back to where it started costs, but moving it alone by a third costs nothing.
+    `follows`: not shown, and taken from the constant named.
+    """
 
     constants: dict[str, float]
     shown: dict[str, bool]
     error: dict[str, float]
+    start: dict[str, float] = field(default_factory=dict)
+    loose: dict[str, bool] = field(default_factory=dict)
+    follows: dict[str, str] = field(default_factory=dict)
+
+
+def label(found: Fit, name: str, rows: str, origin: str = "default") -> str:
+    """Where a constant comes from, in words.
+
+    Args:
+        found: the fit.
+        name: of the constant.
+        rows: which rows, "60 rows of ...".
+        origin: where the fit's start came from, "default" or what an entry says.
+
+    Returns:
+        "fitted on ...", with the start where the rows hardly show it; the origin and "the rows do not show it" where it
+        was left at its start.
+    """
+    if name in found.follows:
+        return f"as {found.follows[name]}: the rows do not show it"
+    if found.loose.get(name) and origin.startswith("fitted"):
+        return f"fitted on {rows}, loosely"
+    if found.loose.get(name):
+        return f"fitted on {rows}, loosely, from {found.start[name]:.4g} ({origin})"
+    if found.shown.get(name):
+        return f"fitted on {rows}"
+    return origin if origin.startswith(("fitted", "as ")) else f"{origin}: the rows do not show it"
 
 
 def statistics(predicted: Array, measured: Array) -> dict[str, float]:
@@ -98,7 +133,7 @@ def fit(
         start: constants to start from; a constant that the rows do not show keeps its value.
         free: names to fit.
         infos: default, low and high per name.
-        tries: starts; the second one at the power limit, others moved at random with a fixed seed.
+        tries: starts; beyond the first, those where a limit binds, then others moved at random with a fixed seed.
         evaluations: most evaluations of the model's slopes per start.
 
     Returns:
@@ -135,35 +170,47 @@ def fit(
         )
 
     best = descend(origin)
-    # a power limit that binds nowhere has little slope: the second start lies where it binds
-    bound = np.array([0.75 if name.endswith("energy") else 0.0 for name in names])
+    others = [shift for shift in (_shifted(names, part, by) for part, by in BINDING.items()) if shift.any()]
     random = np.random.default_rng(0)
-    for index in range(tries - 1):
-        moved = origin + bound if index == 0 and bound.any() else best.x + random.normal(scale=0.2, size=len(best.x))
+    for index in range(max(tries - 1, len(others) if tries > 1 else 0)):
+        by_chance = random.normal(scale=0.2, size=len(best.x))
+        moved = origin + others[index] if index < len(others) else best.x + by_chance
         found = descend(np.clip(moved, low + 1e-9, high - 1e-9))
         if found.cost < best.cost:
             best = found
     if len(measured) >= ENOUGH:
         weights = evenness(predict(constants(best.x)), measured)
         best = descend(np.clip(best.x, low + 1e-9, high - 1e-9))
-    x, shown = best.x.copy(), dict.fromkeys(names, True)
+    x = best.x.copy()
 
     def cost(at: Array) -> float:
         return float(np.sum(2 * SCALE**2 * (np.sqrt(1 + (residuals(at) / SCALE) ** 2) - 1)))
 
     reached = cost(x)
     noticed = max(SHOWN * reached / len(measured), LEAST)
+    shown, loose = dict.fromkeys(names, True), {}
     for index in np.argsort(np.abs(x - origin)):  # the least moved first
         beside = [_moved(x, index, by, low, high) for by in (-MOVE, MOVE)]
         if max(map(cost, beside)) > reached + noticed:
             continue
-        shown[names[index]] = False
         back = x.copy()
         back[index] = origin[index]
         if cost(back) <= reached + noticed:
-            x = back
+            x, shown[names[index]] = back, False
+        else:
+            loose[names[index]] = True
     final = constants(x)
-    return Fit(final, shown, statistics(predict(final), measured))
+    final.update(
+        {name: float(start[name]) for name in names if not shown[name]}
+    )  # exactly, without a logarithm's rounding
+    follows = {name: of for name, of in FOLLOWS.items() if shown.get(name) is False and shown.get(of)}
+    final.update({name: final[of] for name, of in follows.items()})
+    began = {name: float(start[name]) for name in names}
+    return Fit(final, shown, statistics(predict(final), measured), began, loose, follows)
+
+
+def _shifted(names: Sequence[str], part: str, by: float) -> Array:
+    return np.array([by if name.endswith(part) else 0.0 for name in names])
 
 
 def _moved(x: Array, index: int, by: float, low: Array, high: Array) -> Array:

@@ -15,94 +15,13 @@ from ..errors import Unsupported
 from ..graph import nearest, user_error
 from .constants import CONSTANTS, resolve, standard
 from .families import Entry, Protocol, family, protocol
+from .menus import BY_RULES, kernels
 from .profile import Profile
 from .schemes import Scheme, scheme
 
 __all__ = ["CONSTANTS", "GemmEstimator", "estimator", "gemm_seconds", "kernels"]
 
 TERMS: list[str] = list(_core.gemm_term_names())
-
-_LARGE = 1e18
-_TILES = [(128, 128), (128, 256), (256, 128), (64, 256), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (16, 64)]
-_LANES = [(128, 128), (128, 64), (64, 64), (128, 32), (32, 128), (32, 32)]
-_REGISTERS = [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (48, 8), (16, 4), (1, 64)]  # narrow: OpenBLAS's edges
-_LIBRARY = [(m, n, 64, 16, 0, _LARGE, 0, _LARGE) for m, n in _TILES]
-
-
-def _vector(most_m: float, columns: float = 1, most_n: float = _LARGE) -> tuple[float, ...]:
-    return (0, columns, 1, 1, 0, most_m, 0, most_n)
-
-
-# Menus by name. tile m, n, k, most splits of k, least and most m, least and most n; tile m 0: matrix-vector.
-_MENUS: dict[str, list[tuple[float, ...]]] = {
-    # cuBLAS and its like: tiles of NVIDIA's CUTLASS profiler, split-K up to 16, a matrix-vector kernel for one row
-    "library": [*_LIBRARY, _vector(1)],
-    # the same, chosen by rules of thumb: cuBLAS on Ampere and Ada (on Hopper, kernels that stay resident even out the
-    # last round, and nothing of it is seen)
-    "library-rules": [*_LIBRARY, _vector(1)],
-    # libraries with matrix-vector kernels of their own up to four rows (TensorRT-LLM: smooth-quant, weight-only, fp8)
-    "library-vector4": [*_LIBRARY, _vector(4)],
-    # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, up to seven splits, and matrix-vector
-    # kernels of eight columns a block for few rows; a profiler chooses
-    "trtllm-weight-only": [
-        *[(m, 128, 64, 7, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)],
-        _vector(4, 8),
-        _vector(8, 8, 3072),
-    ],
-    # vLLM's fixed table for fp8 on Hopper (CUTLASS 3, chosen by m alone in the version measured, no split-K)
-    "vllm-fp8-sm90": [
-        (64, 64, 128, 1, 0, 64, 0, _LARGE),
-        (64, 128, 128, 1, 65, 128, 0, _LARGE),
-        (128, 128, 128, 1, 129, _LARGE, 0, _LARGE),
-    ],
-    # vLLM's fixed table for fp8 on RTX Blackwell
-    "vllm-fp8-sm120": [
-        (16, 64, 128, 1, 0, 16, 0, _LARGE),
-        (32, 64, 128, 1, 17, 32, 0, _LARGE),
-        (64, 64, 128, 1, 33, 256, 0, _LARGE),
-        (128, 128, 128, 1, 257, _LARGE, 0, _LARGE),
-    ],
-    # single-precision kernels on ordinary lanes
-    "simt": [
-        *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
-        _vector(1),
-    ],
-    # one large tile and no split of k (int8 through torch's integer product on T4)
-    "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
-    # "simt" with a kernel for up to four columns, always taken there, four rows to a block (int8 of cuBLAS 10.1)
-    "simt-thin": [
-        *[(m, n, 8, 16, 5, _LARGE, 5, _LARGE) for m, n in _LANES],
-        _vector(4, 4),
-    ],
-    # implicit products of convolutions: 128 outputs, no split
-    "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (128, 64, 32)],
-    # register tiles of a CPU library, blocks of k that stay in the first cache
-    "cpu": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(1)],
-    # systolic arrays: the array's edge in columns, rows streamed through
-    "array-128": [(m, 128, 128, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
-    "array-256": [(m, 256, 256, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
-}  # fmt: skip
-
-
-# Libraries that choose by rules of thumb; others time every kernel beforehand or have one.
-_BY_RULES = {"library-rules", "simt"}
-
-
-def kernels(name: str) -> list[tuple[float, ...]]:
-    """A menu of kernels.
-
-    Args:
-        name: of the menu.
-
-    Returns:
-        Rows of tile m, n, k, most splits, least and most m, least and most n; numbers in elements.
-
-    Raises:
-        UserError: for an unknown menu.
-    """
-    if name not in _MENUS:
-        raise user_error("unknown menu of kernels", value=f"'{name}'", allowed=", ".join(_MENUS))
-    return _MENUS[name]
 
 
 @dataclass(frozen=True)
@@ -145,6 +64,10 @@ class GemmEstimator:
             "cache_bytes": shared.bytes,
             "cache_bytes_per_clock": shared.bytes_per_second / device.clock_hz,
         }
+        if device.kind in ("tpu", "npu"):
+            hardware["block_bytes"] = shared.bytes
+        if device.kind == "cpu":
+            hardware["lane_flops_per_clock"] = device.vector_rate("f32") / device.units / device.clock_hz
         nearer = device.levels[: device.levels.index(shared)]
         if device.kind == "cpu" and len(nearer) > 1:  # the second cache
             hardware["near_bytes"] = nearer[-1].bytes
@@ -158,7 +81,7 @@ class GemmEstimator:
             "widens": float(self.widens),
             "calls": self.calls,
             "packs_beyond": self.packs_beyond,
-            "rules": float(self.entry.kernels in _BY_RULES),
+            "rules": float(self.entry.kernels in BY_RULES),
         }
         given = {**self.entry.constants, **(constants or {})}
         _check(constants or {})
@@ -232,7 +155,7 @@ def _like(device: Device) -> Sequence[str]:
 
 
 def _standard(device: Device, how: Scheme, called: Protocol) -> Entry:
-    menus = {"cpu": "cpu", "tpu": "array-128", "npu": "array-256"}
+    menus = {"cpu": "cpu" if called.packs else "cpu-packed", "tpu": "array-128", "npu": "array-256"}
     menu = menus.get(device.kind, "simt" if how.arithmetic in ("f32", "f64") else "library")
     constants = standard(device, how, called.casts)
     if device.kind in ("tpu", "npu"):  # arrays are fed from their scratchpad at their own rate

@@ -223,8 +223,7 @@ def _attention(op: Mapping[str, Any], costs: Costs) -> Cost:
     cases = attention.AttentionCases(*(np.array([float(value)]) for value in shape), causal=bool(at.get("causal")))
     how = _scheme_of(q["dtype"], costs, None)
     phase = "decode" if queries == 1 else "prefill"
-    entry = attention.constants_of(costs.device, phase, how.name, how.name, costs.engine, costs.profile)
-    table = attention.attention_terms(costs.device, cases, how.name, how.name, entry.constants)
+    table = attention.call_terms(costs.device, cases, how.name, how.name, costs.engine, costs.profile)
     terms = {name: float(value[0]) for name, value in table.items() if name != "total"}
     return Cost(op["name"], op["kind"], float(table["total"][0]), terms, op["bytes"], _flops(op), how.name, phase)
 

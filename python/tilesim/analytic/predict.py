@@ -174,9 +174,13 @@ class AttentionPredictor:
             batch.column("window_size", 0.0),
         )
         names = batch.text("attn_dtype"), batch.text("kv_cache_dtype")
-        return lambda constants: attention.attention_terms(
-            device, cases, *names, {**entry.constants, **(constants or {})}
-        )["total"]
+
+        def seconds(constants: dict[str, float] | None) -> Array:
+            if constants is None:
+                return attention.call_terms(device, cases, *names, batch.text("engine"), batch.profile)["total"]
+            return attention.attention_terms(device, cases, *names, {**entry.constants, **constants})["total"]
+
+        return seconds
 
     def standard(self, batch: Batch) -> dict[str, float]:
         """Constants of the rows' device and scheme that no row was used for."""

@@ -1,0 +1,119 @@
+"""Menus of kernels that a library's products are chosen from, and where each menu was read."""
+
+from __future__ import annotations
+
+from ..graph import user_error
+
+__all__ = ["BY_RULES", "SOURCES", "kernels"]
+
+_LARGE = 1e18
+_TILES = [(128, 128), (128, 256), (256, 128), (64, 256), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (16, 64)]
+_LANES = [(128, 128), (128, 64), (64, 64), (128, 32), (32, 128), (32, 32)]
+_REGISTERS = [(96, 64), (48, 64), (24, 64), (12, 32), (6, 16), (48, 8), (16, 4), (1, 64)]  # narrow: OpenBLAS's edges
+_BLOCK_SCALED = [(128, 64), (128, 128), (128, 256), (256, 128), (256, 256)]
+_LIBRARY = [(m, n, 64, 16, 0, _LARGE, 0, _LARGE) for m, n in _TILES]
+
+
+def _vector(most_m: float, columns: float = 1, most_n: float = _LARGE) -> tuple[float, ...]:
+    return (0, columns, 1, 1, 0, most_m, 0, most_n)
+
+
+# Menus by name. tile m, n, k, most splits of k, least and most m, least and most n; tile m 0: matrix-vector.
+_MENUS: dict[str, list[tuple[float, ...]]] = {
+    # cuBLAS and its like: tiles of NVIDIA's CUTLASS profiler, split-K up to 16, a matrix-vector kernel for one row
+    "library": [*_LIBRARY, _vector(1)],
+    # the same, chosen by rules of thumb: cuBLAS on Ampere and Ada (on Hopper, kernels that stay resident even out the
+    # last round, and nothing of it is seen)
+    "library-rules": [*_LIBRARY, _vector(1)],
+    # libraries with matrix-vector kernels of their own up to four rows (TensorRT-LLM: smooth-quant, weight-only, fp8)
+    "library-vector4": [*_LIBRARY, _vector(4)],
+    # TensorRT-LLM's weight-only kernels on Ampere: 128 columns of weights always, up to seven splits, and matrix-vector
+    # kernels of eight columns a block for few rows; a profiler chooses
+    "trtllm-weight-only": [
+        *[(m, 128, 64, 7, 0, _LARGE, 0, _LARGE) for m in (128, 64, 32, 16)],
+        _vector(4, 8),
+        _vector(8, 8, 3072),
+    ],
+    # vLLM's fixed table for fp8 on Hopper (CUTLASS 3, chosen by m alone in the version measured, no split-K)
+    "vllm-fp8-sm90": [
+        (64, 64, 128, 1, 0, 64, 0, _LARGE),
+        (64, 128, 128, 1, 65, 128, 0, _LARGE),
+        (128, 128, 128, 1, 129, _LARGE, 0, _LARGE),
+    ],
+    # vLLM's fixed table for fp8 on RTX Blackwell
+    "vllm-fp8-sm120": [
+        (16, 64, 128, 1, 0, 16, 0, _LARGE),
+        (32, 64, 128, 1, 17, 32, 0, _LARGE),
+        (64, 64, 128, 1, 33, 256, 0, _LARGE),
+        (128, 128, 128, 1, 257, _LARGE, 0, _LARGE),
+    ],
+    # CUTLASS kernels for block-scaled 4-bit floats: k-tiles of 128 bytes, 128 rows at least, no split of k (CUTLASS's
+    # example 72 and its sm100 builder; those of TensorRT-LLM are timed beforehand)
+    "fp4-sm100": [(m, n, 256, 1, 0, _LARGE, 0, _LARGE) for m, n in _BLOCK_SCALED],
+    # the same for RTX Blackwell, whose shared memory holds half as much of k (CUTLASS's example 79)
+    "fp4-sm120": [(m, n, 128, 1, 0, _LARGE, 0, _LARGE) for m, n in [(128, 128), (256, 128)]],
+    # single-precision kernels on ordinary lanes
+    "simt": [
+        *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
+        _vector(4),
+    ],
+    # one large tile and no split of k (int8 through torch's integer product on T4)
+    "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
+    # one large tile without a split, and a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1 on
+    # ordinary lanes: read off the 35 DeepBench rows, of which 35 x 1500 x 2048 takes as long as 128 rows would)
+    "simt-thin": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE), _vector(4, 4)],
+    # implicit products of convolutions: 128 outputs, no split
+    "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (128, 64, 32)],
+    # register tiles of a CPU library, blocks of k that stay in the first cache; weights are packed beyond one row
+    "cpu": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(1)],
+    # the same with weights that lie ready: few rows walk over them once
+    "cpu-packed": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(16)],
+    # systolic arrays: the array's edge in columns, rows streamed through
+    "array-128": [(m, 128, 128, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
+    "array-256": [(m, 256, 256, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
+}  # fmt: skip
+
+
+# Libraries that choose by rules of thumb; others time every kernel beforehand or have one.
+BY_RULES = {"library-rules", "simt"}
+
+
+def kernels(name: str) -> list[tuple[float, ...]]:
+    """A menu of kernels.
+
+    Args:
+        name: of the menu.
+
+    Returns:
+        Rows of tile m, n, k, most splits, least and most m, least and most n; numbers in elements.
+
+    Raises:
+        UserError: for an unknown menu.
+    """
+    if name not in _MENUS:
+        raise user_error("unknown menu of kernels", value=f"'{name}'", allowed=", ".join(_MENUS))
+    return _MENUS[name]
+
+
+_FILLED = "assumption: nobody's rows"
+# Where a menu was read. "rows": off the measured times, so it is a fit too, of a choice instead of a number.
+SOURCES: dict[str, str] = {
+    "library": "tiles of NVIDIA's CUTLASS profiler",
+    "library-rules": "as library; the rule was read off the 1200 bf16 rows of A100, and holds on those of L40S",
+    "library-vector4": "as library; up to four rows: read off the rows of A100 (sq) and L40S (fp8), 1200 each",
+    "trtllm-weight-only": "TensorRT-LLM's sources (tiles, splits up to seven); up to four rows, and eight up to 3072 "
+    "columns: read off 2400 rows of A100 (int8_wo, int4_wo)",
+    "vllm-fp8-sm90": "vLLM's sources (dispatch by m); that no k is split agrees with 1200 rows of H100",
+    "vllm-fp8-sm120": "vLLM's sources; no rows",
+    "fp4-sm100": "CUTLASS's examples; no rows",
+    "fp4-sm120": "CUTLASS's examples; no rows",
+    "simt": "tiles of CUTLASS's profiler; up to four rows in one pass: assumption, which no row decides",
+    "simt-whole": "assumption, which eight rows of T4 (mlsim, int8) agree with",
+    "simt-thin": "read off 35 rows of T4 (DeepBench, int8): one tile of 128 by 128, none smaller and no split, and a "
+    "kernel of its own for up to four columns, taken wherever it is faster",
+    "conv-simt": "read off 300 rows of T4 (NeuSight): tiles of 128 outputs, no split",
+    "cpu": "OpenBLAS's sources (register tiles and edges)",
+    "cpu-packed": "as cpu; up to sixteen rows in one pass over weights that lie ready: " + _FILLED,
+    "array-128": "edge of the array; rows per block: " + _FILLED,
+    "array-256": "edge of the array; rows per block: " + _FILLED,
+}
