@@ -1,0 +1,17 @@
+// Orders of bytes in off-chip memory, for chips that pad the two minor dimensions: decided here, for every tensor.
+#pragma once
+
+#include <vector>
+
+#include "tilesim/compile/plan.hpp"
+
+namespace tilesim::lower {
+
+/// Gives the tensors of a function that are not laid out yet their tile and order of axes. Inputs and weights follow
+/// the entry rule. What convolutions read and write has channels minor, and so has what elementwise operations, pads,
+/// slices and windows connect with it; an order that pads beyond twice the elements is taken only if it is the cheapest
+/// by bytes and lane changes. Tensors padded beyond twice their elements and twice their densest order are noted in
+/// the program.
+void assign_layouts(Context& context, const std::vector<Kernel>& kernels);
+
+}  // namespace tilesim::lower
