@@ -32,10 +32,11 @@ double padded_elements(const Shape& shape, const Order& order, const Shape& tile
   return elements;
 }
 
-/// Torch's order is kept if padding it costs less than a quarter; otherwise the largest dimensions become minor
-/// (PyTorch/XLA layout_manager.cpp).
-Order entry_order(const Shape& shape, const Shape& tile) {
+}  // namespace
+
+std::vector<int> entry_order(const Shape& shape, const Shape& tile) {
   Order order = last_axis_minor(shape.size());
+  if (order.size() < 2) return order;
   const auto size = [&](int axis) { return std::max<std::int64_t>(1, shape[at(axis)]); };
   const double padded =
       static_cast<double>(round_up(size(order[0]), tile[1])) * static_cast<double>(round_up(size(order[1]), tile[0]));
@@ -43,6 +44,8 @@ Order entry_order(const Shape& shape, const Shape& tile) {
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return size(a) > size(b); });
   return order;
 }
+
+namespace {
 
 /// Per-row statistics keep their reduced axis with extent 1: as the minor axis it would be padded to a whole register
 /// of lanes.

@@ -7,6 +7,10 @@
 
 namespace tilesim::lower {
 
+/// Axes of an input, minor to major: torch's order is kept if padding it costs less than a quarter; otherwise the
+/// largest dimensions become minor (PyTorch/XLA layout_manager.cpp).
+std::vector<int> entry_order(const Shape& shape, const Shape& tile);
+
 /// Gives the tensors of a function that are not laid out yet their tile and order of axes. Inputs and weights follow
 /// the entry rule. What convolutions read and write has channels minor, and so has what elementwise operations, pads,
 /// slices and windows connect with it; an order that pads beyond twice the elements is taken only if it is the cheapest

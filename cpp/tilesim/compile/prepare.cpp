@@ -5,6 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/divide.hpp"
+#include "tilesim/compile/layouts.hpp"
 #include "tilesim/compile/long_rows.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/kernels/kernels.hpp"
@@ -108,13 +109,18 @@ void materialize_input_dilation(GraphFunction& function) {
   function.ops = std::move(ops);
 }
 
-/// An image of few items enters in its own order; convolutions read it with channels minor: a timed copy.
-void copy_images(GraphFunction& function) {
+/// Few images that enter in an order of their own, of which convolutions want channels minor: a timed copy.
+void copy_images(GraphFunction& function, const Shape& tile) {
+  const auto enters_otherwise = [&](const Op& op) {
+    if (std::find(function.inputs.begin(), function.inputs.end(), op.operands[0]) == function.inputs.end())
+      return false;
+    const Shape& shape = function.value(op.operands[0]).type.shape;
+    const std::string& labels = op.attributes.text("x_labels");
+    return shape[labels.find('N')] < tile[0] && entry_order(shape, tile)[0] != static_cast<int>(labels.find('C'));
+  };
   std::vector<Op> ops;
   for (Op& op : function.ops) {
-    const bool entry = op.kind == Kind::convolution && std::find(function.inputs.begin(), function.inputs.end(),
-                                                                 op.operands[0]) != function.inputs.end();
-    if (entry && function.value(op.operands[0]).type.shape[op.attributes.text("x_labels").find('N')] < 8) {
+    if (op.kind == Kind::convolution && enters_otherwise(op)) {
       Op copy;
       copy.kind = Kind::copy;
       copy.name = op.name + ".channels_minor";
@@ -180,7 +186,7 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
   for (GraphFunction& function : work.functions) write_constant_outputs(function);
   divide_contractions(work, machine);
   if (!machine.layout.tile.empty())
-    for (GraphFunction& function : work.functions) copy_images(function);
+    for (GraphFunction& function : work.functions) copy_images(function, machine.layout.tile);
   return prepared;
 }
 
