@@ -173,6 +173,20 @@ std::optional<mapping::Nest> fitting_planes(const Machine& machine, const mappin
   return best;
 }
 
+/// Images of a window: the rule's number, and as many times it as hide the loading of weights behind streamed rows and
+/// fill the lanes where images lie over them.
+std::int64_t images_of(const Machine& machine, const mapping::Problem& problem, int image_dim, std::int64_t images) {
+  std::int64_t plane = 1, granule = images;
+  for (int dim : problem.m_dims)
+    if (dim != image_dim) plane *= problem.domain.extents[static_cast<std::size_t>(dim)];
+  const std::vector<int>& order = problem.minor_to_major[0];
+  if (machine.layout.tile.size() == 2 && !order.empty()) {
+    const AxisAccess& minor = problem.domain.operands[0].axes[static_cast<std::size_t>(order[0])];
+    if (!minor.terms.empty() && minor.terms[0].dim == image_dim) granule = round_up(images, machine.layout.tile[1]);
+  }
+  return round_up(std::max(granule, ceil_div(machine.core.array.rows, std::max<std::int64_t>(1, plane))), granule);
+}
+
 /// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise
 /// load, compute and store take turns, and the plane is cut into rows where even one does not fit.
 std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
@@ -185,7 +199,8 @@ std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::P
                      {2, 1, 2}};
   const auto [image_dim, row_dim] = image_and_row(problem);
   for (int dim : problem.batch_dims) tile(nest, dim) = 1;
-  if (image_dim >= 0) tile(nest, image_dim) = std::min(images, tile(nest, image_dim));
+  if (image_dim >= 0)
+    tile(nest, image_dim) = std::min(images_of(machine, problem, image_dim, images), tile(nest, image_dim));
   const auto bytes = [&](std::size_t operand) { return padded_bytes(machine, problem, nest, operand); };
   const bool groups =
       image_dim >= 0 && problem.domain.extents[static_cast<std::size_t>(image_dim)] > tile(nest, image_dim);
