@@ -13,7 +13,7 @@ namespace {
 
 using Order = std::vector<int>;  ///< axes, minor to major
 
-constexpr double twice = 2;  ///< padding beyond this factor is priced and noted
+constexpr double twice = 2;  ///< padding beyond this factor is noted
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -233,22 +233,27 @@ class Assignment {
     if (const auto weight = weights_.find(tensor.name); weight != weights_.end() && !weight->second.empty())
       return weight->second;
     const auto wished = wished_.find(tensor.name);
-    return wished == wished_.end() ? usual : cheaper(tensor.name, shape, wished->second, usual);
+    return wished == wished_.end() ? usual : cheapest(tensor.name, shape, wished->second, usual);
   }
 
-  /// Bytes at the memory's rate; in another order than wished, everybody who computes on the lanes changes them.
-  Order cheaper(const std::string& name, const Shape& shape, const Order& wished, const Order& usual) const {
-    const double padded = padded_elements(shape, wished, tile_);
-    if (padded <= twice * static_cast<double>(element_count(shape)) || ordered_.count(name)) return wished;
+  /// By bytes at the memory's rate: as wished, with the other of images and columns over the sublanes, or as usual. On
+  /// other lanes than wished, everybody who computes on them changes them. The first of equals wins.
+  Order cheapest(const std::string& name, const Shape& shape, const Order& wished, const Order& usual) const {
+    if (ordered_.count(name)) return wished;
     const auto found = accesses_.find(name);
     const Accesses accesses = found == accesses_.end() ? Accesses{1, 1} : found->second;
     const Machine& machine = context_.machine;
     const double memory = static_cast<double>(machine.core.clock.hertz) /
                           (static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency);
-    const double lanes = 1 / static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
-    const double other = usual[0] == wished[0] ? 0 : accesses.on_lanes * padded * lanes;
-    const double cost = accesses.all * padded * memory;
-    return cost <= accesses.all * padded_elements(shape, usual, tile_) * memory + other ? wished : usual;
+    const double change = accesses.on_lanes * padded_elements(shape, wished, tile_) /
+                          static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
+    const auto cost = [&](const Order& order) {
+      return accesses.all * padded_elements(shape, order, tile_) * memory + (order[0] == wished[0] ? 0 : change);
+    };
+    Order turned = wished;
+    if (turned.size() > 2) std::swap(turned[1], turned[2]);
+    const Order& best = cost(turned) < cost(wished) ? turned : wished;
+    return cost(usual) < cost(best) ? usual : best;
   }
 
   /// Of what another order would pad less: a vector fills one sublane of eight however it lies.

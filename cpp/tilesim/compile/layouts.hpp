@@ -12,10 +12,9 @@ namespace tilesim::lower {
 std::vector<int> entry_order(const Shape& shape, const Shape& tile);
 
 /// Gives the tensors of a function that are not laid out yet their tile and order of axes. Inputs and weights follow
-/// the entry rule. What convolutions read and write has channels minor, and so has what elementwise operations, pads,
-/// slices and windows connect with it; an order that pads beyond twice the elements is taken only if it is the cheapest
-/// by bytes and lane changes. Tensors padded beyond twice their elements and twice their densest order are noted in
-/// the program.
+/// the entry rule. What convolutions read and write wants channels minor, and so does what elementwise operations,
+/// pads, slices and windows connect with it: it gets that order unless another one is cheaper by bytes and lane
+/// changes. Tensors padded beyond twice their elements and twice their densest order are noted in the program.
 void assign_layouts(Context& context, const std::vector<Kernel>& kernels);
 
 }  // namespace tilesim::lower
