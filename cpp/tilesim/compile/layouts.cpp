@@ -34,18 +34,21 @@ double padded_elements(const Shape& shape, const Order& order, const Shape& tile
 
 }  // namespace
 
-std::vector<int> entry_order(const Shape& shape, const Shape& tile) {
-  Order order = last_axis_minor(shape.size());
-  if (order.size() < 2) return order;
-  const auto size = [&](int axis) { return std::max<std::int64_t>(1, shape[at(axis)]); };
-  const double padded =
-      static_cast<double>(round_up(size(order[0]), tile[1])) * static_cast<double>(round_up(size(order[1]), tile[0]));
-  if (padded < 1.25 * static_cast<double>(size(order[0])) * static_cast<double>(size(order[1]))) return order;
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return size(a) > size(b); });
-  return order;
+bool enters_in_torch_order(const Shape& shape, const Shape& tile) {
+  if (shape.size() < 2) return true;
+  const std::int64_t minor = std::max<std::int64_t>(1, shape.back()),
+                     second = std::max<std::int64_t>(1, shape[shape.size() - 2]);
+  return static_cast<double>(round_up(minor, tile[1]) * round_up(second, tile[0])) <
+         1.25 * static_cast<double>(minor * second);
 }
 
 namespace {
+
+Order largest_minor(const Shape& shape) {
+  Order order = last_axis_minor(shape.size());
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return shape[at(a)] > shape[at(b)]; });
+  return order;
+}
 
 /// Per-row statistics keep their reduced axis with extent 1: as the minor axis it would be padded to a whole register
 /// of lanes.
@@ -227,7 +230,7 @@ class Assignment {
     const bool outside = tensor.role == program::Role::input || tensor.role == program::Role::weight;
     Order usual = last_axis_minor(shape.size());
     if (outside || tensor.role == program::Role::output)
-      usual = entry_order(shape, tile_);
+      usual = enters_in_torch_order(shape, tile_) ? usual : largest_minor(shape);
     else if (shape.back() == 1)
       usual = unit_axes_major(shape);
     if (const auto weight = weights_.find(tensor.name); weight != weights_.end() && !weight->second.empty())
@@ -260,12 +263,9 @@ class Assignment {
   void note(const program::Tensor& tensor, const Shape& shape) {
     const std::int64_t elements = element_count(shape);
     if (elements == 0) return;
-    Order largest_minor = last_axis_minor(shape.size());
-    std::stable_sort(largest_minor.begin(), largest_minor.end(),
-                     [&](int a, int b) { return shape[at(a)] > shape[at(b)]; });
     const Order& order = tensor.minor_to_major;
     const double padded = padded_elements(shape, order.empty() ? last_axis_minor(shape.size()) : order, tile_);
-    const double least = padded_elements(shape, largest_minor, tile_), megabytes = bits(tensor.dtype) / 8e6;
+    const double least = padded_elements(shape, largest_minor(shape), tile_), megabytes = bits(tensor.dtype) / 8e6;
     if (padded > twice * static_cast<double>(elements) && padded > twice * least)
       padded_.push_back({padded * megabytes, least * megabytes, tensor.name});
   }

@@ -7,9 +7,9 @@
 
 namespace tilesim::lower {
 
-/// Axes of an input, minor to major: torch's order is kept if padding it costs less than a quarter; otherwise the
+/// Whether an input keeps torch's order, the last axis minor: if padding it costs less than a quarter. Otherwise its
 /// largest dimensions become minor (PyTorch/XLA layout_manager.cpp).
-std::vector<int> entry_order(const Shape& shape, const Shape& tile);
+bool enters_in_torch_order(const Shape& shape, const Shape& tile);
 
 /// Gives the tensors of a function that are not laid out yet their tile and order of axes. Inputs and weights follow
 /// the entry rule. What convolutions read and write wants channels minor, and so does what elementwise operations,

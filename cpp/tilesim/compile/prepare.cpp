@@ -109,14 +109,14 @@ void materialize_input_dilation(GraphFunction& function) {
   function.ops = std::move(ops);
 }
 
-/// Few images that enter in an order of their own, of which convolutions want channels minor: a timed copy.
+/// Few images that enter in torch's order, of which convolutions want channels minor: a timed copy.
 void copy_images(GraphFunction& function, const Shape& tile) {
   const auto enters_otherwise = [&](const Op& op) {
     if (std::find(function.inputs.begin(), function.inputs.end(), op.operands[0]) == function.inputs.end())
       return false;
     const Shape& shape = function.value(op.operands[0]).type.shape;
     const std::string& labels = op.attributes.text("x_labels");
-    return shape[labels.find('N')] < tile[0] && entry_order(shape, tile)[0] != static_cast<int>(labels.find('C'));
+    return shape[labels.find('N')] < tile[0] && labels.back() != 'C' && enters_in_torch_order(shape, tile);
   };
   std::vector<Op> ops;
   for (Op& op : function.ops) {
