@@ -20,7 +20,8 @@ and two chips whose memories are apart."""
 
 FREE = {"constant", "reshape", "transpose", "broadcast", "slice", "copy", "iota", "bitcast"}
 QUICK = ["resnet18", "vit-b-16", "bert-base", "dlrm", "mlp"]
-MACHINES = ["tpu-v2", "tpu-v3", "tpu-v4", "chiplet-2", "edge-8", "mesh-16"]
+TENSOR_CORES = ["tpu-v2", "tpu-v3", "tpu-v4"]
+MACHINES = [*TENSOR_CORES, "chiplet-2", "edge-8", "mesh-16"]
 
 
 def size(tensor: dict[str, Any]) -> float:
@@ -95,9 +96,7 @@ def test_a_network_of_convolutions_and_attention() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "machine", ["tpu-v2", "tpu-v3", "tpu-v4", "chiplet-2", "mesh-16", "tpu-v2-chip", "tpu-v3-chip", "tpu-v4-chip"]
-)
+@pytest.mark.parametrize("machine", [*TENSOR_CORES, *(f"{name}-chip" for name in TENSOR_CORES), "mesh-16"])
 @pytest.mark.parametrize("name", [name for name in models.names() if name not in QUICK])
 def test_every_other_network_too(name: str, machine: str) -> None:
     check(name, machine)
