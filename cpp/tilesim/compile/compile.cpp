@@ -10,6 +10,7 @@
 #include "tilesim/compile/control.hpp"
 #include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/grouping.hpp"
+#include "tilesim/compile/layouts.hpp"
 #include "tilesim/compile/overlap.hpp"
 #include "tilesim/compile/prepare.hpp"
 #include "tilesim/compile/sorts.hpp"
@@ -192,7 +193,7 @@ class Compiler {
         context.counters[counter] = Expr::symbol(lower::counter_name);
       }
       const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main);
-      lower::assign_layouts(function, machine_, program_);
+      lower::assign_layouts(context, kernels);
       program::Block block;
       const Kernel* current = nullptr;
       try {

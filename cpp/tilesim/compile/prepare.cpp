@@ -1,11 +1,11 @@
 #include "tilesim/compile/prepare.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/divide.hpp"
+#include "tilesim/compile/layouts.hpp"
 #include "tilesim/compile/long_rows.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/graph/passes_empty.hpp"
@@ -110,13 +110,18 @@ void materialize_input_dilation(GraphFunction& function) {
   function.ops = std::move(ops);
 }
 
-/// An image of few items enters in its own order; convolutions read it with channels minor: a timed copy.
-void copy_images(GraphFunction& function) {
+/// Few images that enter in torch's order, of which convolutions want channels minor: a timed copy.
+void copy_images(GraphFunction& function, const Shape& tile) {
+  const auto enters_otherwise = [&](const Op& op) {
+    if (std::find(function.inputs.begin(), function.inputs.end(), op.operands[0]) == function.inputs.end())
+      return false;
+    const Shape& shape = function.value(op.operands[0]).type.shape;
+    const std::string& labels = op.attributes.text("x_labels");
+    return shape[labels.find('N')] < tile[0] && labels.back() != 'C' && enters_in_torch_order(shape, tile);
+  };
   std::vector<Op> ops;
   for (Op& op : function.ops) {
-    const bool entry = op.kind == Kind::convolution && std::find(function.inputs.begin(), function.inputs.end(),
-                                                                 op.operands[0]) != function.inputs.end();
-    if (entry && function.value(op.operands[0]).type.shape[op.attributes.text("x_labels").find('N')] < 8) {
+    if (op.kind == Kind::convolution && enters_otherwise(op)) {
       Op copy;
       copy.kind = Kind::copy;
       copy.name = op.name + ".channels_minor";
@@ -185,7 +190,7 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
   for (GraphFunction& function : work.functions) write_constant_outputs(function);
   divide_contractions(work, machine);
   if (!machine.layout.tile.empty())
-    for (GraphFunction& function : work.functions) copy_images(function);
+    for (GraphFunction& function : work.functions) copy_images(function, machine.layout.tile);
   return prepared;
 }
 
@@ -256,91 +261,6 @@ void give_bytes(const GraphFunction& function, ValueId value, std::map<ValueId, 
   if (!scalars.erase(value)) return;
   for (const Op& op : function.ops)
     if (is_view(op) && op.results.at(0) == value) give_bytes(function, op.operands[0], scalars);
-}
-
-namespace {
-
-/// Torch's order is kept if padding it costs less than a quarter; otherwise the largest dimensions become minor
-/// (PyTorch/XLA layout_manager.cpp).
-std::vector<int> entry_order(const Shape& shape, const Shape& tile) {
-  const int rank = static_cast<int>(shape.size());
-  std::vector<int> order;
-  for (int axis = rank - 1; axis >= 0; --axis) order.push_back(axis);
-  if (rank < 2) return order;
-  const auto size = [&](int axis) {
-    return static_cast<double>(std::max<std::int64_t>(1, shape[static_cast<std::size_t>(axis)]));
-  };
-  const double padded = static_cast<double>(round_up(static_cast<std::int64_t>(size(order[0])), tile[1])) *
-                        static_cast<double>(round_up(static_cast<std::int64_t>(size(order[1])), tile[0]));
-  if (padded < 1.25 * size(order[0]) * size(order[1])) return order;
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return size(a) > size(b); });
-  return order;
-}
-
-/// Per-row statistics keep their reduced axis with extent 1: as the minor axis it would be padded to a whole register
-/// of lanes.
-std::vector<int> unit_axes_major(const Shape& shape) {
-  std::vector<int> order;
-  for (int axis = static_cast<int>(shape.size()) - 1; axis >= 0; --axis) order.push_back(axis);
-  std::stable_partition(order.begin(), order.end(),
-                        [&](int axis) { return shape[static_cast<std::size_t>(axis)] != 1; });
-  return order;
-}
-
-/// How convolutions want their tensors, by their labels: minor to major.
-struct ConvolutionOrders {
-  std::vector<int> weights;     ///< [kh][kw][I][O]
-  std::vector<int> images;      ///< [H][W][N][C]
-  std::vector<int> few_images;  ///< [H][N][W][C]: columns over the sublanes
-  int batch = 0;                ///< axis of N
-};
-
-/// By the first convolution in two dimensions; nothing where there is none.
-std::optional<ConvolutionOrders> convolution_orders(const GraphFunction& function) {
-  for (const Op& op : function.ops) {
-    if (op.kind != Kind::convolution) continue;
-    const std::string &x = op.attributes.text("x_labels"), &w = op.attributes.text("w_labels");
-    if (x.size() != 4 || w.size() != 4) continue;
-    const auto axis = [](const std::string& labels, char label) { return static_cast<int>(labels.find(label)); };
-    const auto spatial = [](const std::string& labels, const char* others) {
-      return std::pair(static_cast<int>(labels.find_first_not_of(others)),
-                       static_cast<int>(labels.find_last_not_of(others)));
-    };
-    const auto [row, column] = spatial(x, "NC");
-    const auto [w_row, w_column] = spatial(w, "OI");
-    const int n = axis(x, 'N'), c = axis(x, 'C');
-    return ConvolutionOrders{
-        {axis(w, 'O'), axis(w, 'I'), w_column, w_row}, {c, n, column, row}, {c, column, n, row}, n};
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-void assign_layouts(const GraphFunction& function, const Machine& machine, program::Program& program) {
-  const Shape& tile = machine.layout.tile;
-  if (tile.empty()) return;
-  const std::optional<ConvolutionOrders> convolves = convolution_orders(function);
-  // A tensor that is also seen under another shape has one order of bytes for both: it is taken as dense.
-  std::set<std::string> reshaped;
-  for (const program::Tensor& tensor : program.tensors)
-    if (!tensor.alias_of.empty()) reshaped.insert({tensor.name, tensor.alias_of});
-  for (program::Tensor& tensor : program.tensors) {
-    if (!tensor.tile.empty() || tensor.shape.size() < 2 || reshaped.count(tensor.name)) continue;
-    Shape shape;
-    for (const Expr& extent : tensor.shape) shape.push_back(extent.value());
-    tensor.tile = tile;
-    const bool outside = tensor.role == program::Role::input || tensor.role == program::Role::weight;
-    if (convolves && shape.size() == 4 && tensor.role == program::Role::weight)
-      tensor.minor_to_major = convolves->weights;
-    else if (convolves && shape.size() == 4 && !outside)
-      tensor.minor_to_major =
-          shape[static_cast<std::size_t>(convolves->batch)] >= tile[0] ? convolves->images : convolves->few_images;
-    else if (outside || tensor.role == program::Role::output)
-      tensor.minor_to_major = entry_order(shape, tile);
-    else if (shape.back() == 1)
-      tensor.minor_to_major = unit_axes_major(shape);
-  }
 }
 
 }  // namespace tilesim::lower

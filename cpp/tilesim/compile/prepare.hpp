@@ -30,8 +30,4 @@ std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction&
 /// Takes a value, and what it is a view of, out of the known ones: a loop carries it as a tensor.
 void give_bytes(const GraphFunction& function, ValueId value, std::map<ValueId, double>& scalars);
 
-/// Memory layouts for chips that pad the two minor dimensions: entry rule for inputs and weights, channel-minor around
-/// convolutions.
-void assign_layouts(const GraphFunction& function, const Machine& machine, program::Program& program);
-
 }  // namespace tilesim::lower

@@ -149,28 +149,58 @@ std::pair<int, int> image_and_row(const mapping::Problem& problem) {
   return {image, row};
 }
 
-/// Planes whose weights do not fit as planned: the fastest, by estimate, with fewer rows or narrower weights.
+/// Planes whose weights do not fit as planned, or come again for every window: the fastest, by estimate, with fewer
+/// rows, more images or narrower weights.
 std::optional<mapping::Nest> fitting_planes(const Machine& machine, const mapping::Problem& problem,
                                             const mapping::Nest& planned) {
   std::optional<mapping::Nest> best;
   if (problem.n_dims.empty()) return best;
   mapping::CostModel model(problem, machine);
   double least = 0;
-  const int row = image_and_row(problem).second;
-  const std::int64_t extent = row < 0 ? 1 : problem.domain.extents[static_cast<std::size_t>(row)];
+  const auto consider = [&](const mapping::Nest& nest) {
+    if (!mapping::legal(problem, nest, machine).legal) return;
+    const double rank = model.price(nest).soft;
+    if (!best || rank < least) best = nest, least = rank;
+  };
+  const auto extent = [&](int dim) { return dim < 0 ? 1 : problem.domain.extents[static_cast<std::size_t>(dim)]; };
+  consider(planned);
+  const auto [image, row] = image_and_row(problem);
   const std::int64_t wide = machine.core.array.columns * machine.core.array.count;
-  for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(extent, 32); parts *= 2)
-    for (std::int64_t columns = wide; columns >= machine.core.array.columns; columns /= 2) {
-      mapping::Nest nest = planned;
-      if (row >= 0) tile(nest, row) = ceil_div(extent, parts);
-      tile(nest, problem.n_dims.back()) =
-          std::min(columns, problem.domain.extents[static_cast<std::size_t>(problem.n_dims.back())]);
-      nest.depths = {1, 2, 1};  // weights stream while the array computes
-      if (!mapping::legal(problem, nest, machine).legal) continue;
-      const double rank = model.price(nest).soft;
-      if (!best || rank < least) best = nest, least = rank;
-    }
+  const std::int64_t images = image < 0 ? 1 : planned.tiles[static_cast<std::size_t>(image)];
+  for (std::int64_t times = 1; times == 1 || images * times < 2 * extent(image); times *= 2)
+    for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(extent(row), 32); parts *= 2)
+      for (std::int64_t columns = wide; columns >= machine.core.array.columns; columns /= 2) {
+        mapping::Nest nest = planned;
+        if (image >= 0) tile(nest, image) = std::min(images * times, extent(image));
+        if (row >= 0) tile(nest, row) = ceil_div(extent(row), parts);
+        tile(nest, problem.n_dims.back()) = std::min(columns, extent(problem.n_dims.back()));
+        nest.depths = {1, 2, 1};  // weights stream while the array computes
+        consider(nest);
+      }
   return best;
+}
+
+/// Whether there are several windows of images, each with weights that stream anew.
+bool streams_again(const mapping::Problem& problem, const mapping::Nest& nest) {
+  const int image = image_and_row(problem).first;
+  const auto cut = [&](int dim) {
+    return nest.tiles[static_cast<std::size_t>(dim)] < problem.domain.extents[static_cast<std::size_t>(dim)];
+  };
+  return image >= 0 && cut(image) && !problem.n_dims.empty() && cut(problem.n_dims.back());
+}
+
+/// Images of a window: the rule's number, and as many times it as hide the loading of weights behind streamed rows and
+/// fill the lanes where images lie over them.
+std::int64_t images_of(const Machine& machine, const mapping::Problem& problem, int image_dim, std::int64_t images) {
+  std::int64_t plane = 1, granule = images;
+  for (int dim : problem.m_dims)
+    if (dim != image_dim) plane *= problem.domain.extents[static_cast<std::size_t>(dim)];
+  const std::vector<int>& order = problem.minor_to_major[0];
+  if (machine.layout.tile.size() == 2 && !order.empty()) {
+    const AxisAccess& minor = problem.domain.operands[0].axes[static_cast<std::size_t>(order[0])];
+    if (!minor.terms.empty() && minor.terms[0].dim == image_dim) granule = round_up(images, machine.layout.tile[1]);
+  }
+  return round_up(std::max(granule, ceil_div(machine.core.array.rows, std::max<std::int64_t>(1, plane))), granule);
 }
 
 /// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise
@@ -185,7 +215,8 @@ std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::P
                      {2, 1, 2}};
   const auto [image_dim, row_dim] = image_and_row(problem);
   for (int dim : problem.batch_dims) tile(nest, dim) = 1;
-  if (image_dim >= 0) tile(nest, image_dim) = std::min(images, tile(nest, image_dim));
+  if (image_dim >= 0)
+    tile(nest, image_dim) = std::min(images_of(machine, problem, image_dim, images), tile(nest, image_dim));
   const auto bytes = [&](std::size_t operand) { return padded_bytes(machine, problem, nest, operand); };
   const bool groups =
       image_dim >= 0 && problem.domain.extents[static_cast<std::size_t>(image_dim)] > tile(nest, image_dim);
@@ -222,7 +253,7 @@ std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping:
   if (!rules) return std::nullopt;
   if (!convolution) return product_rule(machine, problem, *rules);
   std::optional<mapping::Nest> nest = plane_nest(machine, problem, *rules);
-  if (!nest || mapping::legal(problem, *nest, machine).legal) return nest;
+  if (!nest || (mapping::legal(problem, *nest, machine).legal && !streams_again(problem, *nest))) return nest;
   return fitting_planes(machine, problem, *nest);  // none: the general heuristic decides
 }
 
