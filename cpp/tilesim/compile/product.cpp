@@ -13,8 +13,7 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
     : context_(context),
       kernel_(kernel),
       anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
-      problem_(ragged() ? ragged_problem(context, kernel) : product_problem(context, kernel)),
-      arrays_(context.machine.core.array.count) {
+      problem_(ragged() ? ragged_problem(context, kernel) : product_problem(context, kernel)) {
   for (int index : kernel.ops)
     if (index != kernel.anchor) fused_ops_.insert(index);
   for (const AxisAccess& axis : problem_.domain.results[0].axes)
@@ -23,7 +22,6 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
     prepare_ragged();
   else
     divide_over_cores();
-  if (problem_.on_vector) arrays_ = 1;
 }
 
 /// Which part of the product each core takes, and the nest of a part.
@@ -172,28 +170,6 @@ void ProductLowering::keep_reduced_columns_whole() {
     throw UserError({"the tiles of whole rows are too narrow", kernel_.name, {}, {}, {}});
 }
 
-/// Arrays share the columns when there are enough of them, otherwise the rows.
-void ProductLowering::choose_split() {
-  if (arrays_ < 2) return;
-  const auto tile = [&](int dim) { return mapping::sub_of(problem_, nest_, static_cast<std::size_t>(dim)); };
-  const std::int64_t columns = context_.machine.core.array.columns;
-  for (int dim : problem_.n_dims)
-    if (tile(dim) > columns * (arrays_ - 1)) split_dim_ = dim;
-  if (split_dim_ >= 0) {
-    split_chunk_ = round_up(ceil_div(tile(split_dim_), arrays_), columns);
-    return;
-  }
-  for (const auto* dims : {&problem_.m_dims, &problem_.batch_dims, &problem_.n_dims}) {
-    for (int dim : *dims)
-      if (tile(dim) > 1 && (split_dim_ < 0 || tile(dim) > tile(split_dim_))) split_dim_ = dim;
-    if (split_dim_ >= 0) break;
-  }
-  if (split_dim_ < 0)
-    arrays_ = 1;
-  else
-    split_chunk_ = ceil_div(tile(split_dim_), arrays_);
-}
-
 program::Block ProductLowering::level(std::size_t depth) {
   program::Block block;
   std::vector<int> fetched;
@@ -248,7 +224,8 @@ program::Scope ProductLowering::lower() {
     context_.options.record->back().nest.on_vector = problem_.on_vector;
     context_.options.record->back().nest.contexts = problem_.contexts;
   }
-  choose_split();
+  ClosedForm latency(context_.machine);
+  grid_ = mapping::array_grid(problem_, nest_, context_.machine, latency);
   for (int i = 0; i < 2; ++i) make_operand(i);
   make_accumulator();
   make_epilogue();

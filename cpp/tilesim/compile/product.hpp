@@ -5,6 +5,7 @@
 
 #include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/plan.hpp"
+#include "tilesim/mapping/arrays.hpp"
 #include "tilesim/mapping/nest.hpp"
 
 namespace tilesim::lower {
@@ -76,7 +77,6 @@ class ProductLowering {
                 std::vector<std::string> consumers);
 
   // product.cpp
-  void choose_split();
   void keep_reduced_columns_whole();
   void divide_over_cores();
   std::vector<int> reduced_result_dims() const;
@@ -147,7 +147,7 @@ class ProductLowering {
   program::View leaf_view(const Leaf& leaf, const std::vector<Expr>& extent) const;
   program::View product_view(const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides,
                              const std::vector<int>& dims, std::int64_t array) const;
-  Expr split_extent(std::int64_t array) const;
+  Expr split_extent(std::size_t cut, std::int64_t array) const;
   Expr window_offset() const;
   Expr window_pieces() const;
   std::vector<Expr> result_start() const;
@@ -173,9 +173,7 @@ class ProductLowering {
   std::vector<int> result_dim_;                    ///< domain dim of each result axis
   std::vector<int> whole_;                         ///< result dims whose loops run inside a reduction loop
   std::size_t accumulator_level_ = 0;              ///< number of loops outside the accumulator's acquire
-  std::int64_t arrays_ = 1;
-  int split_dim_ = -1;  ///< dim divided over the arrays
-  std::int64_t split_chunk_ = 0;
+  mapping::ArrayGrid grid_;               ///< which part of a tile each array has
   bool direct_ = false;           ///< stored straight from the accumulator
   std::vector<int> cut_;          ///< dims whose tiles come in pieces, in the order in which pieces follow each other
   std::vector<int> cut_results_;  ///< those of them that the result has

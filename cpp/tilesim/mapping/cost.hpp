@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tilesim/mapping/arrays.hpp"
 #include "tilesim/mapping/nest.hpp"
 #include "tilesim/tile/tile.hpp"
 
@@ -61,10 +62,6 @@ class CostModel {
     std::int64_t count = 0;
   };
   struct Interval { std::int64_t begin = 0, end = 0; };
-  struct Split {
-    int dim = -1;
-    std::int64_t chunk = 0;
-  };
   struct Work { double busy = 0, finishing = 0; };
   struct Sweep { std::int64_t bytes = 0, tiles = 0; };  ///< all tiles of an operand once; tiles that move anything
   struct Weighed {                                      ///< what depends on the sizes of the tiles alone
@@ -89,8 +86,7 @@ class CostModel {
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index);
   const std::vector<Group>& groups(std::size_t operand, std::size_t axis, const Nest& nest);
   Sweep sweep(std::size_t operand, const Nest& nest);
-  Split split(const Nest& nest) const;
-  std::int64_t busy(const Extents& tile, const Split& split, int pack);
+  std::int64_t busy(const Extents& tile, const ArrayGrid& grid, int pack);
   std::int64_t finishing(const Extents& tile);
   Work work(const Nest& nest);
   Work work_in_pieces(const Nest& nest);

@@ -83,8 +83,8 @@ struct CostModel::Walk {
       inside |= reduced;
       if (!inside) level[2] = i + 1;
     }
-    const Split halves = model.split(nest);
-    if (!nest.sub.empty()) return list_in_pieces(loops, level, halves);
+    const ArrayGrid grid = array_grid(model.problem_, nest, model.machine_, model.latency_);
+    if (!nest.sub.empty()) return list_in_pieces(loops, level, grid);
     Extents index(dims, 0), tile(dims);
     double count = 1;
     for (std::size_t loop : loops) count *= static_cast<double>(model.trips(nest, loop));
@@ -116,8 +116,8 @@ struct CostModel::Walk {
           tile[d] = std::min(nest.tiles[d], extent - index[d] * nest.tiles[d]);
           if (model.reduced_ >> d & 1) kind.complete &= index[d] + 1 == model.trips(nest, d);
         }
-        kind.busy = static_cast<double>(model.busy(tile, halves, nest.pack));
-        if (exposes) kind.weights = first_weights(tile, halves, nest.pack);
+        kind.busy = static_cast<double>(model.busy(tile, grid, nest.pack));
+        if (exposes) kind.weights = first_weights(tile, grid, nest.pack);
         kind.keeps_weights = one_tile;
         if (kind.complete) kind.finishing = static_cast<double>(model.finishing(tile));
       }
@@ -200,7 +200,7 @@ struct CostModel::Walk {
   }
 
   /// As `list`, with the pieces of every tile as inner loops: batch, contraction, rows, columns.
-  void list_in_pieces(const std::vector<std::size_t>& loops, const std::size_t (&level)[3], const Split& halves) {
+  void list_in_pieces(const std::vector<std::size_t>& loops, const std::size_t (&level)[3], const ArrayGrid& grid) {
     const Problem& problem = model.problem_;
     const std::size_t dims = nest.order.size();
     std::vector<std::size_t> cut;
@@ -244,8 +244,8 @@ struct CostModel::Walk {
           step.pieces[operand] = number;
         }
         if (!step.empty) {
-          step.busy = static_cast<double>(model.busy(tile, halves, nest.pack));
-          if (exposes) step.weights = first_weights(tile, halves, nest.pack);
+          step.busy = static_cast<double>(model.busy(tile, grid, nest.pack));
+          if (exposes) step.weights = first_weights(tile, grid, nest.pack);
         }
         if (step.stores) {
           stores.push_back({2, versions[2], model.tile_bytes(2, nest, part), 0});
@@ -364,13 +364,10 @@ struct CostModel::Walk {
   }
 
   /// As the closed form of the array has it: rows of the first weight tile, unless the array still holds it.
-  double first_weights(const Extents& tile, const Split& halves, int pack) {
+  double first_weights(const Extents& tile, const ArrayGrid& grid, int pack) {
     const ArraySpec& array = model.machine_.core.array;
     const Problem& problem = model.problem_;
-    const auto extent = [&](int dim) {
-      const std::int64_t whole = tile[static_cast<std::size_t>(dim)];
-      return dim == halves.dim ? std::min(whole, halves.chunk) : whole;
-    };
+    const auto extent = [&](int dim) { return grid.largest(dim, tile[static_cast<std::size_t>(dim)]); };
     std::int64_t columns = 1, others = 1;
     for (int dim : problem.n_dims) columns *= extent(dim);
     for (int dim : problem.batch_dims) others *= extent(dim);
