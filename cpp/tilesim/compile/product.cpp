@@ -13,7 +13,8 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
     : context_(context),
       kernel_(kernel),
       anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
-      problem_(ragged() ? ragged_problem(context, kernel) : product_problem(context, kernel)) {
+      problem_(ragged() ? ragged_problem(context, kernel) : product_problem(context, kernel)),
+      seen_(context.machine) {
   for (int index : kernel.ops)
     if (index != kernel.anchor) fused_ops_.insert(index);
   for (const AxisAccess& axis : problem_.domain.results[0].axes)
@@ -29,8 +30,8 @@ void ProductLowering::divide_over_cores() {
   const mapping::Problem whole = problem_;
   for (const bool even : {false, true}) {
     problem_ = whole;
-    split_ = split_product(context_, kernel_, problem_, reduced_result_dims(), even);
-    nest_ = product_nest(context_, kernel_, problem_);
+    split_ = split_product(context_, kernel_, problem_, seen_, reduced_result_dims(), even);
+    nest_ = product_nest(context_, kernel_, problem_, seen_);
     domain_ = problem_.domain;
     keep_reduced_columns_whole();
     if (counts_windows()) return;
@@ -220,7 +221,7 @@ program::Scope ProductLowering::lower() {
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
   if (context_.options.record && !ragged()) {
-    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_, context_.machine});
+    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_, seen_});
     context_.options.record->back().nest.on_vector = problem_.on_vector;
     context_.options.record->back().nest.contexts = problem_.contexts;
   }

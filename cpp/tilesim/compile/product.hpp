@@ -16,9 +16,17 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel);
 /// Stored values that computing `pending` from the kernel's operations reads, its anchor left aside.
 std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending);
 
+/// How long a rule may search: `rough` where nests are only compared, to choose between ways to divide a kernel.
+enum class Effort : std::uint8_t { rough, full };
+
 /// The nest to use: from the table, from the machine's lowering profile (mapping "profile"), or by the named rule. A
 /// convolution in groups goes to the vector unit (problem.on_vector) where the estimate says that this is faster.
-mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem);
+/// `machine`: with the bandwidth that one core of those at work gets.
+mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem,
+                           const Machine& machine, Effort effort = Effort::full);
+/// By the rule of `mapping_rule` alone; equal problems of a program are solved once.
+mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Machine& machine,
+                           Effort effort = Effort::full);
 
 /// The profile's nest for this problem, or none when the profile has no rule for it (profile.cpp).
 std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution);
@@ -161,6 +169,7 @@ class ProductLowering {
   const Op& anchor_;
   mapping::Problem problem_;  ///< of one core
   CoreSplit split_;
+  Machine seen_;  ///< with the bandwidth that each core of the split gets
   mapping::Nest nest_;
   Domain domain_;
   program::Scope scope_;

@@ -91,6 +91,9 @@ class CostModel {
   Work work(const Nest& nest);
   Work work_in_pieces(const Nest& nest);
   const Weighed& weigh_tiles(const Nest& nest);
+  void see_regions();
+  /// Cycles in which so many bytes arrive, or leave, when nothing else moves.
+  double moving(double bytes) const { return bytes / (link_rate_ > 0 ? std::min(rate_, link_rate_) : rate_); }
 
   Problem problem_;
   Machine machine_;
@@ -102,7 +105,10 @@ class CostModel {
   std::unordered_map<Extents, Sweep, Hash> swept_[3];
   std::unordered_map<Extents, Weighed, Hash> weighed_;
   double rate_ = 0;                      ///< bytes per core cycle
-  double one_way_ = 0, wait_ = 0;        ///< network; memory and network of a store, in core cycles
+  double one_way_ = 0;                   ///< network, in core cycles
+  double load_wait_ = 0, store_wait_ = 0;  ///< there, memory and (loads) back, in core cycles
+  double further_ = 0;                     ///< way to other regions of the memory
+  double link_rate_ = 0;  ///< bytes per core cycle that links between regions pass each way; 0: there are none
   std::int64_t chunk_ = 1, window_ = 1;  ///< bytes per request; requests in flight per queue
   Extents key_;
   std::vector<Span> region_;  ///< of the tile at hand

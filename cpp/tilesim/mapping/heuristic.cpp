@@ -221,6 +221,20 @@ Nest balanced(const Problem& problem, Nest nest, const Machine& machine) {
   }
 }
 
+/// Rows, inner loops first, until as many stream through the array as it has: fewer wait for the next weights.
+Nest filled(const Problem& problem, Nest nest, const Machine& machine) {
+  for (auto dim = problem.m_dims.rbegin(); dim != problem.m_dims.rend(); ++dim) {
+    const auto d = static_cast<std::size_t>(*dim);
+    const std::int64_t others = product(problem, problem.m_dims, nest) / tile_of(problem, nest, d);
+    Nest more = nest;
+    more.tiles[d] = std::min(problem.domain.extents[d],
+                             std::max(nest.tiles[d], ceil_div(machine.core.array.rows, std::max<std::int64_t>(1, others))));
+    if (!fits(problem, more, machine, 1)) return nest;
+    nest = std::move(more);
+  }
+  return nest;
+}
+
 /// Improves a nest move by move; `time`: its estimate, before and after.
 Nest climb(const Problem& problem, Nest best, const Machine& machine, double& time) {
   ClosedForm closed_form(machine);
@@ -271,10 +285,17 @@ Nest climb(const Problem& problem, Nest best, const Machine& machine, double& ti
 
 Nest heuristic(const Problem& problem, const Machine& machine) {
   const Nest start = smallest(problem, machine);
-  double time = 0, other = 0;
-  Nest best = climb(problem, start, machine, time);
-  Nest alternative = climb(problem, balanced(problem, start, machine), machine, other);
-  return other < time ? alternative : best;
+  Nest best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Nest& from : {start, balanced(problem, start, machine), filled(problem, start, machine)}) {
+    double time = 0;
+    Nest nest = climb(problem, from, machine, time);
+    if (best.tiles.empty() || time < least) {
+      best = std::move(nest);
+      least = time;
+    }
+  }
+  return best;
 }
 
 }  // namespace tilesim::mapping

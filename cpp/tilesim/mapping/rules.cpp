@@ -136,8 +136,8 @@ const std::vector<std::string>& strategies() {
 
 Nest by_strategy(const std::string& strategy, const Problem& problem, const Machine& machine) {
   Nest nest;
-  if (strategy == "cost") return search(problem, machine).best[0].nest;
-  if (strategy == "profile" || strategy == "heuristic") return refined(problem, machine, heuristic(problem, machine));
+  if (strategy == "cost" || strategy == "profile") return search(problem, machine).best[0].nest;
+  if (strategy == "heuristic") return refined(problem, machine, heuristic(problem, machine));
   if (strategy == "gemmini")
     nest = gemmini(problem, machine);
   else if (strategy == "pytorchsim")

@@ -299,7 +299,12 @@ struct CostModel::Walk {
     const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
     const double alone = served * static_cast<double>(memory.channels) / static_cast<double>(spread);
     memory_free = std::max(memory_free, now + model.one_way_) + served;
-    const double done = memory_free + (alone - served) + model.wait_ - model.one_way_ + (store ? 0 : model.one_way_);
+    double done = memory_free + (alone - served) + model.store_wait_ - model.one_way_;
+    if (model.link_rate_ > 0) {
+      link_free[store] = std::max(link_free[store], now) + static_cast<double>(bytes) / model.link_rate_;
+      done = std::max(done, link_free[store]);
+    }
+    if (!store) done += model.one_way_ + model.further_;
     if (queue.in_flight.empty()) queue.in_flight.assign(64, 0);
     queue.in_flight[queue.requests++ & 63] = done;
     queue.free = now + static_cast<double>(ceil_div(bytes, dma.bytes_per_cycle));
@@ -405,6 +410,7 @@ struct CostModel::Walk {
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
+  double link_free[2] = {0, 0};  ///< of loads and stores
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
   bool exposes = false, one_tile = false;
 };
