@@ -40,4 +40,5 @@ def machine(rng: random.Random, cores: int = 1) -> tuple[ts.Machine, str]:
 
 def describe(graph: ts.Graph, target: ts.Machine, seed: int) -> str:
     """For messages: where to find the case again."""
-    return f"seed {seed}: {graph.name} {[value.shape for value in graph.inputs]} on {target.name}"
+    shapes = [value["shape"] for value in graph.inputs]
+    return f"seed {seed}: {graph.name} {shapes} on {target.name}"

@@ -40,7 +40,7 @@ def test_arrays_share_a_tile_as_well_as_any_grid_does() -> None:
         target = target.replace({"core.scratchpad.bytes": "64 MiB"})
         nest = {"matmul": {"tiles": [m, n, k], "order": [0, 1, 2], "depths": [1, 1, 1]}}
         result = ts.simulate(ts.compile(ts.workloads.matmul(m, n, k, dtype="bf16"), target, mapping=nest))
-        busy = [unit["busy"] for unit in result.units.rows if ".array" in unit["unit"]]
+        busy = [unit["busy"] for unit in result.units().rows if ".array" in unit["unit"]]
         side = 64
         first_weights = min(k, side)
         assert max(busy) == passes_of_busiest(m, n, k, arrays, side) + first_weights, (m, n, k, arrays, busy)
@@ -133,19 +133,20 @@ def balance(result: ts.Result) -> float:
     return min(busy) / max(busy)
 
 
-@pytest.mark.parametrize("base", ["tpu-v3", "mesh-16"])
+@pytest.mark.parametrize("base", ["edge-8", "mesh-16"])
 @pytest.mark.parametrize(("name", "options"), [("bert-base", {"sequence": 128}), ("llama-3-8b", {"phase": "decode"})])
 def test_four_cores_work_alike(base: str, name: str, options: dict[str, Any]) -> None:
-    """The least busy core's arrays compute at least three quarters as long as the most busy one's."""
+    """Arrays limit: the least busy core's compute at least nine tenths as long as the most busy one's."""
     target = ts.Machine.load(base).replace({"core.count": 4})
-    assert balance(ts.simulate(ts.compile(ts.models.build(name, **options), target, mapping="cost"))) >= 0.75
+    assert balance(ts.simulate(ts.compile(ts.models.build(name, **options), target, mapping="cost"))) >= 0.9
 
 
 def test_bytes_of_a_product_over_four_cores() -> None:
     """Two by two parts of 1024^3: each operand crosses twice, the result once; no other division moves less."""
     size = 1024
     least = min((p + 4 // p) * size * size * 2 + size * size * 2 for p in (1, 2, 4))
-    target = ts.Machine.load("mesh-16").replace({"core.count": 4, "network.multicast": False})
+    target = ts.Machine.load("mesh-16").replace({"core.count": 4, "core.scratchpad.bytes": "16 MiB"})
+    target = target.replace({"network.multicast": False})
     graph = ts.workloads.matmul(size, size, size, dtype="bf16")
     result = ts.simulate(ts.compile(graph, target, mapping="cost"))
     assert result.memory_bytes == least

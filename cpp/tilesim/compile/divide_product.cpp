@@ -306,11 +306,14 @@ void price(const Context& context, const Kernel& kernel, const mapping::Problem&
   }
 }
 
-/// Of ways that take as long by the model, the one that leaves fewest cores idle, then the one of fewest bytes.
-const Ranked& best_of(const std::vector<Ranked>& ways) {
-  constexpr double alike = 1.01;
+/// Of ways that take as long by the model, the one that leaves fewest cores idle, then the one of fewest bytes. One core
+/// alone where several promise no more than the model errs.
+const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
+  constexpr double worth = 0.98;
   double least = std::numeric_limits<double>::infinity();
   for (const Ranked& way : ways) least = std::min(least, way.cycles);
+  for (const Ranked& way : ways)
+    if (way.split.parts.empty() && least > worth * way.cycles) return way;
   const Ranked* best = nullptr;
   for (const Ranked& way : ways) {
     if (way.cycles > alike * least) continue;
@@ -342,16 +345,19 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   const auto sooner = [](const Ranked& a, const Ranked& b) {
     return a.cycles != b.cycles ? a.cycles < b.cycles : a.spread > b.spread;
   };
-  const auto keep_first = [&](std::size_t most) {
-    std::stable_sort(ways.begin(), ways.end(), sooner);
-    ways.resize(std::min(most, ways.size()));
-  };
-  constexpr std::size_t most_mapped = 8, most_searched = 2;
-  keep_first(most_mapped);
+  constexpr std::ptrdiff_t most_mapped = 8;
+  const auto alone = [](const Ranked& way) { return way.split.parts.empty(); };
+  std::stable_sort(ways.begin(), ways.end(), sooner);
+  const auto first = std::find_if(ways.begin(), ways.end(), alone);
+  if (first != ways.end() && first - ways.begin() >= most_mapped) std::iter_swap(first, ways.begin() + most_mapped - 1);
+  ways.resize(std::min(static_cast<std::size_t>(most_mapped), ways.size()));
   for (Ranked& way : ways) price(context, kernel, problem, Effort::rough, way);
-  keep_first(most_searched);
-  for (Ranked& way : ways) price(context, kernel, problem, Effort::full, way);
-  const Ranked& best = best_of(ways);
+  const Ranked soonest = *std::min_element(ways.begin(), ways.end(), sooner);
+  std::vector<Ranked> last{soonest, best_of(ways, 1.05)};
+  for (const Ranked& way : ways)
+    if (alone(way) && way.cycles < 1.1 * soonest.cycles) last.push_back(way);
+  for (Ranked& way : last) price(context, kernel, problem, Effort::full, way);
+  const Ranked& best = best_of(last, 1.01);
   problem = part_problem(problem, best.split);
   seen = seen_by(context.machine, problem, best.split);
   CoreSplit chosen = best.split;

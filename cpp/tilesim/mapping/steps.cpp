@@ -269,7 +269,7 @@ struct CostModel::Walk {
   /// Earliest time of a queue's next request; unknown while what it waits for has no time yet.
   double ready_at(const Queue& queue, bool store) const {
     if (queue.next >= queue.transfers->size()) return unknown;
-    double at = queue.free;
+    double at = std::max(queue.free, port_free - port_room);
     if (queue.requests >= static_cast<std::size_t>(model.window_))
       at = std::max(at, queue.in_flight[(queue.requests - static_cast<std::size_t>(model.window_)) & 63]);
     if (queue.left > 0) return at;
@@ -300,6 +300,10 @@ struct CostModel::Walk {
     const double alone = served * static_cast<double>(memory.channels) / static_cast<double>(spread);
     memory_free = std::max(memory_free, now + model.one_way_) + served;
     double done = memory_free + (alone - served) + model.store_wait_ - model.one_way_;
+    if (port_rate > 0) {
+      port_free = std::max(port_free, now) + static_cast<double>(bytes) / port_rate;
+      done = std::max(done, port_free + model.store_wait_);
+    }
     if (model.link_rate_ > 0) {
       link_free[store] = std::max(link_free[store], now) + static_cast<double>(bytes) / model.link_rate_;
       done = std::max(done, link_free[store]);
@@ -385,7 +389,17 @@ struct CostModel::Walk {
         ceil_div(std::min(array.rows, round_up(rows, array.weight_rows_per_cycle)), array.weight_rows_per_cycle));
   }
 
+  /// All queues of a core share its port of a simple network; the first of those that wait goes first.
+  void see_port() {
+    const NetworkSpec& network = model.machine_.network;
+    if (network.kind != "simple") return;
+    const double cycle = static_cast<double>(network.clock.hertz) / static_cast<double>(model.machine_.core.clock.hertz);
+    port_rate = static_cast<double>(network.port_bytes_per_cycle) * cycle;
+    port_room = static_cast<double>(network.buffer_bytes) / port_rate;
+  }
+
   double run() {
+    see_port();
     Queue load{&loads}, second{&loads}, store{&stores};
     std::vector<Transfer> split[2];
     const bool two = model.machine_.core.dma.load_queues > 1;
@@ -410,7 +424,8 @@ struct CostModel::Walk {
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
-  double link_free[2] = {0, 0};  ///< of loads and stores
+  double link_free[2] = {0, 0};                      ///< of loads and stores
+  double port_rate = 0, port_room = 0, port_free = 0;  ///< bytes per core cycle; cycles of what its buffer holds
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
   bool exposes = false, one_tile = false;
 };
