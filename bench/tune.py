@@ -1,7 +1,8 @@
 """Rates of mapping and tuning: closed forms, one search, the engine on candidates, whole studies.
 
 Goal of each line stands beside its rate. `--fast` leaves out ResNet-50; `--quality` measures instead how far every rule
-is from the best mapping that the engine finds; `--json FILE` writes the figures.
+is from the best mapping that the engine finds, `--regret N` how far "cost" and "heuristic" are over N random layers on
+random machines (sizes over decades, any number of arrays and load queues); `--json FILE` writes the figures.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import argparse
 import json
 import math
 import random
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import tilesim as ts
@@ -129,11 +132,36 @@ def quality(rows: list[dict[str, Any]], count: int, convolutions: int, keep: int
                 show(rows, label, goals.get(how, "to compare"), mean=mean, worst=max(values))
 
 
+def regret(rows: list[dict[str, Any]], count: int, first: int, keep: int, draws: int) -> None:
+    """Cycles over the best known, of layers and machines that nothing was tuned on."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+    from support.random_layers import describe, layer, machine
+
+    ratios: dict[str, list[tuple[float, str]]] = {"cost": [], "heuristic": []}
+    for seed in range(first, first + count):
+        rng = random.Random(seed)
+        target, dtype = machine(rng)
+        graph = layer(rng, dtype)
+        found = {how: products(graph, target, mapping=how)[0] for how in ratios}
+        nests = {how: product.nest for how, product in found.items()}
+        given, least = best_known(graph, target, found["cost"], nests, keep, draws)
+        for how, cycles in given.items():
+            ratios[how].append((cycles / least, describe(graph, target, seed)))
+    for how, values in ratios.items():
+        mean = math.exp(sum(math.log(ratio) for ratio, _ in values) / len(values))
+        worst = sorted(values, reverse=True)[:5]
+        goal = "mean 1.02, worst 1.15" if how == "cost" else "to compare"
+        show(rows, f"{how} / best, {count} random layers", goal, mean=mean, worst=worst[0][0])
+        print("\n".join(f"    {ratio:.3f} {what}" for ratio, what in worst))
+
+
 def main() -> None:
     """Runs the benchmarks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fast", action="store_true", help="seconds instead of a minute")
     parser.add_argument("--quality", action="store_true", help="distance from the best instead of rates")
+    parser.add_argument("--regret", type=int, metavar="N", help="distance from the best for N random layers")
+    parser.add_argument("--first", type=int, default=100_000, help="first seed for --regret")
     parser.add_argument("--count", type=int, default=50, help="products for --quality")
     parser.add_argument("--convolutions", type=int, default=20, help="convolutions for --quality")
     parser.add_argument("--keep", type=int, default=200, help="nests simulated per product for --quality")
@@ -141,7 +169,9 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", help="write the figures")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    if options.quality:
+    if options.regret:
+        regret(rows, options.regret, options.first, options.keep, options.draws)
+    elif options.quality:
         quality(rows, options.count, options.convolutions, options.keep, options.draws)
     else:
         rates(rows)

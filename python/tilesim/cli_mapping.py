@@ -220,7 +220,7 @@ def _show(
     lower_bound = kernel.candidates(1)[1]
     heuristic = dict(kernel.problem.heuristic()) if isinstance(kernel, Product) else kernel.nest
     nests = {"heuristic": heuristic, "cost": by_cost}
-    if heuristic != kernel.nest:
+    if kernel.nest not in (heuristic, by_cost):
         nests = {"profile (default)": kernel.nest, **nests}
     cycles: dict[str, int] = {}
     if tuned is not None:

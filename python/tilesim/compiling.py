@@ -42,15 +42,15 @@ def compile(
 ) -> Program:
     """Lowers a graph to a tile program.
 
-    "heuristic" shortens the estimated time move by move; "profile" imitates the chip's own compiler where the machine's
+    "cost" searches with the cost model; "profile", the default, imitates the chip's own compiler where the machine's
     file says what that does (its lowering profile), so that times measured on the chip are predicted, and is the same
-    as "heuristic" elsewhere; "cost" searches with the cost model; "gemmini" and "pytorchsim" choose as those tools do;
-    "tuned" simulates 16 candidates per distinct kernel (`ts.tune` does so with more say).
+    as "cost" elsewhere; "heuristic" shortens the estimated time move by move, in less time; "gemmini" and "pytorchsim"
+    choose as those tools do; "tuned" simulates 16 candidates per distinct kernel (`ts.tune` does so with more say).
 
     Args:
         graph: the workload: a graph, a network's name, "matmul:M,N,K[,dtype]", or a file that `tilesim run` takes.
         machine: preset name, file, dict or Machine.
-        mapping: "profile", "heuristic", "cost", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
+        mapping: "profile", "cost", "heuristic", "gemmini", "pytorchsim", "tuned"; a MappingTable or its .json file
             (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
             {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
             both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).

@@ -190,7 +190,7 @@ class _Tuner:
         return again[0][0], (again[at][0], listed[chosen[at]][0])
 
     def finish(self) -> None:
-        """Simulates the whole graph; keeps the default or the heuristic where the table does not help."""
+        """Simulates the whole graph; keeps the mapping of a rule where the table does not help."""
         study = self.study
         core = _core.compile(study.graph.core, self.machine, self.fuse)
         memory = self.confirm or study.fidelity
@@ -200,14 +200,15 @@ class _Tuner:
             study.notes.append("together the tuned mappings are slower than the default ones: kept those")
             study.best.entries.clear()
             tuned = study.baseline
-        if "lowering" in json.loads(study.machine.core.to_json()):  # otherwise the default is the heuristic
-            heuristic = compile(study.graph, study.machine, mapping="heuristic", fuse=self.fuse)
-            result = simulate(heuristic, memory=memory)
-            if result.cycles < tuned.cycles:
-                study.notes.append("together the tuned mappings are slower than the heuristic's: kept those")
-                chosen = kernels(study.graph, study.machine, self.fuse, "heuristic")
-                study.best.entries = {kernel.operation: dict(kernel.nest) for kernel in chosen}
-                tuned = result
+        has_profile = "lowering" in json.loads(study.machine.core.to_json())  # otherwise the default is "cost"
+        for rule in ("heuristic", "cost") if has_profile else ("heuristic",):
+            result = simulate(compile(study.graph, study.machine, mapping=rule, fuse=self.fuse), memory=memory)
+            if result.cycles >= tuned.cycles:
+                continue
+            study.notes.append(f'together the tuned mappings are slower than those of "{rule}": kept those')
+            chosen = kernels(study.graph, study.machine, self.fuse, rule)
+            study.best.entries = {kernel.operation: dict(kernel.nest) for kernel in chosen}
+            tuned = result
         study.result = tuned
 
     def whole_graph(self, memory: str) -> Result:

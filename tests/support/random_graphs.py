@@ -303,7 +303,7 @@ def random_machine(random: Random, case: Case) -> ts.Machine:
     bytes_ = int(random.integers(low // 64, high // 64 + 1)) * 64
     change: dict[str, Any] = {
         "core.scratchpad.bytes": f"{bytes_} B",
-        "core.array.count": int(random.integers(1, 3)),
+        "core.array.count": int(random.choice([1, 1, 2, 3, 4, 6])),
         "core.dma.load_queues": int(random.integers(1, 3)),
     }
     name = str(random.choice(["edge-8", "edge-8", "tpu-v3", "gemmini-16"]))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
+from support.random_layers import describe, layer, machine
 from tilesim import _core
 from tilesim.mapping import least_traffic, products
 
@@ -226,3 +227,41 @@ def test_close_to_the_best_that_the_engine_finds(name: str, convolution: bool) -
     print(name, means, {how: max(values) for how, values in ratios.items()})
     assert means["cost"] <= 1.02 and max(ratios["cost"]) <= 1.15
     assert means["heuristic"] <= 1.10 and max(ratios["heuristic"]) <= 1.5
+
+
+def regret(seed: int) -> tuple[float, str]:
+    """Cycles of the nest of "cost" over those of the best known: of the search's best, random nests, and neighbours."""
+    rng = random.Random(seed)
+    target, dtype = machine(rng)
+    graph = layer(rng, dtype, most=600)
+    (product,) = products(graph, target, mapping="cost")
+    here, least = product.nest, simulated(graph, target, product, product.nest)
+    chosen = least
+    space = product.problem.space("all")
+    tried = [nest for nest, _ in product.problem.search(keep=12)["best"]]
+    tried += [space.sample(rng.getrandbits(60)) for _ in range(12)]
+    for nest in tried:
+        if product.legal(nest)[0] and product.problem.bound(nest) < least:
+            time = simulated(graph, target, product, nest)
+            if time < least:
+                here, least = nest, time
+    for nest in space.neighbours(here):
+        if product.legal(nest)[0] and product.problem.bound(nest) < least:
+            least = min(least, simulated(graph, target, product, nest))
+    return chosen / least, describe(graph, target, seed)
+
+
+def check_regret(seeds: range) -> None:
+    found = [regret(seed) for seed in seeds]
+    mean = math.exp(sum(math.log(ratio) for ratio, _ in found) / len(found))
+    print(f"{len(found)} layers: mean {mean:.3f}, worst {max(found)}")
+    assert mean <= 1.02 and max(found)[0] <= 1.15, max(found)
+
+
+def test_regret_of_random_layers() -> None:
+    check_regret(range(300, 316))
+
+
+@pytest.mark.slow
+def test_regret_of_many_random_layers() -> None:
+    check_regret(range(10_000, 10_200))

@@ -6,6 +6,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/product.hpp"
+#include "tilesim/mapping/cost.hpp"
 
 namespace tilesim::lower {
 
@@ -146,6 +147,9 @@ Machine seen_by(const Machine& machine, const mapping::Problem& part, const Core
   Machine share = machine;
   share.memory.bytes_per_second =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(supply(machine, part, split).rate));
+  const std::int64_t neighbours = ceil_div(machine.core.count, machine.memory.regions);  // share a region's links
+  share.network.region_bytes_per_cycle =
+      std::max<std::int64_t>(1, share.network.region_bytes_per_cycle / std::min(neighbours, split.used()));
   return share;
 }
 
@@ -161,8 +165,11 @@ double bound(const mapping::Problem& problem, const Machine& machine) {
   }
   const double cells = static_cast<double>(std::max<std::int64_t>(1, array.count * array.rows * array.columns));
   const double bytes = part_bytes(problem, 0) + part_bytes(problem, 1) + part_bytes(problem, 2);
-  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
-                      static_cast<double>(machine.core.clock.hertz);
+  const double hertz = static_cast<double>(machine.core.clock.hertz);
+  double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / hertz;
+  if (machine.memory.regions > 1 && machine.memory.placement != "local")
+    rate = std::min(rate, static_cast<double>(machine.memory.regions * machine.network.region_bytes_per_cycle) *
+                              static_cast<double>(machine.network.clock.hertz) / hertz);
   return std::max(work / cells, bytes / rate) + 1e-3 * (work / cells + bytes / rate);
 }
 
@@ -270,45 +277,90 @@ mapping::Nest within(mapping::Nest nest, const mapping::Problem& part) {
   return nest;
 }
 
+/// A way to divide the product, with the cycles and the bytes of all cores that a nest for its parts takes.
+struct Ranked {
+  double cycles = 0, bytes = 0;
+  double spread = 0;  ///< of the work over all cores: 1 where each has the same
+  CoreSplit split;
+};
+
+double spread(const CoreSplit& split, std::int64_t cores) {
+  double equal_parts = 1;
+  for (const CoreSplit::Part& part : split.parts)
+    equal_parts *= static_cast<double>(part.whole) / static_cast<double>(part.chunk);
+  return std::min(1.0, equal_parts / static_cast<double>(cores));
+}
+
+void price(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort, Ranked& way) {
+  mapping::Problem part = part_problem(problem, way.split);
+  const Machine seen = seen_by(context.machine, part, way.split);
+  const mapping::Nest nest = product_nest(context, kernel, part, seen, effort);
+  way.cycles = 0;
+  for (const Share& share : shares(part, context.machine, way.split)) {
+    const mapping::Nest own = within(nest, share.part);
+    mapping::CostModel model(share.part, share.machine);
+    const mapping::Cost cost = model.price(own);
+    const double walked = model.steps(own);
+    way.cycles = std::max(way.cycles, (std::isinf(walked) ? cost.soft : walked) * share.cycle);
+    way.bytes = static_cast<double>(cost.total_bytes() * way.split.used());
+  }
+}
+
+/// Of ways that take as long by the model, the one that leaves fewest cores idle, then the one of fewest bytes. One core
+/// alone where several promise no more than the model errs.
+const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
+  constexpr double worth = 0.98;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Ranked& way : ways) least = std::min(least, way.cycles);
+  for (const Ranked& way : ways)
+    if (way.split.parts.empty() && least > worth * way.cycles) return way;
+  const Ranked* best = nullptr;
+  for (const Ranked& way : ways) {
+    if (way.cycles > alike * least) continue;
+    const bool better = !best || way.spread > 1.01 * best->spread ||
+                        (way.spread > 0.99 * best->spread &&
+                         (way.bytes < 0.999 * best->bytes ||
+                          (way.bytes < 1.001 * best->bytes && way.cycles < best->cycles)));
+    if (better) best = &way;
+  }
+  return *best;
+}
+
 }  // namespace
 
-CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
+CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem, Machine& seen,
                         const std::vector<int>& kept, bool even) {
   const std::int64_t cores = context.machine.core.count;
   if (cores < 2) return {};
-  struct Ranked {
-    double cycles;
-    CoreSplit split;
-  };
-  std::vector<Ranked> ranked;
+  std::vector<Ranked> ways;
   for (CoreSplit& split : all_candidates(context, problem, kept)) {
     const auto uneven = [](const CoreSplit::Part& part) { return !part.even(); };
     if (even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
     const mapping::Problem part = part_problem(problem, split);
-    double cycles = 0;
-    for (const Share& share : shares(part, context.machine, split))
-      cycles = std::max(cycles, bound(share.part, share.machine) * share.cycle);
-    ranked.push_back({cycles, std::move(split)});
+    Ranked way{0, 0, spread(split, cores), std::move(split)};
+    for (const Share& share : shares(part, context.machine, way.split))
+      way.cycles = std::max(way.cycles, bound(share.part, share.machine) * share.cycle);
+    ways.push_back(std::move(way));
   }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
-  constexpr std::size_t most_mapped = 8;
-  const Ranked* best = nullptr;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < std::min(most_mapped, ranked.size()); ++i) {
-    mapping::Problem part = part_problem(problem, ranked[i].split);
-    const mapping::Nest nest = product_nest(context, kernel, part);
-    double cycles = 0;
-    for (const Share& share : shares(part, context.machine, ranked[i].split)) {
-      const mapping::Nest own = within(nest, share.part);
-      cycles = std::max(cycles, mapping::estimated_cycles(share.part, own, share.machine) * share.cycle);
-    }
-    if (cycles >= least) continue;
-    least = cycles;
-    best = &ranked[i];
-  }
-  if (!best) best = &ranked.front();
-  problem = part_problem(problem, best->split);
-  CoreSplit chosen = best->split;
+  const auto sooner = [](const Ranked& a, const Ranked& b) {
+    return a.cycles != b.cycles ? a.cycles < b.cycles : a.spread > b.spread;
+  };
+  constexpr std::ptrdiff_t most_mapped = 8;
+  const auto alone = [](const Ranked& way) { return way.split.parts.empty(); };
+  std::stable_sort(ways.begin(), ways.end(), sooner);
+  const auto first = std::find_if(ways.begin(), ways.end(), alone);
+  if (first != ways.end() && first - ways.begin() >= most_mapped) std::iter_swap(first, ways.begin() + most_mapped - 1);
+  ways.resize(std::min(static_cast<std::size_t>(most_mapped), ways.size()));
+  for (Ranked& way : ways) price(context, kernel, problem, Effort::rough, way);
+  const Ranked soonest = *std::min_element(ways.begin(), ways.end(), sooner);
+  std::vector<Ranked> last{soonest, best_of(ways, 1.05)};
+  for (const Ranked& way : ways)
+    if (alone(way) && way.cycles < 1.1 * soonest.cycles) last.push_back(way);
+  for (Ranked& way : last) price(context, kernel, problem, Effort::full, way);
+  const Ranked& best = best_of(last, 1.01);
+  problem = part_problem(problem, best.split);
+  seen = seen_by(context.machine, problem, best.split);
+  CoreSplit chosen = best.split;
   chosen.multicast = supply(context.machine, problem, chosen).multicast;
   return chosen;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tilesim/compile/compile.hpp"
@@ -39,12 +40,19 @@ struct Kernel {
 /// Operations that run functions of the graph: whole tensors are bound.
 inline bool runs_functions(Kind kind) { return kind == Kind::call || kind == Kind::while_loop || kind == Kind::branch; }
 
+/// What was chosen for problems of this program: equal ones are solved once.
+struct Choices {
+  std::unordered_map<std::string, mapping::Nest> nests;
+  std::unordered_map<std::string, mapping::VectorTiles> tiles;
+};
+
 /// Shared by all lowerings of one function.
 struct Context {
   const Graph& graph;
   const GraphFunction& function;
   const Machine& machine;
   const CompileOptions& options;
+  Choices& choices;
   program::Program& program;          ///< notes, counters may be added
   std::vector<Placement> placements;  ///< by ValueId; an empty tensor name: not placed (lives only inside kernels)
   std::map<ValueId, double> scalars;  ///< values known to be a constant of one element, or in `counters`
@@ -54,6 +62,10 @@ struct Context {
   const Value& value(ValueId id) const { return function.value(id); }
   bool placed(ValueId id) const { return !placements[static_cast<std::size_t>(id)].tensor.empty(); }
 };
+
+/// How products and vector kernels without a given mapping are mapped: "profile" only where the machine's file has a
+/// profile of its own, "cost" in its place elsewhere.
+const std::string& mapping_rule(const Context& context);
 
 /// Statement helpers; queue names are those of program.hpp.
 program::Statement on(const std::string& queue, program::Action action);

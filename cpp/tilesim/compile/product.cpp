@@ -14,7 +14,7 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
       kernel_(kernel),
       anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
       problem_(ragged() ? ragged_problem(context, kernel) : product_problem(context, kernel)),
-      arrays_(context.machine.core.array.count) {
+      seen_(context.machine) {
   for (int index : kernel.ops)
     if (index != kernel.anchor) fused_ops_.insert(index);
   for (const AxisAccess& axis : problem_.domain.results[0].axes)
@@ -23,7 +23,6 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
     prepare_ragged();
   else
     divide_over_cores();
-  if (problem_.on_vector) arrays_ = 1;
 }
 
 /// Which part of the product each core takes, and the nest of a part.
@@ -31,8 +30,8 @@ void ProductLowering::divide_over_cores() {
   const mapping::Problem whole = problem_;
   for (const bool even : {false, true}) {
     problem_ = whole;
-    split_ = split_product(context_, kernel_, problem_, reduced_result_dims(), even);
-    nest_ = product_nest(context_, kernel_, problem_);
+    split_ = split_product(context_, kernel_, problem_, seen_, reduced_result_dims(), even);
+    nest_ = product_nest(context_, kernel_, problem_, seen_);
     domain_ = problem_.domain;
     keep_reduced_columns_whole();
     if (counts_windows()) return;
@@ -172,28 +171,6 @@ void ProductLowering::keep_reduced_columns_whole() {
     throw UserError({"the tiles of whole rows are too narrow", kernel_.name, {}, {}, {}});
 }
 
-/// Arrays share the columns when there are enough of them, otherwise the rows.
-void ProductLowering::choose_split() {
-  if (arrays_ < 2) return;
-  const auto tile = [&](int dim) { return mapping::sub_of(problem_, nest_, static_cast<std::size_t>(dim)); };
-  const std::int64_t columns = context_.machine.core.array.columns;
-  for (int dim : problem_.n_dims)
-    if (tile(dim) > columns * (arrays_ - 1)) split_dim_ = dim;
-  if (split_dim_ >= 0) {
-    split_chunk_ = round_up(ceil_div(tile(split_dim_), arrays_), columns);
-    return;
-  }
-  for (const auto* dims : {&problem_.m_dims, &problem_.batch_dims, &problem_.n_dims}) {
-    for (int dim : *dims)
-      if (tile(dim) > 1 && (split_dim_ < 0 || tile(dim) > tile(split_dim_))) split_dim_ = dim;
-    if (split_dim_ >= 0) break;
-  }
-  if (split_dim_ < 0)
-    arrays_ = 1;
-  else
-    split_chunk_ = ceil_div(tile(split_dim_), arrays_);
-}
-
 program::Block ProductLowering::level(std::size_t depth) {
   program::Block block;
   std::vector<int> fetched;
@@ -244,11 +221,12 @@ program::Scope ProductLowering::lower() {
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
   if (context_.options.record && !ragged()) {
-    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_, context_.machine});
+    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_, seen_});
     context_.options.record->back().nest.on_vector = problem_.on_vector;
     context_.options.record->back().nest.contexts = problem_.contexts;
   }
-  choose_split();
+  ClosedForm latency(context_.machine);
+  grid_ = mapping::array_grid(problem_, nest_, context_.machine, latency);
   for (int i = 0; i < 2; ++i) make_operand(i);
   make_accumulator();
   make_epilogue();

@@ -5,6 +5,7 @@
 
 #include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/plan.hpp"
+#include "tilesim/mapping/arrays.hpp"
 #include "tilesim/mapping/nest.hpp"
 
 namespace tilesim::lower {
@@ -15,9 +16,17 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel);
 /// Stored values that computing `pending` from the kernel's operations reads, its anchor left aside.
 std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending);
 
+/// How long a rule may search: `rough` where nests are only compared, to choose between ways to divide a kernel.
+enum class Effort : std::uint8_t { rough, full };
+
 /// The nest to use: from the table, from the machine's lowering profile (mapping "profile"), or by the named rule. A
 /// convolution in groups goes to the vector unit (problem.on_vector) where the estimate says that this is faster.
-mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem);
+/// `machine`: with the bandwidth that one core of those at work gets.
+mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem,
+                           const Machine& machine, Effort effort = Effort::full);
+/// By the rule of `mapping_rule` alone; equal problems of a program are solved once.
+mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Machine& machine,
+                           Effort effort = Effort::full);
 
 /// The profile's nest for this problem, or none when the profile has no rule for it (profile.cpp).
 std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution);
@@ -76,7 +85,6 @@ class ProductLowering {
                 std::vector<std::string> consumers);
 
   // product.cpp
-  void choose_split();
   void keep_reduced_columns_whole();
   void divide_over_cores();
   std::vector<int> reduced_result_dims() const;
@@ -147,7 +155,7 @@ class ProductLowering {
   program::View leaf_view(const Leaf& leaf, const std::vector<Expr>& extent) const;
   program::View product_view(const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides,
                              const std::vector<int>& dims, std::int64_t array) const;
-  Expr split_extent(std::int64_t array) const;
+  Expr split_extent(std::size_t cut, std::int64_t array) const;
   Expr window_offset() const;
   Expr window_pieces() const;
   std::vector<Expr> result_start() const;
@@ -161,6 +169,7 @@ class ProductLowering {
   const Op& anchor_;
   mapping::Problem problem_;  ///< of one core
   CoreSplit split_;
+  Machine seen_;  ///< with the bandwidth that each core of the split gets
   mapping::Nest nest_;
   Domain domain_;
   program::Scope scope_;
@@ -173,9 +182,7 @@ class ProductLowering {
   std::vector<int> result_dim_;                    ///< domain dim of each result axis
   std::vector<int> whole_;                         ///< result dims whose loops run inside a reduction loop
   std::size_t accumulator_level_ = 0;              ///< number of loops outside the accumulator's acquire
-  std::int64_t arrays_ = 1;
-  int split_dim_ = -1;  ///< dim divided over the arrays
-  std::int64_t split_chunk_ = 0;
+  mapping::ArrayGrid grid_;               ///< which part of a tile each array has
   bool direct_ = false;           ///< stored straight from the accumulator
   std::vector<int> cut_;          ///< dims whose tiles come in pieces, in the order in which pieces follow each other
   std::vector<int> cut_results_;  ///< those of them that the result has

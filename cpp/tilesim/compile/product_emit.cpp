@@ -13,7 +13,7 @@ using program::View;
 std::vector<std::string> ProductLowering::mma_queues() const {
   if (problem_.on_vector) return {"vector"};
   std::vector<std::string> queues;
-  for (std::int64_t u = 0; u < arrays_; ++u) queues.push_back("mma" + std::to_string(u));
+  for (std::int64_t u = 0; u < grid_.used(); ++u) queues.push_back("mma" + std::to_string(u));
   return queues;
 }
 
@@ -118,9 +118,10 @@ void ProductLowering::emit_prologue(int index, Block& block) {
   for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Wait{operand.slot, 0, {}, 0, 1}));
 }
 
-Expr ProductLowering::split_extent(std::int64_t array) const {
-  const Expr rest = extent(split_dim_) - Expr(array * split_chunk_);
-  return max(Expr(0), min(Expr(split_chunk_), rest));
+/// Of an array's part of the tile, along a dim that is cut.
+Expr ProductLowering::split_extent(std::size_t cut, std::int64_t array) const {
+  const auto& [dim, parts, chunk] = grid_.cuts[cut];
+  return max(Expr(0), min(Expr(chunk), extent(dim) - Expr(grid_.part(cut, array) * chunk)));
 }
 
 View ProductLowering::product_view(const std::string& slot, const Access& access,
@@ -132,9 +133,13 @@ View ProductLowering::product_view(const std::string& slot, const Access& access
     for (std::size_t axis = 0; axis < access.axes.size(); ++axis)
       for (const AxisAccess::Term& term : access.axes[axis].terms)
         if (term.dim == dim) stride += term.coefficient * strides[axis];
-    const bool split = dim == split_dim_ && arrays_ > 1;
-    view.dims.push_back({split ? split_extent(array) : extent(dim), stride});
-    if (split) view.offset = view.offset + Expr(array * split_chunk_ * stride);
+    Expr size = extent(dim);
+    for (std::size_t cut = 0; cut < grid_.cuts.size(); ++cut) {
+      if (grid_.cuts[cut].dim != dim) continue;
+      size = split_extent(cut, array);
+      view.offset = view.offset + Expr(grid_.part(cut, array) * grid_.cuts[cut].chunk * stride);
+    }
+    view.dims.push_back({size, stride});
     if (at_piece_.count(dim)) view.offset = view.offset + piece_start(dim) * Expr(stride);
   }
   return view;
@@ -204,18 +209,16 @@ void ProductLowering::emit_mma(Block& block) {
 }
 
 void ProductLowering::emit_arrays(Block& block) {
-  for (std::int64_t array = 0; array < arrays_; ++array) {
-    if (arrays_ == 1 || array == 0) {
-      emit_one_mma(array, block);
-      continue;
-    }
-    program::If some{less(Expr(0), split_extent(array)), {}, {}};
+  for (std::int64_t array = 0; array < grid_.used(); ++array) {
+    Expr has_part = 1;
+    for (std::size_t cut = 0; cut < grid_.cuts.size(); ++cut)
+      if (grid_.part(cut, array) > 0) has_part = logical_and(has_part, less(Expr(0), split_extent(cut, array)));
+    program::If some{has_part, {}, {}};
     emit_one_mma(array, some.then);
-    if (some.condition.is_constant()) {
-      if (some.condition.value() != 0) std::move(some.then.begin(), some.then.end(), std::back_inserter(block));
-    } else {
+    if (!has_part.is_constant())
       block.push_back(on("", std::move(some)));
-    }
+    else if (has_part.value() != 0)
+      std::move(some.then.begin(), some.then.end(), std::back_inserter(block));
   }
 }
 
@@ -238,7 +241,7 @@ Expr ProductLowering::window_pieces() const {
   for (int dim : nest_.order)
     if (loops(dim) && std::find(whole_.begin(), whole_.end(), dim) != whole_.end())
       window = window * Expr(trips(dim)) + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
-  return (window + Expr(1)) * Expr(arrays_);
+  return (window + Expr(1)) * Expr(grid_.used());
 }
 
 void ProductLowering::emit_finish(Block& block) {

@@ -176,7 +176,7 @@ Expr ProductLowering::last_of_sums() const {
 /// Every piece of the result once its sums are complete. A reduction in the epilogue takes the whole tile.
 void ProductLowering::finish_in_pieces(Block& block) {
   const std::string unit = direct_ ? "store0" : "vector";
-  std::int64_t all = arrays_;
+  std::int64_t all = grid_.used();
   for (int dim : cut_results_) all *= piece_trips(dim);
   const bool reduces =
       std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.op >= 0; });
@@ -186,7 +186,7 @@ void ProductLowering::finish_in_pieces(Block& block) {
   }
   at_piece_.insert(cut_results_.begin(), cut_results_.end());
   Block piece, results;
-  results.push_back(on(unit, program::Wait{"c", 0, {}, 0, (piece_number(cut_results_) + Expr(1)) * Expr(arrays_)}));
+  results.push_back(on(unit, program::Wait{"c", 0, {}, 0, (piece_number(cut_results_) + Expr(1)) * Expr(grid_.used())}));
   emit_results(results);
   guarded(some_elements(cut_results_), std::move(results), piece);
   at_piece_.clear();

@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/identity.hpp"
 #include "tilesim/mapping/space.hpp"
 
 namespace tilesim::lower {
@@ -146,10 +147,11 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
 
 namespace {
 
-mapping::Nest array_nest(const Context& context, const mapping::Problem& problem, bool convolution) {
-  if (context.options.mapping == "profile")
-    if (auto nest = profile_nest(context.machine, problem, convolution)) return *nest;
-  return mapping::by_strategy(context.options.mapping, problem, context.machine);
+mapping::Nest array_nest(const Context& context, const mapping::Problem& problem, const Machine& machine,
+                         bool convolution, Effort effort) {
+  if (mapping_rule(context) == "profile")
+    if (auto nest = profile_nest(machine, problem, convolution)) return *nest;
+  return nest_by_rule(context, problem, machine, effort);
 }
 
 [[noreturn]] void refuse_dtype(const Context& context, const Op& op, DType dtype) {
@@ -176,13 +178,30 @@ bool multiplies(const Machine& machine, DType dtype) {
 
 }  // namespace
 
+const std::string& mapping_rule(const Context& context) {
+  static const std::string searched = "cost";
+  const Json& lowering = context.machine.lowering;
+  const bool own = !lowering.is_null() && (lowering.find("product") || lowering.find("convolution"));
+  return context.options.mapping == "profile" && !own ? searched : context.options.mapping;
+}
+
+mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Machine& machine,
+                           Effort effort) {
+  std::string rule = mapping_rule(context);
+  if (effort == Effort::rough && (rule == "cost" || rule == "profile")) rule = "heuristic";
+  std::string key = rule + " " + mapping::identity(machine) + " " + mapping::identity(problem);
+  if (const auto known = context.choices.nests.find(key); known != context.choices.nests.end()) return known->second;
+  return context.choices.nests[std::move(key)] = mapping::by_strategy(rule, problem, machine);
+}
+
 void require_array(const Context& context, const Op& op, DType dtype) {
   if (context.machine.core.array.count == 0)
     throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
   if (!multiplies(context.machine, dtype)) refuse_dtype(context, op, dtype);
 }
 
-mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem) {
+mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem,
+                           const Machine& machine, Effort effort) {
   const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
   const DType multiplied = problem.dtypes[0];
   if (const auto given = context.options.mappings.find(op.name); given != context.options.mappings.end()) {
@@ -201,15 +220,14 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping
   const bool integers = is_integer(multiplied) && is_integer(problem.dtypes[1]) && !on_array;
   if (!grouped && !integers) {
     require_array(context, op, multiplied);
-    return array_nest(context, problem, op.kind == Kind::convolution);
+    return array_nest(context, problem, machine, op.kind == Kind::convolution, effort);
   }
   mapping::Problem other = problem;
   other.on_vector = true;
-  const mapping::Nest nest = mapping::by_strategy(context.options.mapping, other, context.machine);
+  const mapping::Nest nest = nest_by_rule(context, other, machine, effort);
   if (on_array) {
-    const mapping::Nest alternative = array_nest(context, problem, true);
-    if (mapping::estimated_cycles(problem, alternative, context.machine) <=
-        mapping::estimated_cycles(other, nest, context.machine))
+    const mapping::Nest alternative = array_nest(context, problem, machine, true, effort);
+    if (mapping::estimated_cycles(problem, alternative, machine) <= mapping::estimated_cycles(other, nest, machine))
       return alternative;
   }
   check_vector_dtypes(context, {kernel.anchor});

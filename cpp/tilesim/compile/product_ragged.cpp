@@ -93,7 +93,7 @@ mapping::Problem ragged_problem(const Context& context, const Kernel& kernel) {
 
 mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem) {
   require_array(context, context.function.ops[at(kernel.anchor)], problem.dtypes[0]);
-  mapping::Nest nest = mapping::by_strategy(context.options.mapping, problem, context.machine);
+  mapping::Nest nest = nest_by_rule(context, problem, context.machine);
   nest.tiles[ragged_group] = 1;
   const auto place = [&](int dim) { return std::find(nest.order.begin(), nest.order.end(), dim) - nest.order.begin(); };
   const std::int64_t cores = context.machine.core.count;

@@ -4,6 +4,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/tiling.hpp"
+#include "tilesim/mapping/identity.hpp"
 
 namespace tilesim::lower {
 
@@ -47,6 +48,28 @@ mapping::VectorTiles fastest_walked(const Context& context, const mapping::Vecto
       best = ranked.tiles;
     }
   return best;
+}
+
+/// The tiles that the cost model prefers to the usual ones; equal problems of a program are solved once.
+mapping::VectorTiles searched_tiles(const Context& context, const mapping::VectorProblem& problem,
+                                    const mapping::VectorTiles& usual) {
+  if (!problem.ranks && !problem.walks) return usual;
+  std::string key = mapping::identity(context.machine) + " " + mapping::identity(problem) + std::to_string(usual.lane) +
+                    "," + std::to_string(usual.depth);
+  for (std::int64_t size : usual.tiles) key += "," + std::to_string(size);
+  for (std::int64_t size : usual.sub) key += ";" + std::to_string(size);
+  const auto known = context.choices.tiles.find(key);
+  if (known != context.choices.tiles.end()) return known->second;
+  mapping::VectorTiles chosen = usual;
+  if (!problem.ranks) {
+    chosen = fastest_walked(context, problem, usual);
+  } else if (mapping::legal(problem, usual, context.machine).legal) {
+    const std::vector<mapping::RankedTiles> found =
+        mapping::search(problem, context.machine, 1, context.options.cancel);
+    if (!found.empty() && found[0].cost.cycles < worth * mapping::price(problem, usual, context.machine).cycles)
+      chosen = found[0].tiles;
+  }
+  return context.choices.tiles[std::move(key)] = chosen;
 }
 
 }  // namespace
@@ -106,15 +129,8 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
     if (const mapping::Legality verdict = mapping::legal(problem, chosen, context.machine); !verdict.legal)
       throw UserError(
           {"the mapping given for this operation is not legal: " + verdict.reason, kernel.name, {}, {}, {}});
-  } else if (problem.ranks && context.options.mapping == "cost" &&
-             context.machine.core.count == context.contexts) {  // estimates are for one core
-    const std::vector<mapping::RankedTiles> found =
-        mapping::search(problem, context.machine, 1, context.options.cancel);
-    if (!found.empty() && mapping::legal(problem, chosen, context.machine).legal &&
-        found[0].cost.cycles < worth * mapping::price(problem, chosen, context.machine).cycles)
-      chosen = found[0].tiles;
-  } else if (problem.walks && context.options.mapping == "cost" && context.machine.core.count == context.contexts) {
-    chosen = fastest_walked(context, problem, chosen);
+  } else if (mapping_rule(context) == "cost" && context.machine.core.count == context.contexts) {  // of one core
+    chosen = searched_tiles(context, problem, chosen);
   }
   if (context.options.record_vectors)
     context.options.record_vectors->push_back(

@@ -48,10 +48,23 @@ CostModel::CostModel(const Problem& problem, const Machine& machine)
   rate_ = std::min(static_cast<double>(machine_.memory.bytes_per_second) * machine_.memory.efficiency / hertz, port);
   one_way_ =
       static_cast<double>(machine_.network.latency_cycles) * hertz / static_cast<double>(machine_.network.clock.hertz);
-  wait_ = static_cast<double>(machine_.memory.latency_ps) * 1e-12 * hertz + one_way_;
+  see_regions();
+  store_wait_ = static_cast<double>(machine_.memory.latency_ps) * 1e-12 * hertz + one_way_ + further_;
+  load_wait_ = store_wait_ + one_way_ + further_;
   chunk_ = std::max<std::int64_t>(16384, machine_.memory.interleave_bytes * machine_.memory.channels);
   chunk_ = std::max<std::int64_t>(1, std::min(chunk_, machine_.core.dma.outstanding_bytes));
   window_ = std::clamp<std::int64_t>(machine_.core.dma.outstanding_bytes / chunk_, 1, 64);
+}
+
+/// Tensors that lie interleaved over the regions come over the links, all but the part of the core's own region; as
+/// much over each. Those placed "local" do not.
+void CostModel::see_regions() {
+  const NetworkSpec& network = machine_.network;
+  const MemorySpec& memory = machine_.memory;
+  if (memory.regions < 2 || memory.placement == "local") return;
+  const double cycle = static_cast<double>(network.clock.hertz) / static_cast<double>(machine_.core.clock.hertz);
+  further_ = static_cast<double>(network.region_latency_cycles) / cycle;
+  link_rate_ = static_cast<double>(memory.regions * network.region_bytes_per_cycle) * cycle;
 }
 
 const Access& CostModel::access(std::size_t operand) const {
@@ -247,8 +260,8 @@ const CostModel::Weighed& CostModel::weigh_tiles(const Nest& nest) {
   for (std::size_t d = 0; d < dims; ++d) last[d] = parts(nest, d) - 1;
   for (std::size_t operand = 0; operand < 3; ++operand) weighed.swept[operand] = sweep(operand, nest);
   weighed.work = work(nest);
-  weighed.ends = static_cast<double>(tile_bytes(0, nest, first) + tile_bytes(1, nest, first)) / rate_ + wait_ +
-                 one_way_ + static_cast<double>(tile_bytes(2, nest, last)) / rate_ + wait_;
+  weighed.ends = moving(static_cast<double>(tile_bytes(0, nest, first) + tile_bytes(1, nest, first))) + load_wait_ +
+                 moving(static_cast<double>(tile_bytes(2, nest, last))) + store_wait_;
   return weighed;
 }
 
@@ -281,16 +294,17 @@ Cost CostModel::price(const Nest& nest) {
     cost.transfers[operand] = transfers;
     cost.pieces[operand] = pieces;
     cost.bytes[operand] = repeats * swept.bytes;
-    const double moving = static_cast<double>(repeats * swept.tiles), bytes = static_cast<double>(cost.bytes[operand]);
+    const double tiles = static_cast<double>(repeats * swept.tiles), bytes = static_cast<double>(cost.bytes[operand]);
     cost.ring[operand] =
-        bytes / rate_ + moving / static_cast<double>(pieces) * (operand < 2 ? wait_ + one_way_ : wait_);
+        moving(bytes) + tiles / static_cast<double>(pieces) * (operand < 2 ? load_wait_ : store_wait_);
     if (operand == 2) continue;
-    requests += std::max(moving, bytes / static_cast<double>(chunk_));
-    loaded += bytes / rate_;
+    requests += std::max(tiles, bytes / static_cast<double>(chunk_));
+    loaded += bytes;
   }
   cost.compute = weighed.work.busy;
   cost.epilogue = weighed.work.finishing;
-  cost.memory = static_cast<double>(cost.total_bytes()) / rate_;
+  cost.memory = std::max({static_cast<double>(cost.total_bytes()) / rate_, moving(loaded),
+                          moving(static_cast<double>(cost.bytes[2]))});
   for (std::size_t i = 0; i < 2; ++i)  // a tile that arrives in pieces is used meanwhile
     cost.ring[i] = cost.pieces[i] == 1 ? cost.ring[i] + cost.compute : std::max(cost.ring[i], cost.compute);
   cost.ring[2] = cost.compute + (spans || cost.pieces[2] > 1       ? 0
@@ -300,8 +314,8 @@ Cost CostModel::price(const Nest& nest) {
   const std::pair<double, const char*> flat[] = {
       {cost.compute + weighed.ends, "compute"},
       {cost.epilogue + weighed.ends, "epilogue"},
-      {cost.memory + wait_, "memory"},
-      {(requests * (wait_ + one_way_) + loaded) / static_cast<double>(window_) / queues, "latency of loads"}};
+      {cost.memory + store_wait_, "memory"},
+      {(requests * load_wait_ + moving(loaded)) / static_cast<double>(window_) / queues, "latency of loads"}};
   const auto& most = *std::max_element(std::begin(flat), std::end(flat));
   cost.flat = most.first + static_cast<double>(machine_.core.kernel_launch_cycles);
   cost.flat_limit = most.second;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tilesim/mapping/arrays.hpp"
 #include "tilesim/mapping/nest.hpp"
 #include "tilesim/tile/tile.hpp"
 
@@ -61,10 +62,6 @@ class CostModel {
     std::int64_t count = 0;
   };
   struct Interval { std::int64_t begin = 0, end = 0; };
-  struct Split {
-    int dim = -1;
-    std::int64_t chunk = 0;
-  };
   struct Work { double busy = 0, finishing = 0; };
   struct Sweep { std::int64_t bytes = 0, tiles = 0; };  ///< all tiles of an operand once; tiles that move anything
   struct Weighed {                                      ///< what depends on the sizes of the tiles alone
@@ -89,12 +86,14 @@ class CostModel {
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index);
   const std::vector<Group>& groups(std::size_t operand, std::size_t axis, const Nest& nest);
   Sweep sweep(std::size_t operand, const Nest& nest);
-  Split split(const Nest& nest) const;
-  std::int64_t busy(const Extents& tile, const Split& split, int pack);
+  std::int64_t busy(const Extents& tile, const ArrayGrid& grid, int pack);
   std::int64_t finishing(const Extents& tile);
   Work work(const Nest& nest);
   Work work_in_pieces(const Nest& nest);
   const Weighed& weigh_tiles(const Nest& nest);
+  void see_regions();
+  /// Cycles in which so many bytes arrive, or leave, when nothing else moves.
+  double moving(double bytes) const { return bytes / (link_rate_ > 0 ? std::min(rate_, link_rate_) : rate_); }
 
   Problem problem_;
   Machine machine_;
@@ -106,7 +105,10 @@ class CostModel {
   std::unordered_map<Extents, Sweep, Hash> swept_[3];
   std::unordered_map<Extents, Weighed, Hash> weighed_;
   double rate_ = 0;                      ///< bytes per core cycle
-  double one_way_ = 0, wait_ = 0;        ///< network; memory and network of a store, in core cycles
+  double one_way_ = 0;                   ///< network, in core cycles
+  double load_wait_ = 0, store_wait_ = 0;  ///< there, memory and (loads) back, in core cycles
+  double further_ = 0;                     ///< way to other regions of the memory
+  double link_rate_ = 0;  ///< bytes per core cycle that links between regions pass each way; 0: there are none
   std::int64_t chunk_ = 1, window_ = 1;  ///< bytes per request; requests in flight per queue
   Extents key_;
   std::vector<Span> region_;  ///< of the tile at hand

@@ -3,8 +3,7 @@
 #include <limits>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/mapping/nest.hpp"
-#include "tilesim/tile/tile.hpp"
+#include "tilesim/mapping/arrays.hpp"
 
 namespace tilesim::mapping {
 
@@ -57,26 +56,6 @@ double overfetch(const Problem& problem, const Nest& nest, const Machine& machin
   return static_cast<double>(round_up(bytes, machine.memory.burst_bytes)) / static_cast<double>(bytes);
 }
 
-Descriptor array_compute(const Problem& problem, const Nest& nest, const Machine& machine) {
-  Descriptor descriptor;
-  descriptor.kind = ComputeKind::mma;
-  descriptor.dtype = problem.dtypes[0];
-  descriptor.second = problem.dtypes[1];
-  descriptor.batch = product(problem, problem.batch_dims, nest);
-  const std::int64_t arrays = machine.core.array.count;
-  descriptor.m = product(problem, problem.m_dims, nest);
-  descriptor.n = product(problem, problem.n_dims, nest);
-  if (descriptor.n >= arrays * machine.core.array.columns)
-    descriptor.n = ceil_div(descriptor.n, arrays);
-  else
-    descriptor.m = ceil_div(descriptor.m, arrays);
-  const std::vector<int> inner(problem.k_dims.end() - (problem.k_dims.empty() ? 0 : 1), problem.k_dims.end());
-  descriptor.k = product(problem, inner, nest) * (nest.pack < 0 ? 1 : product(problem, {nest.pack}, nest));
-  descriptor.k_outer =
-      std::max<std::int64_t>(1, product(problem, problem.k_dims, nest) / std::max<std::int64_t>(1, descriptor.k));
-  return descriptor;
-}
-
 /// A multiplication and an addition per element of the whole domain.
 Descriptor vector_compute(const Problem& problem, const Nest& nest, const Machine& machine) {
   Descriptor descriptor;
@@ -91,29 +70,37 @@ Descriptor vector_compute(const Problem& problem, const Nest& nest, const Machin
   return descriptor;
 }
 
+std::vector<std::int64_t> clipped(const Problem& problem, const Nest& nest) {
+  std::vector<std::int64_t> tile(nest.tiles.size());
+  for (std::size_t d = 0; d < tile.size(); ++d) tile[d] = tile_of(problem, nest, d);
+  return tile;
+}
+
 /// Cycles of all tiles: full ones, and the ragged ones at the end of each dim from `dim` on at their own extent.
 double compute_cycles(const Problem& problem, Nest& nest, const Machine& machine, ClosedForm& closed_form,
-                      std::size_t dim, double count) {
+                      const ArrayGrid& grid, std::size_t dim, double count) {
   for (; dim < nest.tiles.size(); ++dim) {
     const std::int64_t extent = problem.domain.extents[dim], tile = nest.tiles[dim];
     if (tile >= extent) continue;
     const std::int64_t rest = extent % tile;
     const double full =
-        compute_cycles(problem, nest, machine, closed_form, dim + 1, count * static_cast<double>(extent / tile));
+        compute_cycles(problem, nest, machine, closed_form, grid, dim + 1, count * static_cast<double>(extent / tile));
     if (rest == 0) return full;
     nest.tiles[dim] = rest;
-    const double last = compute_cycles(problem, nest, machine, closed_form, dim + 1, count);
+    const double last = compute_cycles(problem, nest, machine, closed_form, grid, dim + 1, count);
     nest.tiles[dim] = tile;
     return full + last;
   }
   const Descriptor descriptor =
-      problem.on_vector ? vector_compute(problem, nest, machine) : array_compute(problem, nest, machine);
+      problem.on_vector ? vector_compute(problem, nest, machine)
+                        : array_work(problem, clipped(problem, nest), grid, nest.pack, machine);
   return static_cast<double>(closed_form.latency(descriptor, {false, true}).busy) * count;
 }
 
 double estimate(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& closed_form) {
   Nest walked = nest;
-  const double busy = compute_cycles(problem, walked, machine, closed_form, 0, 1);
+  const ArrayGrid grid = array_grid(problem, nest, machine, closed_form);
+  const double busy = compute_cycles(problem, walked, machine, closed_form, grid, 0, 1);
   const Traffic moved = traffic(problem, nest);
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
@@ -234,6 +221,20 @@ Nest balanced(const Problem& problem, Nest nest, const Machine& machine) {
   }
 }
 
+/// Rows, inner loops first, until as many stream through the array as it has: fewer wait for the next weights.
+Nest filled(const Problem& problem, Nest nest, const Machine& machine) {
+  for (auto dim = problem.m_dims.rbegin(); dim != problem.m_dims.rend(); ++dim) {
+    const auto d = static_cast<std::size_t>(*dim);
+    const std::int64_t others = product(problem, problem.m_dims, nest) / tile_of(problem, nest, d);
+    Nest more = nest;
+    more.tiles[d] = std::min(problem.domain.extents[d],
+                             std::max(nest.tiles[d], ceil_div(machine.core.array.rows, std::max<std::int64_t>(1, others))));
+    if (!fits(problem, more, machine, 1)) return nest;
+    nest = std::move(more);
+  }
+  return nest;
+}
+
 /// Improves a nest move by move; `time`: its estimate, before and after.
 Nest climb(const Problem& problem, Nest best, const Machine& machine, double& time) {
   ClosedForm closed_form(machine);
@@ -284,10 +285,17 @@ Nest climb(const Problem& problem, Nest best, const Machine& machine, double& ti
 
 Nest heuristic(const Problem& problem, const Machine& machine) {
   const Nest start = smallest(problem, machine);
-  double time = 0, other = 0;
-  Nest best = climb(problem, start, machine, time);
-  Nest alternative = climb(problem, balanced(problem, start, machine), machine, other);
-  return other < time ? alternative : best;
+  Nest best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Nest& from : {start, balanced(problem, start, machine), filled(problem, start, machine)}) {
+    double time = 0;
+    Nest nest = climb(problem, from, machine, time);
+    if (best.tiles.empty() || time < least) {
+      best = std::move(nest);
+      least = time;
+    }
+  }
+  return best;
 }
 
 }  // namespace tilesim::mapping

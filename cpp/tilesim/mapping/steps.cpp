@@ -83,8 +83,8 @@ struct CostModel::Walk {
       inside |= reduced;
       if (!inside) level[2] = i + 1;
     }
-    const Split halves = model.split(nest);
-    if (!nest.sub.empty()) return list_in_pieces(loops, level, halves);
+    const ArrayGrid grid = array_grid(model.problem_, nest, model.machine_, model.latency_);
+    if (!nest.sub.empty()) return list_in_pieces(loops, level, grid);
     Extents index(dims, 0), tile(dims);
     double count = 1;
     for (std::size_t loop : loops) count *= static_cast<double>(model.trips(nest, loop));
@@ -116,8 +116,8 @@ struct CostModel::Walk {
           tile[d] = std::min(nest.tiles[d], extent - index[d] * nest.tiles[d]);
           if (model.reduced_ >> d & 1) kind.complete &= index[d] + 1 == model.trips(nest, d);
         }
-        kind.busy = static_cast<double>(model.busy(tile, halves, nest.pack));
-        if (exposes) kind.weights = first_weights(tile, halves, nest.pack);
+        kind.busy = static_cast<double>(model.busy(tile, grid, nest.pack));
+        if (exposes) kind.weights = first_weights(tile, grid, nest.pack);
         kind.keeps_weights = one_tile;
         if (kind.complete) kind.finishing = static_cast<double>(model.finishing(tile));
       }
@@ -200,7 +200,7 @@ struct CostModel::Walk {
   }
 
   /// As `list`, with the pieces of every tile as inner loops: batch, contraction, rows, columns.
-  void list_in_pieces(const std::vector<std::size_t>& loops, const std::size_t (&level)[3], const Split& halves) {
+  void list_in_pieces(const std::vector<std::size_t>& loops, const std::size_t (&level)[3], const ArrayGrid& grid) {
     const Problem& problem = model.problem_;
     const std::size_t dims = nest.order.size();
     std::vector<std::size_t> cut;
@@ -244,8 +244,8 @@ struct CostModel::Walk {
           step.pieces[operand] = number;
         }
         if (!step.empty) {
-          step.busy = static_cast<double>(model.busy(tile, halves, nest.pack));
-          if (exposes) step.weights = first_weights(tile, halves, nest.pack);
+          step.busy = static_cast<double>(model.busy(tile, grid, nest.pack));
+          if (exposes) step.weights = first_weights(tile, grid, nest.pack);
         }
         if (step.stores) {
           stores.push_back({2, versions[2], model.tile_bytes(2, nest, part), 0});
@@ -269,7 +269,7 @@ struct CostModel::Walk {
   /// Earliest time of a queue's next request; unknown while what it waits for has no time yet.
   double ready_at(const Queue& queue, bool store) const {
     if (queue.next >= queue.transfers->size()) return unknown;
-    double at = queue.free;
+    double at = std::max(queue.free, port_free - port_room);
     if (queue.requests >= static_cast<std::size_t>(model.window_))
       at = std::max(at, queue.in_flight[(queue.requests - static_cast<std::size_t>(model.window_)) & 63]);
     if (queue.left > 0) return at;
@@ -299,7 +299,16 @@ struct CostModel::Walk {
     const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
     const double alone = served * static_cast<double>(memory.channels) / static_cast<double>(spread);
     memory_free = std::max(memory_free, now + model.one_way_) + served;
-    const double done = memory_free + (alone - served) + model.wait_ - model.one_way_ + (store ? 0 : model.one_way_);
+    double done = memory_free + (alone - served) + model.store_wait_ - model.one_way_;
+    if (port_rate > 0) {
+      port_free = std::max(port_free, now) + static_cast<double>(bytes) / port_rate;
+      done = std::max(done, port_free + model.store_wait_);
+    }
+    if (model.link_rate_ > 0) {
+      link_free[store] = std::max(link_free[store], now) + static_cast<double>(bytes) / model.link_rate_;
+      done = std::max(done, link_free[store]);
+    }
+    if (!store) done += model.one_way_ + model.further_;
     if (queue.in_flight.empty()) queue.in_flight.assign(64, 0);
     queue.in_flight[queue.requests++ & 63] = done;
     queue.free = now + static_cast<double>(ceil_div(bytes, dma.bytes_per_cycle));
@@ -364,13 +373,10 @@ struct CostModel::Walk {
   }
 
   /// As the closed form of the array has it: rows of the first weight tile, unless the array still holds it.
-  double first_weights(const Extents& tile, const Split& halves, int pack) {
+  double first_weights(const Extents& tile, const ArrayGrid& grid, int pack) {
     const ArraySpec& array = model.machine_.core.array;
     const Problem& problem = model.problem_;
-    const auto extent = [&](int dim) {
-      const std::int64_t whole = tile[static_cast<std::size_t>(dim)];
-      return dim == halves.dim ? std::min(whole, halves.chunk) : whole;
-    };
+    const auto extent = [&](int dim) { return grid.largest(dim, tile[static_cast<std::size_t>(dim)]); };
     std::int64_t columns = 1, others = 1;
     for (int dim : problem.n_dims) columns *= extent(dim);
     for (int dim : problem.batch_dims) others *= extent(dim);
@@ -383,7 +389,17 @@ struct CostModel::Walk {
         ceil_div(std::min(array.rows, round_up(rows, array.weight_rows_per_cycle)), array.weight_rows_per_cycle));
   }
 
+  /// All queues of a core share its port of a simple network; the first of those that wait goes first.
+  void see_port() {
+    const NetworkSpec& network = model.machine_.network;
+    if (network.kind != "simple") return;
+    const double cycle = static_cast<double>(network.clock.hertz) / static_cast<double>(model.machine_.core.clock.hertz);
+    port_rate = static_cast<double>(network.port_bytes_per_cycle) * cycle;
+    port_room = static_cast<double>(network.buffer_bytes) / port_rate;
+  }
+
   double run() {
+    see_port();
     Queue load{&loads}, second{&loads}, store{&stores};
     std::vector<Transfer> split[2];
     const bool two = model.machine_.core.dma.load_queues > 1;
@@ -408,6 +424,8 @@ struct CostModel::Walk {
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
+  double link_free[2] = {0, 0};                      ///< of loads and stores
+  double port_rate = 0, port_room = 0, port_free = 0;  ///< bytes per core cycle; cycles of what its buffer holds
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
   bool exposes = false, one_tile = false;
 };

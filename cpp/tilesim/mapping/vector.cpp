@@ -235,8 +235,10 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Mac
   return {};
 }
 
-VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
-  ClosedForm closed_form(machine);
+namespace {
+
+VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine,
+                  ClosedForm& closed_form) {
   VectorCost cost;
   VectorTiles walked = tiles;  // pieces move and are computed on as tiles of their size
   if (!tiles.sub.empty()) walked.tiles = tiles.sub;
@@ -289,9 +291,17 @@ VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const M
   return cost;
 }
 
+}  // namespace
+
+VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
+  ClosedForm closed_form(machine);
+  return priced(problem, tiles, machine, closed_form);
+}
+
 std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
                                 CancelToken* cancel) {
   const std::size_t rank = problem.space.size();
+  ClosedForm closed_form(machine);
   const std::vector<std::vector<std::int64_t>> sizes = all_sizes(problem, machine);
   std::vector<RankedTiles> found;
   std::vector<std::size_t> index(rank, 0);
@@ -309,7 +319,7 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
         for (std::int64_t depth = 1; depth <= 3; ++depth) {
           tiles.lane = lane;
           tiles.depth = depth;
-          if (legal(problem, tiles, machine).legal) found.push_back({tiles, price(problem, tiles, machine)});
+          if (legal(problem, tiles, machine).legal) found.push_back({tiles, priced(problem, tiles, machine, closed_form)});
         }
     std::size_t axis = 0;
     for (; axis < rank; ++axis) {
@@ -328,7 +338,7 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
         tiles.sub = tiles.tiles;
         tiles.sub[axis] = ceil_div(tiles.tiles[axis], pieces);
         if (tiles.sub[axis] < tiles.tiles[axis] && legal(problem, tiles, machine).legal)
-          found.push_back({tiles, price(problem, tiles, machine)});
+          found.push_back({tiles, priced(problem, tiles, machine, closed_form)});
       }
   std::stable_sort(found.begin(), found.end(),
                    [](const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles < b.cost.cycles; });

@@ -7,63 +7,20 @@
 
 namespace tilesim::mapping {
 
-CostModel::Split CostModel::split(const Nest& nest) const {
-  Split result;
-  const std::int64_t arrays = machine_.core.array.count, columns = machine_.core.array.columns;
-  if (arrays < 2 || problem_.on_vector) return result;
-  const auto tile = [&](int dim) { return sub_of(problem_, nest, static_cast<std::size_t>(dim)); };
-  for (int dim : problem_.n_dims)
-    if (tile(dim) > columns * (arrays - 1)) result = {dim, round_up(ceil_div(tile(dim), arrays), columns)};
-  if (result.dim >= 0) return result;
-  for (const auto* dims : {&problem_.m_dims, &problem_.batch_dims, &problem_.n_dims}) {
-    for (int dim : *dims)
-      if (tile(dim) > 1 && (result.dim < 0 || tile(dim) > tile(result.dim)))
-        result = {dim, ceil_div(tile(dim), arrays)};
-    if (result.dim >= 0) break;
-  }
-  return result;
-}
-
 /// Cycles of the unit for one tile, its weights loaded while the previous tile streams.
-std::int64_t CostModel::busy(const Extents& tile, const Split& split, int pack) {
-  const auto extent = [&](int dim) {
-    const std::int64_t whole = tile[static_cast<std::size_t>(dim)];
-    return dim == split.dim ? std::min(whole, split.chunk) : whole;
-  };
-  const auto product = [&](const std::vector<int>& dims) {
-    std::int64_t count = 1;
-    for (int dim : dims) count *= extent(dim);
-    return count;
-  };
+std::int64_t CostModel::busy(const Extents& tile, const ArrayGrid& grid, int pack) {
+  if (!problem_.on_vector) return latency_.latency(array_work(problem_, tile, grid, pack, machine_), {false, true}).busy;
   Descriptor d;
+  d.kind = ComputeKind::vector;
   d.dtype = problem_.dtypes[0];
   d.second = problem_.dtypes[1];
-  if (problem_.on_vector) {
-    d.kind = ComputeKind::vector;
-    d.elements =
-        product(problem_.batch_dims) * product(problem_.m_dims) * product(problem_.n_dims) * product(problem_.k_dims);
-    const int lane = lane_dim(problem_, {tile, {}, {}}, machine_);
-    if (lane >= 0) d.lane_extent = extent(lane);
-    d.functions = {1, 1, 0, 0};
-    return latency_.latency(d, {}).busy;
-  }
-  d.kind = ComputeKind::mma;
-  d.batch = product(problem_.batch_dims);
-  d.m = product(problem_.m_dims);
-  d.n = product(problem_.n_dims);
-  d.k = problem_.k_dims.empty() ? 1 : extent(problem_.k_dims.back()) * (pack < 0 ? 1 : extent(pack));
-  d.k_outer = product(problem_.k_dims) / std::max<std::int64_t>(1, d.k);
-  if (machine_.layout.tile.size() == 2 && !problem_.m_dims.empty()) {
-    // Registers of several sublanes enter the array whole: the innermost row dim rounds up.
-    int inner = problem_.m_dims.back();
-    if (const std::vector<int>& order = problem_.minor_to_major[0]; order.size() > 1) {
-      const AxisAccess& sublane = access(0).axes[static_cast<std::size_t>(order[1])];
-      if (!sublane.terms.empty() && std::count(problem_.m_dims.begin(), problem_.m_dims.end(), sublane.terms[0].dim))
-        inner = sublane.terms[0].dim;
-    }
-    d.m = d.m / std::max<std::int64_t>(1, extent(inner)) * round_up(extent(inner), machine_.layout.tile[0]);
-  }
-  return latency_.latency(d, {.weights_resident = false, .pipelined = true}).busy;
+  d.elements = 1;
+  for (const auto* dims : {&problem_.batch_dims, &problem_.m_dims, &problem_.n_dims, &problem_.k_dims})
+    for (int dim : *dims) d.elements *= tile[static_cast<std::size_t>(dim)];
+  const int lane = lane_dim(problem_, {tile, {}, {}}, machine_);
+  if (lane >= 0) d.lane_extent = tile[static_cast<std::size_t>(lane)];
+  d.functions = {1, 1, 0, 0};
+  return latency_.latency(d, {}).busy;
 }
 
 /// Cycles of the vector unit for the epilogue of one tile.
@@ -84,7 +41,7 @@ std::int64_t CostModel::finishing(const Extents& tile) {
 CostModel::Work CostModel::work(const Nest& nest) {
   if (!nest.sub.empty()) return work_in_pieces(nest);
   const std::size_t dims = nest.tiles.size();
-  const Split halves = split(nest);
+  const ArrayGrid grid = array_grid(problem_, nest, machine_, latency_);
   Extents tile(dims), rest(dims), ragged_dims;
   for (std::size_t d = 0; d < dims; ++d) {
     const std::int64_t extent = problem_.domain.extents[d];
@@ -105,7 +62,7 @@ CostModel::Work CostModel::work(const Nest& nest) {
       count *= trip;
       if (!(reduced_ >> d & 1)) results *= trip;
     }
-    total.busy += count * static_cast<double>(busy(here, halves, nest.pack));
+    total.busy += count * static_cast<double>(busy(here, grid, nest.pack));
     bool reduced_full = true;  // each result tile is finished once
     for (std::size_t i = 0; i < ragged_dims.size(); ++i)
       if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
@@ -117,7 +74,7 @@ CostModel::Work CostModel::work(const Nest& nest) {
 /// As `work`, over all pieces: by how many there are of each size.
 CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
   const std::size_t dims = nest.tiles.size();
-  const Split halves = split(nest);
+  const ArrayGrid grid = array_grid(problem_, nest, machine_, latency_);
   std::vector<std::map<std::int64_t, std::int64_t>> sizes(dims);
   for (std::size_t d = 0; d < dims; ++d) {
     const std::int64_t each = pieces(nest, d), tiles = trips(nest, d);
@@ -131,7 +88,7 @@ CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
   Work total;
   const auto add = [&](const auto& self, std::size_t d, double count, double results) -> void {
     if (d == dims) {
-      total.busy += count * static_cast<double>(busy(here, halves, nest.pack));
+      total.busy += count * static_cast<double>(busy(here, grid, nest.pack));
       if (results > 0) total.finishing += results * static_cast<double>(finishing(here));
       return;
     }

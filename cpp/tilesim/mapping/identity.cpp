@@ -1,0 +1,88 @@
+#include "tilesim/mapping/identity.hpp"
+
+namespace tilesim::mapping {
+
+namespace {
+
+class Writer {
+ public:
+  void add(std::int64_t number) { text += std::to_string(number) + ","; }
+  void add(const std::string& word) { text += word + ";"; }
+  template <typename List>
+  void add_all(const List& list) {
+    for (const auto& item : list) add(static_cast<std::int64_t>(item));
+    text += "|";
+  }
+  void add(const Access& access) {
+    for (const AxisAccess& axis : access.axes) {
+      for (const AxisAccess::Term& term : axis.terms) {
+        add(term.dim);
+        add(term.coefficient);
+      }
+      text += "@";
+      add(axis.constant);
+      add(axis.may_leave);
+      add(axis.divisor);
+    }
+    text += "|";
+  }
+  std::string text;
+};
+
+}  // namespace
+
+std::string identity(const Problem& problem) {
+  Writer out;
+  out.add(problem.kernel);
+  out.add_all(problem.domain.extents);
+  out.add_all(problem.domain.reduction);
+  for (const Access& operand : problem.domain.operands) out.add(operand);
+  for (const Access& result : problem.domain.results) out.add(result);
+  out.add_all(problem.dtypes);
+  out.add_all(problem.memory_dtypes);
+  for (const Shape& shape : problem.shapes) out.add_all(shape);
+  for (const std::vector<int>& order : problem.minor_to_major) out.add_all(order);
+  for (const auto* dims : {&problem.m_dims, &problem.n_dims, &problem.k_dims, &problem.batch_dims}) out.add_all(*dims);
+  out.add_all(problem.prologue_bytes_per_element);
+  for (std::int64_t number : {std::int64_t{problem.computed}, std::int64_t{problem.on_vector}, problem.contexts,
+                              problem.extra_bytes, problem.extra_bytes_per_result_element, problem.epilogue_functions})
+    out.add(number);
+  return std::move(out.text);
+}
+
+std::string identity(const VectorProblem& problem) {
+  Writer out;
+  out.add(problem.kernel);
+  out.add_all(problem.space);
+  for (const auto* axes : {&problem.reduced, &problem.carried, &problem.whole}) out.add_all(*axes);
+  out.add_all(problem.lanes);
+  for (const VectorOperand& operand : problem.operands) {
+    out.add_all(operand.step);
+    out.add_all(operand.reach);
+    out.add_all(operand.axes);
+    out.add_all(operand.extents);
+    out.add_all(operand.layout);
+    for (std::int64_t number :
+         {static_cast<std::int64_t>(operand.use), static_cast<std::int64_t>(operand.dtype), operand.depth,
+          std::int64_t{operand.held}, std::int64_t{operand.certain}})
+      out.add(number);
+  }
+  out.add_all(problem.functions);
+  out.add(problem.whole_tiles);
+  for (std::int64_t number :
+       {problem.passes, problem.points, problem.bytes_per_point, problem.contexts, std::int64_t{problem.ranks},
+        std::int64_t{problem.walks}, problem.reductions, static_cast<std::int64_t>(problem.dtype)})
+    out.add(number);
+  return std::move(out.text);
+}
+
+std::string identity(const Machine& machine) {
+  Writer out;
+  for (std::int64_t number :
+       {machine.core.count, machine.core.array.count, machine.core.scratchpad.bytes,
+        machine.core.scratchpad.accumulator_bytes, machine.memory.bytes_per_second, machine.network.region_bytes_per_cycle})
+    out.add(number);
+  return std::move(out.text);
+}
+
+}  // namespace tilesim::mapping

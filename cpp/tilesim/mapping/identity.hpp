@@ -1,0 +1,16 @@
+// Mapping problems as text, so that equal ones are solved once.
+#pragma once
+
+#include <string>
+
+#include "tilesim/mapping/vector.hpp"
+
+namespace tilesim::mapping {
+
+/// All that a rule looks at, the operation's name left aside: problems with equal texts get equal nests.
+std::string identity(const Problem& problem);
+std::string identity(const VectorProblem& problem);
+/// What may differ between the kernels of one program: cores at work, their memories and the share of bandwidth.
+std::string identity(const Machine& machine);
+
+}  // namespace tilesim::mapping

@@ -1,0 +1,167 @@
+"""Who gets more of a machine is not slower: arrays, cores, bandwidth, scratchpad, latency.
+
+Times may differ by two per cent and by one round trip to memory and through the array.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import tilesim as ts
+from support.random_layers import describe, layer, machine
+
+ARRAYS = (1, 2, 3, 4, 5, 6, 8)
+
+
+def cycles(graph: ts.Graph, target: ts.Machine, mapping: Any) -> int:
+    return ts.simulate(ts.compile(graph, target, mapping=mapping)).cycles
+
+
+def slack(target: ts.Machine) -> float:
+    """Cycles of one round trip to memory and through the array: closed forms and walked tiles end that far apart."""
+    hertz = float(target.get("core.clock").split()[0]) * (1e9 if "GHz" in target.get("core.clock") else 1e6)
+    latency = float(target.get("memory.latency").split()[0]) * 1e-9
+    array = target.get("core.array.rows") + target.get("core.array.columns")
+    return latency * hertz + 2 * target.get("network.latency_cycles") + array
+
+
+def passes_of_busiest(m: int, n: int, k: int, arrays: int, side: int) -> int:
+    """By hand, of the best grid: each part of the columns is so many tiles of weights for each tile of the contraction,
+    and none passes faster than its successor's weights load."""
+    columns, depth = -(-n // side), -(-k // side)
+    return min(
+        max(-(-m // p), side) * -(-columns // q) * depth
+        for p in range(1, arrays + 1)
+        for q in range(1, arrays // p + 1)
+        if p <= m and q <= columns
+    )
+
+
+def test_arrays_share_a_tile_as_well_as_any_grid_does() -> None:
+    rng = random.Random(4)
+    shared = [0, 0]
+    for _ in range(40):
+        m, n, k = (rng.choice([1, 7, 64, 128, 130, 256, 300, 700, 1024]) for _ in range(3))
+        arrays = rng.randint(1, 9)
+        target = ts.Machine.load("mesh-16").replace({"core.count": 1, "core.array.count": arrays})
+        target = target.replace({"core.scratchpad.bytes": "64 MiB"})
+        nest = {"matmul": {"tiles": [m, n, k], "order": [0, 1, 2], "depths": [1, 1, 1]}}
+        result = ts.simulate(ts.compile(ts.workloads.matmul(m, n, k, dtype="bf16"), target, mapping=nest))
+        busy = [unit["busy"] for unit in result.units().rows if ".array" in unit["unit"]]
+        side = 64
+        first_weights = min(k, side)
+        assert max(busy) == passes_of_busiest(m, n, k, arrays, side) + first_weights, (m, n, k, arrays, busy)
+        shared[sum(value > 0 for value in busy) > 1] += 1
+    assert min(shared) > 2
+
+
+def check_arrays(seeds: range, mapping: str, limit: float) -> None:
+    worst = 1.0
+    for seed in seeds:
+        rng = random.Random(seed)
+        target, dtype = machine(rng)
+        graph = layer(rng, dtype)
+        times = [cycles(graph, target.replace({"core.array.count": count}), mapping) for count in ARRAYS]
+        for i, time in enumerate(times[1:], 1):
+            least = min(times[:i])
+            assert time <= limit * least + slack(target), (describe(graph, target, seed), times)
+            worst = max(worst, time / least)
+    print(f"{mapping}: slower with more arrays by {worst - 1:.1%} at most")
+
+
+def test_more_arrays_are_not_slower() -> None:
+    check_arrays(range(25), "cost", 1.02)
+
+
+@pytest.mark.slow
+def test_more_arrays_are_not_slower_for_many_layers() -> None:
+    check_arrays(range(1000, 1300), "cost", 1.05)
+
+
+def test_the_product_that_lost_its_arrays() -> None:
+    """Six tiles of 128 columns: two arrays take three each, and no further array may lengthen that."""
+    graph = ts.workloads.matmul(128, 700, 700, dtype="bf16")
+    for mapping in ("profile", "cost"):
+        times = [cycles(graph, ts.Machine.load("tpu-v3").replace({"core.array.count": a}), mapping) for a in ARRAYS]
+        assert all(later <= 1.02 * times[i] for i, later in enumerate(times[1:])), (mapping, times)
+
+
+RESOURCES: dict[str, tuple[str, float]] = {
+    "arrays": ("core.array.count", 2),
+    "bandwidth": ("memory.bandwidth", 2),
+    "scratchpad": ("core.scratchpad.bytes", 2),
+    "latency": ("memory.latency", 0.5),
+    "cores": ("core.count", 2),
+}
+
+
+def doubled(target: ts.Machine, resource: str) -> ts.Machine:
+    path, factor = RESOURCES[resource]
+    value = target.get(path)
+    if isinstance(value, str):
+        number, unit = value.split(" ", 1)
+        return target.replace({path: f"{float(number) * factor:.15g} {unit}"})
+    return target.replace({path: int(value * factor)})
+
+
+def check_doubling(seeds: range, limit: float) -> None:
+    for seed in seeds:
+        rng = random.Random(seed)
+        target, dtype = machine(rng)
+        graph = layer(rng, dtype)
+        before = cycles(graph, target, "cost")
+        for resource in RESOURCES:
+            after = cycles(graph, doubled(target, resource), "cost")
+            assert after <= limit * before + slack(target), (resource, describe(graph, target, seed), before, after)
+
+
+def test_no_doubled_resource_is_slower() -> None:
+    check_doubling(range(20), 1.02)
+
+
+@pytest.mark.slow
+def test_no_doubled_resource_is_slower_for_many_layers() -> None:
+    check_doubling(range(2000, 2200), 1.05)
+
+
+def test_more_cores_are_not_slower() -> None:
+    for seed in range(12):
+        rng = random.Random(7000 + seed)
+        target, dtype = machine(rng)
+        graph = layer(rng, dtype)
+        times = [cycles(graph, target.replace({"core.count": count}), "cost") for count in (1, 2, 3, 4)]
+        for i, time in enumerate(times[1:], 1):
+            assert time <= 1.02 * min(times[:i]) + slack(target), (describe(graph, target, seed), times)
+
+
+def balance(result: ts.Result) -> float:
+    busy = [float(row["array"]) for row in result.cores().rows]
+    return min(busy) / max(busy)
+
+
+@pytest.mark.parametrize("base", ["edge-8", "mesh-16"])
+@pytest.mark.parametrize(("name", "options"), [("bert-base", {"sequence": 128}), ("llama-3-8b", {"phase": "decode"})])
+def test_four_cores_work_alike(base: str, name: str, options: dict[str, Any]) -> None:
+    """Arrays limit: the least busy core's compute at least nine tenths as long as the most busy one's."""
+    target = ts.Machine.load(base).replace({"core.count": 4})
+    assert balance(ts.simulate(ts.compile(ts.models.build(name, **options), target, mapping="cost"))) >= 0.9
+
+
+def test_bytes_of_a_product_over_cores() -> None:
+    """Memory limits a product of 1024^3: what its division demands crosses, and nothing twice. Over c cores, p by c / p
+    parts fetch one operand p times and the other c / p times, and store the result once."""
+    size, rate = 1024, 64.0  # bytes per cycle of 1 GHz
+    target = ts.Machine.load("mesh-16").replace({"core.count": 4, "core.scratchpad.bytes": "16 MiB"})
+    target = target.replace({"network.multicast": False, "memory.bandwidth": f"{rate:g} GB/s"})
+    result = ts.simulate(ts.compile(ts.workloads.matmul(size, size, size, dtype="bf16"), target, mapping="cost"))
+    tensor = size * size * 2
+
+    def least(cores: int) -> int:
+        return min(p + cores // p + 1 for p in (1, 2, 4) if cores % p == 0) * tensor
+
+    at_work = sum(float(row["array"]) > 0 for row in result.cores().rows)
+    assert at_work > 1 and result.memory_bytes == least(at_work)
+    assert result.cycles <= least(4) / (rate * target.get("memory.efficiency"))
