@@ -25,7 +25,7 @@ from .mixed import MixedProgram, Turn
 from .mixed_run import simulate_parts
 from .network import topology_of
 from .program import Program
-from .replay import LIMIT, LIMIT_BANKS, extended
+from .replay import LIMIT, LIMIT_BANKS, Memory, extended
 from .residency import capacity_of, residency
 from .result import Result
 
@@ -153,7 +153,9 @@ def simulate(
     # What a cache holds is not linear in the trips of a loop.
     cached = long and bool(by_itself or names)
     if long and not cached:
-        data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
+        around = _core.parse_bytes(target.get("memory.interleave_bytes")) * int(target.get("memory.channels"))
+        alike = Memory(_core.parse_bytes(target.get("memory.burst_bytes")), around)
+        data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)), alike)
     data = data or engine(program.core)
     if cached:
         data["approximations"].append(
