@@ -28,7 +28,7 @@ def chain(length: int) -> ts.Graph:
     b = ts.GraphBuilder("chain", dtype="f32")
     x = b.input("x", [512, 512])
     for _ in range(length):
-        x = b.apply("tanh", x) + x
+        x = b.apply("tanh", x) * x + x
     b.output(x, "y")
     return b.build()
 

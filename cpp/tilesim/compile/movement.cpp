@@ -123,7 +123,8 @@ void MovementLowering::copy(const Shape& space, const Placement& from, const std
   if (converts) add_slot(step, "y", to.dtype, element_count(r.tiles), {"store0"});
   const Shuffle lanes = shuffle(r, source, target);
   Block body;
-  program::Transfer transfer = region_transfer(source, r.start, distinct(r.extent, lanes.loaded, lanes.any), lanes.loaded, "x");
+  program::Transfer transfer =
+      region_transfer(source, r.start, distinct(r.extent, lanes.loaded, lanes.any), lanes.loaded, "x");
   transfer.fill = fill;
   std::int64_t pieces = load(r, std::move(transfer), lanes, body);
   if (converts) {

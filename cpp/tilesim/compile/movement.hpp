@@ -111,6 +111,7 @@ class MovementLowering {
   std::optional<mapping::VectorTiles> usual_, chosen_;  ///< of `main_`, once a step has asked
   std::int64_t depth_ = 2;                              ///< buffers of the slots of this step
   program::Scope scope_;
+  bool one_by_one_ = false;  ///< boxes come in a transfer each, which tiles do not change
   int steps_ = 0, temporaries_ = 0;
 };
 

@@ -75,22 +75,31 @@ void MovementLowering::gather() {
 
 /// Starts of several components: a transfer for each box, where that moves less than the operand copied to one axis.
 bool MovementLowering::fetches_apart(const std::vector<std::int64_t>& sizes, std::size_t components) const {
-  const Shape& whole = shape(op_.operands[0]);
   if (components < 2) return false;
-  std::int64_t box = 1, padded = 1;
-  for (const std::int64_t size : sizes) box *= size;
   const Shape& tile = context_.machine.layout.tile;
-  for (std::size_t axis = 0; axis < whole.size(); ++axis) {
-    const std::size_t minor = whole.size() - 1 - axis;
-    padded *= tile.size() == 2 && minor < 2 ? round_up(whole[axis], tile[1 - minor]) : whole[axis];
-  }
+  const auto padded_bytes = [&](ValueId value) {
+    const Shape& whole = shape(value);
+    double bytes = host_bytes(placement(value).dtype);
+    for (std::size_t axis = 0; axis < whole.size(); ++axis) {
+      const std::size_t minor = whole.size() - 1 - axis;
+      const bool padded = tile.size() == 2 && minor < 2;
+      bytes *= static_cast<double>(padded ? round_up(whole[axis], tile[1 - minor]) : whole[axis]);
+    }
+    return bytes;
+  };
+  std::int64_t box = 1;
+  for (const std::int64_t size : sizes) box *= size;
   const std::int64_t burst = context_.machine.memory.burst_bytes, bytes = host_bytes(placement(op_.operands[0]).dtype);
   const std::int64_t boxes = element_count(shape_) / std::max<std::int64_t>(1, box);
-  const double each = static_cast<double>(round_up(box * bytes, burst) + static_cast<std::int64_t>(components) * burst);
-  return static_cast<double>(boxes) * each < 2.0 * static_cast<double>(padded * bytes);
+  const auto further = static_cast<std::int64_t>(components);
+  const double fetched =
+      static_cast<double>(boxes) * static_cast<double>(round_up(box * bytes, burst) + further * burst);
+  const double indices = static_cast<double>(further - 1) * padded_bytes(op_.operands[1]);  // read for each of them
+  return fetched + indices < 2.0 * padded_bytes(op_.operands[0]);
 }
 
 void MovementLowering::gather_apart(Gather g) {
+  one_by_one_ = true;
   std::vector<Placement> starts;
   const std::vector<std::int64_t> last = g.last;
   for (std::size_t i = 0; i < g.apart.size(); ++i) {

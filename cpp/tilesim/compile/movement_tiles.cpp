@@ -97,7 +97,8 @@ MovementLowering::Shuffle MovementLowering::shuffle(const Region& r, const Place
   const mapping::VectorTiles tiles{r.tiles, problem.lanes[0]};
   if (starts && problem.operands[0].row > 1) {  // not known to be whole rows of lanes
     const Start& along = (*starts)[at(tiles.lane)];
-    const bool whole = along.through.empty() && along.at.is_constant() && along.at.value() % problem.operands[0].row == 0;
+    const bool whole =
+        along.through.empty() && along.at.is_constant() && along.at.value() % problem.operands[0].row == 0;
     problem.operands[0].minor_mixed |= !whole;
   }
   result.any = mapping::changes_lanes(problem, problem.operands[0], tiles);
@@ -134,7 +135,7 @@ mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::
   problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
   problem.ranks = false;  // it misses how strided transfers share the memory
   // One step, whose tiles come and go one by one. Where indices say from where, the walk only ranks.
-  problem.walks = op_.kind != Kind::scatter && op_.kind != Kind::concat;
+  problem.walks = op_.kind != Kind::scatter && op_.kind != Kind::concat && !one_by_one_;
   const bool plain = main_ == shape_ && op_.kind != Kind::scatter;
   Placement target = placement(y_);
   if (!tensors.empty())
@@ -149,7 +150,7 @@ mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::
   problem.operands.back().held = false;
   const std::int64_t beside = bytes / 2 - host_bytes(source.dtype);
   problem.bytes_per_point = std::max<std::int64_t>(0, beside);
-  if (!tensors.empty()) lay_over_lanes(problem, source);
+  lay_over_lanes(problem, source);
   for (const std::int64_t step : problem.operands[0].step)
     if (step == 0) problem.operands[0].held = false, problem.bytes_per_point = bytes / 2;
   problem.dtype = source.dtype;

@@ -23,9 +23,9 @@ class VectorLowering {
   struct Held {
     ValueId value = no_value;
     std::string slot;
-    std::vector<bool> spans;            ///< per space axis
-    std::vector<std::int64_t> strides;  ///< per space axis, 0 where it does not span
-    bool shuffled = false;              ///< its elements change lanes between memory and here
+    std::vector<bool> spans;                        ///< per space axis
+    std::vector<std::int64_t> strides;              ///< per space axis, 0 where it does not span
+    bool shuffled = false;                          ///< its elements change lanes between memory and here
     std::vector<std::int64_t> memory_strides = {};  ///< as `strides`, of the tile as memory holds it; if shuffled
   };
   /// A compute over the tile (or, `points`, over one point per row) whose DAG may read inputs and finished reductions.
