@@ -27,7 +27,7 @@ from .mixed import MixedProgram, Turn
 from .mixed_run import simulate_parts
 from .network import topology_of
 from .program import Program
-from .replay import LIMIT, LIMIT_BANKS, extended
+from .replay import LIMIT, LIMIT_BANKS, Memory, extended
 from .residency import capacity_of, residency
 from .result import Result
 
@@ -74,7 +74,8 @@ def simulate(
         program: a compiled program (a graph, or what names one, is compiled first), or several jobs that run on one
             chip: those on different cores share network and memory, those on the same core take turns.
         machine: none: the one that the program was compiled for.
-        memory: "ideal", "simple", or "bank" (DRAM channels of the machine's memory.part); none: what the machine says.
+        memory: "ideal" (bytes take their time through each core's DMA port alone), "simple", or "bank" (DRAM channels of
+            the machine's memory.part); none: what the machine says.
         network: "simple" (latency, port bandwidth, finite buffers), or every flit in every router of "crossbar",
             "mesh", "torus", "ring", "tree", "cmesh" (large enough for the machine), a name with sizes ("mesh_4x8") or
             a .json file; none: what the machine says.
@@ -175,7 +176,9 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     # What a cache holds is not linear in the trips of a loop.
     cached = long and bool(by_itself or names)
     if long and not cached:
-        data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)))
+        around = _core.parse_bytes(target.get("memory.interleave_bytes")) * int(target.get("memory.channels"))
+        alike = Memory(_core.parse_bytes(target.get("memory.burst_bytes")), around)
+        data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)), alike)
     data = data or engine(program.core)
     data_of.tell(data)
     if cached:

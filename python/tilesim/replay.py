@@ -5,118 +5,58 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
 from ._statements import Counter, operations
+from ._steady import Memory, Path, Steady, at_path, blocks, period, shortened, steady
 
-__all__ = ["LIMIT", "LIMIT_BANKS", "extended", "operations", "shortened", "steady_loops"]
+__all__ = ["LIMIT", "LIMIT_BANKS", "Memory", "Steady", "extended", "operations", "shortened", "steady_loops"]
 
 LIMIT = 4_000_000
 """Tile operations beyond which `simulate` replays steady loops."""
 LIMIT_BANKS = 1 << 30
 """Bytes of tensors beyond which `simulate` replays calls that are alike where memory has banks."""
-LOW, HIGH, CHECK = 4, 8, 12  # trips that are simulated: past the filling of any ring of two or three buffers
-WORST = 0.05  # of the check
+ANY_MEMORY = Memory()
+FIRST = 4  # trips that are simulated at least: past the filling of any ring of two or three buffers
+WANTED = 0.005  # of the bound: with a larger one, more trips are simulated
+WORST = 0.05  # of the bound: with a larger one, nothing is replayed
+LONGEST = 4  # times that the number of simulated trips is doubled
+LEAST = 0.001  # what is promised at best
 MOST_RUNS = 64
-FEWEST_CALLS = 5  # of one function in a row, for calls to be extended
-WORST_CALL = 0.005  # of the check; what it is off grows with the calls that are left out
+FEWEST_CALLS = 6  # of one function in a row, for calls to be extended
+WORST_CALL = 0.005  # of their bound
 
-Path = tuple[Any, ...]
 _COUNTS = ("cycles", "tile_operations", "events", "memory_read_bytes", "memory_written_bytes", "network_bytes")
 _SUMS = (*_COUNTS, "multiply_adds", "vector_operations", "units", "operations", "energy")
 _MOVED = tuple(f"memory_{part}_bytes" for part in ("merged", "forwarded", "padding"))  # absent: 0
-_EXPRESSIONS = frozenset(
-    [
-        "extent",
-        "at",
-        "step",
-        "stride",
-        "offset",
-        "through_at",
-        "pieces",
-        "index",
-        "core",
-        "cores",
-        "count",
-        "if",
-        "accumulate",
-        "dims",
-        "extents",
-        "value",
-        "cycles",
-        "signals_index",
-    ]
-)
-_COUNTED = ("pieces", "kernels_before")  # waits for the work of all trips so far
 _KEPT = ("bound_share", "core", "known")  # ratios and labels: those of the longest run
+_WAITING = ("idle", "wait_load", "wait_store", "wait_dependency", "wait_port", "start", "finish", "events", "exclusive")
 
 
-def _blocks(document: dict[str, Any]) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
-    yield ("do",), document["do"]
-    for i, function in enumerate(document.get("functions", [])):
-        yield ("functions", i, "do"), function["do"]
+def _kept(loop: Steady, grown: int) -> tuple[int, int, int]:
+    """Numbers of trips to simulate, each a whole number of periods short of all: what is left out is not missed."""
+    least = FIRST + (loop.trips - FIRST) % loop.period
+    step = grown * loop.period * -(-FIRST // loop.period)
+    return least, least + step, least + 3 * step
 
 
-def _at(document: Any, path: Path) -> Any:
-    for key in path:
-        document = document[key]
-    return document
-
-
-def _strings(node: Any) -> Iterator[tuple[str, str]]:
-    """Every text below a node with the key that it stands under."""
-
-    def walk(value: Any, key: str) -> Iterator[tuple[str, str]]:
-        if isinstance(value, str):
-            yield key, value
-        elif isinstance(value, dict):
-            for name, inner in value.items():
-                yield from walk(inner, name)
-        elif isinstance(value, list):
-            for inner in value:
-                yield from walk(inner, key)
-
-    return walk(node, "")
-
-
-def _is_steady(loop: dict[str, Any]) -> bool:
-    """Whether trips are alike but for the first and last ones: no inner loop grows with it, none reads other values."""
-    index = re.compile(rf"\b{re.escape(loop['for'])}\b")
-    names, inner, calls = [loop["for"]], [loop["do"]], False
-    while inner:
-        for statement in inner.pop():
-            if "for" in statement:
-                names.append(statement["for"])
-                if index.search(str(statement["extent"])):
-                    return False
-            calls |= "call" in statement
-            inner += [statement[key] for key in ("do", "then", "else") if key in statement]
-    changing = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
-    for key, text in _strings(loop["do"]):
-        if key in _EXPRESSIONS and "read(" in text and (calls or changing.search(text)):
-            return False
-        if key in _COUNTED and index.search(text):  # what trips in the middle have counted would be missing
-            return False
-    return True
-
-
-def _heaviest(document: dict[str, Any]) -> tuple[Path, Path] | None:
-    """The outermost long steady loop of the heaviest kernel: the kernel's path and the loop's."""
-    best: tuple[int, Path, Path] | None = None
+def _heaviest(document: dict[str, Any], memory: Memory, grown: int) -> tuple[Path, Path, Steady] | None:
+    """The outermost long steady loop of the heaviest kernel: the kernel's path, the loop's, and what it is."""
+    best: tuple[int, Path, Path, Steady] | None = None
     counter = Counter(document)
-    for start, block in _blocks(document):
+    for start, block in blocks(document):
         for i, kernel in enumerate(block):
             path, node, trips = (*start, i), kernel, 1
             while True:
                 if "for" in node and isinstance(node["extent"], int):
-                    if node["extent"] > CHECK and _is_steady(node):
-                        weight = trips * node["extent"] * counter.count(node["do"])
-                        if best is None or weight > best[0]:
-                            best = (weight, (*start, i), path)
-                        break
+                    weight = trips * node["extent"] * counter.count(node["do"])
+                    if node["extent"] > 2 * FIRST and (best is None or weight > best[0]) and steady(node):
+                        loop = Steady(node["extent"], period(document, node, memory))
+                        if _kept(loop, grown)[2] < loop.trips:
+                            best = (weight, (*start, i), path, loop)
+                            break
                     trips *= node["extent"]
                 inside = [(key, n) for key in ("do", "then", "else") for n in range(len(node.get(key, [])))]
                 if not inside:
@@ -126,68 +66,36 @@ def _heaviest(document: dict[str, Any]) -> tuple[Path, Path] | None:
     return None if best is None else best[1:]
 
 
-def _runs(loops: dict[Path, dict[Path, int]]) -> int:
+def _runs(loops: dict[Path, dict[Path, Steady]]) -> int:
     """Simulations that these loops need."""
-    return sum(2 ** len(group) for group in loops.values())
+    return sum(2 ** (len(group) + 1) for group in loops.values())
 
 
-def steady_loops(document: dict[str, Any], limit: int) -> dict[Path, dict[Path, int]]:
+def steady_loops(
+    document: dict[str, Any], limit: int, memory: Memory = ANY_MEMORY, grown: int = 1
+) -> dict[Path, dict[Path, Steady]]:
     """Loops to shorten until a program is within a number of operations.
 
     Args:
         document: JSON form of the program; not changed.
         limit: tile operations.
+        memory: of the machine.
+        grown: how many times as many trips as usual are simulated.
 
     Returns:
-        Per kernel (its path in the document) the loops (paths) with their number of trips; not all that are needed
-        where that takes more than 64 runs.
+        Per kernel (its path in the document) the loops (paths) with their number of trips and after how many those
+        repeat; not all that are needed where that takes more than 64 runs.
     """
     short = copy.deepcopy(document)
-    loops: dict[Path, dict[Path, int]] = {}
+    loops: dict[Path, dict[Path, Steady]] = {}
     while operations(short) > limit and _runs(loops) <= MOST_RUNS:
-        found = _heaviest(short)
+        found = _heaviest(short, memory, grown)
         if found is None:
             break
-        kernel, loop = found
-        node = _at(short, loop)
-        loops.setdefault(kernel, {})[loop] = node["extent"]
-        node["extent"] = HIGH
+        kernel, path, loop = found
+        loops.setdefault(kernel, {})[path] = loop
+        at_path(short, path)["extent"] = 2 * FIRST  # no longer than what is left alone
     return loops
-
-
-def _substituted(value: Any, key: str, index: str, text: str) -> Any:
-    """`value` with an index replaced in its expressions; an inner loop may use the name anew."""
-    if isinstance(value, str):
-        return re.sub(rf"\b{re.escape(index)}\b", text, value) if key in _EXPRESSIONS else value
-    if isinstance(value, list):
-        return [_substituted(inner, key, index, text) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    result = {}
-    for name, inner in value.items():
-        hidden = name == "do" and value.get("for") == index
-        under = "value" if key == "parameters" else name  # a call's parameters are named by the user
-        result[name] = inner if hidden else _substituted(inner, under, index, text)
-    return result
-
-
-def shortened(document: dict[str, Any], trips: dict[Path, tuple[int, int]]) -> dict[str, Any]:
-    """A program whose loops lack trips in their middle: the first and the last ones keep their index.
-
-    Args:
-        document: JSON form of the program; not changed.
-        trips: path of each loop to its number of trips and how many to keep.
-
-    Returns:
-        JSON form of the shorter program.
-    """
-    short = copy.deepcopy(document)
-    for path, (total, kept) in trips.items():
-        node, index = _at(short, path), _at(short, path)["for"]
-        node["extent"] = kept
-        seen = f"({index} + {total - kept}*({kept // 2} <= {index}))"
-        node["do"] = _substituted(node["do"], "do", index, seen)
-    return short
 
 
 def _combined(parts: list[tuple[Fraction, Any]]) -> Any:
@@ -229,17 +137,6 @@ def _balanced(data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _weights(loops: dict[Path, int], wanted: dict[Path, int]) -> dict[tuple[int, ...], Fraction]:
-    """Of the runs with 4 and 8 trips of each loop, for a run with the wanted numbers of trips."""
-    weights = {}
-    for trips in itertools.product((LOW, HIGH), repeat=len(loops)):
-        weight = Fraction(1)
-        for path, simulated in zip(loops, trips, strict=True):
-            weight *= Fraction(wanted[path] - LOW if simulated == HIGH else HIGH - wanted[path], HIGH - LOW)
-        weights[trips] = weight
-    return weights
-
-
 def _alike_calls(document: dict[str, Any]) -> tuple[int, int] | None:
     """The longest run of calls of one function that differ in the names of their tensors alone: first, behind the last.
 
@@ -269,9 +166,61 @@ def _alike_calls(document: dict[str, Any]) -> tuple[int, int] | None:
     return best if best[1] - best[0] >= FEWEST_CALLS else None
 
 
-def _calls_extended(document: dict[str, Any], run: Callable[[str], dict[str, Any]]) -> dict[str, Any] | None:
-    """From runs with one and two of the calls that are alike; none where there are few, or a third one costs another
-    time."""
+def _numbers(data: Any, path: Path = ()) -> Iterator[tuple[Path, float]]:
+    """Every number that grows with the work, but for times of waiting."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            if key not in _KEPT and key not in _WAITING:
+                yield from _numbers(value, (*path, key))
+    elif isinstance(data, list):
+        for i, value in enumerate(data):
+            yield from _numbers(value, (*path, i))
+    elif isinstance(data, int | float) and not isinstance(data, bool):
+        yield path, float(data)
+
+
+def _bounds(shorter: dict[str, Any], longer: dict[str, Any]) -> tuple[float, float]:
+    """What two predictions from different runs leave open: of the cycles, and of all other counts.
+
+    The one from longer runs is as far off as both are apart where errors halve with twice the trips; twice that is
+    said. Times below a hundredth of all cycles are measured by that.
+    """
+    small = longer["cycles"] / 100
+    found = {"cycles": LEAST, "others": LEAST}
+    for (path, a), (_, b) in zip(_numbers(shorter), _numbers(longer), strict=True):
+        timed = "cycles" in path or str(path[-1]).endswith("busy")
+        off = abs(a - b) / max(b, small if timed else 1.0)
+        key = "cycles" if path == ("cycles",) else "others"
+        found[key] = max(found[key], 2 * off)
+    return found["cycles"], max(found.values())
+
+
+def _weights(loops: dict[Path, Steady], low: int, grown: int) -> dict[tuple[int, ...], Fraction]:
+    """Of the runs with the `low`th and the next number of trips of each loop, for a run with all trips."""
+    weights = {}
+    for choice in itertools.product((low, low + 1), repeat=len(loops)):
+        weight = Fraction(1)
+        for level, loop in zip(choice, loops.values(), strict=True):
+            kept = _kept(loop, grown)
+            share = Fraction(loop.trips - kept[low], kept[low + 1] - kept[low])
+            weight *= share if level > low else 1 - share
+        weights[choice] = weight
+    return weights
+
+
+def _finished(data: dict[str, Any], base: dict[str, Any], what: str, bounds: tuple[float, float]) -> dict[str, Any]:
+    result = _balanced({**base, **data})
+    for part in ("memory", "network"):  # of the short runs: no picture of the long one
+        result.pop(part, None)
+    said = f"cycles are within {bounds[0]:.2%}, busy cycles of units, bytes and kernels' rows within {bounds[1]:.2%}"
+    result["approximations"] = [*base["approximations"], f"replay: {what} and extended linearly; {said}"]
+    return result
+
+
+def _calls_extended(
+    document: dict[str, Any], run: Callable[[str], dict[str, Any]], memory: Memory
+) -> dict[str, Any] | None:
+    """From runs with a few of the calls that are alike; none where there are few, or time is not linear in them."""
     alike = _alike_calls(document)
     if alike is None:
         return None
@@ -281,89 +230,109 @@ def _calls_extended(document: dict[str, Any], run: Callable[[str], dict[str, Any
     def with_calls(count: int) -> dict[str, Any]:
         body = document["do"]
         short = {**document, "do": [*body[: first + count], *body[last:]]}
-        found = _loops_extended(short, run) if operations(short) > LIMIT else None
+        found = _loops_extended(short, run, memory) if operations(short) > LIMIT else None
         return run(json.dumps(short)) if found is None else found
 
-    one, two, three = (with_calls(count) for count in (1, 2, 3))
+    runs = {count: with_calls(count) for count in (1, 2, 4)}
 
-    def at(count: int) -> dict[str, Any]:
-        weights = (Fraction(2 - count), one), (Fraction(count - 1), two)
-        return dict(_combined([(weight, _sums(part)) for weight, part in weights]))
+    def predicted(low: int, high: int) -> dict[str, Any]:
+        share = Fraction(total - low, high - low)
+        parts = (1 - share, runs[low]), (share, runs[high])
+        return dict(_combined([(weight, _sums(part)) for weight, part in parts]))
 
-    off = at(3)["cycles"] / three["cycles"] - 1
-    if abs(off) > WORST_CALL:
+    bounds = _bounds(predicted(1, 2), predicted(2, 4))
+    if bounds[0] > WORST_CALL:
         return None
-    data = _balanced({**two, **at(total)})
-    for part in ("memory", "network"):  # of the short runs: no picture of the long one
-        data.pop(part, None)
     name = document["do"][first]["call"]
-    data["approximations"] = [
-        *two["approximations"],
-        f"replay: {total} calls of {name} ({operations(document):,} tile operations in all) are alike: one and two "
-        f"were simulated and extended linearly; a run of 3 is predicted within {abs(off):.3%}",
-    ]
-    return data
+    what = f"{total} calls of {name} ({operations(document):,} tile operations in all) are alike: two and four"
+    return _finished(predicted(2, 4), runs[4], f"{what} were simulated", bounds)
 
 
-def extended(document: dict[str, Any], run: Callable[[str], dict[str, Any]]) -> dict[str, Any] | None:
+def extended(
+    document: dict[str, Any], run: Callable[[str], dict[str, Any]], memory: Memory = ANY_MEMORY
+) -> dict[str, Any] | None:
     """The result of a long program from short runs of it.
 
     Layers that are called one after the other are alike where every kernel ends before the next one starts: the program
-    is simulated with one and with two of them, and a run with three checks that time is linear in them.
+    is simulated with one, two and four of them.
 
-    Otherwise every count is taken as linear in the trips of each shortened loop, and kernels as independent: loops are
-    simulated for 4 and for 8 trips, the first and the last ones, in all combinations within a kernel. A run with 12
-    trips of each checks this.
+    Otherwise every count is taken as linear in the trips of each shortened loop, and kernels as independent. Loops lose
+    whole periods of trips, after which places within bursts, layout tiles and channels repeat, so that what is left
+    out is like what is left. They are simulated for three numbers of trips, in all combinations of two within a
+    kernel; the two predictions of the whole that this gives say how far off it may be, and more trips are simulated
+    where that is much.
 
     Args:
         document: JSON form of the program; not changed.
         run: simulates a program given as JSON text and returns the JSON form of its result.
+        memory: of the machine.
 
     Returns:
-        The JSON form of the result, with the replay and what the check found among its approximations; none where no
-        loop can be shortened, the runs would take longer than the program, or the check is more than 5 % off.
+        The JSON form of the result, with the replay and its bound among its approximations; none where no loop can be
+        shortened, the runs would take longer than the program, or the bound is above 5 %.
     """
-    found = _calls_extended(document, run)
-    return _loops_extended(document, run) if found is None else found
+    found = _calls_extended(document, run, memory)
+    return _loops_extended(document, run, memory) if found is None else found
 
 
-def _loops_extended(document: dict[str, Any], run: Callable[[str], dict[str, Any]]) -> dict[str, Any] | None:
-    loops = steady_loops(document, LIMIT // 20)
+def _loops_extended(
+    document: dict[str, Any], run: Callable[[str], dict[str, Any]], memory: Memory
+) -> dict[str, Any] | None:
+    best: tuple[tuple[float, float], dict[str, Any]] | None = None
+    for doubled in range(LONGEST + 1):
+        found = _prediction(document, run, memory, 2**doubled)
+        if found is None:
+            break
+        if best is None or found[0][1] < best[0][1]:
+            best = found
+        if best[0][1] <= WANTED:
+            break
+    return None if best is None or best[0][1] > WORST else best[1]
+
+
+def _prediction(
+    document: dict[str, Any], run: Callable[[str], dict[str, Any]], memory: Memory, grown: int
+) -> tuple[tuple[float, float], dict[str, Any]] | None:
+    """The bounds and the result with so many times the usual trips."""
+    loops = steady_loops(document, LIMIT // 20, memory, grown)
     if not loops or _runs(loops) > MOST_RUNS:
         return None
-    everywhere = {path: total for group in loops.values() for path, total in group.items()}
-    short = operations(shortened(document, {path: (total, HIGH) for path, total in everywhere.items()}))
-    if short * _runs(loops) > operations(document):
+    everywhere = {path: loop for group in loops.values() for path, loop in group.items()}
+    levels = dict.fromkeys(everywhere, 1)
+
+    def program(chosen: dict[Path, int]) -> dict[str, Any]:
+        kept = {path: (loop.trips, _kept(loop, grown)[chosen[path]]) for path, loop in everywhere.items()}
+        return shortened(document, kept)
+
+    programs: dict[Path, dict[tuple[int, ...], dict[str, Any]]] = {
+        kernel: {
+            choice: program({**levels, **dict(zip(group, choice, strict=True))})
+            for low in (0, 1)
+            for choice in _weights(group, low, grown)
+            if set(choice) != {1}
+        }
+        for kernel, group in loops.items()
+    }
+    several = program(levels)
+    costs = [operations(short) for group in programs.values() for short in group.values()]
+    if operations(several) + sum(costs) > operations(document):
         return None
+    base = run(json.dumps(several))
+    runs = {
+        kernel: {(1,) * len(loops[kernel]): base} | {choice: run(json.dumps(short)) for choice, short in group.items()}
+        for kernel, group in programs.items()
+    }
 
-    def simulate(kept: dict[Path, int]) -> dict[str, Any]:
-        return run(json.dumps(shortened(document, {p: (everywhere[p], kept[p]) for p in everywhere})))
-
-    def at(runs: dict[Path, dict[tuple[int, ...], dict[str, Any]]], wanted: dict[Path, int]) -> dict[str, Any]:
+    def predicted(low: int) -> dict[str, Any]:
         parts = [(Fraction(1), base)]
         for kernel, group in loops.items():
             parts.append((Fraction(-1), base))
-            parts += [(weight, runs[kernel][trips]) for trips, weight in _weights(group, wanted).items()]
-        return _combined([(weight, _sums(part)) for weight, part in parts])
+            parts += [(weight, runs[kernel][choice]) for choice, weight in _weights(group, low, grown).items()]
+        return dict(_combined([(weight, _sums(part)) for weight, part in parts]))
 
-    high = dict.fromkeys(everywhere, HIGH)
-    base = simulate(high)
-    runs: dict[Path, dict[tuple[int, ...], dict[str, Any]]] = {}
-    for kernel, group in loops.items():
-        runs[kernel] = {
-            trips: base if set(trips) == {HIGH} else simulate({**high, **dict(zip(group, trips, strict=True))})
-            for trips in itertools.product((LOW, HIGH), repeat=len(group))
-        }
-    check = dict.fromkeys(everywhere, CHECK)
-    off = at(runs, check)["cycles"] / simulate(check)["cycles"] - 1
-    if abs(off) > WORST:
-        return None
-    data = _balanced({**base, **at(runs, everywhere)})
-    for part in ("memory", "network"):  # of the short runs: no picture of the long one
-        data.pop(part, None)
-    data["approximations"] = [
-        *base["approximations"],
-        f"replay: {len(everywhere)} steady loops of {operations(document):,} tile operations in all were simulated for "
-        f"{LOW} and {HIGH} trips and extended linearly; a run of {CHECK} trips is predicted within {abs(off):.2%}",
-    ]
-    return data
+    bounds = _bounds(predicted(0), predicted(1))
+    trips = ", ".join(sorted({"/".join(map(str, _kept(loop, grown))) for loop in everywhere.values()}))
+    what = (
+        f"{len(everywhere)} steady loops of {operations(document):,} tile operations in all were simulated for {trips}"
+    )
+    return bounds, _finished(predicted(1), base, f"{what} trips", bounds)

@@ -99,6 +99,17 @@ void MovementLowering::add_step(const Region& r, program::Scope step, Block body
   scope_.body.push_back(on("", std::move(step)));
 }
 
+namespace {
+
+/// Extents of what is loaded: what memory has once is loaded once.
+std::vector<Expr> distinct(std::vector<Expr> extent, const std::vector<std::int64_t>& strides, bool shuffled) {
+  for (std::size_t axis = 0; axis < extent.size() && shuffled; ++axis)
+    if (strides[axis] == 0) extent[axis] = 1;
+  return extent;
+}
+
+}  // namespace
+
 void MovementLowering::copy(const Shape& space, const Placement& from, const std::vector<AxisAccess>& read,
                             const Placement& to, const std::vector<AxisAccess>& write, std::optional<double> fill) {
   if (element_count(space) == 0) return;
@@ -110,30 +121,37 @@ void MovementLowering::copy(const Shape& space, const Placement& from, const std
   program::Scope step;
   add_slot(step, "x", from.dtype, element_count(r.tiles), {converts ? "vector" : "store0"});
   if (converts) add_slot(step, "y", to.dtype, element_count(r.tiles), {"store0"});
+  const Shuffle lanes = shuffle(r, source, target);
   Block body;
-  body.push_back(on("", program::Acquire{"x", {"load0"}}));
-  program::Transfer load = region_transfer(source, r.start, r.extent, r.strides, "x");
-  load.fill = fill;
-  body.push_back(on("load0", program::Load{std::move(load)}));
-  body.push_back(on("load0", program::Commit{"x", 0, 1}));
-  if (converts) emit_convert(r, from.dtype, body);
-  store(r, converts ? "y" : "x", target, body);
+  program::Transfer transfer =
+      region_transfer(source, r.start, distinct(r.extent, lanes.loaded, lanes.any), lanes.loaded, "x");
+  transfer.fill = fill;
+  std::int64_t pieces = load(r, std::move(transfer), lanes, body);
+  if (converts) {
+    emit_convert(r, lanes.stored, from.dtype, pieces, body);
+    pieces = 1;
+  }
+  const char* last = converts ? "y" : "x";
+  store(last, region_transfer(target, r.start, r.extent, lanes.stored, last), pieces, body);
   add_step(r, std::move(step), std::move(body), suffix);
 }
 
-void MovementLowering::emit_convert(const Region& r, DType from, Block& body) {
+void MovementLowering::emit_convert(const Region& r, const std::vector<std::int64_t>& strides, DType from,
+                                    std::int64_t pieces, Block& body) {
   program::VectorOp compute;
   compute.extents = r.extent;
   compute.lane_dim = static_cast<int>(r.extent.size()) - 1;
+  for (std::size_t axis = 0; axis < r.extent.size(); ++axis)
+    if (strides[axis] == 1 && r.tiles[axis] > 1) compute.lane_dim = static_cast<int>(axis);
   program::View in{"x", 0, 0, {}}, out{"y", 0, 0, {}};
   for (std::size_t axis = 0; axis < r.extent.size(); ++axis) {
-    in.dims.push_back({r.extent[axis], r.strides[axis]});
-    out.dims.push_back({r.extent[axis], r.strides[axis]});
+    in.dims.push_back({r.extent[axis], strides[axis]});
+    out.dims.push_back({r.extent[axis], strides[axis]});
   }
   compute.inputs.push_back(in);
   compute.nodes.push_back({{.op = VectorNode::Op::input, .dtype = from}, 0});
   compute.outputs.push_back({0, out, {}, Combiner::add, 0});
-  body.push_back(on("vector", program::Wait{"x", 0, {}, 0, 1}));
+  body.push_back(on("vector", program::Wait{"x", 0, {}, 0, pieces}));
   body.push_back(on("", program::Acquire{"y", {"vector"}}));
   body.push_back(on("vector", std::move(compute)));
   body.push_back(on("vector", program::Commit{"y", 0, 1}));
@@ -141,8 +159,12 @@ void MovementLowering::emit_convert(const Region& r, DType from, Block& body) {
 }
 
 void MovementLowering::store(const Region& r, const std::string& slot, const Placement& to, Block& body) {
-  body.push_back(on("store0", program::Wait{slot, 0, {}, 0, 1}));
-  body.push_back(on("store0", program::Store{region_transfer(to, r.start, r.extent, r.strides, slot), {}, 0}));
+  store(slot, region_transfer(to, r.start, r.extent, r.strides, slot), 1, body);
+}
+
+void MovementLowering::store(const std::string& slot, program::Transfer transfer, std::int64_t pieces, Block& body) {
+  body.push_back(on("store0", program::Wait{slot, 0, {}, 0, pieces}));
+  body.push_back(on("store0", program::Store{std::move(transfer), {}, 0}));
   body.push_back(on("store0", program::Release{slot, 0}));
 }
 

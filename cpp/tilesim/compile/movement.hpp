@@ -24,6 +24,12 @@ class MovementLowering {
     std::vector<std::int64_t> strides;
   };
 
+  /// Where a box starts along an axis: `at`, plus the only element of the tensor `through`.
+  struct Start {
+    Expr at = 0;
+    std::string through;
+  };
+
   // movement.cpp
   const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
   const Placement& placement(ValueId value) const { return context_.placements[static_cast<std::size_t>(value)]; }
@@ -39,8 +45,20 @@ class MovementLowering {
   /// to at `write` = from at `read` for every point of `space`, converting where the types differ.
   void copy(const Shape& space, const Placement& from, const std::vector<AxisAccess>& read, const Placement& to,
             const std::vector<AxisAccess>& write, std::optional<double> fill = {});
-  static void emit_convert(const Region& r, DType from, program::Block& body);
+  /// Strides of a tile in its slot as it is loaded and as it is stored: the cross-lane unit permutes it between, where
+  /// elements change lanes.
+  struct Shuffle {
+    bool any = false;
+    std::vector<std::int64_t> loaded, stored;
+  };
+  Shuffle shuffle(const Region& r, const Placement& source, const Placement& target,
+                  const std::vector<Start>* starts = nullptr) const;
+  /// Loads a tile and, if need be, permutes it; `pieces` of the slot are then to be waited for.
+  static std::int64_t load(const Region& r, program::Transfer transfer, const Shuffle& shuffle, program::Block& body);
+  static void emit_convert(const Region& r, const std::vector<std::int64_t>& strides, DType from, std::int64_t pieces,
+                           program::Block& body);
   static void store(const Region& r, const std::string& slot, const Placement& to, program::Block& body);
+  static void store(const std::string& slot, program::Transfer transfer, std::int64_t pieces, program::Block& body);
   /// y = a constant, everywhere.
   void fill(double value);
   void emit();
@@ -72,15 +90,13 @@ class MovementLowering {
   void embedding();
   /// Starts of the boxes in `source`, clamped or moved outside of it, computed on the vector unit.
   Placement box_starts(const Gather& g);
-  void load_boxes(const Gather& g, const Placement& starts);
+  /// One tensor of starts, or one for each axis that the boxes move along.
+  void load_boxes(const Gather& g, const std::vector<Placement>& starts);
+  bool fetches_apart(const std::vector<std::int64_t>& sizes, std::size_t components) const;
+  void gather_apart(Gather g);
   void dynamic_slice();
   void dynamic_update();
   void mask_rows(const Region& r, const Placement& ids, std::int64_t padding, DType dtype, program::Block& body);
-  /// Where a box starts along an axis: `at`, plus the only element of the tensor `through`.
-  struct Start {
-    Expr at = 0;
-    std::string through;
-  };
   Placement clamp_scalar(const Placement& from, std::int64_t last);
   std::vector<Start> clamped_starts(std::size_t first, const Shape& whole, const Shape& part);
   void move_box(const Placement& from, const Placement& to, const Shape& box, const std::vector<Start>& starts,
@@ -95,6 +111,7 @@ class MovementLowering {
   std::optional<mapping::VectorTiles> usual_, chosen_;  ///< of `main_`, once a step has asked
   std::int64_t depth_ = 2;                              ///< buffers of the slots of this step
   program::Scope scope_;
+  bool one_by_one_ = false;  ///< boxes come in a transfer each, which tiles do not change
   int steps_ = 0, temporaries_ = 0;
 };
 

@@ -22,6 +22,8 @@ struct MovementLowering::Gather {
   std::int64_t span = 1;                  ///< a start of -span puts the whole box outside
   std::size_t along = 0;                  ///< the batch axis that one transfer runs along (index into batch_axes)
   Shape boxes;                            ///< scatter: the tensor of boxes; empty: the result
+  std::int64_t component = 0;             ///< the first of the starts' components that `scale` is for
+  std::vector<std::size_t> apart;  ///< axes of the source that one component each moves along; empty: `axis` alone
   bool clip = false, fill = false;
 };
 

@@ -85,8 +85,9 @@ void MovementLowering::move_box(const Placement& from, const Placement& to, cons
   const Region r = region(box, 2 * host_bytes(from.dtype), suffix, {from, to});
   program::Scope step;
   add_slot(step, "x", from.dtype, element_count(r.tiles), {"store0"});
-  program::Transfer load = region_transfer(from, r.start, r.extent, r.strides, "x"),
-                    store = region_transfer(to, r.start, r.extent, r.strides, "x");
+  const Shuffle lanes = shuffle(r, from, to, &starts);
+  program::Transfer load = region_transfer(from, r.start, r.extent, lanes.loaded, "x"),
+                    store = region_transfer(to, r.start, r.extent, lanes.stored, "x");
   const Placement& moved = starts_of_source ? from : to;
   program::Transfer& transfer = starts_of_source ? load : store;
   for (std::size_t axis = 0; axis < moved.axes.size(); ++axis)
@@ -98,12 +99,8 @@ void MovementLowering::move_box(const Placement& from, const Placement& to, cons
       transfer.dims.insert(transfer.dims.begin(), {1, static_cast<int>(axis), 1, 0, start.through, {}});
     }
   Block body;
-  body.push_back(on("", program::Acquire{"x", {"load0"}}));
-  body.push_back(on("load0", program::Load{std::move(load)}));
-  body.push_back(on("load0", program::Commit{"x", 0, 1}));
-  body.push_back(on("store0", program::Wait{"x", 0, {}, 0, 1}));
-  body.push_back(on("store0", program::Store{std::move(store), {}, 0}));
-  body.push_back(on("store0", program::Release{"x", 0}));
+  const std::int64_t pieces = MovementLowering::load(r, std::move(load), lanes, body);
+  MovementLowering::store("x", std::move(store), pieces, body);
   add_step(r, std::move(step), std::move(body), suffix);
 }
 

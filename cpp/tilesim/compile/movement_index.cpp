@@ -49,7 +49,7 @@ void MovementLowering::gather() {
   Gather g;
   g.clip = mode == "clip";
   g.fill = mode == "fill";
-  const bool flat = map.size() != 1;
+  const bool apart = fetches_apart(sizes, map.size()), flat = map.size() != 1 && !apart;
   g.source = dense(x, flat);
   const Shape strides = row_major_strides(shape(x));
   for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(shape_.size()); ++axis)
@@ -60,6 +60,8 @@ void MovementLowering::gather() {
     g.box_step.push_back(flat ? strides[at(axis)] : 1);
   }
   if (!flat) g.axis = at(map[0]);
+  if (apart)
+    for (std::int64_t axis : map) g.apart.push_back(at(axis));
   for (std::int64_t axis : map) {
     g.scale.push_back(flat ? strides[at(axis)] : 1);
     g.last.push_back(shape(x)[at(axis)] - sizes[at(axis)]);
@@ -67,7 +69,47 @@ void MovementLowering::gather() {
   g.span = std::max<std::int64_t>(1, flat ? element_count(shape(x)) : shape(x)[g.axis]);
   for (std::size_t i = 1; i < g.batch_axes.size(); ++i)
     if (shape_[at(g.batch_axes[i])] >= shape_[at(g.batch_axes[g.along])]) g.along = i;
-  load_boxes(g, box_starts(g));
+  if (apart) return gather_apart(std::move(g));
+  load_boxes(g, {box_starts(g)});
+}
+
+/// Starts of several components: a transfer for each box, where that moves less than the operand copied to one axis.
+bool MovementLowering::fetches_apart(const std::vector<std::int64_t>& sizes, std::size_t components) const {
+  if (components < 2) return false;
+  const Shape& tile = context_.machine.layout.tile;
+  const auto padded_bytes = [&](ValueId value) {
+    const Shape& whole = shape(value);
+    double bytes = host_bytes(placement(value).dtype);
+    for (std::size_t axis = 0; axis < whole.size(); ++axis) {
+      const std::size_t minor = whole.size() - 1 - axis;
+      const bool padded = tile.size() == 2 && minor < 2;
+      bytes *= static_cast<double>(padded ? round_up(whole[axis], tile[1 - minor]) : whole[axis]);
+    }
+    return bytes;
+  };
+  std::int64_t box = 1;
+  for (const std::int64_t size : sizes) box *= size;
+  const std::int64_t burst = context_.machine.memory.burst_bytes, bytes = host_bytes(placement(op_.operands[0]).dtype);
+  const std::int64_t boxes = element_count(shape_) / std::max<std::int64_t>(1, box);
+  const auto further = static_cast<std::int64_t>(components);
+  const double fetched =
+      static_cast<double>(boxes) * static_cast<double>(round_up(box * bytes, burst) + further * burst);
+  const double indices = static_cast<double>(further - 1) * padded_bytes(op_.operands[1]);  // read for each of them
+  return fetched + indices < 2.0 * padded_bytes(op_.operands[0]);
+}
+
+void MovementLowering::gather_apart(Gather g) {
+  one_by_one_ = true;
+  std::vector<Placement> starts;
+  const std::vector<std::int64_t> last = g.last;
+  for (std::size_t i = 0; i < g.apart.size(); ++i) {
+    g.component = static_cast<std::int64_t>(i);
+    g.scale = {1};
+    g.last = {last[i]};
+    g.span = std::max<std::int64_t>(1, shape(op_.operands[0])[g.apart[i]]);
+    starts.push_back(box_starts(g));
+  }
+  load_boxes(g, starts);
 }
 
 /// The result has the batch axes in their order, but `along` last.
@@ -99,7 +141,7 @@ Placement MovementLowering::box_starts(const Gather& g) {
   add_slot(step, "start", result.dtype, tile, {"store0"});
   std::vector<Expr> start = r.start, extent = r.extent;
   std::vector<std::int64_t> strides = r.strides;
-  start.push_back(0);
+  start.push_back(g.component);
   extent.push_back(count);
   strides.push_back(tile);
   program::VectorOp compute;
@@ -151,8 +193,9 @@ Placement MovementLowering::box_starts(const Gather& g) {
   return result;
 }
 
-/// A transfer per tile and batch position, except along one batch axis: that one runs through the starts.
-void MovementLowering::load_boxes(const Gather& g, const Placement& starts) {
+/// A transfer per tile and batch position, except along one batch axis: that one runs through the starts. Boxes that
+/// move along several axes come one by one.
+void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>& starts) {
   const int suffix = steps_++;
   const DType dtype = g.source.dtype;
   const Region r = region(shape_, 2 * host_bytes(dtype), suffix);
@@ -164,25 +207,33 @@ void MovementLowering::load_boxes(const Gather& g, const Placement& starts) {
   load.slot = "x";
   if (g.fill) load.fill = 0.0;
   std::vector<std::size_t> loops;  // axes of the result
-  program::TransferDim through{1, static_cast<int>(g.axis), 1, 0, starts.tensor, {}};
+  program::TransferDim through{1, static_cast<int>(g.axis), 1, 0, starts[0].tensor, {}};
   Expr offset = 0;
-  for (std::size_t i = 0; i < g.batch_axes.size(); ++i) {
+  std::vector<std::size_t> order;  // as the starts are stored
+  for (std::size_t i = 0; i < g.batch_axes.size(); ++i)
+    if (i != g.along) order.push_back(i);
+  if (!g.apart.empty() && !g.batch_axes.empty()) order.push_back(g.along);
+  for (const std::size_t i : order) {
     const std::size_t axis = at(g.batch_axes[i]);
-    if (i == g.along) continue;
     const bool single = shape_[axis] == 1 || r.tiles[axis] == 1;
     const Expr step_index = single ? Expr(0) : Expr::symbol("j" + std::to_string(axis));
     if (!single) loops.push_back(axis);
     through.through_at.push_back(r.start[axis] + step_index);
     offset = offset + step_index * Expr(r.strides[axis]);
   }
-  if (!g.batch_axes.empty()) {
+  if (!g.batch_axes.empty() && g.apart.empty()) {
     const std::size_t axis = at(g.batch_axes[g.along]);
     through.through_at.push_back(r.start[axis]);
     through.extent = r.extent[axis];
     through.stride = Expr(r.strides[axis]);
   }
   load.offset = offset;
-  load.dims.push_back(std::move(through));
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, g.apart.size()); ++i) {
+    load.dims.push_back(through);
+    if (g.apart.empty()) continue;
+    load.dims.back().axis = static_cast<int>(g.apart[i]);
+    load.dims.back().through = starts[i].tensor;
+  }
   for (std::size_t i = 0; i < g.box_axes.size(); ++i) {
     const std::size_t axis = at(g.box_axes[i]);
     Expr& origin = load.at[at(g.box_axis[i])];

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/lanes.hpp"
 #include "tilesim/compile/movement.hpp"
 #include "tilesim/compile/tiling.hpp"
 
@@ -56,6 +57,73 @@ Shape MovementLowering::usual_tiles(const Shape& space, std::int64_t bytes,
   return choice.tiles;
 }
 
+namespace {
+
+/// The lane axis of a copy is the minor axis of its target; places along it count from there.
+void lay_over_lanes(mapping::VectorProblem& problem, const Placement& source) {
+  mapping::VectorOperand &from = problem.operands[0], &to = problem.operands[1];
+  std::size_t minor = 0;
+  const bool padded = to.layout.size() == 2 && to.axes.size() >= 2;
+  while (!padded && minor + 1 < to.axes.size() && to.extents[minor] <= 1) ++minor;
+  const int axis = to.axes.empty() ? -1 : to.axes[minor];
+  if (axis >= 0) problem.lanes = {axis};
+  std::vector<bool> spanned(problem.space.size(), false);
+  for (const AxisAccess& access : source.axes)
+    for (const AxisAccess::Term& term : access.terms) spanned[at(term.dim)] = true;
+  for (std::size_t dim = 0; dim < problem.space.size(); ++dim) from.step[dim] = spanned[dim] ? 1 : 0;
+  from.minor_offset -= to.minor_offset;
+  from.minor_step *= to.minor_step;
+  from.minor_mixed |= to.minor_mixed;
+  from.row = std::max(from.row, to.row);
+  to.minor_offset = 0;
+  to.minor_step = 1;
+  to.minor_mixed = false;
+}
+
+}  // namespace
+
+/// With `starts`, which move the region in one of the two tensors.
+MovementLowering::Shuffle MovementLowering::shuffle(const Region& r, const Placement& source, const Placement& target,
+                                                    const std::vector<Start>* starts) const {
+  using Use = mapping::VectorOperand::Use;
+  Shuffle result{false, r.strides, r.strides};
+  if (r.space.empty()) return result;
+  mapping::VectorProblem problem;
+  problem.space = r.space;
+  problem.lanes = {static_cast<int>(r.space.size()) - 1};
+  problem.operands = {placed_operand(context_, source, r.space.size(), Use::load),
+                      placed_operand(context_, target, r.space.size(), Use::store)};
+  lay_over_lanes(problem, source);
+  const mapping::VectorTiles tiles{r.tiles, problem.lanes[0]};
+  if (starts && problem.operands[0].row > 1) {  // not known to be whole rows of lanes
+    const Start& along = (*starts)[at(tiles.lane)];
+    const bool whole =
+        along.through.empty() && along.at.is_constant() && along.at.value() % problem.operands[0].row == 0;
+    problem.operands[0].minor_mixed |= !whole;
+  }
+  result.any = mapping::changes_lanes(problem, problem.operands[0], tiles);
+  if (!result.any) return result;
+  result.loaded = memory_strides(context_, source, r.tiles);
+  result.stored = memory_strides(context_, target, r.tiles);
+  return result;
+}
+
+std::int64_t MovementLowering::load(const Region& r, program::Transfer transfer, const Shuffle& shuffle,
+                                    program::Block& body) {
+  const std::string slot = transfer.slot;
+  body.push_back(on("", program::Acquire{slot, {"load0"}}));
+  body.push_back(on("load0", program::Load{std::move(transfer)}));
+  body.push_back(on("load0", program::Commit{slot, 0, 1}));
+  if (!shuffle.any) return 1;
+  program::View in{slot, 0, 0, {}}, out = in;
+  for (std::size_t axis = 0; axis < r.space.size(); ++axis) {
+    in.dims.push_back({r.extent[axis], shuffle.loaded[axis]});
+    out.dims.push_back({r.extent[axis], shuffle.stored[axis]});
+  }
+  permute_in_place(std::move(in), std::move(out), body);
+  return 2;
+}
+
 /// The kernel's mapping problem: what is moved per tile of `main_`. Tensors: source and target by the axes of the
 /// space; none: elements come or go one place at a time, as data says.
 mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::vector<Placement>& tensors) const {
@@ -67,7 +135,7 @@ mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::
   problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
   problem.ranks = false;  // it misses how strided transfers share the memory
   // One step, whose tiles come and go one by one. Where indices say from where, the walk only ranks.
-  problem.walks = op_.kind != Kind::scatter && op_.kind != Kind::concat;
+  problem.walks = op_.kind != Kind::scatter && op_.kind != Kind::concat && !one_by_one_;
   const bool plain = main_ == shape_ && op_.kind != Kind::scatter;
   Placement target = placement(y_);
   if (!tensors.empty())
@@ -82,6 +150,9 @@ mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::
   problem.operands.back().held = false;
   const std::int64_t beside = bytes / 2 - host_bytes(source.dtype);
   problem.bytes_per_point = std::max<std::int64_t>(0, beside);
+  lay_over_lanes(problem, source);
+  for (const std::int64_t step : problem.operands[0].step)
+    if (step == 0) problem.operands[0].held = false, problem.bytes_per_point = bytes / 2;
   problem.dtype = source.dtype;
   for (std::size_t axis = 0; op_.kind == Kind::scatter && axis < rank; ++axis) problem.whole.push_back(axis > 0);
   if (source.dtype != target.dtype)
@@ -96,8 +167,9 @@ MovementLowering::Region MovementLowering::region(const Shape& space, std::int64
   bool mapped = !space.empty() && space.size() == main_.size();
   for (std::size_t axis = 0; mapped && axis < space.size(); ++axis) mapped = space[axis] <= main_[axis];
   if (mapped && !chosen_) {
-    usual_ = mapping::VectorTiles{usual_tiles(main_, bytes, tensors), static_cast<int>(main_.size()) - 1, 2};
-    chosen_ = vector_tiles(context_, kernel_, problem(bytes, tensors), *usual_);
+    const mapping::VectorProblem asked = problem(bytes, tensors);
+    usual_ = mapping::VectorTiles{usual_tiles(main_, bytes, tensors), asked.lanes[0], 2};
+    chosen_ = vector_tiles(context_, kernel_, asked, *usual_);
   }
   mapped = mapped && (chosen_->tiles != usual_->tiles || chosen_->depth != usual_->depth);
   Region r{space, mapped ? chosen_->tiles : usual_tiles(space, bytes, tensors), {}, {}, {}};

@@ -1,6 +1,7 @@
 // Scans: a tile at a time along the scanned axis, what came before it carried in a slot.
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/lanes.hpp"
 #include "tilesim/compile/tiling.hpp"
 #include "tilesim/compile/vector.hpp"
 
@@ -57,8 +58,11 @@ class ScanLowering {
       if (!choose_tiles(choice, context_.machine))
         throw UserError({"not even one element of a scan fits the scratchpad", op_.name, {}, {}, {}});
     }
+    const mapping::VectorProblem asked = problem();
     const mapping::VectorTiles chosen =
-        vector_tiles(context_, kernel_, problem(), {choice.tiles, static_cast<int>(shape_.size()) - 1, 2});
+        vector_tiles(context_, kernel_, asked, {choice.tiles, static_cast<int>(shape_.size()) - 1, 2});
+    from_shuffled_ = mapping::changes_lanes(asked, asked.operands[0], chosen);
+    to_shuffled_ = mapping::changes_lanes(asked, asked.operands[1], chosen);
     lane_ = chosen.lane;
     depth_ = chosen.depth;
     t_ = tiled_space(shape_, chosen.tiles, "i");
@@ -78,6 +82,7 @@ class ScanLowering {
     carry.step[dim_] = 0;
     problem.operands.push_back(std::move(carry));
     problem.functions = {1, 0, 0, 0};
+    problem.scanned = static_cast<int>(dim_);
     return problem;
   }
 
@@ -138,14 +143,23 @@ class ScanLowering {
     return Function::add;
   }
 
+  View whole(const std::string& slot, const std::vector<std::int64_t>& strides) const {
+    View result{slot, 0, 0, {}};
+    for (std::size_t axis = 0; axis < shape_.size(); ++axis) result.dims.push_back({t_.extent[axis], strides[axis]});
+    return result;
+  }
+
   Block body() const {
     const Shape strides = row_major_strides(t_.tiles);
+    const auto in = from_shuffled_ ? memory_strides(context_, from_, t_.tiles) : strides;
+    const auto out = to_shuffled_ ? memory_strides(context_, to_, t_.tiles) : strides;
     const Expr tile = Expr::symbol("i" + std::to_string(dim_));
     Block block;
     block.push_back(on("", program::Acquire{"x", {"load0"}}));
-    block.push_back(on("load0", program::Load{region_transfer(from_, t_.start, t_.extent, strides, "x")}));
+    block.push_back(on("load0", program::Load{region_transfer(from_, t_.start, t_.extent, in, "x")}));
     block.push_back(on("load0", program::Commit{"x", 0, 1}));
-    block.push_back(on("vector", program::Wait{"x", 0, {}, 0, 1}));
+    if (from_shuffled_) permute_in_place(whole("x", in), whole("x", strides), block);
+    block.push_back(on("vector", program::Wait{"x", 0, {}, 0, from_shuffled_ ? 2 : 1}));
     block.push_back(on("", program::Acquire{"y", {"vector"}}));
     if (carries()) {
       program::If first{equal(tile, Expr(0)), {}, {}};
@@ -157,8 +171,9 @@ class ScanLowering {
     }
     block.push_back(on("vector", program::Commit{"y", 0, 1}));
     block.push_back(on("vector", program::Release{"x", 0}));
-    block.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
-    block.push_back(on("store0", program::Store{region_transfer(to_, t_.start, t_.extent, strides, "y"), {}, 0}));
+    if (to_shuffled_) permute_in_place(whole("y", strides), whole("y", out), block);
+    block.push_back(on("store0", program::Wait{"y", 0, {}, 0, to_shuffled_ ? 2 : 1}));
+    block.push_back(on("store0", program::Store{region_transfer(to_, t_.start, t_.extent, out, "y"), {}, 0}));
     block.push_back(on("store0", program::Release{"y", 0}));
     if (!carries()) return wrap_loops(t_, std::move(block));
     Block rows;
@@ -179,6 +194,7 @@ class ScanLowering {
   Combiner combiner_;
   TiledSpace t_;
   int lane_ = -1;
+  bool from_shuffled_ = false, to_shuffled_ = false;  ///< elements change lanes between memory and tile
   std::int64_t depth_ = 2;
 };
 

@@ -89,6 +89,12 @@ mapping::VectorOperand placed_operand(const Context& context, const Placement& p
     const AxisAccess& access = placement.axes[axis];
     operand.axes.push_back(access.terms.empty() ? -1 : access.terms.back().dim);
     operand.extents.push_back(placement.tensor_shape[axis]);
+    if (i > 0) continue;
+    operand.minor_offset = access.constant;
+    if (!access.terms.empty()) operand.minor_step = access.terms.back().coefficient;
+    if (operand.layout.size() == 2) operand.row = operand.layout[1];
+    for (std::size_t term = 0; term + 1 < access.terms.size(); ++term)
+      operand.minor_mixed |= access.terms[term].coefficient % operand.row != 0;
   }
   return operand;
 }

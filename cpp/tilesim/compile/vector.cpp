@@ -183,6 +183,7 @@ void VectorLowering::make_slots() {
   for (std::size_t i = 0; i < kernel_.inputs.size(); ++i) {
     const ValueId value = kernel_.inputs[i];
     inputs_.push_back(hold(value, "x" + std::to_string(i), context_.placements[at(value)].dtype, {"vector"}, depth_));
+    find_shuffle(inputs_.back(), i);
   }
   for (int i : reduces_) {
     if (is_arg(i)) continue;
@@ -192,6 +193,7 @@ void VectorLowering::make_slots() {
   for (std::size_t i = 0; i < kernel_.outputs.size(); ++i) {
     const ValueId value = kernel_.outputs[i];
     outputs_.push_back(hold(value, "y" + std::to_string(i), context_.placements[at(value)].dtype, {"store0"}, depth_));
+    find_shuffle(outputs_.back(), kernel_.inputs.size() + i);
   }
 }
 
@@ -227,7 +229,7 @@ program::Transfer VectorLowering::transfer(const Held& held) const {
     if (shrunk && reduced_[axis]) continue;
     from.push_back(held.spans[axis] ? start(axis) : Expr(0));
     size.push_back(held.spans[axis] ? extent(axis) : Expr(1));
-    strides.push_back(held.strides[axis]);
+    strides.push_back(held.shuffled ? held.memory_strides[axis] : held.strides[axis]);
     if (at_piece_) offset = offset + piece_start(axis) * Expr(held.strides[axis]);
     ++i;
   }

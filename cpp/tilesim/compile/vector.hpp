@@ -23,8 +23,10 @@ class VectorLowering {
   struct Held {
     ValueId value = no_value;
     std::string slot;
-    std::vector<bool> spans;            ///< per space axis
-    std::vector<std::int64_t> strides;  ///< per space axis, 0 where it does not span
+    std::vector<bool> spans;                        ///< per space axis
+    std::vector<std::int64_t> strides;              ///< per space axis, 0 where it does not span
+    bool shuffled = false;                          ///< its elements change lanes between memory and here
+    std::vector<std::int64_t> memory_strides = {};  ///< as `strides`, of the tile as memory holds it; if shuffled
   };
   /// A compute over the tile (or, `points`, over one point per row) whose DAG may read inputs and finished reductions.
   struct Compute {
@@ -55,6 +57,9 @@ class VectorLowering {
   void wrap_loop(std::size_t axis, program::Block& body) const;
   Held hold(ValueId value, const std::string& slot, DType dtype, std::vector<std::string> consumers,
             std::int64_t depth);
+  /// Of an operand of the mapping problem: whether it is permuted in its slot, and the strides before or after that.
+  void find_shuffle(Held& held, std::size_t operand) const;
+  void permute(const Held& held, bool loaded, program::Block& block) const;
   void make_slots();
   /// Reductions that must be finished before the value can be computed, one after the other.
   int level_of(ValueId value) const;
@@ -109,6 +114,8 @@ class VectorLowering {
   std::set<int> ops_;
   Shape space_, tiles_;
   std::vector<bool> reduced_;
+  mapping::VectorProblem problem_;
+  mapping::VectorTiles chosen_;
   Shape sub_;              ///< sub-tile sizes; empty: tiles come whole
   bool at_piece_ = false;  ///< starts and extents are those of the piece at hand
   bool tiles_fit_ = false, streamed_ = false;

@@ -43,7 +43,8 @@ void VectorLowering::load_inputs(const std::vector<ValueId>& wanted, Block& bloc
     block.push_back(on("", program::Acquire{inputs_[i].slot, {load_queue(i)}}));
     block.push_back(on(load_queue(i), program::Load{transfer(inputs_[i])}));
     block.push_back(on(load_queue(i), program::Commit{inputs_[i].slot, 0, 1}));
-    block.push_back(on("vector", program::Wait{inputs_[i].slot, 0, {}, 0, 1}));
+    if (inputs_[i].shuffled) permute(inputs_[i], true, block);
+    block.push_back(on("vector", program::Wait{inputs_[i].slot, 0, {}, 0, inputs_[i].shuffled ? 2 : 1}));
   }
 }
 
@@ -142,7 +143,8 @@ void VectorLowering::store_outputs(Compute& compute, const std::vector<const Hel
   block.push_back(on("vector", std::move(compute.op)));
   for (const Held* held : targets) {
     block.push_back(on("vector", program::Commit{held->slot, 0, 1}));
-    block.push_back(on("store0", program::Wait{held->slot, 0, {}, 0, 1}));
+    if (held->shuffled) permute(*held, false, block);
+    block.push_back(on("store0", program::Wait{held->slot, 0, {}, 0, held->shuffled ? 2 : 1}));
     block.push_back(on("store0", program::Store{transfer(*held), {}, 0}));
     block.push_back(on("store0", program::Release{held->slot, 0}));
   }

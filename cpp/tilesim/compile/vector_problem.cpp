@@ -1,6 +1,7 @@
 // A vector kernel as a mapping problem, and the tiles that it gets.
 #include <algorithm>
 
+#include "tilesim/compile/lanes.hpp"
 #include "tilesim/compile/tiling.hpp"
 #include "tilesim/compile/vector.hpp"
 
@@ -15,7 +16,9 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 /// The tiles to use, with those of make_tiles as the usual ones.
 void VectorLowering::choose() {
   const int last = static_cast<int>(space_.size()) - 1;
-  const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem(), {tiles_, std::max(last, 0), 2});
+  problem_ = problem();
+  const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem_, {tiles_, std::max(last, 0), 2});
+  chosen_ = chosen;
   if (chosen.tiles != tiles_) {
     tiles_ = chosen.tiles;
     streamed_ = false;
@@ -33,6 +36,38 @@ mapping::VectorOperand VectorLowering::scratch(ValueId value, DType dtype) const
   const std::vector<bool> spanned = spans(value);
   operand.step.assign(spanned.begin(), spanned.end());
   return operand;
+}
+
+void VectorLowering::find_shuffle(Held& held, std::size_t operand) const {
+  held.shuffled = mapping::changes_lanes(problem_, problem_.operands[operand], chosen_);
+  if (!held.shuffled) return;
+  const std::size_t rank = shape(held.value).size();
+  const bool shrunk = dropped(held.value);
+  Shape own;
+  std::vector<std::size_t> axes;
+  for (std::size_t axis = shrunk ? 0 : space_.size() - rank; axis < space_.size(); ++axis) {
+    if (shrunk && reduced_[axis]) continue;
+    axes.push_back(axis);
+    own.push_back(held.spans[axis] ? std::min(tiles_[axis], space_[axis]) : 1);
+  }
+  const std::vector<std::int64_t> strides = memory_strides(context_, context_.placements[at(held.value)], own);
+  held.memory_strides.assign(space_.size(), 0);
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (held.spans[axes[i]]) held.memory_strides[axes[i]] = strides[i];
+}
+
+/// From the order of memory to the tile's, or back before it is stored. What all lanes get is read once per lane.
+void VectorLowering::permute(const Held& held, bool loaded, program::Block& block) const {
+  program::View memory{held.slot, 0, 0, {}}, tile{held.slot, 0, 0, {}};
+  for (std::size_t axis = 0; axis < space_.size(); ++axis) {
+    const bool spread = loaded && static_cast<int>(axis) == lane_ && !held.spans[axis];
+    const Expr all = held.spans[axis] ? extent(axis)
+                     : spread         ? min(Expr(context_.machine.core.vector.lanes), extent(axis))
+                                      : Expr(1);
+    memory.dims.push_back({all, held.memory_strides[axis]});
+    tile.dims.push_back({all, held.strides[axis]});
+  }
+  permute_in_place(loaded ? memory : tile, loaded ? tile : memory, block);
 }
 
 /// An input or output, by the axes of the space.

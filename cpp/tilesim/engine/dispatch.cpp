@@ -292,6 +292,7 @@ void Simulator::resolve_vector(Stream& stream, const program::Instruction& instr
       }
       d.functions = cost.functions;
       d.lane_reductions = cost.lane_reductions;
+      d.lane_scans = cost.lane_scans;
       entry.work = static_cast<double>(d.elements) * cost.functions_total;
       break;
     }

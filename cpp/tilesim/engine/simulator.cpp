@@ -156,6 +156,8 @@ void Simulator::count_costs(JobState& job) const {
       if (spec.node.op == VectorNode::Op::convert || spec.node.op == VectorNode::Op::scan ||
           spec.node.op == VectorNode::Op::iota)
         kind = FlopClass::simple;
+      const int lane = op.lane_dim >= 0 ? op.lane_dim : static_cast<int>(op.extents.size()) - 1;
+      cost.lane_scans += spec.node.op == VectorNode::Op::scan && spec.node.index == lane;
       if (kind != FlopClass::move) ++cost.functions[static_cast<std::size_t>(kind) - 1];
     }
     for (const program::VectorOutputSpec& output : op.outputs) {

@@ -218,7 +218,7 @@ struct Stream {
 /// What an instruction costs, as far as it does not depend on loop indices.
 struct StaticCost {
   std::array<std::int32_t, 4> functions{};
-  std::int64_t lane_reductions = 0;
+  std::int64_t lane_reductions = 0, lane_scans = 0;
   std::int32_t functions_total = 0;
 };
 

@@ -82,6 +82,17 @@ double compulsory_bytes(const VectorProblem& problem, const VectorOperand& opera
   return elements * static_cast<double>(bits(operand.dtype)) / 8;
 }
 
+/// Elements that pass the cross-lane unit for a tile; those spread to all lanes fill a row of lanes each.
+double shuffled_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
+                      const Machine& machine) {
+  if (!changes_lanes(problem, operand, tiles)) return 0;
+  const auto lane = static_cast<std::size_t>(tiles.lane);
+  const bool spread = operand.use == VectorOperand::Use::load && operand.step[lane] == 0;
+  const std::int64_t copies = spread ? std::min(machine.core.vector.lanes, tiles.tiles[lane]) : 1;
+  return static_cast<double>(held_elements(problem, operand, tiles)) * static_cast<double>(copies) *
+         static_cast<double>(bits(operand.dtype)) / 8;
+}
+
 bool streams(const VectorProblem& problem, const VectorTiles& tiles) {
   for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
     if (problem.reduced[axis] && tiles.tiles[axis] < problem.space[axis]) return true;
@@ -113,6 +124,7 @@ double compute_cycles(const VectorProblem& problem, VectorTiles& tiles, ClosedFo
   d.lane_extent = problem.space.empty() ? 1 : std::min(tiles.tiles[lane], problem.space[lane]);
   d.functions = problem.functions;
   if (!problem.space.empty() && problem.reduced[lane]) d.lane_reductions = problem.reductions;
+  if (problem.scanned == tiles.lane) d.lane_scans = 1;
   return static_cast<double>(latency.latency(d, {}).busy) * count;
 }
 
@@ -166,6 +178,7 @@ std::string wrong_pieces(const VectorProblem& problem, const VectorTiles& tiles)
     return "a tile has " + std::to_string(pieces) + " pieces; at most " + std::to_string(most_pieces) + " are possible";
   const bool reduces = std::find(problem.reduced.begin(), problem.reduced.end(), true) != problem.reduced.end();
   for (const VectorOperand& operand : problem.operands) {
+    if (changes_lanes(problem, operand, tiles)) return "a tile whose elements change lanes comes whole";
     if (operand.use != VectorOperand::Use::scratch && bits(operand.dtype) < 8)
       return "sub-tiles of elements smaller than a byte would share bytes";
     bool rows = !reduces;
@@ -192,6 +205,21 @@ std::vector<std::vector<std::int64_t>> all_sizes(const VectorProblem& problem, c
 }
 
 }  // namespace
+
+bool changes_lanes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles) {
+  const auto lane = static_cast<std::size_t>(tiles.lane);
+  if (operand.use == VectorOperand::Use::scratch || problem.space.empty() || problem.space[lane] <= 1) return false;
+  if (held_elements(problem, operand, tiles) <= 1) return false;
+  const bool padded = operand.layout.size() == 2 && operand.axes.size() >= 2;
+  std::size_t minor = 0;
+  while (!padded && minor + 1 < operand.axes.size() && operand.extents[minor] <= 1) ++minor;
+  const int axis = operand.axes.empty() || operand.extents[minor] <= 1 ? -1 : operand.axes[minor];
+  // The same in all lanes: spread from where memory has it, or a result of all lanes that memory has one of.
+  if (operand.step[lane] == 0) return operand.use == VectorOperand::Use::load || axis >= 0;
+  if (axis != tiles.lane || operand.minor_step < 0) return true;
+  if (operand.row == 1) return false;
+  return operand.minor_mixed || operand.minor_step != 1 || operand.minor_offset % operand.row != 0;
+}
 
 std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorTiles& tiles) {
   std::int64_t bytes = 0;
@@ -251,7 +279,7 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
     steps *= trips;
     if (!problem.reduced[axis]) rows *= trips;
   }
-  double exposed = 0, transfers = 0, read = 0, written = 0, least = 0;
+  double exposed = 0, transfers = 0, read = 0, written = 0, least = 0, shuffled = 0;
   for (const VectorOperand& operand : problem.operands) {
     if (operand.use == VectorOperand::Use::scratch) continue;
     const auto bytes = static_cast<double>(moved_bytes(problem, operand, walked, machine));
@@ -261,11 +289,13 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
     const bool load = operand.use == VectorOperand::Use::load;
     const double times = load ? steps * static_cast<double>(passes) : spans_rows ? steps : rows;
     (load ? read : written) += bytes * times;
+    shuffled += shuffled_bytes(problem, operand, walked, machine) * times;
     least += compulsory_bytes(problem, operand);
     transfers += times;
     exposed += bytes;
   }
-  cost.compute = compute_cycles(problem, walked, closed_form, 0, 1) * static_cast<double>(passes);
+  cost.compute = std::max(compute_cycles(problem, walked, closed_form, 0, 1) * static_cast<double>(passes),
+                          shuffled / static_cast<double>(machine.core.cross_lane.bytes_per_cycle));
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
   const double hertz = static_cast<double>(machine.core.clock.hertz);

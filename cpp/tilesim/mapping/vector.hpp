@@ -36,6 +36,11 @@ struct VectorOperand {
   std::int64_t depth = 2;  ///< of scratch; loads and stores have the tiles' depth
   bool held = true;        ///< false: stored from a buffer that is counted already
   bool certain = true;     ///< all its elements within the space are moved at least once
+  /// Along the minor axis in memory: elements from one point to the next (negative: mirrored), the first point's place,
+  /// and whether several axes of the space lie along it, other than by whole rows of lanes.
+  std::int64_t minor_step = 1, minor_offset = 0;
+  bool minor_mixed = false;
+  std::int64_t row = 1;  ///< elements along the minor axis that memory moves together, a row of lanes; 1: any
 };
 
 struct VectorProblem {
@@ -56,12 +61,17 @@ struct VectorProblem {
   bool ranks = true;                        ///< whether the estimate is good enough to choose by
   bool walks = false;                       ///< whether `walked_cycles` is: one load and one store per tile
   std::int64_t reductions = 0;
+  int scanned = -1;  ///< axis of a running sum; -1: none
   DType dtype = DType::f32;
 };
 
 std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorTiles& tiles);
 /// Which rule is broken and by how many bytes.
 Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
+
+/// Whether elements change lanes between memory and a tile whose `tiles.lane` lies over the lanes: they are transposed,
+/// mirrored, shifted by part of a row of lanes, or spread from one lane to all. The cross-lane unit does that.
+bool changes_lanes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles);
 
 struct VectorCost {
   std::int64_t read_bytes = 0, written_bytes = 0;  ///< off chip, whole bursts or layout tiles

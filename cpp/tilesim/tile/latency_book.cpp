@@ -46,6 +46,7 @@ std::string compute_text(const Descriptor& d, const History& history) {
       text += " f";
       for (std::size_t i = 0; i < d.functions.size(); ++i) text += (i ? "," : "") + std::to_string(d.functions[i]);
       add("r", d.lane_reductions);
+      if (d.lane_scans > 0) add("s", d.lane_scans);
       if (d.kind == ComputeKind::sort) add("k", d.k);
   }
   if (history.weights_resident) text += " resident";
@@ -91,6 +92,8 @@ std::pair<Descriptor, History> parse_compute(const std::string& text) {
       d.lane_extent = number(text, word, 1);
     else if (word[0] == 'r')
       d.lane_reductions = number(text, word, 1);
+    else if (word[0] == 's')
+      d.lane_scans = number(text, word, 1);
     else if (word[0] == 'f') {
       std::istringstream parts(word.substr(1));
       std::string part;

@@ -14,6 +14,30 @@ namespace {
 /// Class costs as thousandths of a cycle: integers, so that sums do not depend on their order.
 std::int64_t milli(double cycles) { return static_cast<std::int64_t>(std::llround(cycles * 1000)); }
 
+/// Registers of 32-bit results, one per row of lanes, that the cross-lane unit takes for a reduction or a scan step.
+std::int64_t register_passes(const Machine& machine, std::int64_t count) {
+  const VectorSpec& vector = machine.core.vector;
+  return ceil_div(count * vector.lanes * vector.sublanes * 4, machine.core.cross_lane.bytes_per_cycle);
+}
+
+/// Steps of a running sum over one row of lanes, each a shift and an addition (Hillis, Steele, "Data parallel
+/// algorithms", 1986).
+std::int64_t scan_steps(const VectorSpec& vector, const Descriptor& d) {
+  const auto lanes = static_cast<std::uint64_t>(std::clamp<std::int64_t>(d.lane_extent, 1, vector.lanes));
+  return static_cast<std::int64_t>(std::bit_width(lanes - 1));
+}
+
+/// What the cross-lane unit does for a vector compute: registers of partial results pass its reduction network once per
+/// row; a running sum shifts every register in each of its steps, and the last lane is spread to the next register.
+std::int64_t cross_lane_cycles(const Machine& machine, const Descriptor& d, std::int64_t count) {
+  if (d.lane_extent <= 1 || d.lane_reductions + d.lane_scans == 0) return 0;
+  const VectorSpec& vector = machine.core.vector;
+  const std::int64_t rows = ceil_div(ceil_div(d.elements, d.lane_extent), vector.sublanes);
+  const std::int64_t carried = d.lane_extent > vector.lanes ? 1 : 0;
+  return register_passes(machine, d.lane_reductions * rows) +
+         register_passes(machine, d.lane_scans * count * (scan_steps(vector, d) + carried));
+}
+
 /// Registers that the iteration space fills: whole registers along the lanes, elements packed below 32 bit where the
 /// unit can.
 std::int64_t registers(const VectorSpec& vector, const Descriptor& d) {
@@ -41,14 +65,19 @@ TileLatency vector_latency(const Machine& machine, const Descriptor& d) {
     per_register += costs[i] * d.functions[i];
     if (costs[i] * d.functions[i] > costs[largest] * d.functions[largest]) largest = i;
   }
+  if (d.lane_extent > 1) per_register += costs[0] * d.lane_scans * scan_steps(vector, d);
   per_register = std::max<std::int64_t>(per_register, milli(1));  // a copy still passes through the unit
   TileLatency latency;
   latency.busy = std::max<std::int64_t>(1, ceil_div(count * per_register, vector.issue * 1000));
-  latency.busy += d.lane_reductions * vector.reduce_latency;
+  const std::int64_t crossing = cross_lane_cycles(machine, d, count);
+  const bool crosses = crossing > latency.busy;
+  latency.busy = std::max(latency.busy, crossing) + d.lane_reductions * vector.reduce_latency;
+  if (d.lane_scans > 0 && d.lane_extent > 1)
+    latency.busy += d.lane_scans * scan_steps(vector, d) * machine.core.cross_lane.latency;
   latency.consumed = latency.weights_consumed = latency.busy;
   latency.first = std::min(latency.busy, per_register / 1000) + vector.latency;
   latency.done = latency.busy + vector.latency;
-  latency.limit = limits[largest];
+  latency.limit = crosses ? "lanes" : limits[largest];
   return latency;
 }
 
@@ -118,7 +147,7 @@ std::size_t mix(std::size_t hash, std::int64_t value) {
 std::size_t hash_of(const Descriptor& d, const History& h) {
   std::size_t hash = static_cast<std::size_t>(d.kind) * 64 + static_cast<std::size_t>(d.dtype);
   for (std::int64_t value : {d.batch, d.m, d.n, d.k, d.k_outer, d.elements, d.lane_extent, d.lane_reductions,
-                             d.duration, std::int64_t{d.stationary_a}})
+                             d.lane_scans, d.duration, std::int64_t{d.stationary_a}})
     hash = mix(hash, value);
   for (std::int32_t count : d.functions) hash = mix(hash, count);
   return mix(hash, (h.weights_resident ? 1 : 0) + (h.pipelined ? 2 : 0) + 4 * static_cast<int>(d.second));

@@ -110,6 +110,7 @@ struct Descriptor {
   std::int64_t lane_extent = 1;  ///< extent of the dim that lies over the lanes; ragged lanes cost a full register
   std::array<std::int32_t, 4> functions{};  ///< vector: nodes per class simple, multiply, divide, transcendental
   std::int64_t lane_reductions = 0;         ///< vector: outputs reduced over the lane dim
+  std::int64_t lane_scans = 0;              ///< vector: running sums along the lane dim
   std::int64_t duration = 0;                ///< opaque: declared cycles
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };

@@ -89,13 +89,38 @@ BOOST_AUTO_TEST_CASE(issue_reductions_copies_and_nothing) {
   Machine chip = machine();
   Descriptor d = vector(256, 8, {1, 0, 0, 0});
   d.lane_reductions = 3;
-  BOOST_TEST(latency(chip, d).busy == 8 + 3 * 6);
+  // 32 rows are 8 registers of 128 bytes, which pass the cross-lane unit at 64 a cycle, three times.
+  BOOST_TEST(latency(chip, d).busy == 3 * 8 * 2 + 3 * 6);
+  BOOST_TEST(latency(chip, d).limit == std::string("lanes"));
+  d.elements = 256 * 64, d.lane_extent = 8 * 64;  // as many rows, 64 times as long: 512 additions
+  BOOST_TEST(latency(chip, d).busy == 512 + 3 * 6);
+  d.lane_extent = 1;  // nothing to combine
+  d.elements = 256;
+  BOOST_TEST(latency(chip, d).busy == 64 + 3 * 6);
   BOOST_TEST(latency(chip, vector(256, 8, {0, 0, 0, 0})).busy == 8);  // a copy passes through the unit
   BOOST_TEST(latency(chip, vector(0, 8, {1, 1, 1, 1})).done == 0);
   BOOST_TEST(latency(chip, vector(1, 1, {1, 0, 0, 0})).busy == 1);
   chip.core.vector.issue = 2;
   BOOST_TEST(latency(chip, vector(256, 8, {1, 0, 0, 0})).busy == 4);
   BOOST_TEST(latency(chip, vector(288, 8, {1, 0, 0, 0})).busy == 5);  // 9 registers at 2 a cycle
+}
+
+BOOST_AUTO_TEST_CASE(running_sums_along_lanes_take_their_steps) {
+  Machine chip = machine();
+  Descriptor d = vector(256, 8, {1, 0, 0, 0});
+  d.lane_scans = 1;
+  // 8 registers, 3 steps: 24 shifts of 128 bytes at 64 a cycle beside 8 * (1 + 3) additions; each step's latency.
+  BOOST_TEST(latency(chip, d).busy == 48 + 3 * 10);
+  chip.core.cross_lane.bytes_per_cycle = 128;
+  BOOST_TEST(latency(chip, d).busy == 32 + 3 * 10);
+  chip.core.cross_lane.bytes_per_cycle = 64;
+  d.lane_extent = 16;  // the sum of the first 8 lanes goes on to the others: one more shift of each register
+  BOOST_TEST(latency(chip, d).busy == 64 + 3 * 10);
+  d.lane_extent = 5;  // ragged: 52 rows are 13 registers
+  d.elements = 260;
+  BOOST_TEST(latency(chip, d).busy == 13 * 3 * 2 + 3 * 10);
+  d.lane_extent = 1;
+  BOOST_TEST(latency(chip, d).busy == latency(chip, vector(260, 1, {1, 0, 0, 0})).busy);
 }
 
 BOOST_AUTO_TEST_CASE(cross_lane_unit_by_hand) {
