@@ -39,6 +39,9 @@ struct Kernel {
 /// Operations that run functions of the graph: whole tensors are bound.
 inline bool runs_functions(Kind kind) { return kind == Kind::call || kind == Kind::while_loop || kind == Kind::branch; }
 
+/// A contract whose float operands are not rounded to what an array multiplies.
+inline bool is_exact(const Op& op) { return op.attributes.text("precision", "default") == "exact"; }
+
 /// Shared by all lowerings of one function.
 struct Context {
   const Graph& graph;

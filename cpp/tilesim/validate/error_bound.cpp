@@ -6,6 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
+#include "tilesim/validate/solve_bound.hpp"
 
 namespace tilesim::validate {
 
@@ -197,6 +198,8 @@ double roundings(const Op& op) {
     case Kind::reduce:
     case Kind::cumulative:
     case Kind::window_reduce:
+    case Kind::window_scatter:
+    case Kind::linear_solve:
       return 2;
     default:
       return 0;
@@ -226,6 +229,8 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
   const bool product = op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
   if (product && is_float(results[0].dtype())) {
     bounds = product_bounds(graph, function, op, operands, results[0], numerics);
+  } else if (op.kind == Kind::linear_solve) {
+    bounds = solve_bounds(op, operands, results[0]);
   } else if (any_error(operands)) {
     bounds = corner_distances(Probe(graph, function, op, DType::f64), operands, op.kind == Kind::elementwise);
     if (turns(op)) bounds[0] = operands[0].error.clone();
@@ -236,6 +241,14 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
     const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(sizes);
     add_scaled(bounds[0], sums[0].to(DType::f64), gamma(terms(function, op), unit_roundoff(DType::f32)));
+  }
+  if (op.kind == Kind::window_scatter && is_float(results[0].dtype())) {
+    if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
+    const std::vector<Array> sizes{operands[0].value, magnitude(operands[1].value)};
+    const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(sizes);
+    std::int64_t meeting = 1;
+    for (const std::int64_t extent : op.attributes.integers("window")) meeting *= extent;
+    add_scaled(bounds[0], sums[0].to(DType::f64), gamma(meeting, unit_roundoff(DType::f32)));
   }
   if (cancels(op) && is_float(results[0].dtype())) {
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
