@@ -32,14 +32,15 @@ class Probe {
     };
     for (ValueId& id : op_.operands) id = take(id);
     for (ValueId& id : op_.results) id = take(id);
-    if (op_.attributes.find("accumulate") != nullptr) op_.attributes.set("accumulate", type);
+    for (const char* key : {"accumulate", "dtype"})
+      if (op_.attributes.find(key) != nullptr && is_float(op_.attributes.dtype(key))) op_.attributes.set(key, type);
     type_ = type;
   }
 
-  /// Float operands are converted.
+  /// Operands are converted to the types that the operation has here.
   std::vector<Array> run(std::vector<Array> operands) const {
-    for (Array& operand : operands)
-      if (!operand.empty() && is_float(operand.dtype())) operand = operand.to(type_);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (!operands[i].empty()) operands[i] = operands[i].to(function_.value(op_.operands[i]).type.dtype);
     Numerics numerics;
     numerics.accumulate = type_;
     return evaluate_op(graph_, function_, op_, operands, numerics);
@@ -232,7 +233,10 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
   } else if (op.kind == Kind::linear_solve) {
     bounds = solve_bounds(op, operands, results[0]);
   } else if (any_error(operands)) {
-    bounds = corner_distances(Probe(graph, function, op, DType::f64), operands, op.kind == Kind::elementwise);
+    // Bits are those of the operand's own type.
+    const DType type = op.kind == Kind::bitcast && is_float(operands[0].value.dtype()) ? operands[0].value.dtype()
+                                                                                       : DType::f64;
+    bounds = corner_distances(Probe(graph, function, op, type), operands, op.kind == Kind::elementwise);
     if (turns(op)) bounds[0] = operands[0].error.clone();
   }
   if (is_sum(op) && is_float(results[0].dtype())) {

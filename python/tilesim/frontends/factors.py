@@ -10,7 +10,7 @@ import numpy as np
 from .._builder import GraphBuilder
 from .._tensor import Tensor
 
-__all__ = ["counted", "determinant", "diagonal", "inverse", "lu", "qr", "reflectors", "solve", "substituted"]
+__all__ = ["counted", "determinant", "diagonal", "first_set", "inverse", "lu", "qr", "reflectors", "solve", "substituted"]
 
 
 def counted(
@@ -197,6 +197,24 @@ def diagonal(b: GraphBuilder, a: Tensor) -> Tensor:
     rows, columns = (b.op("iota", shape=shape, dtype="i32", dim=len(batch) + i) for i in (0, 1))
     kept = b.apply("select", b.apply("equal", rows, columns), a, b.scalar(0, a.dtype))
     found: Tensor = b.op("reduce", kept, dims=[len(batch)], combiner="add")
+    return found
+
+
+def first_set(b: GraphBuilder, marks: Tensor) -> Tensor:
+    """LAPACK's status of marks along the last axis.
+
+    Args:
+        b: builder of the function.
+        marks: bool[.., n].
+
+    Returns:
+        i32[..]: the first mark that is set, from 1; 0 where none is.
+    """
+    if marks.shape[-1] == 0:
+        return b.broadcast(b.scalar(0, "i32"), list(marks.shape[:-1]))
+    number, dims = b.op("convert", marks, dtype="i32"), [marks.ndim - 1]
+    first = b.op("reduce", number, dims=dims, combiner="argmax", dtype="i32")
+    found: Tensor = b.op("reduce", number, dims=dims, combiner="maximum") * (first + 1)
     return found
 
 

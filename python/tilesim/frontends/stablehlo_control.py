@@ -193,14 +193,6 @@ def letter(op: Any, name: str) -> str:
     return chr(int(op.attributes["mhlo.backend_config"][name].value))
 
 
-def first_of(scope: Scope, bad: Tensor) -> Tensor:
-    """LAPACK's status of [.., n] marks: the first that is set, from 1; 0 where none is."""
-    dims = [bad.ndim - 1]
-    first = scope.op("reduce", bad, dims=dims, combiner="argmax", dtype="i32")
-    any_bad = scope.op("reduce", bad, dims=dims, combiner="logical_or")
-    return scope.apply("select", any_bad, scope.apply("add", first, scope.scalar(1, "i32")), scope.scalar(0, "i32"))
-
-
 def potrf(scope: Scope, op: Any) -> Sequence[Value]:
     """LAPACK's Cholesky factor: the other triangle keeps what it had. The status names the pivot that is no number."""
     a = scope.real(op.operands[0])
@@ -211,7 +203,7 @@ def potrf(scope: Scope, op: Any) -> Sequence[Value]:
     inside = scope.apply("greater_equal" if lower else "less_equal", row, column)
     diagonal = factors.diagonal(scope.builder, factor)
     bad = scope.apply("logical_not", scope.apply("greater", diagonal, scope.scalar(0, a.dtype)))
-    return [scope.apply("select", inside, factor, a), first_of(scope, bad)]
+    return [scope.apply("select", inside, factor, a), factors.first_set(scope.builder, bad)]
 
 
 def getrf(scope: Scope, op: Any) -> Sequence[Value]:
@@ -220,7 +212,7 @@ def getrf(scope: Scope, op: Any) -> Sequence[Value]:
     k = min(packed.shape[-2:])
     square = packed[(..., slice(0, k), slice(0, k))]
     bad = scope.apply("equal", factors.diagonal(scope.builder, square), scope.scalar(0, packed.dtype))
-    return [packed, scope.apply("add", pivots, scope.scalar(1, "i32")), first_of(scope, bad)]
+    return [packed, scope.apply("add", pivots, scope.scalar(1, "i32")), factors.first_set(scope.builder, bad)]
 
 
 def geqrf(scope: Scope, op: Any) -> Sequence[Value]:

@@ -11,12 +11,9 @@ from .torch_table import handles
 
 
 def _status(importer: Importer, x: Tensor) -> Tensor:
-    """LAPACK's status of a factor's diagonal [.., n]: 0, or the first pivot that is not positive, from 1."""
+    """Of a factor's diagonal [.., n]: the first pivot that is not positive."""
     bad = importer.apply("logical_not", importer.apply("greater", x, importer.tensor(0.0, x.dtype)))
-    first = importer.op("reduce", bad, dims=[x.ndim - 1], combiner="argmax", dtype="i32")
-    any_bad = importer.op("reduce", bad, dims=[x.ndim - 1], combiner="logical_or")
-    zero = importer.tensor(0, "i32")
-    return importer.apply("select", any_bad, first + 1, zero)
+    return factors.first_set(importer.builder, bad)
 
 
 def _triangle(importer: Importer, x: Tensor, upper: bool, offset: int = 0) -> Tensor:
