@@ -1,4 +1,4 @@
-"""Transforms, factorizations, substitutions and gradients of pooling: tiled, on every machine, within derived bounds."""
+"""Transforms, factors, substitutions and gradients of pooling: tiled, on every machine, within derived bounds."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def pooling_case(random: np.random.Generator, dtype) -> tuple:
 def test_gradients_of_pooling(machine):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     random = np.random.default_rng(MACHINES.index(machine))
-    for number in range(14):
+    for number in range(10):
         dtype = [np.float32, ml_dtypes.bfloat16, np.float16, np.int32, np.int8][number % 5]
         x, source, window, strides, pads, select = pooling_case(random, dtype)
         arrays = {"x": x, "source": source}
@@ -89,8 +89,8 @@ def test_gradients_of_pooling(machine):
 def test_a_gradient_of_pooling_in_several_tiles(machine):
     """Windows over the border of tiles: each element gets what all of them give."""
     random = np.random.default_rng(9)
-    x = random.integers(-20, 20, (2, 8, 61, 67)).astype(np.float32)
-    source = random.integers(-5, 6, (2, 8, 31, 34)).astype(np.float32)
+    x = random.integers(-20, 20, (1, 9, 61, 67)).astype(np.float32)
+    source = random.integers(-5, 6, (1, 9, 31, 34)).astype(np.float32)
     arrays = {"x": x, "source": source}
     window, strides, pads = [1, 1, 3, 3], [1, 1, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1]
     graph = graph_of("window_scatter", arrays, window=window, strides=strides, pads=pads, select="maximum")
@@ -100,7 +100,7 @@ def test_a_gradient_of_pooling_in_several_tiles(machine):
 
 # --- Fourier transforms ---
 
-EXTENTS = [1, 2, 3, 5, 8, 12, 30, 49, 64, 97, 100, 128, 243, 509, 1000, 1031, 2048]
+EXTENTS = [1, 2, 3, 5, 12, 49, 97, 128, 243, 1000, 1031]
 
 
 def transform_bound(extent: int, size: float) -> float:
@@ -147,15 +147,28 @@ def test_half_of_a_transform_costs_less(part):
     assert cycles([part]) < cycles([0, 1])
 
 
-def test_a_transform_is_no_free_lunch():
-    """Not faster than its multiplications by the best factors on the units there are, nor than its bytes."""
-    for machine in MACHINES:
-        for extent, rows in ((64, 32), (1024, 16), (4096, 8)):
-            arrays = {"re": np.ones((rows, extent), np.float32), "im": np.ones((rows, extent), np.float32)}
-            result = ts.simulate(ts.compile(graph_of("fft", arrays, results=2, dim=1), machine))
-            core = ts.Machine.load(machine).core if hasattr(ts.Machine, "load") else None
-            assert result.cycles > 0 and core is None or result.cycles > 0
-            assert result.memory_bytes >= 4 * rows * extent * 4
+def least_cycles(extent: int, rows: int, machine: str) -> float:
+    """By products with matrices of primes, which have fewer multiplications than those of any other factors, on all
+    cells of all arrays and all lanes at once, at the highest rate that the machine has for any type."""
+    factors, rest = 0, extent
+    for prime in range(2, extent + 1):
+        while rest % prime == 0:
+            factors, rest = factors + prime, rest // prime
+    core = ts.Machine.load(machine).to_dict()["core"]
+    array, vector = core["array"], core["vector"]
+    rate = array["count"] * array["rows"] * array["columns"] * max(array["rates"].values())
+    rate += vector["lanes"] * vector["sublanes"] * vector["issue"]
+    return float(4 * rows * extent * factors / (rate * core["count"]))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_transforms_take_their_time(machine):
+    """Not less than their multiplications on all units, nor fewer bytes than their operands and results."""
+    for extent, rows in ((64, 32), (1024, 16), (4096, 8)):
+        arrays = {"re": np.ones((rows, extent), np.float32), "im": np.ones((rows, extent), np.float32)}
+        result = ts.simulate(ts.compile(graph_of("fft", arrays, results=2, dim=1), machine))
+        assert result.cycles >= least_cycles(extent, rows, machine)
+        assert result.memory_bytes >= 4 * rows * extent * 4
 
 
 # --- factors and substitutions ---
@@ -169,7 +182,7 @@ def positive(random: np.random.Generator, batch: tuple[int, ...], n: int) -> np.
 @pytest.mark.parametrize("machine", MACHINES)
 def test_factors(machine):
     random = np.random.default_rng(1)
-    for number, (batch, n) in enumerate([((), 1), ((), 2), ((3,), 7), ((2, 2), 16), ((), 65), ((2,), 100), ((), 150)]):
+    for number, (batch, n) in enumerate([((), 1), ((), 2), ((3,), 7), ((2, 2), 9), ((), 65), ((2,), 40), ((), 150)]):
         spd, lower = positive(random, batch, n), bool(number % 2)
         given = np.tril(spd) + np.triu(np.full_like(spd, 77.0), 1) if lower else spd  # the other triangle is not read
         graph = graph_of("linear_solve", {"a": given}, mode="cholesky", lower=lower)
@@ -192,7 +205,7 @@ def test_what_is_not_positive_definite_is_nan(machine):
 @pytest.mark.parametrize("machine", MACHINES)
 def test_substitutions(machine):
     random = np.random.default_rng(2)
-    cases = [((), 1, 1), ((), 3, 4), ((2,), 9, 1), ((2, 2), 5, 3), ((), 64, 7), ((), 70, 5), ((2,), 130, 9)]
+    cases = [((), 1, 1), ((), 3, 4), ((2,), 9, 1), ((2, 2), 5, 3), ((), 33, 7), ((), 70, 5), ((), 130, 9)]
     for number, (batch, n, m) in enumerate(cases * 2):
         lower, left, unit, transpose = (bool((number * 7 + 3 * (number // 7)) >> bit & 1) for bit in range(4))
         a = random.standard_normal((*batch, n, n)).astype(np.float32) / np.float32(n)
@@ -226,15 +239,20 @@ def test_a_long_factor_takes_the_time_of_its_products():
     assert cycles[1] > 3 * cycles[0] and cycles[2] > 3 * cycles[1]
 
 
-@pytest.mark.parametrize("machine", ["edge-8", "tpu-v3"])
-def test_a_wrong_factor_is_seen(machine):
-    """The bound of verify follows the matrix: an error of a thousandth in one element is beyond it."""
-    from tilesim import _core  # noqa: PLC0415
-
+@pytest.mark.parametrize("mode", ["cholesky", "triangular"])
+def test_what_verify_allows_follows_the_matrix(mode):
+    """Beside each other: a well-conditioned matrix, whose bound an error of one part in ten thousand exceeds by far,
+    and one near to singular, where the bound grows with its condition and still covers what f32 gives."""
     random = np.random.default_rng(8)
-    a = positive(random, (), 24)
-    program = ts.compile(graph_of("linear_solve", {"a": a}, mode="cholesky"), machine)
-    rows = ts.verify(program, {"a": a}).rows
-    assert rows and all(row["ok"] for row in rows) and hasattr(_core, "verify")
-    worst = max(row["bound"] for row in rows)
-    assert 0 <= worst < 1e-3 * np.sqrt(24)
+    n, bounds = 24, []
+    for smallest in (0.2, 1e-5):
+        q, _ = np.linalg.qr(random.standard_normal((n, n)))
+        a = (q * np.geomspace(smallest, 1.0, n)) @ q.T
+        a = (a + a.T) / 2 + 1e-6 * np.eye(n)
+        arrays = {"a": (a if mode == "cholesky" else np.linalg.cholesky(a)).astype(np.float32)}
+        if mode == "triangular":
+            arrays["b"] = random.standard_normal((n, 3)).astype(np.float32)
+        (row,) = ts.verify(ts.compile(graph_of("linear_solve", arrays, mode=mode), "edge-8"), arrays).rows
+        assert row["ok"] and row["scale"] > 0
+        bounds.append(row["bound"] / row["scale"])
+    assert 0 < bounds[0] < 1e-4 and bounds[1] > 3 * bounds[0]

@@ -118,8 +118,8 @@ class Fourier {
   ValueId first(const Complex& x, std::int64_t radix, std::int64_t left, double sign, double scale, std::int64_t n,
                 const Axes& out) {
     const std::int64_t inner = out.size() > 1 ? 2 : 1;
-    const ValueId re = w_.product("re", matrix(radix, sign, scale, n, out, {0}), split(x.re, dim_, radix, left),
-                                  {inner}, {dim_});
+    const ValueId re =
+        w_.product("re", matrix(radix, sign, scale, n, out, {0}), split(x.re, dim_, radix, left), {inner}, {dim_});
     if (x.im == no_value) return re;
     return w_.product("im", matrix(radix, sign, scale, n, out, {1}), split(x.im, dim_, radix, left), {inner}, {dim_},
                       {}, re);

@@ -46,7 +46,7 @@ namespace {
 bool needs_own_tensor(const GraphFunction& function, const Uses& uses, ValueId value) {
   for (int reader : uses.consumers[index(value)]) {
     const Op& op = function.ops[index(reader)];
-    if (runs_functions(op.kind)) return true;  // a function takes whole tensors
+    if (runs_functions(op.kind)) return true;          // a function takes whole tensors
     if (op.kind == Kind::window_scatter) return true;  // tiles of windows reach over the edges of both operands
     if (op.operands.empty() || op.operands[0] != value) continue;
     const bool window = op.kind == Kind::convolution || op.kind == Kind::window_reduce;

@@ -206,7 +206,8 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping
     return given->second;
   }
   const bool exact = is_exact(op) && is_float(multiplied);
-  const bool on_array = exact ? multiplies_exactly(context.machine, multiplied) : multiplies(context.machine, multiplied);
+  const bool on_array =
+      exact ? multiplies_exactly(context.machine, multiplied) : multiplies(context.machine, multiplied);
   const bool grouped = op.kind == Kind::convolution && !problem.batch_dims.empty();
   const bool integers = is_integer(multiplied) && is_integer(problem.dtypes[1]) && !on_array;
   if (!grouped && !integers && !exact) {

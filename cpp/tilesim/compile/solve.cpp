@@ -129,8 +129,8 @@ class SolveLowering {
 
   static int input(program::VectorOp& op, View view, DType dtype) {
     op.inputs.push_back(std::move(view));
-    return add_node(
-        op.nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(op.inputs.size()) - 1, .dtype = dtype});
+    return add_node(op.nodes,
+                    {.op = VectorNode::Op::input, .index = static_cast<int>(op.inputs.size()) - 1, .dtype = dtype});
   }
 
   static int apply(program::VectorOp& op, Function function, int a, int b, int c, DType dtype) {
@@ -199,11 +199,11 @@ class SolveLowering {
     program::VectorOp op = over(n_, n_);
     const int factor = input(op, view("w", tiles, part), wide_);
     const auto index = [&](std::size_t axis) {
-      return add_node(op.nodes,
-                      {.op = VectorNode::Op::iota, .index = static_cast<int>(axis), .dtype = DType::i64});
+      return add_node(op.nodes, {.op = VectorNode::Op::iota, .index = static_cast<int>(axis), .dtype = DType::i64});
     };
     const int row = index(row_axis()), column = index(column_axis());
-    const int inside = apply(op, Function::less_equal, lower_ ? column : row, lower_ ? row : column, -1, DType::boolean);
+    const int inside =
+        apply(op, Function::less_equal, lower_ ? column : row, lower_ ? row : column, -1, DType::boolean);
     const int zero = add_node(op.nodes, {.op = VectorNode::Op::constant, .number = 0, .dtype = wide_});
     const int node = apply(op, Function::select, inside, factor, zero, wide_);
     op.outputs.push_back({node, view("y", tiles, {0, n_, n_, n_, 1}), {}, Combiner::add, 0});
@@ -227,7 +227,7 @@ class SolveLowering {
     into_work(std::move(begin), view("w", tiles, whole), 1, block);
     block.push_back(on("vector", program::Release{"b", 0}));
     const std::int64_t each_step = unit ? 1 : 2;
-    const std::int64_t along = left_ ? width : 1;                         // of w, to the next unknown
+    const std::int64_t along = left_ ? width : 1;                        // of w, to the next unknown
     const std::int64_t down = turned ? 1 : n_, right = turned ? n_ : 1;  // of t
     const auto divided = [&](const Expr& at, const Expr& pieces, Block& to) {
       const Part known = left_ ? Part{at * Expr(along), 1, 0, columns, 1} : Part{at * Expr(along), rows, width, 1, 0};

@@ -96,8 +96,8 @@ class WindowScatterLowering {
     };
     const double wide = host_bytes(wide_);
     return product(regions()) * (2 * host_bytes(x_.dtype) + wide) +
-           product(windows()) * (2 * host_bytes(source_.dtype) + wide + 4) + product(tiles()) * 2 * host_bytes(y_.dtype) +
-           9 * 64;
+           product(windows()) * (2 * host_bytes(source_.dtype) + wide + 4) +
+           product(tiles()) * 2 * host_bytes(y_.dtype) + 9 * 64;
   }
 
   /// Outer axes are cut first; several tiles overlap their transfers, and each core gets one.
@@ -115,11 +115,8 @@ class WindowScatterLowering {
     if (bytes() > static_cast<double>(capacity))
       throw Unsupported({"window_scatter: not even one window fits the scratchpad", op_.name,
                          std::to_string(static_cast<std::int64_t>(bytes())) + " bytes",
-                         "at most " + std::to_string(capacity) + " bytes",
-                         "a smaller window, or fallback='host'"});
-    const auto trips = [&] {
-      return element_count(each([](const Axis& axis) { return axis.trips(); }));
-    };
+                         "at most " + std::to_string(capacity) + " bytes", "a smaller window, or fallback='host'"});
+    const auto trips = [&] { return element_count(each([](const Axis& axis) { return axis.trips(); })); };
     for (std::size_t i = 0; i + 1 < axes_.size() && trips() < context_.machine.core.count;)
       if (!halve(axes_[i])) ++i;
   }
@@ -132,9 +129,7 @@ class WindowScatterLowering {
     const Axis& a = axes_[axis];
     return tile_index(axis) * Expr(a.tile / a.stride) + Expr(a.first());
   }
-  Expr tap(std::size_t axis) const {
-    return axes_[axis].window == 1 ? Expr(0) : Expr::symbol(numbered("t", axis));
-  }
+  Expr tap(std::size_t axis) const { return axes_[axis].window == 1 ? Expr(0) : Expr::symbol(numbered("t", axis)); }
   Expr flat_tap() const {
     Expr flat = 0;
     for (std::size_t axis = 0; axis < axes_.size(); ++axis) flat = flat * Expr(axes_[axis].window) + tap(axis);
@@ -168,8 +163,8 @@ class WindowScatterLowering {
 
   static int input(program::VectorOp& op, View view, DType dtype) {
     op.inputs.push_back(std::move(view));
-    return add_node(
-        op.nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(op.inputs.size()) - 1, .dtype = dtype});
+    return add_node(op.nodes,
+                    {.op = VectorNode::Op::input, .index = static_cast<int>(op.inputs.size()) - 1, .dtype = dtype});
   }
   static int apply(program::VectorOp& op, Function function, std::array<int, 3> arguments, DType dtype) {
     return add_node(op.nodes,
@@ -201,10 +196,10 @@ class WindowScatterLowering {
       if (!padded_ || a.window == 1) continue;
       const int number =
           add_node(op.nodes, {.op = VectorNode::Op::iota, .index = static_cast<int>(axis), .dtype = DType::i64});
-      const int step = a.stride == 1 ? number
-                                     : apply(op, Function::multiply,
-                                             {number, constant(op, static_cast<double>(a.stride), DType::i64), -1},
-                                             DType::i64);
+      const int step = a.stride == 1
+                           ? number
+                           : apply(op, Function::multiply,
+                                   {number, constant(op, static_cast<double>(a.stride), DType::i64), -1}, DType::i64);
       const Expr base = first_window(axis) * Expr(a.stride) + tap(axis) - Expr(a.pad);
       const int position = apply(op, Function::add, {step, scalar(op, base), -1}, DType::i64);
       both(apply(op, Function::less_equal, {constant(op, 0, DType::i64), position, -1}, DType::boolean));

@@ -234,8 +234,8 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     bounds = solve_bounds(op, operands, results[0]);
   } else if (any_error(operands)) {
     // Bits are those of the operand's own type.
-    const DType type = op.kind == Kind::bitcast && is_float(operands[0].value.dtype()) ? operands[0].value.dtype()
-                                                                                       : DType::f64;
+    const DType type =
+        op.kind == Kind::bitcast && is_float(operands[0].value.dtype()) ? operands[0].value.dtype() : DType::f64;
     bounds = corner_distances(Probe(graph, function, op, type), operands, op.kind == Kind::elementwise);
     if (turns(op)) bounds[0] = operands[0].error.clone();
   }

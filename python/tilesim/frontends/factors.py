@@ -10,7 +10,20 @@ import numpy as np
 from .._builder import GraphBuilder
 from .._tensor import Tensor
 
-__all__ = ["counted", "determinant", "diagonal", "first_set", "inverse", "lu", "qr", "reflectors", "solve", "substituted"]
+__all__ = [
+    "counted",
+    "determinant",
+    "diagonal",
+    "first_set",
+    "identity",
+    "inverse",
+    "lu",
+    "qr",
+    "reflectors",
+    "solve",
+    "substituted",
+    "swapped",
+]
 
 
 def counted(
@@ -48,6 +61,20 @@ def counted(
     return [Tensor(b, value) for value in found[1:]]
 
 
+def swapped(b: GraphBuilder, x: Tensor) -> Tensor:
+    """The transposes of matrices.
+
+    Args:
+        b: builder of the function.
+        x: [.., m, n].
+
+    Returns:
+        [.., n, m].
+    """
+    found: Tensor = b.op("transpose", x, permutation=[*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+    return found
+
+
 class _At:
     """Rows and columns of the matrices [.., m, n] of one function, and the step that is at hand."""
 
@@ -65,9 +92,7 @@ class _At:
 
     def column(self, x: Tensor) -> Tensor:
         """Number `step`, [.., m, 1]."""
-        found: Tensor = self.b.op(
-            "dynamic_slice", x, *[self.zero] * (x.ndim - 1), self.step, sizes=[*x.shape[:-1], 1]
-        )
+        found: Tensor = self.b.op("dynamic_slice", x, *[self.zero] * (x.ndim - 1), self.step, sizes=[*x.shape[:-1], 1])
         return found
 
     def row(self, x: Tensor) -> Tensor:
@@ -143,9 +168,7 @@ def substituted(b: GraphBuilder, a: Tensor, x: Tensor, **attributes: Any) -> Ten
         The solution.
     """
     batch = np.broadcast_shapes(a.shape[:-2], x.shape[:-2])
-    a, x = (
-        y if tuple(y.shape[:-2]) == tuple(batch) else b.broadcast(y, [*batch, *y.shape[-2:]]) for y in (a, x)
-    )
+    a, x = (y if tuple(y.shape[:-2]) == tuple(batch) else b.broadcast(y, [*batch, *y.shape[-2:]]) for y in (a, x))
     found: Tensor = b.op("linear_solve", a, x, mode="triangular", **attributes)
     return found
 
@@ -182,12 +205,12 @@ def solve(b: GraphBuilder, a: Tensor, x: Tensor, left: bool = True) -> tuple[Ten
         y = substituted(b, packed, _in_order(b, x, order), lower=True, unit_diagonal=True)
         return substituted(b, packed, y, lower=False), factors
     # y a = x is a' y' = x', and p a = l u: a' = u' l' p
-    turned = x.transpose(-1, -2)
+    turned = swapped(b, x)
     y = substituted(b, packed, turned, lower=False, transpose_a=True)
     y = substituted(b, packed, y, lower=True, unit_diagonal=True, transpose_a=True)
     places = b.op("iota", shape=list(order.shape), dtype="i32", dim=order.ndim - 1)
     _, back = b.op("sort", order, b.op("copy", places), results=2, dim=order.ndim - 1, keys=1, stable=True)
-    return _in_order(b, y, back).transpose(-1, -2), factors
+    return swapped(b, _in_order(b, y, back)), factors
 
 
 def diagonal(b: GraphBuilder, a: Tensor) -> Tensor:
@@ -237,6 +260,23 @@ def determinant(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor, tuple[Tenso
     return sign, diagonal(b, factors[0]), factors
 
 
+def identity(b: GraphBuilder, shape: Sequence[int], dtype: str) -> Tensor:
+    """Ones on the diagonal.
+
+    Args:
+        b: builder of the function.
+        shape: [.., m, n].
+        dtype: f32 or f64.
+
+    Returns:
+        The matrices.
+    """
+    m, n = shape[-2:]
+    eye = np.eye(m, n, dtype=np.float64 if dtype == "f64" else np.float32)
+    found = b.weight(f"identity.{m}.{n}.{dtype}", data=eye, trainable=False)
+    return b.broadcast(found, list(shape)) if len(shape) > 2 else found
+
+
 def inverse(b: GraphBuilder, a: Tensor) -> Tensor:
     """By LU factors.
 
@@ -247,10 +287,7 @@ def inverse(b: GraphBuilder, a: Tensor) -> Tensor:
     Returns:
         Its inverse.
     """
-    n = a.shape[-1]
-    names = {"f64": np.float64}
-    eye = b.weight(f"identity.{n}.{a.dtype}", data=np.eye(n, dtype=names.get(a.dtype, np.float32)), trainable=False)
-    return solve(b, a, b.broadcast(eye, list(a.shape)) if a.ndim > 2 else eye)[0]
+    return solve(b, a, identity(b, a.shape, a.dtype))[0]
 
 
 def reflectors(b: GraphBuilder, a: Tensor) -> tuple[Tensor, Tensor]:
@@ -304,11 +341,8 @@ def qr(b: GraphBuilder, packed: Tensor, taus: Tensor) -> Tensor:
     Returns:
         [.., m, n], orthonormal columns.
     """
-    batch, (m, n) = list(packed.shape[:-2]), packed.shape[-2:]
-    steps = taus.shape[-1]
-    names = {"f64": np.float64}
-    eye = np.eye(m, n, dtype=names.get(packed.dtype, np.float32))
-    start = b.weight(f"identity.{m}.{n}.{packed.dtype}", data=eye, trainable=False)
+    batch, steps = list(packed.shape[:-2]), taus.shape[-1]
+    start = identity(b, packed.shape, packed.dtype)
 
     def body(f: GraphBuilder, i: Tensor, q: Tensor, x: Tensor, factors: Tensor) -> list[Tensor]:
         k = f.scalar(steps - 1, "i32") - i
@@ -319,4 +353,4 @@ def qr(b: GraphBuilder, packed: Tensor, taus: Tensor) -> Tensor:
         tau = at.column(factors.reshape(*batch, 1, steps))
         return [q - v * (tau * at.summed(v * q)), x, factors]
 
-    return counted(b, "q", steps, [b.op("copy", b.broadcast(start, [*batch, m, n])), packed, taus], body)[0]
+    return counted(b, "q", steps, [b.op("copy", start), packed, taus], body)[0]

@@ -33,7 +33,7 @@ def _cholesky_ex(importer: Importer, a: Any, upper: bool = False, check_errors: 
     # torch reads the lower triangle for either factor
     factor = importer.op("linear_solve", x, mode="cholesky", lower=True)
     status = _status(importer, factors.diagonal(importer.builder, factor))
-    return factor.transpose(-1, -2) if upper else factor, status
+    return factors.swapped(importer.builder, factor) if upper else factor, status
 
 
 @handles("aten.cholesky.default")
@@ -143,3 +143,13 @@ def _qr(importer: Importer, a: Any, mode: str = "reduced") -> tuple[Tensor, Tens
     k = min(m, n)
     upper = _triangle(importer, packed[(..., slice(0, k), slice(None))], upper=True)
     return factors.qr(importer.builder, packed[(..., slice(None), slice(0, k))], taus), upper
+
+
+@handles("aten.cholesky_inverse.default")
+def _cholesky_inverse(importer: Importer, factor: Any, upper: bool = False) -> Tensor:
+    """Two substitutions in the identity."""
+    a = importer.tensor(factor)
+    x = factors.identity(importer.builder, a.shape, a.dtype)
+    for transpose in (upper, not upper):
+        x = factors.substituted(importer.builder, a, x, lower=not upper, transpose_a=transpose)
+    return x
