@@ -240,19 +240,17 @@ def test_a_long_factor_takes_the_time_of_its_products():
 
 
 @pytest.mark.parametrize("mode", ["cholesky", "triangular"])
-def test_what_verify_allows_follows_the_matrix(mode):
-    """Beside each other: a well-conditioned matrix, whose bound an error of one part in ten thousand exceeds by far,
-    and one near to singular, where the bound grows with its condition and still covers what f32 gives."""
-    random = np.random.default_rng(8)
-    n, bounds = 24, []
-    for smallest in (0.2, 1e-5):
-        q, _ = np.linalg.qr(random.standard_normal((n, n)))
-        a = (q * np.geomspace(smallest, 1.0, n)) @ q.T
-        a = (a + a.T) / 2 + 1e-6 * np.eye(n)
-        arrays = {"a": (a if mode == "cholesky" else np.linalg.cholesky(a)).astype(np.float32)}
-        if mode == "triangular":
-            arrays["b"] = random.standard_normal((n, 3)).astype(np.float32)
-        (row,) = ts.verify(ts.compile(graph_of("linear_solve", arrays, mode=mode), "edge-8"), arrays).rows
-        assert row["ok"] and row["scale"] > 0
-        bounds.append(row["bound"] / row["scale"])
-    assert 0 < bounds[0] < 1e-4 and bounds[1] > 3 * bounds[0]
+@pytest.mark.parametrize("smallest", [0.2, 0.01, 1e-5])
+def test_what_verify_allows_follows_the_matrix(mode, smallest):
+    """Not far above what f32 gives, so that a wrong element is seen, and above it near to singular too."""
+    random, n = np.random.default_rng(8), 24
+    q, _ = np.linalg.qr(random.standard_normal((n, n)))
+    a = (q * np.geomspace(smallest, 1.0, n)) @ q.T
+    a = (a + a.T) / 2
+    arrays = {"a": (a if mode == "cholesky" else np.linalg.cholesky(a)).astype(np.float32)}
+    if mode == "triangular":
+        arrays["b"] = random.standard_normal((n, 3)).astype(np.float32)
+    (row,) = ts.verify(ts.compile(graph_of("linear_solve", arrays, mode=mode), "edge-8"), arrays).rows
+    assert row["ok"]
+    if smallest > 1e-3:
+        assert row["ratio"] > 0.005 and 0 < row["bound"] < 1e-4 * row["scale"]

@@ -210,56 +210,65 @@ class SolveLowering {
     block.push_back(on("vector", std::move(op)));
   }
 
-  /// A right-hand side's element that is known is taken out of those that follow. x t = b is t' x' = b'.
+  /// A triangle t with t x = b from the first row on, or from the last. x a = b is a' x' = b'.
+  struct Triangle { bool turned, unit, forward; };
+
+  /// What is left of b's row at `at` over the diagonal is x.
+  void divide(const Triangle& t, const Expr& at, const Expr& pieces, Block& to) const {
+    if (t.unit) return;
+    const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()];
+    const std::int64_t width = t_.tiles[column_axis()];
+    const Part known = left_ ? Part{at * Expr(width), 1, 0, columns, 1} : Part{at, rows, width, 1, 0};
+    program::VectorOp op = over(known.rows, known.columns);
+    op.lane_dim = static_cast<int>(left_ ? column_axis() : row_axis());
+    const View in_place = view("w", t_.tiles, known);
+    const int x = input(op, in_place, wide_),
+              pivot =
+                  input(op, view("a", matrix_tiles(), {at * Expr(n_ + 1), known.rows, 0, known.columns, 0}), a_.dtype);
+    apply(op, Function::divide, x, pivot, -1, wide_);
+    into_work(std::move(op), in_place, pieces, to);
+  }
+
+  /// The known row of x is taken out of the rows that follow.
+  void eliminate(const Triangle& t, const Expr& step, const Expr& pieces, Block& to) const {
+    const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()], rest = Expr(n_ - 1) - step;
+    const Expr at = t.forward ? step : rest, first = t.forward ? step + Expr(1) : Expr(0);
+    const std::int64_t width = t_.tiles[column_axis()], down = t.turned ? 1 : n_, right = t.turned ? n_ : 1;
+    const Expr place = first * Expr(down) + at * Expr(right);
+    Part open{first * Expr(width), rest, width, columns, 1}, known{at * Expr(width), rest, 0, columns, 1},
+        factor{place, rest, down, columns, 0};
+    if (!left_) {
+      open = {first, rows, width, rest, 1};
+      known = {at, rows, width, rest, 0};
+      factor = {place, rows, 0, rest, down};
+    }
+    program::VectorOp op = over(open.rows, open.columns);
+    const int kept = input(op, view("w", t_.tiles, open), wide_), x = input(op, view("w", t_.tiles, known), wide_),
+              f = input(op, view("a", matrix_tiles(), factor), a_.dtype);
+    apply(op, Function::subtract, kept, apply(op, Function::multiply, f, x, -1, wide_), -1, wide_);
+    into_work(std::move(op), view("w", t_.tiles, open), pieces, to);
+  }
+
   void triangular(Block& block) {
-    const bool turned = left_ == op_.attributes.flag("transpose_a"), unit = op_.attributes.flag("unit_diagonal");
-    const bool forward = lower_ != turned;
-    const Shape matrix = matrix_tiles(), tiles = t_.tiles;
+    const bool turned = left_ == op_.attributes.flag("transpose_a");
+    const Triangle t{turned, op_.attributes.flag("unit_diagonal"), lower_ != turned};
+    const Shape& tiles = t_.tiles;
     const Placement& b = placement(op_.operands[1]);
     load_matrices("a", block);
     load("b", b, t_.start, t_.extent, tiles, block);
     acquire(ring_slot("w", wide_, element_count(tiles), "vector", 1), "vector", block);
     const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()];
-    const std::int64_t width = tiles[column_axis()];
-    const Part whole{0, rows, width, columns, 1};
+    const Part whole{0, rows, tiles[column_axis()], columns, 1};
     program::VectorOp begin = over(rows, columns);
     input(begin, view("b", tiles, whole), b.dtype);
     into_work(std::move(begin), view("w", tiles, whole), 1, block);
     block.push_back(on("vector", program::Release{"b", 0}));
-    const std::int64_t each_step = unit ? 1 : 2;
-    const std::int64_t along = left_ ? width : 1;                        // of w, to the next unknown
-    const std::int64_t down = turned ? 1 : n_, right = turned ? n_ : 1;  // of t
-    const auto divided = [&](const Expr& at, const Expr& pieces, Block& to) {
-      const Part known = left_ ? Part{at * Expr(along), 1, 0, columns, 1} : Part{at * Expr(along), rows, width, 1, 0};
-      program::VectorOp op = over(known.rows, known.columns);
-      op.lane_dim = static_cast<int>(left_ ? column_axis() : row_axis());
-      const Part pivot{at * Expr(n_ + 1), known.rows, 0, known.columns, 0};
-      const int x = input(op, view("w", tiles, known), wide_), t = input(op, view("a", matrix, pivot), a_.dtype);
-      apply(op, Function::divide, x, t, -1, wide_);
-      into_work(std::move(op), view("w", tiles, known), pieces, to);
-    };
-    const Expr step = Expr::symbol(step_name), rest = Expr(n_ - 1) - step;
-    const Expr at = forward ? step : rest, first = forward ? step + Expr(1) : Expr(0);
+    const Expr step = Expr::symbol(step_name), each_step(t.unit ? 1 : 2);
     Block each;
-    if (!unit) divided(at, step * Expr(2) + Expr(2), each);
-    const Expr t_at = first * Expr(down) + at * Expr(right);
-    Part open, known, factor;
-    if (left_) {
-      open = {first * Expr(along), rest, width, columns, 1};
-      known = {at * Expr(along), rest, 0, columns, 1};
-      factor = {t_at, rest, down, columns, 0};
-    } else {
-      open = {first, rows, width, rest, 1};
-      known = {at, rows, width, rest, 0};
-      factor = {t_at, rows, 0, rest, down};
-    }
-    program::VectorOp op = over(open.rows, open.columns);
-    const int kept = input(op, view("w", tiles, open), wide_), x = input(op, view("w", tiles, known), wide_),
-              t = input(op, view("a", matrix, factor), a_.dtype);
-    apply(op, Function::subtract, kept, apply(op, Function::multiply, t, x, -1, wide_), -1, wide_);
-    into_work(std::move(op), view("w", tiles, open), step * Expr(each_step) + Expr(1 + each_step), each);
+    divide(t, t.forward ? step : Expr(n_ - 1) - step, step * Expr(2) + Expr(2), each);
+    eliminate(t, step, (step + Expr(1)) * each_step + Expr(1), each);
     if (n_ > 1) block.push_back(loop(step_name, Expr(n_ - 1), std::move(each)));
-    if (!unit) divided(forward ? n_ - 1 : 0, 2 * (n_ - 1) + 2, block);
+    divide(t, t.forward ? n_ - 1 : 0, 2 * n_, block);
     block.push_back(on("vector", program::Release{"a", 0}));
     acquire(ring_slot("y", y_.dtype, element_count(tiles), "store0"), "vector", block);
     program::VectorOp end = over(rows, columns);
