@@ -140,8 +140,12 @@ def _with_remedy(error: Exception, graph: Graph) -> Exception:
     if kinds & COLLECTIVES:
         remedy = "It is between devices, and this is the simulation of one. With collectives='untimed' (--collectives "
         remedy += "untimed) what passes between devices takes no time, and the result says so"
-    what = parts.pop("what") or str(error)
-    return unsupported(what, **{**parts, "suggestion": parts["suggestion"] or remedy})
+    what, own = parts.pop("what") or str(error), parts["suggestion"]
+    if own and "host" not in own and not kinds & COLLECTIVES:
+        remedy = f"{own}. {remedy}"
+    elif own:
+        remedy = own
+    return unsupported(what, **{**parts, "suggestion": remedy})
 
 
 def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tilesim as ts
+from support.unlowered import by_size
 from tilesim.cli_mapping import with_store
 
 
@@ -148,12 +149,12 @@ def test_lists(command: list[str]) -> None:
 
 def test_fallback_and_place(tmp_path: Path) -> None:
     b = ts.GraphBuilder("spectrum")
-    re, _ = b.op("fft", b.linear(b.input("x", (16, 16)), 16, name="first"), name="fft", results=2, dim=1)
+    re, _ = by_size(b, b.linear(b.input("x", (16, 16)), 16, name="first"), "order", 1)
     b.output(re, "y")
     path = str(tmp_path / "graph.json")
     b.build().save(path)
     done = tilesim("run", path)
-    assert done.returncode == 2 and "fft" in done.stderr and "--fallback host" in done.stderr
+    assert done.returncode == 2 and "sort" in done.stderr and "--fallback host" in done.stderr
     done = tilesim("run", path, "--fallback", "host", "--verify", "--json", str(tmp_path / "r.json"))
     assert done.returncode == 0, done.stderr
     assert "of the time on the host" in done.stdout and "to host: first" in done.stdout and "xeon-8480" in done.stdout
@@ -162,7 +163,7 @@ def test_fallback_and_place(tmp_path: Path) -> None:
     assert done.returncode == 0 and "to host: x" in done.stdout
     done = tilesim("coverage", path, "--json", "-")
     rows = json.loads(done.stdout)["operations"]
-    assert {row["operation"]: row["on"] for row in rows}["fft"] == "host"
+    assert {row["operation"]: row["on"] for row in rows}["order"] == "host"
     assert "unsupported on tpu-v3" in tilesim("coverage", path).stdout
 
 

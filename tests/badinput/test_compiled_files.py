@@ -14,6 +14,7 @@ import pytest
 import tilesim as ts
 from support.mutate import damage_tree
 from support.program_checks import limited_memory
+from support.unlowered import by_size
 from tilesim import _core
 from tilesim._tensor import Tensor
 
@@ -39,7 +40,7 @@ def small() -> ts.Graph:
 
 def spectrum() -> ts.Graph:
     b = ts.GraphBuilder("spectrum")
-    real, _ = b.op("fft", b.linear(b.input("x", (16, 32)), 64, name="mix"), name="spectrum", results=2, dim=1)
+    real, _ = by_size(b, b.linear(b.input("x", (16, 32)), 64, name="mix"), "spectrum", 1)
     b.output(b.linear(real, 8, name="head"), "y")
     return b.build()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.unlowered import by_size
 from tilesim import placement
 from tilesim.mixed import MixedProgram
 from tilesim.placement import Item, Link
@@ -131,23 +132,24 @@ def test_turns_are_as_few_as_any_order_has(seed: int) -> None:
 
 
 def spectra(size: int = 32) -> ts.Graph:
-    """Two products with a Fourier transform and a softmax between them."""
+    """Two products with an order by size and a softmax between them."""
     b = ts.GraphBuilder("spectra")
     x = b.input("x", (size, size))
     h = b.apply("relu", b.linear(x, size, name="first"))
-    re, im = b.op("fft", h, name="spectrum", results=2, dim=1)
+    re, im = by_size(b, h, "spectrum", 1)
     power = b.apply("add", b.apply("multiply", re, re), b.apply("multiply", im, im))
     b.output(b.linear(b.op("softmax", power, name="softmax", dim=1), 8, name="last"), "y")
     return b.build()
 
 
 def solver() -> ts.Graph:
-    """A factorization, a triangular solve, and products that the machine is good at."""
+    """An order by size, a factorization, a triangular solve, and products that the machine is good at."""
     b = ts.GraphBuilder("solver")
     a, r = b.input("a", (48, 48)), b.input("r", (48, 16))
     eye = b.weight("eye", data=(60 * np.eye(48)).astype(np.float32))
     spd = b.apply("add", b.matmul(a, b.op("transpose", a, permutation=[1, 0]), name="gram"), eye)
     factor = b.op("linear_solve", spd, name="factor", mode="cholesky", lower=True)
+    r, _ = by_size(b, r, "order", 1)
     z = b.op("linear_solve", factor, r, name="solve", mode="triangular", lower=True, left_side=True)
     b.output(b.matmul(factor, z, name="back"), "r2")
     return b.build()
@@ -158,7 +160,7 @@ def layers() -> ts.Graph:
     b = ts.GraphBuilder("layers")
     layer = b.function("layer")
     x = layer.input("x", (16, 16))
-    re, im = layer.op("fft", layer.linear(x, 16, name="mix"), name="fft", results=2, dim=0)
+    re, im = by_size(layer, layer.linear(x, 16, name="mix"), "order", 0)
     layer.output(layer.apply("add", re, im), "y")
     x = b.input("x", (16, 16))
     for i in range(3):
@@ -266,14 +268,14 @@ def test_placement_by_name() -> None:
         ts.compile(spectra(), fallback="host", place={"softmaks": "host"})
     with pytest.raises(ts.UserError, match="unknown place"):
         ts.compile(spectra(), place={"softmax": "gpu"})
-    with pytest.raises(ts.Unsupported, match="fft"):
+    with pytest.raises(ts.Unsupported, match="sort"):
         ts.compile(spectra(), fallback="host", place={"spectrum": "machine"})
-    with pytest.raises(ts.Unsupported, match="fft"):
+    with pytest.raises(ts.Unsupported, match="sort"):
         ts.compile(spectra(), place={"softmax": "host"})
 
 
 def test_the_default_is_an_error_with_the_remedy() -> None:
-    with pytest.raises(ts.Unsupported, match=r"spectrum: fft.*fallback='host'"):
+    with pytest.raises(ts.Unsupported, match=r"spectrum: sort.*fallback='host'"):
         ts.run(spectra())
     with pytest.raises(ts.UserError, match="unknown fallback"):
         ts.run(spectra(), fallback="hots")
@@ -286,7 +288,7 @@ def test_state_is_updated_beside_the_host() -> None:
     start = b.weight("start", data=np.array(5, dtype=np.int32))
     zero = b.weight("zero", data=np.array(0, dtype=np.int32))
     out = b.op("dynamic_update", cache, new, start, zero, name="update")
-    re, _ = b.op("fft", new, name="fft", results=2, dim=1)
+    re, _ = by_size(b, new, "order", 1)
     b.output(out, "cache2")
     b.output(re, "re")
     b.alias(0, 0)

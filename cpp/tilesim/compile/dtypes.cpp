@@ -65,7 +65,8 @@ void check_vector_dtypes(const Context& context, const std::vector<int>& ops) {
     const Op& op = context.function.ops[static_cast<std::size_t>(index)];
     const bool computed = op.kind == Kind::elementwise || op.kind == Kind::reduce || op.kind == Kind::cumulative ||
                           op.kind == Kind::window_reduce || op.kind == Kind::convolution || op.kind == Kind::contract ||
-                          op.kind == Kind::sort || op.kind == Kind::top_k;
+                          op.kind == Kind::sort || op.kind == Kind::top_k || op.kind == Kind::window_scatter ||
+                          op.kind == Kind::linear_solve;
     for (ValueId operand : op.operands) {
       if (operand == no_value) continue;
       const DType dtype = context.value(operand).type.dtype;

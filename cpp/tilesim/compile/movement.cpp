@@ -316,6 +316,8 @@ Placement MovementLowering::dense(ValueId value, bool flat) {
 program::Scope lower_movement(Context& context, const Kernel& kernel) {
   const Kind kind = context.function.ops[at(kernel.ops[0])].kind;
   if (kind == Kind::sort || kind == Kind::top_k) return lower_order(context, kernel);
+  if (kind == Kind::window_scatter) return lower_window_scatter(context, kernel);
+  if (kind == Kind::linear_solve) return lower_solve(context, kernel);
   return MovementLowering(context, kernel).lower();
 }
 

@@ -46,7 +46,8 @@ namespace {
 bool needs_own_tensor(const GraphFunction& function, const Uses& uses, ValueId value) {
   for (int reader : uses.consumers[index(value)]) {
     const Op& op = function.ops[index(reader)];
-    if (runs_functions(op.kind)) return true;  // a function takes whole tensors
+    if (runs_functions(op.kind)) return true;          // a function takes whole tensors
+    if (op.kind == Kind::window_scatter) return true;  // tiles of windows reach over the edges of both operands
     if (op.operands.empty() || op.operands[0] != value) continue;
     const bool window = op.kind == Kind::convolution || op.kind == Kind::window_reduce;
     const auto pads = window ? op.attributes.integers("pads", {}) : std::vector<std::int64_t>{};
@@ -282,7 +283,7 @@ class Placer {
         if (!only_products_read(op.results[0])) return false;
         continue;
       }
-      if (op.kind != Kind::contract) return false;
+      if (op.kind != Kind::contract || is_exact(op)) return false;
       for (std::size_t i = 2; i < op.operands.size(); ++i)
         if (op.operands[i] == value) return false;
     }

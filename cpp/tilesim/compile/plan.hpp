@@ -46,6 +46,9 @@ struct Choices {
   std::unordered_map<std::string, mapping::VectorTiles> tiles;
 };
 
+/// A contract whose float operands are not rounded to what an array multiplies.
+inline bool is_exact(const Op& op) { return op.attributes.text("precision", "default") == "exact"; }
+
 /// Shared by all lowerings of one function.
 struct Context {
   const Graph& graph;

@@ -7,6 +7,7 @@
 #include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/layouts.hpp"
 #include "tilesim/compile/long_rows.hpp"
+#include "tilesim/compile/transforms.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/graph/passes_empty.hpp"
 #include "tilesim/kernels/kernels.hpp"
@@ -181,6 +182,8 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
   for (GraphFunction& function : work.functions) materialize_input_dilation(function);
   expand(work);
   fold_empty(work, evaluated);
+  divide_solves(work, machine);
+  expand_transforms(work, machine);
   fold_small(work);
   choose_branches(work, prepared.notes);
   split_long_rows(work, machine);

@@ -95,7 +95,8 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
     problem.minor_to_major.push_back(placed ? layout_of(context, value) : std::vector<int>{});
   }
   const TensorType& result = context.value(op.results[0]).type;
-  problem.dtypes.push_back(accumulator_dtype(context.value(op.operands[0]).type.dtype, result.dtype, numerics));
+  const Numerics& summed = is_exact(op) ? exact_numerics() : numerics;
+  problem.dtypes.push_back(accumulator_dtype(context.value(op.operands[0]).type.dtype, result.dtype, summed));
   problem.memory_dtypes.push_back(result.dtype);
   problem.shapes.push_back(result.shape);
   const ValueId stored = kernel.outputs.empty() ? op.results[0] : kernel.outputs[0];
@@ -176,6 +177,14 @@ bool multiplies(const Machine& machine, DType dtype) {
   return machine.core.array.count > 0 && rate != machine.core.array.rates.end() && rate->second > 0;
 }
 
+/// Whether an array multiplies operands as they are and sums in f32 or wider.
+bool multiplies_exactly(const Machine& machine, DType dtype) {
+  const Numerics& numerics = machine.core.array.numerics;
+  return multiplies(machine, dtype) && !rounds_operands(numerics, dtype) &&
+         !(numerics.multiply_tf32 && dtype == DType::f32) &&
+         unit_roundoff(numerics.accumulate) <= unit_roundoff(DType::f32);
+}
+
 }  // namespace
 
 const std::string& mapping_rule(const Context& context) {
@@ -215,10 +224,12 @@ mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping
       require_array(context, op, multiplied);
     return given->second;
   }
-  const bool on_array = multiplies(context.machine, multiplied);
+  const bool exact = is_exact(op) && is_float(multiplied);
+  const bool on_array =
+      exact ? multiplies_exactly(context.machine, multiplied) : multiplies(context.machine, multiplied);
   const bool grouped = op.kind == Kind::convolution && !problem.batch_dims.empty();
   const bool integers = is_integer(multiplied) && is_integer(problem.dtypes[1]) && !on_array;
-  if (!grouped && !integers) {
+  if (!grouped && !integers && !exact) {
     require_array(context, op, multiplied);
     return array_nest(context, problem, machine, op.kind == Kind::convolution, effort);
   }

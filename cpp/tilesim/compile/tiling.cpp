@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/sorts.hpp"
 
@@ -145,6 +146,11 @@ program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t eleme
   slot.depth = depth;
   slot.consumers = {consumer};
   return slot;
+}
+
+void refuse_tiles(const Context& context, const Kernel& kernel) {
+  if (context.options.vectors.count(kernel.name))
+    throw UserError({"tiles are given for a kernel that chooses its own", kernel.name, {}, {}, {}});
 }
 
 program::Scope named_scope(const Context& context, const Kernel& kernel) {

@@ -67,5 +67,9 @@ program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t eleme
 program::Scope lower_cumulative(Context& context, const Kernel& kernel);
 program::Scope lower_order(Context& context, const Kernel& kernel);
 program::Scope lower_window(Context& context, const Kernel& kernel);
+program::Scope lower_window_scatter(Context& context, const Kernel& kernel);
+program::Scope lower_solve(Context& context, const Kernel& kernel);
+/// UserError where tiles are given from outside for a kernel that has one way to cut its work.
+void refuse_tiles(const Context& context, const Kernel& kernel);
 
 }  // namespace tilesim::lower

@@ -162,6 +162,7 @@ void adopt(GraphFunction& function, std::size_t first, const Op& op, const std::
     part.source = op.source;
     if (!part.results.empty() && part.results[0] == results[0]) part.name = op.name;
     for (std::size_t r = 0; r < op.results.size(); ++r) {
+      if (results[r] == no_value) continue;
       std::ranges::replace(part.operands, results[r], op.results[r]);
       std::ranges::replace(part.results, results[r], op.results[r]);
     }
@@ -170,29 +171,38 @@ void adopt(GraphFunction& function, std::size_t first, const Op& op, const std::
 
 }  // namespace
 
-int expand(Graph& graph, const std::function<bool(const Op&)>& which) {
+int replace_operations(Graph& graph, const std::function<bool(const Op&)>& which, const Build& build) {
   int changed = 0;
   for (std::size_t f = 0; f < graph.functions.size(); ++f) {
     GraphFunction& function = graph.functions[f];
-    const auto chosen = [&](const Op& op) { return info(op.kind).composite && (!which || which(op)); };
-    if (std::ranges::none_of(function.ops, chosen)) continue;
+    if (std::ranges::none_of(function.ops, which)) continue;
     // Constants first: the builder uses those that exist, wherever they are.
     std::ranges::stable_partition(function.ops, [](const Op& op) { return op.kind == Kind::constant; });
+    const std::vector<int> uses = edit::use_counts(function);
     Builder builder(graph, function.name);
     std::vector<Op> ops = std::move(function.ops);
     function.ops.clear();
     for (Op& op : ops) {
-      if (!chosen(op)) {
+      if (!which(op)) {
         function.ops.push_back(std::move(op));
         continue;
       }
+      std::vector<bool> wanted;
+      for (const ValueId result : op.results)
+        wanted.push_back(result != no_value && uses[static_cast<std::size_t>(result)] > 0);
       const std::size_t first = function.ops.size();
-      adopt(function, first, op, expand_op(builder, op, op.operands));
+      adopt(function, first, op, build(builder, op, wanted));
       ++changed;
     }
     edit::drop_unused_values(function);
   }
   return changed;
+}
+
+int expand(Graph& graph, const std::function<bool(const Op&)>& which) {
+  return replace_operations(
+      graph, [&](const Op& op) { return info(op.kind).composite && (!which || which(op)); },
+      [](Builder& builder, const Op& op, const std::vector<bool>&) { return expand_op(builder, op, op.operands); });
 }
 
 }  // namespace tilesim

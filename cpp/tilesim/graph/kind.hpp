@@ -5,9 +5,9 @@
 // a text attribute.
 //
 // contract(a, b, [bias])
-//     a_batch, b_batch, a_contract, b_contract: axes, paired in order; default none. dtype of the result; default that
-//     of a, or i32 for integers narrower than 32 bits. Result axes: batch, free axes of a, free axes of b, in that
-//     order. bias broadcasts numpy-like to the result.
+//     a_batch, b_batch, a_contract, b_contract: axes, paired in order. dtype: of the result (a's, or i32 for integers
+//     below 32 bits). Result axes: batch, free axes of a, of b. bias broadcasts to the result. precision "exact": float
+//     operands are multiplied as they are and summed in f32 or wider, whatever the arrays do.
 // convolution(x, w, [bias])
 //     x_labels and y_labels "NCHW", "NHWC", "NCW", "NCDHW", ..; w_labels "OIHW", ..: spatial letters are matched by
 //     name. strides, pads (low, high per spatial axis, interleaved, may be negative), window_dilation, input_dilation

@@ -296,7 +296,7 @@ void add_products(std::vector<KindInfo>& table) {
                    .operand_names = {"a", "b", "bias"},
                    .attributes = {optional("a_batch", A::integers), optional("b_batch", A::integers),
                                   optional("a_contract", A::integers), optional("b_contract", A::integers),
-                                  optional("dtype", A::dtype)},
+                                  optional("dtype", A::dtype), optional("precision", A::text, {"default", "exact"})},
                    .infer = infer_contract,
                    .flops = contract_flops,
                    .domain = contract_domain});

@@ -9,6 +9,8 @@
 
 namespace tilesim {
 
+class Builder;
+
 /// Evaluates one operation on arrays; `kernels` provides it, so that folding needs no room above.
 using Evaluator =
     std::function<std::vector<Array>(const Graph&, const GraphFunction&, const Op&, const std::vector<Array>&)>;
@@ -27,6 +29,10 @@ int fold_batch_norm(
     const Evaluator& evaluate);  ///< into a preceding convolution or contract with weights; exact up to rounding
 /// Replaces composite operations by primitives; `which` selects (default all). Expansion equals kernel.
 int expand(Graph& graph, const std::function<bool(const Op&)>& which = {});
+/// Replaces the operations that `which` selects by what `build` appends to their function: it gives a value for each
+/// result (no_value for one that nothing reads). `wanted` tells which results something reads.
+using Build = std::function<std::vector<ValueId>(Builder&, const Op&, const std::vector<bool>& wanted)>;
+int replace_operations(Graph& graph, const std::function<bool(const Op&)>& which, const Build& build);
 /// Inlines calls (fused nodes stay).
 int inline_calls(Graph& graph);
 

@@ -99,11 +99,20 @@ void gemm(const Call& call, const GemmShape& shape, const std::uint64_t* a, cons
   integer_gemm(call, shape, a, b, c);
 }
 
+namespace {
+
+/// "exact" products do not follow the arrays.
+Numerics numerics_of(const Call& call) {
+  return call.attributes().text("precision", "default") == "exact" ? exact_numerics() : call.options.numerics;
+}
+
+}  // namespace
+
 DType accumulator(const Call& call, DType a, DType b, DType result) {
   const bool floats = is_float(a) || is_float(b);
   for (const DType dtype : {a, b, result}) compute_type(call, dtype);
   if (floats) {
-    const DType wanted = call.options.numerics.accumulate;
+    const DType wanted = numerics_of(call).accumulate;
     if (wanted != DType::f32 && wanted != DType::f64) {
       call.unsupported("accumulating floats in " + std::string(name(wanted)));
     }
@@ -115,7 +124,7 @@ DType accumulator(const Call& call, DType a, DType b, DType result) {
 }
 
 Array product_operand(const Call& call, const Array& x, DType accumulator) {
-  const Numerics& numerics = call.options.numerics;
+  const Numerics numerics = numerics_of(call);
   if (!is_float(x.dtype())) return x.to(accumulator);
   if (numerics.multiply_tf32 && (x.dtype() == DType::f32 || x.dtype() == DType::f64)) {
     Array rounded = x.dtype() == DType::f32 ? x.clone() : x.to(DType::f32);

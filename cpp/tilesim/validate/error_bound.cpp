@@ -11,6 +11,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
+#include "tilesim/validate/solve_bound.hpp"
 
 namespace tilesim::validate {
 
@@ -36,14 +37,15 @@ class Probe {
     };
     for (ValueId& id : op_.operands) id = take(id);
     for (ValueId& id : op_.results) id = take(id);
-    if (op_.attributes.find("accumulate") != nullptr) op_.attributes.set("accumulate", type);
+    for (const char* key : {"accumulate", "dtype"})
+      if (op_.attributes.find(key) != nullptr && is_float(op_.attributes.dtype(key))) op_.attributes.set(key, type);
     type_ = type;
   }
 
-  /// Float operands are converted.
+  /// Operands are converted to the types that the operation has here.
   std::vector<Array> run(std::vector<Array> operands) const {
-    for (Array& operand : operands)
-      if (!operand.empty() && is_float(operand.dtype())) operand = operand.to(type_);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (!operands[i].empty()) operands[i] = operands[i].to(function_.value(op_.operands[i]).type.dtype);
     Numerics numerics;
     numerics.accumulate = type_;
     return evaluate_op(graph_, function_, op_, operands, numerics);
@@ -296,6 +298,8 @@ double roundings(const Op& op) {
     case Kind::reduce:
     case Kind::cumulative:
     case Kind::window_reduce:
+    case Kind::window_scatter:
+    case Kind::linear_solve:
       return 2;
     default:
       return 0;
@@ -329,8 +333,13 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     bounds = product_bounds(graph, function, op, operands, results[0], numerics);
   } else if (any_error(operands) && multiplies(op)) {
     bounds = factor_distances(Probe(graph, function, op, DType::f64), operands[0]);
+  } else if (op.kind == Kind::linear_solve) {
+    bounds = solve_bounds(op, operands, results[0]);
   } else if (any_error(operands)) {
-    bounds = corner_distances(Probe(graph, function, op, DType::f64), operands, op.kind == Kind::elementwise);
+    // Bits are those of the operand's own type.
+    const DType type =
+        op.kind == Kind::bitcast && is_float(operands[0].value.dtype()) ? operands[0].value.dtype() : DType::f64;
+    bounds = corner_distances(Probe(graph, function, op, type), operands, op.kind == Kind::elementwise);
     if (turns(op)) bounds[0] = operands[0].error.clone();
   }
   if (is_sum(op) && is_float(results[0].dtype())) {
@@ -339,6 +348,14 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
     const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(sizes);
     add_scaled(bounds[0], sums[0].to(DType::f64), gamma(terms(function, op), unit_roundoff(DType::f32)));
+  }
+  if (op.kind == Kind::window_scatter && is_float(results[0].dtype())) {
+    if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
+    const std::vector<Array> sizes{operands[0].value, magnitude(operands[1].value)};
+    const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(sizes);
+    std::int64_t meeting = 1;
+    for (const std::int64_t extent : op.attributes.integers("window")) meeting *= extent;
+    add_scaled(bounds[0], sums[0].to(DType::f64), gamma(meeting, unit_roundoff(DType::f32)));
   }
   if (cancels(op) && is_float(results[0].dtype())) {
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());

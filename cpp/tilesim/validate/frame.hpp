@@ -30,6 +30,7 @@ class Frame {
     const Numerics& of(const Op& op) const {
       static const Numerics exact = exact_numerics();
       if (op.kind != Kind::contract && op.kind != Kind::convolution) return numerics;
+      if (op.attributes.text("precision", "default") == "exact") return exact;
       const std::string wanted = "+" + op.name + "+";
       const bool off = std::any_of(off_array.begin(), off_array.end(), [&](const std::string& names) {
         return ("+" + names + "+").find(wanted) != std::string::npos;

@@ -7,6 +7,7 @@ from typing import Any
 
 from .._core import Unsupported
 from .._tensor import Tensor
+from . import factors
 from .stablehlo_bodies import producer, terminator
 from .stablehlo_scope import Complex, Scope, Value, handles, named
 from .stablehlo_types import Shaped, dense, integer, text
@@ -182,10 +183,8 @@ def custom_call(scope: Scope, op: Any) -> Sequence[Value]:
         return list(scope.op("top_k", x, results=2, dim=x.ndim - 1, k=results[0].shape[-1], dtype=results[1].dtype))
     if target in ("mhlo.erf", "mhlo.tan", "mhlo.asin", "mhlo.acos", "mhlo.sinh", "mhlo.cosh"):
         return [scope.apply(target[5:], scope.real(op.operands[0]))]
-    if target.startswith("lapack_") and target[8:] == "potrf_ffi":
-        return potrf(scope, op)
-    if target.startswith("lapack_") and target[8:] == "trsm_ffi":
-        return trsm(scope, op)
+    if target.startswith(("lapack_s", "lapack_d")) and target[8:] in LAPACK:
+        return LAPACK[target[8:]](scope, op)
     raise Unsupported(f"custom_call '{target}': its meaning is not known")
 
 
@@ -195,16 +194,35 @@ def letter(op: Any, name: str) -> str:
 
 
 def potrf(scope: Scope, op: Any) -> Sequence[Value]:
-    """LAPACK's Cholesky factor: the other triangle keeps what it had; the status is 0."""
+    """LAPACK's Cholesky factor: the other triangle keeps what it had. The status names the pivot that is no number."""
     a = scope.real(op.operands[0])
     lower = letter(op, "uplo") == "L"
     factor = scope.op("linear_solve", a, mode="cholesky", lower=lower)
     n = a.shape[-1]
     row, column = (scope.op("iota", shape=[n, n], dtype="i32", dim=dim) for dim in (0, 1))
     inside = scope.apply("greater_equal" if lower else "less_equal", row, column)
-    status = Shaped(op.results[1].type, "potrf")
-    zero = scope.broadcast(scope.scalar(0, status.dtype), status.shape)
-    return [scope.apply("select", inside, factor, a), zero]
+    diagonal = factors.diagonal(scope.builder, factor)
+    bad = scope.apply("logical_not", scope.apply("greater", diagonal, scope.scalar(0, a.dtype)))
+    return [scope.apply("select", inside, factor, a), factors.first_set(scope.builder, bad)]
+
+
+def getrf(scope: Scope, op: Any) -> Sequence[Value]:
+    """LAPACK's LU factors; the status names the first pivot that is zero."""
+    packed, pivots, _ = factors.lu(scope.builder, scope.real(op.operands[0]))
+    k = min(packed.shape[-2:])
+    square = packed[(..., slice(0, k), slice(0, k))]
+    bad = scope.apply("equal", factors.diagonal(scope.builder, square), scope.scalar(0, packed.dtype))
+    return [packed, scope.apply("add", pivots, scope.scalar(1, "i32")), factors.first_set(scope.builder, bad)]
+
+
+def geqrf(scope: Scope, op: Any) -> Sequence[Value]:
+    """LAPACK's reflections."""
+    return list(factors.reflectors(scope.builder, scope.real(op.operands[0])))
+
+
+def orgqr(scope: Scope, op: Any) -> Sequence[Value]:
+    """LAPACK's product of reflections."""
+    return [factors.qr(scope.builder, scope.real(op.operands[0]), scope.real(op.operands[1]))]
 
 
 def trsm(scope: Scope, op: Any) -> Sequence[Value]:
@@ -222,6 +240,9 @@ def trsm(scope: Scope, op: Any) -> Sequence[Value]:
             transpose_a=letter(op, "trans_x") != "N",
         )
     ]
+
+
+LAPACK = {"potrf_ffi": potrf, "trsm_ffi": trsm, "getrf_ffi": getrf, "geqrf_ffi": geqrf, "orgqr_ffi": orgqr}
 
 
 def batch_shape(scope: Scope, x: Tensor, feature: int) -> list[int]:

@@ -24,6 +24,7 @@ from . import (  # noqa: F401 (they enter the table)
     torch_gradients,
     torch_index,
     torch_layers,
+    torch_linalg,
     torch_pooling,
     torch_reduce,
     torch_scatter,
