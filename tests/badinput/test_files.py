@@ -67,7 +67,7 @@ def test_a_full_disk_keeps_the_old_file(name, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # Python ignores the signal: writing fails
     try:
-        with pytest.raises(ts.UserError, match="the file cannot be written.*large") as caught:
+        with pytest.raises(ts.UserError, match=r"the file cannot be written.*large") as caught:
             WRITERS[name](path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
