@@ -11,6 +11,7 @@
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/expr.hpp"
+#include "tilesim/base/file.hpp"
 #include "tilesim/base/functions.hpp"
 #include "tilesim/base/json.hpp"
 #include "tilesim/base/units.hpp"
@@ -180,6 +181,16 @@ void register_text(py::module_& m) {
   m.def(
       "hash_text", [](const std::string& text) { return hash_text(text); }, py::arg("text"),
       "64-bit FNV-1a as 16 hex digits.");
+  m.def(
+      "read_file", [](const std::string& path) { return py::bytes(read_file(path)); }, py::arg("path"),
+      "Bytes of a regular file. UserError with the system's reason, and for a directory, pipe or device.");
+  py::class_<ReplacedFile>(m, "ReplacedFile",
+                           "The new content of a file, written beside it and renamed over it by commit().")
+      .def(py::init<std::string>(), py::arg("path"), "UserError where the directory takes no file.")
+      .def_property_readonly("temporary", &ReplacedFile::temporary, "Path that the content is written to.")
+      .def("commit", &ReplacedFile::commit, py::call_guard<py::gil_scoped_release>(),
+           "Brings the content to disk and puts it in the old file's place.")
+      .def("discard", &ReplacedFile::discard, "Leaves the old file and removes the new one.");
   m.def("parse_frequency", &parse_frequency, py::arg("text"), "'940 MHz' in hertz. UserError for a wrong unit.");
   m.def("parse_bytes", &parse_bytes, py::arg("text"), "'16 MiB' in bytes. UserError for a wrong unit.");
   m.def("parse_bandwidth", &parse_bandwidth, py::arg("text"), "'450 GB/s' in bytes/s. UserError for a wrong unit.");

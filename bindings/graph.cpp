@@ -7,8 +7,10 @@
 #include <algorithm>
 
 #include "arrays.hpp"
+#include "cancel.hpp"
 #include "graph.hpp"
 #include "tilesim/base/error.hpp"
+#include "tilesim/graph/file.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/passes.hpp"
 
@@ -178,21 +180,33 @@ void bind_files(GraphClass& type) {
   type.def(py::init<>())
       .def_static(
           "from_json",
-          [](const std::string& text, const std::string& directory) {
-            return Graph::from_json(Json::parse(text), directory);
+          [](const std::string& text, const std::string& directory, bool weights_anywhere) {
+            return graph_from_json(Json::parse(text), directory, {weights_anywhere, nullptr});
           },
-          py::arg("text"), py::arg("directory") = ".",
-          "Reads the JSON form. directory: where relative paths of weight files start. Raises UserError with line and "
-          "path.")
+          py::arg("text"), py::arg("directory") = ".", py::arg("weights_anywhere") = false,
+          "Reads the JSON form. directory: where relative paths of weight files start, and beyond which they may not "
+          "lie unless weights_anywhere. Raises UserError with line and path.")
       .def("to_json", &Graph::text, "The JSON form, schema \"tilesim.graph\"; reads back to an equal graph.")
-      .def("save", &Graph::save, py::arg("path"), py::call_guard<py::gil_scoped_release>(),
-           "Writes .json or .tsim (a JSON header, then the weights). Raises UserError when the file cannot be written.")
-      .def_static("load", &Graph::load, py::arg("path"), py::call_guard<py::gil_scoped_release>(),
-                  "Reads .json or .tsim. Raises UserError with file, line and path.")
+      .def(
+          "save",
+          [](const Graph& graph, const std::string& path, bool weights_anywhere) {
+            const Graph held = graph;
+            bindings::cancellable([&](CancelToken& token) { save_graph(held, path, {weights_anywhere, &token}); });
+          },
+          py::arg("path"), py::arg("weights_anywhere") = false,
+          "Writes .json or .tsim (a JSON header, then the weights); the old file stands until the new one is whole. "
+          "Raises UserError when the file cannot be written, or a weight's file lies outside of a .json's directory.")
+      .def_static(
+          "load",
+          [](const std::string& path, bool weights_anywhere) { return load_graph(path, {weights_anywhere, nullptr}); },
+          py::arg("path"), py::arg("weights_anywhere") = false, py::call_guard<py::gil_scoped_release>(),
+          "Reads .json or .tsim. Raises UserError with file, line and path.")
       .def(
           "save_compiled",
           [](const Graph& graph, const std::string& path, const std::string& header) {
-            graph.save_compiled(path, Json::parse(header));
+            const Graph held = graph;
+            const Json parsed = Json::parse(header);
+            bindings::cancellable([&](CancelToken& token) { save_compiled_graph(held, path, parsed, &token); });
           },
           py::arg("path"), py::arg("header"), "Writes .tsim with a JSON header that holds more than the graph.")
       .def_static(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from ._errors import user_error
+from ._files import read_text
 
 __all__ = ["Trace"]
 
@@ -73,11 +73,7 @@ class Trace:
         Raises:
             UserError: for a bad line, with its number, or a file that cannot be read.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = str(getattr(error, "strerror", None) or "no text")
-            raise user_error("the trace cannot be read", place=os.fspath(path), value=why) from None
+        text = read_text(path)
         addresses, writes, cycles = _core.dram_parse_trace(text, os.fspath(path))
         return cls(addresses, writes, cycles if cycles.size else None)
 

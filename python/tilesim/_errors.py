@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any
+from collections.abc import Iterable
+from typing import Any
 
 from . import _core
 
@@ -47,25 +45,6 @@ def path_text(path: Any) -> str:
     if not isinstance(path, (str, os.PathLike)):
         raise user_error("this is no path", value=repr(path), allowed="a text or a pathlib.Path")
     return str(os.fspath(path))
-
-
-@contextmanager
-def writing(path: str | os.PathLike[str], mode: str = "w", newline: str | None = None) -> Iterator[IO[Any]]:
-    """A file opened for writing (text in UTF-8, or bytes); a `UserError` where it cannot be written."""
-    name = path_text(path)
-    try:
-        with open(name, mode, encoding=None if "b" in mode else "utf-8", newline=newline) as file:
-            yield file
-    except OSError as error:
-        raise user_error("the file cannot be written", place=name, value=error.strerror or "") from None
-
-
-def read_text(path: str | os.PathLike[str]) -> str:
-    """Content of a text file; a `UserError` where it cannot be read."""
-    try:
-        return Path(path_text(path)).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise user_error("the file cannot be read", place=os.fspath(path), value=error.strerror or "") from None
 
 
 def unsupported(what: str, *, place: str = "", value: str = "", allowed: str = "", suggestion: str = "") -> Exception:

@@ -46,11 +46,13 @@ class Graph:
         return (self._source or self) if self.source_known else None
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Graph:
+    def load(cls, path: str | os.PathLike[str], weights_anywhere: bool = False) -> Graph:
         """Reads a graph file.
 
         Args:
             path: a file that ends in .json, or in .tsim (a JSON header, then the weights).
+            weights_anywhere: whether files of weights that the graph names may lie outside of its directory; for one
+                that you trust.
 
         Returns:
             The graph, checked.
@@ -58,26 +60,29 @@ class Graph:
         Raises:
             UserError: for a file that cannot be read or is no legal graph, with line and path.
         """
-        return cls(_core.Graph.load(path_text(path)))
+        return cls(_core.Graph.load(path_text(path), weights_anywhere))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a graph file that reads back equal.
+    def save(self, path: str | os.PathLike[str], weights_anywhere: bool = False) -> None:
+        """Writes a graph file that reads back equal. The old file stands until the new one is whole.
 
         Args:
             path: a file that ends in .json, or in .tsim (better for large weights).
+            weights_anywhere: whether a .json file may name files of weights that lie outside of its directory; only
+                `load` with the same argument reads it.
 
         Raises:
-            UserError: when the file cannot be written.
+            UserError: when the file cannot be written, or names a file of weights outside of its directory.
         """
-        self.core.save(path_text(path))
+        self.core.save(path_text(path), weights_anywhere)
 
     @classmethod
-    def from_json(cls, text: str, directory: str | os.PathLike[str] = ".") -> Graph:
+    def from_json(cls, text: str, directory: str | os.PathLike[str] = ".", weights_anywhere: bool = False) -> Graph:
         """Reads the JSON form.
 
         Args:
             text: JSON of schema "tilesim.graph".
-            directory: where relative paths of weight files start.
+            directory: where relative paths of weight files start, and beyond which they may not lie.
+            weights_anywhere: whether they may, as in `load`.
 
         Returns:
             The graph, checked.
@@ -85,7 +90,7 @@ class Graph:
         Raises:
             UserError: for text that is no legal graph, with line and path.
         """
-        return cls(_core.Graph.from_json(text, os.fspath(directory)))
+        return cls(_core.Graph.from_json(text, os.fspath(directory), weights_anywhere))
 
     def to_json(self) -> str:
         """The JSON form, one operation per line.

@@ -85,6 +85,8 @@ def from_document(document: Mapping[str, Any], graph: Graph, machine: Machine, p
         known = {item.name for item in plan.items}
         if not all(name in known for part in turns for name in part.operations):
             raise ValueError("an operation of a part is not in the plan")
+        if not isinstance(document["host"], dict):  # a text would be opened as a file
+            raise TypeError("the host is no object")
         return MixedProgram(graph, machine, Device.load(document["host"]), turns, plan)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if hasattr(error, "what"):  # of ours, with its own place

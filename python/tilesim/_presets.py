@@ -16,10 +16,11 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
         known = ", ".join(names)
         raise user_error(f"this is no {what}", value=repr(source), allowed=f"a name ({known}), a file, a dict")
     text = os.fspath(source)
-    if text.endswith(".json") or Path(text).is_file():
-        return text
     path = configs_dir() / folder / f"{text}.json"
-    if "/" in text or not path.is_file():
+    shipped = text in names or ("/" not in text and path.is_file())  # a file of that name does not stand before it
+    if not shipped and (text.endswith(".json") or Path(text).is_file()):
+        return text
+    if not shipped:
         if Path(text).is_dir():
             raise user_error(f"a {what} is a file", place=text, value="a directory", allowed="a name, or a .json file")
         raise user_error(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 from . import memory
 from ._core import Unsupported, UserError
 from ._dram_reference import is_reference_form, part_from_reference
-from ._errors import user_error
+from ._errors import nearest, user_error
+from ._files import read_json
 from ._validation import envelope, positive, read_cases
 
 _COLUMNS = ("part", "pattern", "inject_every_cycles", "requests", "cycles")
@@ -30,10 +30,9 @@ def _parts_beside(cases: str | os.PathLike[str], parts: str | os.PathLike[str] |
     path = Path(parts) if parts is not None else Path(cases).parent / "dram_parts.json"
     if parts is None and not path.is_file():
         return {}
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise user_error("the file cannot be read", place=os.fspath(path), value=str(error)) from None
+    data = read_json(path)
+    if not isinstance(data, dict):
+        raise user_error("a file of parts is a JSON object", place=os.fspath(path), value=type(data).__name__)
     return {name: entry for name, entry in data.items() if isinstance(entry, dict) and is_reference_form(entry)}
 
 
@@ -47,6 +46,9 @@ def _load(name: str, others: dict[str, Any]) -> memory.Part:
     """What the table's own parts file says of a name, or the shipped part."""
     if name in others:
         return memory.Part.load(part_from_reference(others[name], name))
+    known = memory.Part.names()
+    if name not in known:  # a cell is a name, never a path
+        raise user_error("unknown part", value=f"'{name}'", allowed=", ".join(known), suggestion=nearest(name, known))
     return memory.Part.load(name)
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from ._errors import writing
+from ._files import writing
 from .loading import load, load_graph
 
 __all__ = ["WHAT", "load", "load_graph", "write"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -12,6 +11,8 @@ from typing import Any
 
 from . import _core
 from ._device_fields import KEYS, Level, Rate, checked, sorts_of_units
+from ._errors import path_text
+from ._files import read_json
 from ._paths import configs_dir
 from .graph import nearest, user_error
 from .machine import Machine
@@ -101,13 +102,27 @@ class Device:
             raise user_error(
                 "this is no device", value=repr(source), allowed="a name, a file, a dict, a Machine, a Device"
             )
-        text = os.fspath(source)
-        path = Path(text)
-        if text.endswith(".json") or path.is_file():
-            return cls.load(_read(path))
-        if "@" in text:
-            before, _, state = text.partition("@")
-            return cls.load(before).at(state)
+        text = path_text(source)
+        if _plain(text) not in _labels() and (text.endswith(".json") or Path(text).is_file()):
+            return cls.load(_read(Path(text)))
+        return cls.named(text)
+
+    @classmethod
+    def named(cls, text: str) -> Device:
+        """A shipped device. No file of the user is opened, whatever the text: it may come from a table's cell.
+
+        Args:
+            text: name or label, with a power state behind "@" or without, as `load` takes it.
+
+        Returns:
+            The device.
+
+        Raises:
+            UserError: for an unknown device, with the nearest name, or state.
+        """
+        before, state, rest = text.partition("@")
+        if state:
+            return cls.named(before).at(rest)
         name = _labels().get(_plain(text))
         if name is None:
             known = cls.names()
@@ -293,16 +308,7 @@ def _bytes(text: Any) -> float:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise user_error("the file cannot be read", place=str(path), value=str(error)) from None
-    except json.JSONDecodeError as error:
-        raise user_error("the file is no JSON", place=f"{path}:{error.lineno}", value=error.msg) from None
-    if not isinstance(data, dict) or data.get("schema") != "tilesim.device":
-        found = data.get("schema") if isinstance(data, dict) else None
-        raise user_error("the file describes no device", place=str(path), value=repr(found), allowed="tilesim.device")
-    return data
+    return dict(read_json(path, "tilesim.device"))
 
 
 def _plain(text: str) -> str:

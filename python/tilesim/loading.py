@@ -134,10 +134,9 @@ def _load(
             found = (path.suffix or "no ending") if path.is_file() else found
             raise user_error("this is no file of a known kind", place=what, value=found, allowed=", ".join(ENDINGS))
         return models.build(what, batch=batch, sequence=context, dtype=dtype, phase=phase)
-    if not path.is_file() and not path.is_fifo():
-        raise user_error(
-            "the file cannot be read", place=what, value="a directory" if path.is_dir() else "no such file"
-        )
+    if not path.is_file():
+        found = "a directory" if path.is_dir() else "a pipe or a device" if path.exists() else "no such file"
+        raise user_error("the file cannot be read", place=what, value=found, allowed="a regular file")
     _refuse("a file has its phase and dtypes", what, phase=phase, dtype=dtype)
     return _file(path, batch, context, passes)
 

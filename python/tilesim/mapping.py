@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _core
-from ._errors import user_error, writing
+from ._errors import path_text, user_error
+from ._files import read_json, writing
 from ._mapping_entries import Nest, checked_entry, nest_of_product, tiles_of_vector
 from ._mapping_fields import documentation, schema_of
 from .graph import Graph
@@ -68,15 +69,8 @@ class MappingTable(Mapping[str, Any]):
         Raises:
             UserError: for bad JSON, another schema, a newer version, or a bad entry, with its place.
         """
-        name = os.fspath(path)
-        try:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
-        except OSError as error:
-            raise user_error("cannot read the table", value=f"'{name}'", suggestion=error.strerror or "") from None
-        except UnicodeDecodeError:
-            raise user_error("a table is a JSON text", value=f"'{name}'") from None
-        data = json.loads(_core.parse_json(text, name))
+        name = path_text(path)
+        data = read_json(path)
         if not isinstance(data, dict):
             raise user_error("a table is a JSON object", place=name, value=type(data).__name__)
         if "schema" not in data:

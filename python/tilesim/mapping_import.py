@@ -11,14 +11,13 @@ level from inner to outer; `factors` as text or list), ZigZag's mapping inputs (
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._errors import unsupported, user_error
+from ._errors import path_text, unsupported, user_error
+from ._files import read_json, read_text
 from .mapping import MappingTable, Product
 
 __all__ = ["from_timeloop", "from_zigzag"]
@@ -28,6 +27,7 @@ CONVOLUTION = {
     "timeloop": {"N": "n", "M": "oc", "C": "ic", "P": "oh", "Q": "ow", "R": "kh", "S": "kw", "G": "g"},
     "zigzag": {"B": "n", "K": "oc", "C": "ic", "OY": "oh", "OX": "ow", "FY": "kh", "FX": "kw", "G": "g"},
 }
+MAX_YAML_BYTES = 16 << 20
 OFF_CHIP = re.compile("dram|main.?memory|off.?chip|hbm|backing", re.IGNORECASE)
 
 
@@ -35,19 +35,10 @@ def _read(source: Any) -> tuple[Any, str]:
     """Parsed content, and its name for messages."""
     if isinstance(source, (Mapping, list)):
         return source, "mapping"
-    name = os.fspath(source)
-    try:
-        with open(source, encoding="utf-8") as file:
-            text = file.read()
-    except OSError as error:
-        raise user_error("cannot read the mapping", value=f"'{name}'", suggestion=error.strerror or "") from None
-    except UnicodeDecodeError:
-        raise user_error("a mapping is a text", value=f"'{name}'") from None
+    name = path_text(source)
     if name.endswith(".json"):
-        try:
-            return json.loads(text), name
-        except ValueError as error:
-            raise user_error("this is no JSON", place=name, value=str(error)) from None
+        return read_json(source), name
+    text = read_text(source, MAX_YAML_BYTES)
     try:
         import yaml
     except ImportError:
@@ -56,7 +47,7 @@ def _read(source: Any) -> tuple[Any, str]:
         ) from None
     try:
         return yaml.safe_load(text), name
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise user_error("this is no YAML", place=name, value=" ".join(str(error).split())[:120]) from None
 
 

@@ -6,12 +6,12 @@ import math
 import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, SupportsFloat
 
 from . import _core
 from ._arguments import whole
 from ._errors import nearest
+from ._files import read_text
 from .graph import user_error
 from .machine import Machine
 
@@ -126,10 +126,7 @@ def topology(
         raise user_error("this is no network", value=repr(name), allowed="a name as mesh_8x8, a .json file, a topology")
     text = os.fspath(name)
     if text.endswith(".json"):
-        try:
-            return _core.NetworkTopology.from_json(Path(text).read_text(encoding="utf-8"), text)
-        except OSError as error:
-            raise user_error("the file cannot be read", place=text, value=error.strerror or "") from None
+        return _core.NetworkTopology.from_json(read_text(text), text)
     if "_" in text or text not in _KINDS:
         kind, sizes = _split(text)
         if k is not None:

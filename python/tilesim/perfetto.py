@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from typing import IO, Any
 
-from ._errors import user_error, writing
+from ._errors import user_error
+from ._files import writing
 
 __all__ = ["write_trace"]
 
 
 def _varint(value: int) -> bytes:
+    """A number of 64 bits; a negative one in two's complement, as protobuf writes an int64."""
+    value &= 0xFFFF_FFFF_FFFF_FFFF
     out = bytearray()
     while True:
         byte, value = value & 0x7F, value >> 7

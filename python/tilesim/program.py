@@ -7,7 +7,8 @@ import os
 from typing import Any
 
 from . import _core
-from ._errors import path_text, read_text, writing
+from ._errors import path_text
+from ._files import read_text, writing
 from ._footprint import footprint
 from ._kept import kept, restore
 from ._trips import Trips, counted, told
@@ -108,6 +109,8 @@ class Program:
 
     @classmethod
     def _from_header(cls, header: dict[str, Any], path: str, machine: Machine | None) -> Program:
+        if not isinstance(header["machine"], dict):  # a text would be opened as a file
+            raise TypeError("the machine is no object")
         graph, target = Graph.load(path), machine or Machine.load(header["machine"])
         restore(graph, header, path)
         trips = {label: (int(low), int(high)) for label, (low, high) in header.get("trips", {}).items()}

@@ -9,7 +9,8 @@ from typing import Any
 
 from . import _core
 from ._advice import Advice, changes_to_try
-from ._errors import read_text, user_error, writing
+from ._errors import user_error
+from ._files import read_text, writing
 from ._paths import configs_dir
 from ._table import Table, amount
 

@@ -7,8 +7,9 @@ import hashlib
 import json
 import os
 import sqlite3
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from . import _core
@@ -18,12 +19,34 @@ __all__ = ["Store"]
 
 FORMAT = 1
 TIMEOUT_SECONDS = 60
+_DELETE = "Delete it: it only saves time"
+_TROUBLES = [
+    (("disk is full", "disk I/O error"), "the disk of the store is full or fails", "Make room, or name another file"),
+    (("locked", "busy"), "the store is in use by another process", "Wait for it, or name another file"),
+    (
+        ("readonly", "read-only", "unable to open", "permission"),
+        "the store cannot be written",
+        "Name a file in a directory that takes files",
+    ),
+    (
+        ("malformed", "not a database", "no such table", "no such column", "corrupt"),
+        "the store is damaged or no store",
+        _DELETE,
+    ),
+    (("closed",), "the store is closed", "Open it again"),
+]
+
+
+def _text(key: Any) -> str:
+    if not isinstance(key, str):
+        raise user_error("a key of a store is a text", value=repr(key)[:100])
+    return key
 
 
 class Store:
     """A SQLite file of simulated values, keyed by what they depend on and by the version of Tilesim.
 
-    Several processes may read and write at once; a killed one loses at most what it had not yet written.
+    Several processes and threads may read and write at once; a killed one loses at most what it had not yet written.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -36,23 +59,32 @@ class Store:
             UserError: for a file that is damaged, no store, of a newer format, or cannot be written.
         """
         self.path = path_text(path)
-        try:
+        self._lock = threading.RLock()  # a connection serves one thread at a time
+        with self._telling():
             self._open()
-        except sqlite3.OperationalError as error:
-            raise user_error("cannot open the store", place=self.path, value=str(error)) from None
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from None
 
-    def _damaged(self, error: Exception) -> Exception:
-        return user_error(
-            "the store is damaged or no store",
-            place=self.path,
-            value=str(error),
-            suggestion="Delete it: it only saves time",
-        )
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """One thread at a time; what SQLite raises in our words."""
+        with self._lock:
+            try:
+                yield
+            except (sqlite3.Error, sqlite3.Warning) as error:
+                raise self._told(error) from None
+
+    def _told(self, error: Exception) -> Exception:
+        """Damaged, full, in use, not writable: by SQLite's text, since Python before 3.11 keeps no code of it."""
+        text = str(error)
+        for words, what, suggestion in _TROUBLES:
+            if any(word in text for word in words):
+                return user_error(what, place=self.path, value=text, suggestion=suggestion)
+        return user_error("the store cannot be used", place=self.path, value=text)
 
     def _open(self) -> None:
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise user_error("the store is no regular file", place=self.path)
         self._connection = sqlite3.connect(self.path, timeout=TIMEOUT_SECONDS, check_same_thread=False)
+        self._process = os.getpid()
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if version > FORMAT:
             self._connection.close()
@@ -61,12 +93,19 @@ class Store:
                 place=self.path,
                 value=f"format {version}",
                 allowed=str(FORMAT),
+                suggestion="Update tilesim, or name another file",
             )
         self._use_write_ahead_log()
         self._connection.execute("PRAGMA synchronous=NORMAL")
         with self._connection:
             self._connection.execute("CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
             self._connection.execute(f"PRAGMA user_version={FORMAT}")
+
+    def _own(self) -> sqlite3.Connection:
+        """The connection; another one in a process that was forked, since SQLite's may not be carried over."""
+        if self._process != os.getpid():
+            self._open()
+        return self._connection
 
     def _use_write_ahead_log(self) -> None:
         """The switch is refused at once, without the connection's timeout, while another process makes it."""
@@ -114,17 +153,23 @@ class Store:
             Values of those that are known.
 
         Raises:
-            UserError: for a damaged file.
+            UserError: for a file that is damaged, full, in use, or not writable.
         """
         found: dict[str, Any] = {}
-        try:
+        with self._telling():
             for key in keys:
-                row = self._connection.execute("SELECT value FROM results WHERE key = ?", (key,)).fetchone()
+                row = self._own().execute("SELECT value FROM results WHERE key = ?", (_text(key),)).fetchone()
                 if row is not None:
-                    found[key] = json.loads(row[0])
-        except (sqlite3.DatabaseError, ValueError) as error:
-            raise self._damaged(error) from None
+                    found[key] = self._value(row[0])
         return found
+
+    def _value(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise user_error(
+                "the store is damaged or no store", place=self.path, value=str(error)[:100], suggestion=_DELETE
+            ) from None
 
     def scan(self, prefix: str) -> dict[str, Any]:
         """Everything whose key starts with a text.
@@ -136,36 +181,35 @@ class Store:
             Values by key.
 
         Raises:
-            UserError: for a damaged file.
+            UserError: for a file that is damaged, full, in use, or not writable.
         """
         query = "SELECT key, value FROM results WHERE key >= ? AND key < ?"
-        try:
-            rows = self._connection.execute(query, (prefix, prefix + "\x7f")).fetchall()
-            return {str(key): json.loads(value) for key, value in rows}
-        except (sqlite3.DatabaseError, ValueError) as error:
-            raise self._damaged(error) from None
+        with self._telling():
+            rows = self._own().execute(query, (_text(prefix), prefix + "\x7f")).fetchall()
+            return {str(key): self._value(value) for key, value in rows}
 
     def put(self, values: dict[str, Any]) -> None:
         """Writes values, all or none.
 
         Args:
-            values: by key.
+            values: JSON values by key.
 
         Raises:
-            UserError: for a damaged file.
+            UserError: for a file that is damaged, full, in use, or not writable.
         """
-        rows = [(key, json.dumps(value)) for key, value in values.items()]
         try:
-            with self._connection:
-                self._connection.executemany("INSERT OR REPLACE INTO results VALUES (?, ?)", rows)
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from None
+            rows = [(_text(key), json.dumps(value)) for key, value in dict(values).items()]
+        except (TypeError, ValueError, RecursionError) as error:
+            raise user_error("a value is no JSON", place=self.path, value=str(error)[:100]) from None
+        with self._telling(), self._own() as connection:
+            connection.executemany("INSERT OR REPLACE INTO results VALUES (?, ?)", rows)
 
     def __len__(self) -> int:
         """Number of values."""
-        return int(self._connection.execute("SELECT COUNT(*) FROM results").fetchone()[0])
+        with self._telling():
+            return int(self._own().execute("SELECT COUNT(*) FROM results").fetchone()[0])
 
     def close(self) -> None:
         """Closes the file."""
-        with contextlib.suppress(sqlite3.Error):
+        with self._lock, contextlib.suppress(sqlite3.Error):
             self._connection.close()

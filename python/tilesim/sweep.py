@@ -25,7 +25,7 @@ __all__ = ["sweep"]
 def _point(graph: Any, machine: Any, mapping: Any, memory: str | None) -> dict[str, Any]:
     """Cycles and bottleneck of one combination; graph and machine as text in a process of its own."""
     if isinstance(graph, str):
-        graph = Graph(_core.Graph.from_json(graph, "graph")) if graph.lstrip().startswith("{") else Graph.load(graph)
+        graph = Graph(_core.Graph.from_json(graph, ".", True)) if graph.lstrip().startswith("{") else Graph.load(graph)
         machine = Machine(_core.Machine.from_json(machine, "machine"))
     if isinstance(mapping, tuple):
         mapping = MappingTable(dict(json.loads(mapping[1])), mapping[0])

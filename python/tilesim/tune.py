@@ -38,7 +38,7 @@ CONFIRMED = 4  # candidates simulated again at the closer fidelity
 @lru_cache(maxsize=8)
 def _remote(graph: str, machine: str) -> tuple[_core.Graph, _core.Machine]:
     """Graph (a file, or JSON) and machine as a worker process builds them, once."""
-    core = _core.Graph.from_json(graph, "graph") if graph.lstrip().startswith("{") else _core.Graph.load(graph)
+    core = _core.Graph.from_json(graph, ".", True) if graph.lstrip().startswith("{") else _core.Graph.load(graph)
     return core, _core.Machine.from_json(machine, "machine")
 
 

@@ -121,3 +121,51 @@ def test_bad_programs(what):
     change(data)
     with pytest.raises(ts.Error, match=message):
         ts.from_pytorch_ir(data)
+
+
+CODE = 'a")\n\x0cimport os\nos.environ["TILESIM_INJECTED"] = "1"\n#'
+
+
+@pytest.mark.parametrize(
+    "where", ["weight_name_mapping", "weights", "constants", "model_name", "graph_inputs", "attrs"]
+)
+def test_no_text_of_a_file_is_run(where, monkeypatch):
+    """torch.fx writes names into a source text and runs it: no name of the file may come there."""
+    import os
+
+    monkeypatch.delenv("TILESIM_INJECTED", raising=False)
+    data = json.loads(json.dumps(hand_written()))
+    if where == "weight_name_mapping":
+        data[where] = {"p_w": CODE}
+    elif where in ("weights", "graph_inputs"):
+        old = data[where][0]["name"]
+        data = json.loads(json.dumps(data).replace(json.dumps(old), json.dumps(CODE)))
+    elif where == "constants":
+        data["constants"] = {CODE: {"data": [[1.0]], "dtype": "float32"}}
+    elif where == "attrs":
+        data["nodes"][1]["attrs"] = {CODE: 1}
+    else:
+        data[where] = CODE
+    try:
+        graph = ts.from_pytorch_ir(data)
+    except ts.Error:
+        assert where == "attrs"
+    else:
+        ts.reference(graph)
+        if where == "weight_name_mapping":
+            assert CODE in graph.weights()
+    assert "TILESIM_INJECTED" not in os.environ
+
+
+def test_no_overload_opens_a_file(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(16))
+    data = json.loads(json.dumps(hand_written()))
+    attrs = {"filename": str(secret), "shared": True, "size": 4, "dtype": "float32"}
+    m = {"name": "f", "shape": [4], "dtype": "float32"}
+    data["nodes"].append(
+        {"name": "f", "op_type": "aten.from_file.default", "inputs": [], "outputs": [m], "attrs": attrs}
+    )
+    data["graph_outputs"] = [m]
+    with pytest.raises(ts.Unsupported, match="may name a file"):
+        ts.from_pytorch_ir(data)

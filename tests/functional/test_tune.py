@@ -228,7 +228,7 @@ def test_damaged_and_newer_files(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(ts.UserError, match="newer version"):
         ts.Store(newer)
-    with pytest.raises(ts.UserError, match="cannot open"):
+    with pytest.raises(ts.UserError, match="cannot be written"):
         ts.Store(tmp_path / "missing" / "store.sqlite")
 
 

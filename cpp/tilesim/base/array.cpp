@@ -13,24 +13,30 @@ namespace {
 
 constexpr std::align_val_t alignment{64};  // a cache line, and the widest vector register
 
-std::int64_t checked_bytes(DType dtype, const Shape& shape, std::int64_t size) {
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(size, std::int64_t{host_bytes(dtype)}, &bytes))
-    throw UserError({"a tensor has too many bytes",
-                     {},
-                     to_string(shape) + " of " + std::string(name(dtype)),
-                     "less than 2^63",
-                     {}});
-  return bytes;
+/// MemoryError in Python.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(std::string text) : text_(std::move(text)) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
+std::byte* allocated(DType dtype, const Shape& shape, std::size_t bytes) {
+  void* memory = ::operator new(bytes, alignment, std::nothrow);
+  if (memory == nullptr)
+    throw OutOfMemory("no memory for a tensor of " + std::string(name(dtype)) + to_string(shape) + ", " +
+                      std::to_string(bytes) + " bytes");
+  return static_cast<std::byte*>(memory);
 }
 
 }  // namespace
 
 Array::Array(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)), size_(element_count(shape_)) {
-  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(1, checked_bytes(dtype_, shape_, size_)));
-  void* memory = ::operator new(bytes, alignment);
-  keeper_ = std::shared_ptr<void>(memory, [](void* pointer) { ::operator delete(pointer, alignment); });
-  data_ = static_cast<std::byte*>(memory);
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(1, nbytes()));
+  data_ = allocated(dtype_, shape_, bytes);
+  keeper_ = std::shared_ptr<void>(data_, [](void* pointer) { ::operator delete(pointer, alignment); });
   std::memset(data_, 0, bytes);
 }
 

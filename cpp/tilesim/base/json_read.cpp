@@ -1,12 +1,11 @@
 // Reading JSON text. The grammar is nlohmann's (SAX); places, duplicates and ranges are checked here.
 #include <cmath>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <unordered_set>
 
+#include "tilesim/base/file.hpp"
 #include "tilesim/base/json.hpp"
 
 namespace tilesim {
@@ -217,13 +216,6 @@ Json Json::parse(std::string_view text, const std::string& source) {
   return handler.take();
 }
 
-Json Json::read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UserError({"the file cannot be read", path, {}, {}, {}});
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file.bad()) throw UserError({"the file cannot be read", path, {}, "a regular file", {}});
-  return parse(text.str(), path);
-}
+Json Json::read_file(const std::string& path) { return parse(tilesim::read_file(path), path); }
 
 }  // namespace tilesim

@@ -6,14 +6,22 @@
 
 namespace tilesim {
 
+namespace {
+
+/// The bytes of a tensor, and its bits, are then below 2^63 whatever its dtype, and need no check of their own.
+constexpr std::int64_t largest_count = std::int64_t{1} << 56;
+
+}  // namespace
+
 std::int64_t element_count(const Shape& shape) {
   std::int64_t count = 1;
   bool zero = false;
   for (std::int64_t extent : shape) {
     if (extent < 0) throw UserError({"a shape has a negative extent", {}, to_string(shape), "extents >= 0", {}});
     zero |= extent == 0;
-    if (!zero && (__builtin_mul_overflow(count, extent, &count) || count > (std::int64_t{1} << 62)))
-      throw UserError({"a tensor has too many elements", {}, to_string(shape), "at most 2^62", {}});
+    // extents beside a zero count too: strides are products of them
+    if (extent > 0 && (__builtin_mul_overflow(count, extent, &count) || count > largest_count))
+      throw UserError({"a tensor has too many elements", {}, to_string(shape), "at most 2^56", {}});
   }
   return zero ? 0 : count;
 }

@@ -9,7 +9,7 @@ namespace tilesim {
 
 using Shape = std::vector<std::int64_t>;
 
-/// Product of extents, checked: throws UserError beyond 2^62.
+/// Product of extents, checked: throws UserError beyond 2^56, so that bytes and bits of any dtype are below 2^63.
 std::int64_t element_count(const Shape& shape);
 /// Row-major strides in elements.
 Shape row_major_strides(const Shape& shape);

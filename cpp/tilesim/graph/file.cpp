@@ -1,11 +1,11 @@
 // Graphs in files: .json, and .tsim, which holds the weights after a JSON header.
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/file.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/graph/graph.hpp"
+#include "tilesim/graph/file.hpp"
 
 namespace tilesim {
 
@@ -37,12 +37,8 @@ void write_indented(const Json& value, int depth, int level, std::string& out) {
   out += line.substr(0, line.size() - 1) + (list ? ']' : '}');
 }
 
-[[noreturn]] void unwritable(const std::string& path) {
-  throw UserError({"the file cannot be written", path, {}, "a path in a directory that exists", {}});
-}
-
 /// `compiled`: further members of the header, beside the graph; null for a plain graph.
-void write_tsim(Graph graph, const std::string& path, const Json* compiled) {
+void write_tsim(Graph graph, const std::string& path, const Json* compiled, CancelToken* token) {
   std::vector<std::pair<std::string, Array>> stored;
   std::int64_t offset = 0;
   for (auto& [name, weight] : graph.weights) {
@@ -66,49 +62,47 @@ void write_tsim(Graph graph, const std::string& path, const Json* compiled) {
   header.append(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(header.size()) + fixed, alignment)) -
                     fixed - header.size(),
                 ' ');
-  // Beside the target first: weights may be mapped from the very file that this one replaces.
-  const std::string beside = path + ".partial";
-  std::ofstream file(beside, std::ios::binary);
+  ReplacedFile file(path);  // weights may be mapped from the very file that this one replaces
   const auto length = static_cast<std::uint64_t>(header.size());
-  file.write(magic, 8).write(reinterpret_cast<const char*>(&length), 8);
-  file.write(header.data(), static_cast<std::streamsize>(header.size()));
+  file.write({magic, 8});
+  file.write(&length, 8);
+  file.write(header);
   for (const auto& [name, array] : stored) {
-    const std::string padding(static_cast<std::size_t>(round_up(array.nbytes(), alignment) - array.nbytes()), '\0');
-    file.write(reinterpret_cast<const char*>(array.bytes()), array.nbytes());
-    file.write(padding.data(), static_cast<std::streamsize>(padding.size()));
+    file.write(array.bytes(), array.nbytes(), token);
+    file.write(std::string(static_cast<std::size_t>(round_up(array.nbytes(), alignment) - array.nbytes()), '\0'));
   }
-  file.close();
-  std::error_code failed;
-  if (file) std::filesystem::rename(beside, path, failed);
-  if (!file || failed) unwritable(path);
+  file.commit();
 }
 
 std::pair<Json, std::int64_t> read_header(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UserError({"the file cannot be read", path, {}, {}, {}});
+  const InputFile file(path);
   char head[fixed];
-  file.read(head, fixed);
+  const bool whole = file.read(0, head, fixed) == fixed;
   std::uint64_t length = 0;
   std::memcpy(&length, head + 8, 8);
-  if (file.gcount() != fixed || std::memcmp(head, magic, 8) != 0)
+  if (!whole || std::memcmp(head, magic, 8) != 0)
     throw UserError({"not a .tsim file", path, {}, "a file written by Graph.save", {}});
-  if (length > std::filesystem::file_size(path))
+  if (length > static_cast<std::uint64_t>(file.size() - fixed))
     throw UserError({"the file is cut off",
                      path,
-                     std::to_string(std::filesystem::file_size(path)) + " bytes",
-                     std::to_string(length + fixed) + " bytes and the weights",
+                     std::to_string(file.size()) + " bytes",
+                     std::to_string(length) + " bytes of a header, and the weights",
                      {}});
   std::string header(static_cast<std::size_t>(length), ' ');
-  file.read(header.data(), static_cast<std::streamsize>(length));
+  file.read(fixed, header.data(), static_cast<std::int64_t>(length));
   return {Json::parse(header, path), static_cast<std::int64_t>(length)};
 }
 
-Graph read_tsim(const std::string& path) {
+std::string directory_of(const std::string& path) {
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  return directory.empty() ? "." : directory;
+}
+
+Graph read_tsim(const std::string& path, const GraphFileOptions& options) {
   const auto [header, length] = read_header(path);
   const bool compiled = header.is_object() && header.find("graph") != nullptr;
   const Json& json = compiled ? header.at("graph") : header;
-  const std::string directory = std::filesystem::path(path).parent_path().string();
-  Graph graph = Graph::from_json(json, directory);
+  Graph graph = graph_from_json(json, directory_of(path), options);
   for (auto& [name, weight] : graph.weights) {
     if (weight.source != Weight::Source::file || !json.at("weights").at(name).at("path").as_string().empty()) continue;
     weight.path = path;
@@ -132,27 +126,56 @@ std::string Graph::text() const {
   return out + "\n}\n";
 }
 
-void Graph::save(const std::string& path) const {
-  if (path.ends_with(".tsim")) return write_tsim(*this, path, nullptr);
-  if (!path.ends_with(".json"))
-    throw UserError({"unknown kind of graph file", path, {}, "a name that ends in .json or .tsim", {}});
-  std::ofstream file(path, std::ios::binary);
-  file << text();
-  file.flush();
-  if (!file) unwritable(path);
+bool lies_below(const std::string& path, const std::string& directory) {
+  std::error_code failed;
+  const std::filesystem::path file = std::filesystem::weakly_canonical(path, failed);
+  if (failed) return false;
+  const std::filesystem::path relative = file.lexically_relative(std::filesystem::weakly_canonical(directory, failed));
+  return !failed && !relative.empty() && *relative.begin() != "..";
 }
 
-void Graph::save_compiled(const std::string& path, const Json& header) const { write_tsim(*this, path, &header); }
+void save_graph(const Graph& graph, const std::string& path, const GraphFileOptions& options) {
+  if (path.ends_with(".tsim")) return write_tsim(graph, path, nullptr, options.token);
+  if (!path.ends_with(".json"))
+    throw UserError({"unknown kind of graph file", path, {}, "a name that ends in .json or .tsim", {}});
+  const std::string directory = directory_of(path);
+  Graph written = graph;
+  for (auto& [name, weight] : written.weights) {
+    if (weight.source != Weight::Source::file) continue;
+    const bool below = lies_below(weight.path, directory);
+    if (!below && !options.weights_anywhere)
+      throw UserError({"the file of a weight lies outside of the graph's directory, where it would not be read",
+                       "weight \"" + name + "\"", weight.path, "a path beside or below " + path,
+                       "Save as .tsim, which holds the weights, or pass weights_anywhere=True"});
+    const std::filesystem::path whole = std::filesystem::weakly_canonical(weight.path);
+    weight.path = (below ? whole.lexically_relative(std::filesystem::weakly_canonical(directory)) : whole).string();
+  }
+  ReplacedFile file(path);
+  const std::string text = written.text();
+  file.write(text.data(), static_cast<std::int64_t>(text.size()), options.token);
+  file.commit();
+}
+
+void save_compiled_graph(const Graph& graph, const std::string& path, const Json& header, CancelToken* token) {
+  write_tsim(graph, path, &header, token);
+}
+
+Graph load_graph(const std::string& path, const GraphFileOptions& options) {
+  if (path.ends_with(".tsim")) return read_tsim(path, options);
+  return graph_from_json(Json::read_file(path), directory_of(path), options);
+}
+
+void Graph::save(const std::string& path) const { save_graph(*this, path); }
+
+void Graph::save_compiled(const std::string& path, const Json& header) const {
+  save_compiled_graph(*this, path, header);
+}
 
 Json Graph::compiled_header(const std::string& path) {
   Json header = read_header(path).first;
   return header.is_object() && header.find("graph") != nullptr ? header : Json();
 }
 
-Graph Graph::load(const std::string& path) {
-  if (path.ends_with(".tsim")) return read_tsim(path);
-  const std::string directory = std::filesystem::path(path).parent_path().string();
-  return from_json(Json::read_file(path), directory.empty() ? "." : directory);
-}
+Graph Graph::load(const std::string& path) { return load_graph(path); }
 
 }  // namespace tilesim

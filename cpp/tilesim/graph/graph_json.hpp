@@ -24,7 +24,8 @@ inline constexpr std::int64_t inline_elements = 1024;  ///< larger weights with 
 Json from_type(const TensorType& type);
 TensorType read_type(ObjectReader& reader);
 Json from_weight(const Weight& weight);
-Weight read_weight(const Json& json, const std::string& directory);
+/// `directory`: where relative paths of weight files start, and beyond which they may not lie unless `anywhere`.
+Weight read_weight(const Json& json, const std::string& directory, bool anywhere);
 Json from_attribute(const Attribute& value);
 /// Reads by the declared type of the attribute.
 Attribute read_attribute(const Json& json, const AttributeInfo& info);

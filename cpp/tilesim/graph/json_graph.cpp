@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tilesim/graph/file.hpp"
 #include "tilesim/graph/graph_json.hpp"
 #include "tilesim/graph/rules.hpp"
 
@@ -69,7 +70,7 @@ Json from_function(const Graph& graph, const GraphFunction& function) {
 /// Reads functions, callees first, so that types can be inferred.
 class Reader {
  public:
-  Reader(const Json& json, const std::string& directory) : json_(json) {
+  Reader(const Json& json, const std::string& directory, bool weights_anywhere) : json_(json) {
     ObjectReader reader(json);
     if (const Json& text = reader.required("schema"); text.as_string() != schema)
       text.fail("not a graph", "\"" + std::string(schema) + "\"");
@@ -77,7 +78,7 @@ class Reader {
     graph_.name = reader.string_or("name", "");
     if (const Json* weights = reader.optional("weights"))
       for (const auto& [key, value] : weights->members())
-        graph_.weights.emplace(key, json_form::read_weight(value, directory));
+        graph_.weights.emplace(key, json_form::read_weight(value, directory, weights_anywhere));
     const std::vector<Json>& functions = reader.required("functions").items();
     if (functions.empty()) json.at("functions").fail("a graph needs at least one function");
     for (const Json& function : functions) {
@@ -300,6 +301,10 @@ Json Graph::to_json() const {
   return json;
 }
 
-Graph Graph::from_json(const Json& json, const std::string& directory) { return Reader(json, directory).read(); }
+Graph graph_from_json(const Json& json, const std::string& directory, const GraphFileOptions& options) {
+  return Reader(json, directory, options.weights_anywhere).read();
+}
+
+Graph Graph::from_json(const Json& json, const std::string& directory) { return graph_from_json(json, directory); }
 
 }  // namespace tilesim

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/graph/file.hpp"
 #include "tilesim/graph/graph_json.hpp"
 
 namespace tilesim::json_form {
@@ -26,10 +27,10 @@ std::string base64(const Array& array) {  // RFC 4648
 
 Array from_base64(const Json& json, const TensorType& type) {
   const std::string& text = json.as_string();
-  Array array(type.dtype, type.shape);
-  const auto count = static_cast<std::size_t>(array.nbytes());
-  if (text.size() != (count + 2) / 3 * 4)
+  const auto count = static_cast<std::size_t>(element_count(type.shape) * host_bytes(type.dtype));
+  if (text.size() != (count + 2) / 3 * 4)  // before memory is taken: the file says how much
     json.fail("base64 data of the wrong length", std::to_string((count + 2) / 3 * 4) + " characters");
+  Array array(type.dtype, type.shape);
   auto* bytes = reinterpret_cast<unsigned char*>(array.bytes());
   for (std::size_t i = 0; i < text.size(); i += 4) {
     std::uint32_t word = 0;
@@ -175,7 +176,24 @@ Json from_weight(const Weight& weight) {
   return json;
 }
 
-Weight read_weight(const Json& json, const std::string& directory) {
+namespace {
+
+/// A weight's file as its graph's file names it; none for one that lies in a .tsim itself.
+std::string read_path(const Json& json, const std::string& directory, bool anywhere) {
+  const std::filesystem::path path = json.as_string();
+  if (path.empty()) return {};
+  if (json.as_string().find('\0') != std::string::npos) json.fail("a path holds a zero byte");
+  const std::string whole =
+      (path.is_absolute() ? path : std::filesystem::path(directory) / path).lexically_normal().string();
+  if (!anywhere && !lies_below(whole, directory))
+    json.fail("the file of a weight lies outside of its graph's directory", "a path beside or below the graph's file",
+              "Pass weights_anywhere=True for a graph that you trust");
+  return whole;
+}
+
+}  // namespace
+
+Weight read_weight(const Json& json, const std::string& directory, bool anywhere) {
   ObjectReader reader(json);
   Weight weight;
   weight.type = read_type(reader);
@@ -188,8 +206,7 @@ Weight read_weight(const Json& json, const std::string& directory) {
     weight.offset = reader.number_or("offset", 0);
   } else if (source.as_string() == "file") {
     weight.source = Weight::Source::file;
-    const std::filesystem::path path = reader.string("path");
-    weight.path = (path.is_absolute() ? path : std::filesystem::path(directory) / path).lexically_normal().string();
+    weight.path = read_path(reader.required("path"), directory, anywhere);
     weight.byte_offset = reader.integer_or("byte_offset", 0, 0, INT64_MAX);
   } else if (source.as_string() == "data") {
     weight.source = Weight::Source::data;

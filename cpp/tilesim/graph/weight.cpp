@@ -1,14 +1,11 @@
 // Elements of weights: held, made from a counter, or read from a file.
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
-#include <fstream>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/file.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/graph.hpp"
 
@@ -63,39 +60,25 @@ Array random_array(const Weight& weight, const std::string& name) {
 
 class WeightFile {
  public:
-  WeightFile(const Weight& weight, const std::string& name)
-      : weight_(weight), name_(name), file_(weight.path, std::ios::binary) {
-    if (!file_) fail("the file of a weight cannot be read", {}, {});
-  }
+  WeightFile(const Weight& weight, const std::string& name) : weight_(weight), name_(name), file_(weight.path) {}
 
   Array read() {
     if (!weight_.path.ends_with(".npy")) return mapped();
-    skip_numpy_header();
+    const std::int64_t start = after_numpy_header();
+    check_fits(start);
     Array array(weight_.type.dtype, weight_.type.shape);
-    file_.read(reinterpret_cast<char*>(array.bytes()), array.nbytes());
-    if (file_.gcount() != array.nbytes())
-      fail("the file of a weight is too short", std::to_string(file_.gcount()) + " bytes",
-           std::to_string(array.nbytes()) + " bytes for " + to_string(weight_.type));
+    file_.read(start, array.bytes(), array.nbytes());
     return array;
   }
 
  private:
   /// The elements of a raw file where they lie: pages are read when they are used. Private, so a write stays here.
   Array mapped() const {
-    const std::int64_t bytes = element_count(weight_.type.shape) * host_bytes(weight_.type.dtype);
-    const int descriptor = ::open(weight_.path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) fail("the file of a weight cannot be read", {}, {});
-    const std::int64_t size = ::lseek(descriptor, 0, SEEK_END);
-    const bool fits = weight_.byte_offset >= 0 && size >= bytes && weight_.byte_offset <= size - bytes;
-    void* start = fits && size > 0 ? ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_NORESERVE, descriptor, 0)
-                                   : MAP_FAILED;
-    ::close(descriptor);
-    if (!fits)
-      fail("the file of a weight is too short",
-           std::to_string(std::max<std::int64_t>(0, size - weight_.byte_offset)) + " bytes",
-           std::to_string(bytes) + " bytes for " + to_string(weight_.type));
-    if (bytes == 0) return Array(weight_.type.dtype, weight_.type.shape);
+    check_fits(weight_.byte_offset);
+    if (bytes() == 0) return Array(weight_.type.dtype, weight_.type.shape);
+    const std::int64_t size = file_.size();
+    void* start = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                         file_.descriptor(), 0);
     if (start == MAP_FAILED) fail("the file of a weight cannot be mapped", {}, {});
     const std::shared_ptr<void> keeper(start, [size](void* p) { ::munmap(p, static_cast<std::size_t>(size)); });
     const Array view(weight_.type.dtype, weight_.type.shape, static_cast<std::byte*>(start) + weight_.byte_offset,
@@ -104,33 +87,33 @@ class WeightFile {
     return weight_.byte_offset % host_bytes(weight_.type.dtype) == 0 ? view : view.clone();
   }
 
+  std::int64_t bytes() const { return element_count(weight_.type.shape) * host_bytes(weight_.type.dtype); }
+
+  void check_fits(std::int64_t start) const {
+    if (start >= 0 && file_.size() >= bytes() && start <= file_.size() - bytes()) return;
+    const bool inside = start >= 0 && start <= file_.size();
+    fail("the file of a weight is too short", std::to_string(inside ? file_.size() - start : 0) + " bytes",
+         std::to_string(bytes()) + " bytes for " + to_string(weight_.type));
+  }
+
   [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& wanted) const {
     throw UserError({what, "weight \"" + name_ + "\", file " + weight_.path, got, wanted, {}});
   }
 
   /// NumPy enhancement proposal 1: magic, version, header length, and a Python dictionary as text.
-  void skip_numpy_header() {
-    char head[10];
-    file_.read(head, sizeof head);
-    if (file_.gcount() != sizeof head || std::memcmp(head, "\x93NUMPY", 6) != 0)
-      fail("not a .npy file", {}, "the NumPy array format");
+  std::int64_t after_numpy_header() const {
+    char head[12] = {};
+    const std::int64_t got = file_.read(0, head, sizeof head);
+    if (got < 10 || std::memcmp(head, "\x93NUMPY", 6) != 0) fail("not a .npy file", {}, "the NumPy array format");
     std::uint32_t length = 0;
     const bool wide = head[6] >= 2;
-    if (wide) {
-      char more[2];
-      file_.read(more, 2);
-      std::memcpy(&length, head + 8, 2);
-      std::uint16_t high = 0;
-      std::memcpy(&high, more, 2);
-      length |= static_cast<std::uint32_t>(high) << 16;
-    } else {
-      std::memcpy(&length, head + 8, 2);
-    }
+    std::memcpy(&length, head + 8, wide ? 4 : 2);
+    const std::int64_t before = wide ? 12 : 10;
     if (length > (1U << 20)) fail("the header of a .npy file is too long", std::to_string(length), "at most 1 MiB");
     std::string header(length, ' ');
-    file_.read(header.data(), length);
-    if (file_.gcount() != length) fail("a .npy file ends in its header", {}, {});
+    if (file_.read(before, header.data(), length) != length) fail("a .npy file ends in its header", {}, {});
     check_header(header);
+    return before + length;
   }
 
   static std::string value_of(const std::string& header, const std::string& key) {
@@ -179,7 +162,7 @@ class WeightFile {
 
   const Weight& weight_;
   const std::string& name_;
-  std::ifstream file_;
+  InputFile file_;
 };
 
 }  // namespace

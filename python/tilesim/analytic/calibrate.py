@@ -86,7 +86,7 @@ def _groups(table: str, rows: Sequence[Measured]) -> list[list[Measured]]:
 def _start(table: str, rows: list[Measured], blind: bool) -> Entry:
     """Where a fit starts; `blind`: from the standard constants if the family's were fitted on any of these rows."""
     entry: Entry = PREDICTORS[table].entry(Batch(rows))
-    known = family(Device.load(rows[0].text("device")).family).fitted_rows
+    known = family(Device.named(rows[0].text("device")).family).fitted_rows
     if not blind or not any(row_key(cells_of(table, row)) in known for row in rows):
         return entry
     return replace(entry, constants=PREDICTORS[table].standard(Batch(rows)), provenance={})
@@ -193,9 +193,9 @@ def _fold_of(holdout: str, table: str) -> Callable[[Measured], Any]:
     if holdout == "dtype":
         return lambda row: row.text("dtype") or row.text("attn_dtype")
     if holdout in ("device", "specification"):
-        return lambda row: Device.load(row.text("device")).name
+        return lambda row: Device.named(row.text("device")).name
     if holdout == "family":
-        return lambda row: Device.load(row.text("device")).family
+        return lambda row: Device.named(row.text("device")).family
     return lambda row: row_key(cells_of(table, row)) % 2
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .._errors import writing
+from .._files import writing
 from ..cli_load import WHAT, load_graph, write
 from ..cli_show import step
 from ..device import Device

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import base64
-import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from .._errors import nearest, user_error
+from .._files import read_json
 from .._paths import configs_dir
-from ..graph import nearest, user_error
 
 __all__ = ["Entry", "Family", "Protocol", "family", "pack_keys", "protocol", "row_key", "unpack_keys"]
+
+MAX_ROWS = 1 << 22  # keys of fitted rows: a text of kilobytes could stand for gigabytes
 
 
 @dataclass(frozen=True)
@@ -157,21 +158,8 @@ def family(name: str) -> Family:
         return Family(name, "", (), frozenset())
     data = read_json(path, "tilesim.family")
     entries = tuple(entry_from(row, str(path)) for row in data.get("entries", []))
-    return Family(name, data.get("like", ""), entries, unpack_keys(data.get("fitted_rows", "")), data.get("note", ""))
-
-
-def read_json(path: Path, schema: str) -> dict[str, Any]:
-    """A JSON file of one schema; raises UserError for any other."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise user_error("the file cannot be read", place=str(path), value=str(error)) from None
-    except json.JSONDecodeError as error:
-        raise user_error("the file is no JSON", place=f"{path}:{error.lineno}", value=error.msg) from None
-    found = data.get("schema") if isinstance(data, dict) else None
-    if found != schema:
-        raise user_error("the file has another schema", place=str(path), value=repr(found), allowed=schema)
-    return dict(data)
+    rows = unpack_keys(data.get("fitted_rows", ""), str(path))
+    return Family(name, data.get("like", ""), entries, rows, data.get("note", ""))
 
 
 def entry_from(row: Mapping[str, Any], place: str) -> Entry:
@@ -204,9 +192,15 @@ def pack_keys(keys: Iterable[int]) -> str:
     return base64.b64encode(zlib.compress(struct.pack(f"<{len(ordered)}I", *ordered), 9)).decode()
 
 
-def unpack_keys(text: str) -> frozenset[int]:
-    """The keys that `pack_keys` wrote."""
+def unpack_keys(text: str, place: str = "fitted_rows") -> frozenset[int]:
+    """The keys that `pack_keys` wrote; a `UserError` for any other text, and for more than MAX_ROWS keys."""
     if not text:
         return frozenset()
-    data = zlib.decompress(base64.b64decode(text))
+    try:
+        reader = zlib.decompressobj()
+        data = reader.decompress(base64.b64decode(text, validate=True), 4 * MAX_ROWS)
+        if not reader.eof or len(data) % 4:
+            raise ValueError(f"cut off, or more than {MAX_ROWS} rows")
+    except (TypeError, ValueError, zlib.error) as error:
+        raise user_error("the keys of fitted rows are damaged", place=place, value=str(error)[:100]) from None
     return frozenset(struct.unpack(f"<{len(data) // 4}I", data))

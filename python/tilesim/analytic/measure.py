@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import user_error, writing
+from .._errors import user_error
+from .._files import check_writable, writing
 from .readers import label_of
 from .this_cpu import describe
 
@@ -139,8 +140,7 @@ def measure_cpu(
     used = allowed if threads is None else threads
     if not 1 <= used <= allowed:
         raise user_error("a number of threads is needed", value=str(threads), allowed=f"1 to {allowed}")
-    with writing(path, "a"):  # a minute of measurements needs a place to go
-        pass
+    check_writable(path)  # a minute of measurements needs a place to go
     beside = os.fspath(Path(path).with_suffix(".device.json"))
     name = beside if device == "auto" else Device.load(device).name
     variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -198,9 +198,8 @@ def measure_cuda(path: str | os.PathLike[str], device: str = "auto", seconds: fl
         raise user_error("torch is needed to measure a GPU", suggestion="pip install 'tilesim[torch]'") from None
     if not torch.cuda.is_available():
         raise user_error("no CUDA device is present", suggestion="tilesim measure cpu measures this machine's CPU")
-    name = name or Device.load(label_of(torch.cuda.get_device_name())).name
-    with writing(path, "a"):
-        pass
+    name = name or Device.named(label_of(torch.cuda.get_device_name())).name
+    check_writable(path)
     rows: list[list[Any]] = []
     kinds = _cuda_kinds(torch)
     shapes = [*SHAPES, *((size, size, size) for size in (4096, 8192))]

@@ -81,7 +81,7 @@ class GemmPredictor:
 
     def _estimator(self, batch: Batch) -> gemm.GemmEstimator:
         return gemm.estimator(
-            batch.text("device"),
+            Device.named(batch.text("device")),
             batch.text("dtype"),
             engine=batch.text("engine"),
             source=batch.text("source"),
@@ -110,13 +110,13 @@ class GemmPredictor:
 
     def standard(self, batch: Batch) -> dict[str, float]:
         """Constants of the rows' device and scheme that no row was used for."""
-        device = Device.load(batch.text("device"))
+        device = Device.named(batch.text("device"))
         how = protocol(batch.text("engine") or batch.text("source"))
         return standard(device, scheme(batch.text("dtype"), device), how.casts)
 
     def free(self, batch: Batch) -> list[str]:
         """Names of constants that could be fitted."""
-        device = Device.load(batch.text("device"))
+        device = Device.named(batch.text("device"))
         how = scheme(batch.text("dtype"), device)
         menu = gemm.kernels(self._estimator(batch).entry.kernels)
         names = list(self.infos)
@@ -156,13 +156,13 @@ class AttentionPredictor:
 
     def entry(self, batch: Batch) -> Entry:
         """The constants that `model` starts from."""
-        device = Device.load(batch.text("device"))
+        device = Device.named(batch.text("device"))
         names = batch.text("attn_dtype"), batch.text("kv_cache_dtype")
         return attention.constants_of(device, self._phase(batch), *names, batch.text("engine"), batch.profile)
 
     def model(self, batch: Batch) -> Model:
         """Seconds per row from constants that replace those of the entry."""
-        device, entry = Device.load(batch.text("device")), self.entry(batch)
+        device, entry = Device.named(batch.text("device")), self.entry(batch)
         queries = batch.column("isl")
         cases = attention.AttentionCases(
             batch.column("batch_size"),
@@ -229,7 +229,7 @@ class ConvPredictor:
 
     def standard(self, batch: Batch) -> dict[str, float]:
         """Constants of the rows' device and scheme that no row was used for."""
-        device = Device.load(batch.text("device"))
+        device = Device.named(batch.text("device"))
         return {**_defaults(self.infos), **standard(device, scheme(batch.text("dtype"), device))}
 
     def free(self, batch: Batch) -> list[str]:
@@ -251,13 +251,13 @@ class VectorPredictor:
 
     def entry(self, batch: Batch) -> Entry:
         """The constants that `model` starts from."""
-        device = Device.load(batch.text("device"))
+        device = Device.named(batch.text("device"))
         op, dtype, engine, source = (batch.text(name) for name in ("op", "dtype", "engine", "source"))
         return vector.constants_of(device, op, dtype, engine, source, batch.profile)
 
     def model(self, batch: Batch) -> Model:
         """Seconds per row from constants that replace those of the entry."""
-        device, entry = Device.load(batch.text("device")), self.entry(batch)
+        device, entry = Device.named(batch.text("device")), self.entry(batch)
         parts: dict[str, list[int]] = {}
         for index, row in enumerate(batch.rows):
             parts.setdefault(row.text("op"), []).append(index)

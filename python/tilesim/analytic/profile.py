@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .._errors import writing
+from .._files import read_json, writing
 from .._paths import configs_dir
 from ..graph import nearest, user_error
 from ..result import Table
-from .families import Entry, entry_from, pack_keys, protocol_names, read_json, row_key, unpack_keys
+from .families import Entry, entry_from, pack_keys, protocol_names, row_key, unpack_keys
 
 __all__ = ["Profile", "engine_named"]
 
@@ -79,7 +79,7 @@ class Profile:
         return cls(
             str(data.get("name", path.stem)),
             [entry_from(row, str(path)) for row in data.get("entries", [])],
-            unpack_keys(data.get("fitted_rows", "")),
+            unpack_keys(data.get("fitted_rows", ""), str(path)),
             data.get("held_out", []),
             data.get("refused", []),
         )

@@ -176,7 +176,7 @@ def _one_device(rows: Sequence[Measured], path: str, device: str | None) -> None
         return
     wanted = Device.load(str(device)).name
     for row in rows:
-        if Device.load(row.text("device")).name != wanted:
+        if Device.named(row.text("device")).name != wanted:
             raise user_error(
                 "a row of another device",
                 place=f"{path}:{row.line}",

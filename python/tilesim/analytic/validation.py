@@ -120,7 +120,7 @@ def _fitted(table: str, profile: Profile | None) -> Callable[[Measured], bool]:
         name = row.text("device")
         if name not in families:
             try:
-                families[name] = family(Device.load(name).family).fitted_rows
+                families[name] = family(Device.named(name).family).fitted_rows
             except UserError:
                 families[name] = frozenset()
         return key in families[name]

@@ -8,6 +8,7 @@ from typing import Any
 
 from .._core import Unsupported
 from .._errors import user_error
+from .._files import read_bytes
 from .._graph import Graph
 from .extras import need
 from .onnx_model import ModelReader
@@ -24,13 +25,7 @@ def opened(source: Any) -> tuple[Any, str, str]:
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         directory, name = os.path.dirname(path) or ".", os.path.splitext(os.path.basename(path))[0]
-        try:
-            if os.path.getsize(path) > MAX_BYTES:
-                raise user_error("the file is too long", place=path, allowed=f"{MAX_BYTES} bytes and external data")
-            with open(path, "rb") as file:
-                source = file.read()
-        except OSError as error:
-            raise user_error("the file cannot be read", place=path, value=error.strerror or str(error)) from None
+        source = read_bytes(path, MAX_BYTES)
     if isinstance(source, bytes):
         model = onnx.ModelProto()
         try:

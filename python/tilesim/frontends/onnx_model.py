@@ -121,12 +121,16 @@ class ModelReader:
         entries = {entry.key: entry.value for entry in proto.external_data}
         location = entries.get("location", "")
         base = os.path.realpath(self.directory)
+        if "\0" in location:
+            raise user_error("a path holds a zero byte", place=place, value=repr(location))
         path = os.path.realpath(os.path.join(base, location))
         if not location or os.path.isabs(location) or os.path.commonpath([base, path]) != base:
             raise user_error("external data lie outside of the model's directory", place=place, value=f"'{location}'")
         try:
             offset, length = int(entries.get("offset", "0")), int(entries.get("length", str(wanted)))
             size = os.path.getsize(path)
+            if not os.path.isfile(path):
+                raise ValueError(f"'{location}' is no regular file")
         except (ValueError, OSError) as error:
             raise user_error("external data cannot be read", place=place, value=str(error)) from None
         if offset < 0 or length != wanted or offset + wanted > size:

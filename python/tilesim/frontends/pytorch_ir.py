@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import operator
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from .._core import Unsupported
 from .._errors import nearest, user_error
+from .._files import parse_json, read_text
 from .._graph import Graph
 from .extras import need
 from .weights import Stored, load_weights, open_weights
@@ -25,7 +26,13 @@ DTYPES = {
 }
 MAX_BYTES = 1 << 30  # of the text
 MAX_ELEMENTS = 1 << 40  # of one tensor
-TENSOR_FIELDS = {"name", "shape", "dtype", "producer_node", "producer_output_idx"}
+NAME = re.compile(r"(?!__)[A-Za-z0-9_]+")  # of a library, an operation, an overload
+#: Arguments of overloads that choose among meanings. An overload with another text is refused: aten.from_file opens it.
+TEXTS = {
+    *("rounding_mode", "approximate", "mode", "pad_mode", "reduce", "interpolation", "indexing", "norm", "side"),
+    *("padding", "padding_side", "equation", "ord", "p", "UPLO", "driver"),
+    *("assert_msg", "api_name"),  # told, not opened
+}
 
 
 def is_pytorch_ir(text: str) -> bool:
@@ -70,6 +77,9 @@ class Reader:
         self.root = self.torch.nn.Module()
         self.values: dict[str, Any] = {}
         self.groups: dict[str, Any] = {}  # by name of a result: the node that has several
+        #: names of our own (torch.fx writes those into a source text and runs it) to the names of the file
+        self.shown: dict[str, str] = {}
+        self._own: dict[str, str] = {}  # the other way
 
     def dtype(self, entry: Mapping[str, Any], place: str) -> Any:
         """The torch dtype of a tensor."""
@@ -108,7 +118,7 @@ class Reader:
 
     def weights(self) -> None:
         """Parameters under their names in the state dictionary."""
-        mapping = self.data.get("weight_name_mapping") or {}
+        mapping = self.table("weight_name_mapping")
         for i, entry in enumerate(self.data["weights"]):
             place = f"weights[{i}]"
             name = field(entry, "name", str, place)
@@ -116,31 +126,38 @@ class Reader:
             shape, dtype = self.shape(entry, place), self.dtype(entry, place)
             tensor = self.torch.empty(shape, dtype=dtype, device="meta")
             trainable = dtype.is_floating_point and key.split(".")[-1] not in ("running_mean", "running_var")
-            self.attach(name, key, self.torch.nn.Parameter(tensor, requires_grad=False) if trainable else tensor)
-        for name, entry in (self.data.get("constants") or {}).items():
+            weight = self.torch.nn.Parameter(tensor, requires_grad=False) if trainable else tensor
+            self.attach(name, key, weight, place)
+        for name, entry in self.table("constants").items():
             place = f"constants['{name}']"
-            values = self.torch.tensor(
-                field(entry, "data", list, place) if isinstance(entry.get("data"), list) else entry.get("data"),
-                dtype=self.dtype(entry, place),
-            )
-            self.attach(name, f"constant.{name}", values)
+            dtype = self.dtype(entry, place)
+            try:
+                values = self.torch.tensor(entry.get("data"), dtype=dtype)
+            except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+                raise user_error("these are no elements", place=place, value=str(error)[:200]) from None
+            self.attach(name, f"constant.{name}", values, place)
 
-    def attach(self, name: str, key: str, tensor: Any) -> None:
-        """A tensor of the module, and the node that reads it."""
-        parts = [part or "_" for part in key.split(".")]
-        owner = self.root
-        for part in parts[:-1]:
-            if not hasattr(owner, part):
-                owner.add_module(part, self.torch.nn.Module())
-            owner = getattr(owner, part)
-            if not isinstance(owner, self.torch.nn.Module):
-                raise user_error("a weight's name goes through another weight", place=name, value=key)
-        if not hasattr(owner, parts[-1]):
+    def table(self, name: str) -> Mapping[str, Any]:
+        """An optional object of the file."""
+        found = self.data.get(name) or {}
+        if not isinstance(found, Mapping):
+            raise user_error(f"'{name}' has the wrong type", value=type(found).__name__, allowed="an object")
+        return found
+
+    def attach(self, name: str, key: str, tensor: Any, place: str) -> None:
+        """A tensor of the module under a name of our own, and the node that reads it; equal keys are one tensor."""
+        own = self._own.get(key)
+        if own is None:
+            own = self._own[key] = f"stored_{len(self._own)}"
+            self.shown[own] = key
             if isinstance(tensor, self.torch.nn.Parameter):
-                owner.register_parameter(parts[-1], tensor)
+                self.root.register_parameter(own, tensor)
             else:
-                owner.register_buffer(parts[-1], tensor)
-        self.values[name] = self.graph.get_attr(".".join(parts))
+                self.root.register_buffer(own, tensor)
+        known = getattr(self.root, own)
+        if (known.shape, known.dtype) != (tensor.shape, tensor.dtype):
+            raise user_error("a name stands for two weights of different types", place=place, value=f"'{key}'")
+        self.values[name] = self.graph.get_attr(own)
 
     def operand(self, entry: Any, place: str) -> Any:
         """The value that a tensor of a node's inputs names."""
@@ -190,12 +207,15 @@ class Reader:
         parts = kind.replace("::", ".").split(".")
         if len(parts) == 2:
             parts.append("default")
-        if len(parts) != 3 or parts[0] not in ("aten", "prims") or any(part.startswith("__") for part in parts):
-            raise Unsupported(f"{place}: no meaning for operation '{kind}'")
+        known = len(parts) == 3 and parts[0] in ("aten", "prims") and all(NAME.fullmatch(part) for part in parts)
+        if not known:
+            raise Unsupported(f"{place}: no meaning for operation '{kind[:200]}'")
         try:
             found = getattr(getattr(getattr(self.torch.ops, parts[0]), parts[1]), parts[2])
         except (AttributeError, RuntimeError):
             raise Unsupported(f"{place}: torch has no overload '{kind}'") from None
+        if any(str(a.type) in ("str", "Optional[str]") and a.name not in TEXTS for a in found._schema.arguments):
+            raise Unsupported(f"{place}: '{kind}' takes a text that may name a file")
         return found
 
     def call(
@@ -240,7 +260,7 @@ class Reader:
         return found
 
     def plain(self, value: Any, kind: str, place: str) -> Any:
-        """A number, list, dtype, layout or device."""
+        """A number, a text, a list of them, a dtype, layout or device."""
         if isinstance(value, str) and (value.startswith("torch.") or value in DTYPES):
             name = value.removeprefix("torch.")
             found = getattr(self.torch, name, None)
@@ -250,6 +270,9 @@ class Reader:
             isinstance(value, str) and value.startswith("cuda")
         ):
             return self.torch.device("cpu")
+        for item in value if isinstance(value, list) else [value]:
+            if not isinstance(item, (bool, int, float, str, type(None))):
+                raise user_error("an argument is no number, text or list", place=place, value=type(item).__name__)
         return value
 
     def read(self, name: str) -> Graph:
@@ -276,7 +299,7 @@ class Reader:
             ) from None
         finally:
             log.setLevel(level)
-        graph = from_exported(program, name)
+        graph = from_exported(program, name, names=self.shown)
         if self.stored:
             load_weights(graph, self.stored)
         return graph
@@ -304,17 +327,8 @@ def from_pytorch_ir(
         text = os.fspath(source)
         if not text.lstrip().startswith("{"):
             place = text
-            try:
-                if os.path.getsize(place) > MAX_BYTES:
-                    raise user_error("the file is too long", place=place, allowed=f"{MAX_BYTES} bytes")
-                with open(place, encoding="utf-8") as file:
-                    text = file.read()
-            except (OSError, UnicodeDecodeError) as error:
-                raise user_error("the file cannot be read", place=place, value=str(error)) from None
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise user_error("this is no JSON", place=place, value=str(error)[:200]) from None
+            text = read_text(place, MAX_BYTES)
+        data = parse_json(text, place)
     if not isinstance(data, Mapping):
         raise user_error("a pytorch-ir program is a JSON object", place=place)
     stored: Any = {}

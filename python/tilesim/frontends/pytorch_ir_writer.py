@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._core import Unsupported
-from .._errors import writing
+from .._files import writing
 from .extras import need
 
 

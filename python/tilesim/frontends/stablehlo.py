@@ -12,6 +12,7 @@ from typing import Any
 
 from .._core import Unsupported
 from .._errors import path_text, user_error
+from .._files import read_bytes
 from .._graph import Graph
 from .extras import need
 from .stablehlo_module import ModuleReader
@@ -121,13 +122,7 @@ def from_stablehlo(
         contents = source
     else:
         place = path_text(source)
-        try:
-            if os.path.getsize(place) > MAX_BYTES:
-                raise user_error("the file is too long", place=place, allowed=f"{MAX_BYTES} bytes")
-            with open(place, "rb") as file:
-                contents = file.read()
-        except OSError as error:
-            raise user_error("the file cannot be read", place=place, value=error.strerror or str(error)) from None
+        contents = read_bytes(place, MAX_BYTES)
         name = name or os.path.splitext(os.path.basename(place))[0]
     if isinstance(contents, bytes) and contents[:4] != b"ML\xefR":
         try:

@@ -204,6 +204,7 @@ def from_exported(
     functions: bool = True,
     passes: str | Sequence[str] | None = None,
     fixed: Fixed = (),
+    names: Mapping[str, str] | None = None,
 ) -> Graph:
     """A graph of an exported program.
 
@@ -213,6 +214,7 @@ def from_exported(
         functions: whether layers that repeat become one function.
         passes: recognition passes, as `tilesim.optimize`.
         fixed: inputs that become constants, as `tilesim.from_torch`.
+        names: of weights in the graph by their names in the program; others keep theirs.
 
     Returns:
         The graph; parameters are weights by reference, mutated buffers inputs whose new values are outputs.
@@ -220,7 +222,7 @@ def from_exported(
     Raises:
         Unsupported: naming the overload and its place in the user's code.
     """
-    return read(program, name, functions, passes, fixed)[0]
+    return read(program, name, functions, passes, fixed, names)[0]
 
 
 def read(
@@ -229,10 +231,11 @@ def read(
     functions: bool = True,
     passes: str | Sequence[str] | None = None,
     fixed: Fixed = (),
+    names: Mapping[str, str] | None = None,
 ) -> tuple[Graph, Importer]:
     """The graph, and what became of the program's inputs and outputs."""
     program = decomposed(program)
-    importer = Importer(program, name, functions, fixed_values(program, fixed))
+    importer = Importer(program, name, functions, fixed_values(program, fixed), names)
     graph = importer.run()
     graph.remove_dead_code()
     graph.optimize(passes, without=["layers"])  # the importer finds those by the modules' names

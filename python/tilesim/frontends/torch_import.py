@@ -41,8 +41,15 @@ _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential
 class Importer:
     """One exported program on its way to a graph. Handlers of the table use its methods."""
 
-    def __init__(self, program: Any, name: str, functions: bool = True, fixed: Mapping[str, Any] | None = None) -> None:
-        self.program, self.functions, self.fixed = program, functions, fixed or {}
+    def __init__(
+        self,
+        program: Any,
+        name: str,
+        functions: bool = True,
+        fixed: Mapping[str, Any] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        self.program, self.functions, self.fixed, self.names = program, functions, fixed or {}, names or {}
         self.builder = GraphBuilder(name)
         self.weights = WeightStore(self.builder)
         self.values: dict[Any, Any] = {}
@@ -202,6 +209,7 @@ class Importer:
                 self.state[target] = elements_of(value)
             return
         trainable = spec.kind == InputKind.PARAMETER
+        target = self.names.get(target, target)
         self.weights.register(target, value, trainable)
         if not node.users:
             return

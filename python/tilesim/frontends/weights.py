@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import zipfile
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from .._core import Unsupported
 from .._errors import nearest, user_error
+from .._files import parse_json, read_json
 from .building import NUMPY
 from .extras import need
 
@@ -75,6 +75,8 @@ def open_weights(path: str | os.PathLike[str]) -> dict[str, Stored]:
         if not found and len(single) != 1:
             raise user_error("the directory holds no weights", place=text, allowed="one .safetensors file, or an index")
         text = os.path.join(text, (found or single)[0])
+    if os.path.exists(text) and not os.path.isfile(text):
+        raise user_error("the file cannot be read", place=text, value="a pipe or a device", allowed="a regular file")
     try:
         if text.endswith(".safetensors.index.json"):
             return _shards(text)
@@ -104,20 +106,10 @@ def _header(path: str) -> tuple[dict[str, Any], int, int]:
                 "not a safetensors file, or cut off", place=path, value=f"a header of {length} bytes in {size}"
             )
         text = file.read(length)
-    try:
-        header = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        raise user_error("the header of a safetensors file is no JSON", place=path, value=str(error)[:200]) from None
+    header = parse_json(text, f"{path}, header")
     if not isinstance(header, dict):
         raise user_error("the header of a safetensors file is no JSON object", place=path)
     return header, 8 + length, size - 8 - length
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name is there twice")
-    return found
 
 
 def _safetensors(path: str) -> dict[str, Stored]:
@@ -162,11 +154,9 @@ def _raw(path: str, dtype: str, shape: tuple[int, ...], offset: int) -> Stored:
 
 def _shards(path: str) -> dict[str, Stored]:
     """An index that says which file holds which tensor."""
-    if os.path.getsize(path) > MAX_HEADER:
-        raise user_error("the index is too long", place=path, allowed=f"{MAX_HEADER} bytes")
+    data = read_json(path, limit=MAX_HEADER)
     try:
-        with open(path, encoding="utf-8") as file:
-            index = json.load(file)["weight_map"]
+        index = data["weight_map"]
         pairs = [(str(name), str(shard)) for name, shard in index.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise user_error("this is no index of safetensors files", place=path, value=str(error)[:200]) from None

@@ -1,0 +1,145 @@
+#include "tilesim/base/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include "tilesim/base/error.hpp"
+
+namespace tilesim {
+
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+[[noreturn]] void unreadable(const std::string& path, const std::string& why) {
+  throw UserError({"the file cannot be read", path, why, "a regular file", {}});
+}
+
+/// A C path ends at a zero byte: the rest would be dropped.
+void check_path(const std::string& path) {
+  if (path.find('\0') != std::string::npos)
+    throw UserError({"a path holds a zero byte", path.substr(0, path.find('\0')), {}, "a path without", {}});
+}
+
+std::string random_name() {
+  std::random_device device;
+  std::string text;
+  for (int i = 0; i < 16; ++i) text += "0123456789abcdef"[device() % 16];
+  return text;
+}
+
+constexpr std::int64_t chunk = std::int64_t{4} << 20;
+
+}  // namespace
+
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  check_path(path_);
+  // without O_NONBLOCK the opening of a pipe waits for a writer
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) unreadable(path_, reason(errno));
+  struct stat status{};
+  const bool known = ::fstat(descriptor_, &status) == 0;
+  if (known && S_ISREG(status.st_mode)) {
+    size_ = status.st_size;
+    return;
+  }
+  ::close(descriptor_);
+  unreadable(path_, known && S_ISDIR(status.st_mode) ? "a directory" : "a pipe or a device");
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+std::int64_t InputFile::read(std::int64_t offset, void* to, std::int64_t bytes) const {
+  std::int64_t done = 0;
+  while (done < bytes) {
+    const auto wanted = static_cast<std::size_t>(std::min(bytes - done, chunk));
+    const ssize_t got = ::pread(descriptor_, static_cast<char*>(to) + done, wanted, offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) unreadable(path_, reason(errno));
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+std::string read_file(const std::string& path) {
+  const InputFile file(path);
+  std::string text(static_cast<std::size_t>(file.size()), ' ');
+  text.resize(static_cast<std::size_t>(file.read(0, text.data(), file.size())));
+  return text;
+}
+
+ReplacedFile::ReplacedFile(std::string path) : path_(std::move(path)) {
+  check_path(path_);
+  std::error_code none;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(path_, none);
+  target_ = none || real.empty() ? path_ : real.string();
+  struct stat status{};
+  const bool exists = ::stat(target_.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) fail(EISDIR);
+  direct_ = exists && !S_ISREG(status.st_mode);
+  if (exists && !direct_ && ::access(target_.c_str(), W_OK) != 0) fail(errno);  // its owner wants it kept
+  const std::filesystem::path whole = target_;
+  // the ending stays last: some writers ask it
+  const std::string name =
+      "." + whole.stem().string().substr(0, 100) + "." + random_name() + whole.extension().string();
+  temporary_ = direct_ ? target_ : (whole.parent_path() / name).string();
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | (direct_ ? 0 : O_CREAT | O_EXCL), 0666);
+  if (descriptor_ < 0) {
+    const int error = errno;
+    temporary_.clear();
+    fail(error);
+  }
+  if (exists && !direct_ && ::fchmod(descriptor_, status.st_mode & 07777) != 0) errno = 0;
+}
+
+ReplacedFile::~ReplacedFile() { discard(); }
+
+void ReplacedFile::discard() noexcept {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+  if (!direct_ && !temporary_.empty()) ::unlink(temporary_.c_str());
+  temporary_.clear();
+}
+
+void ReplacedFile::fail(int error) const {
+  throw UserError({"the file cannot be written", path_, reason(error), "a path in a directory that takes files", {}});
+}
+
+void ReplacedFile::write(const void* data, std::int64_t bytes, CancelToken* token) {
+  for (std::int64_t done = 0; done < bytes;) {
+    if (token) token->poll();
+    const auto wanted = static_cast<std::size_t>(std::min(bytes - done, chunk));
+    const ssize_t written = ::write(descriptor_, static_cast<const char*>(data) + done, wanted);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(errno);
+    done += written;
+  }
+}
+
+void ReplacedFile::commit() {
+  if (descriptor_ < 0) throw InternalError("a file is committed twice");
+  if (!direct_ && ::fsync(descriptor_) != 0) fail(errno);
+  const int closed = ::close(std::exchange(descriptor_, -1));
+  if (closed != 0) fail(errno);
+  if (direct_) return;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
+  temporary_.clear();
+  // the directory's entry, too, should survive a loss of power; some file systems refuse, which changes nothing
+  const std::string directory = std::filesystem::path(target_).parent_path().string();
+  const int entry = ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+  if (entry >= 0) {
+    [[maybe_unused]] const int brought = ::fsync(entry);
+    ::close(entry);
+  }
+}
+
+}  // namespace tilesim

@@ -1,0 +1,83 @@
+"""Files: one way to write them, whole or not at all, and one to read them, as bytes, text, JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from . import _core
+from ._errors import path_text, user_error
+
+MAX_JSON_BYTES = 1 << 30
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str], mode: str = "w", newline: str | None = None) -> Iterator[IO[Any]]:
+    """A file opened for writing (text in UTF-8, or bytes), which replaces the old one when the block ends well.
+
+    Until then, and where anything is raised, the old file stands and nothing else is left. A `UserError` with the
+    system's reason where it cannot be written.
+    """
+    name = path_text(path)
+    replaced = _core.ReplacedFile(name)
+    try:
+        with open(replaced.temporary, mode, encoding=None if "b" in mode else "utf-8", newline=newline) as file:
+            yield file
+        replaced.commit()
+    except OSError as error:
+        raise user_error("the file cannot be written", place=name, value=error.strerror or str(error)) from None
+    finally:
+        replaced.discard()
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """A `UserError` where a file could not be written: asked before long work whose result goes there."""
+    _core.ReplacedFile(path_text(path)).discard()
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
+    """Content of a regular file; a `UserError` where it cannot be read, or has more than `limit` bytes."""
+    name = path_text(path)
+    if limit is not None:
+        try:
+            size = os.path.getsize(name)
+        except (OSError, ValueError):
+            size = 0  # the reading says why
+        if size > limit:
+            raise user_error("the file is too long", place=name, value=f"{size} bytes", allowed=f"{limit} bytes")
+    return bytes(_core.read_file(name))
+
+
+def read_text(path: str | os.PathLike[str], limit: int | None = None) -> str:
+    """Content of a regular file in UTF-8 (a byte-order mark is left out); a `UserError` where it is no text."""
+    try:
+        return read_bytes(path, limit).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise user_error(
+            "the file is no text", place=path_text(path), value=f"byte {error.start}", allowed="UTF-8"
+        ) from None
+
+
+def parse_json(text: str | bytes, place: str) -> Any:
+    """The value of a JSON text: at most 200 levels, no key twice, no number that is not finite; a `UserError` with its
+    line for anything else."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise user_error("this is no text", place=place, value=f"byte {error.start}", allowed="UTF-8") from None
+    return json.loads(_core.parse_json(text, place))
+
+
+def read_json(path: str | os.PathLike[str], schema: str = "", limit: int = MAX_JSON_BYTES) -> Any:
+    """The value of a JSON file, an object of that schema where one is named; a `UserError` for any other."""
+    place = path_text(path)
+    data = parse_json(read_text(path, limit), place)
+    if schema:
+        found = data.get("schema") if isinstance(data, dict) else None
+        if found != schema:
+            raise user_error("the file is of another kind", place=place, value=repr(found), allowed=schema)
+    return data
