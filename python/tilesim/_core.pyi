@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'recognise', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -1015,6 +1015,10 @@ def range_of_expr(text: str, ranges: collections.abc.Mapping[str, tuple[typing.S
 def recognise(graph: Graph, passes: collections.abc.Sequence[str]) -> list:
     """
     Recognises patterns by the passes named, in place; returns what was replaced: pass, function, operation, before, after, source. Raises UserError for an unknown name.
+    """
+def recognised_functions() -> list[str]:
+    """
+    Elementwise functions that the pass 'activations' knows spellings of.
     """
 def recognition_passes() -> list[str]:
     """
