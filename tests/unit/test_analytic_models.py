@@ -39,7 +39,7 @@ def test_long_prefill_is_bound_by_its_products() -> None:
     full = attention.attention_seconds(device, batch=4, queries=16384, heads=32, depth=128, causal=False)
     assert full / seconds == pytest.approx(2, rel=0.1)
     windowed = attention.attention_seconds(device, batch=4, queries=16384, heads=32, depth=128, window=1024)
-    assert windowed < seconds / 4
+    assert windowed < seconds / 3  # a seventh of the keys; launches, writes and reads of the tensors stay
 
 
 def test_long_decode_is_bound_by_the_cache() -> None:
