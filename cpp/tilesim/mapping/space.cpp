@@ -32,12 +32,14 @@ std::vector<std::int64_t> all_sizes(std::int64_t extent) {
   return sizes;
 }
 
-/// Equal pieces in whole units and doublings of the unit; below the unit halves, for memories that hold little.
+/// Equal pieces in whole units and doublings of the unit; equal halves of an extent of few units, which whole ones
+/// would cut unevenly; below the unit quarters, for memories that hold little.
 std::vector<std::int64_t> aligned_sizes(std::int64_t extent, std::int64_t unit) {
   std::set<std::int64_t> found{extent};
   for (std::int64_t pieces : {2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64})
     if (const std::int64_t size = round_up(ceil_div(extent, pieces), unit); size < extent) found.insert(size);
   for (std::int64_t size = unit; size < extent; size *= 2) found.insert(size);
+  if (extent > unit && extent < 4 * unit) found.insert(ceil_div(extent, 2));
   for (std::int64_t size = unit; size >= 1; size /= 4)
     if (size < extent) found.insert(size);
   return {found.begin(), found.end()};
