@@ -74,7 +74,7 @@ def simulate(
         program: a compiled program (a graph, or what names one, is compiled first), or several jobs that run on one
             chip: those on different cores share network and memory, those on the same core take turns.
         machine: none: the one that the program was compiled for.
-        memory: "ideal" (bytes take their time through each core's DMA port alone), "simple", or "bank" (DRAM channels of
+        memory: "ideal" (bytes take their time through a core's DMA port alone), "simple", or "bank" (DRAM channels of
             the machine's memory.part); none: what the machine says.
         network: "simple" (latency, port bandwidth, finite buffers), or every flit in every router of "crossbar",
             "mesh", "torus", "ring", "tree", "cmesh" (large enough for the machine), a name with sizes ("mesh_4x8") or
