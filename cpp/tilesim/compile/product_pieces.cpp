@@ -186,7 +186,8 @@ void ProductLowering::finish_in_pieces(Block& block) {
   }
   at_piece_.insert(cut_results_.begin(), cut_results_.end());
   Block piece, results;
-  results.push_back(on(unit, program::Wait{"c", 0, {}, 0, (piece_number(cut_results_) + Expr(1)) * Expr(grid_.used())}));
+  results.push_back(
+      on(unit, program::Wait{"c", 0, {}, 0, (piece_number(cut_results_) + Expr(1)) * Expr(grid_.used())}));
   emit_results(results);
   guarded(some_elements(cut_results_), std::move(results), piece);
   at_piece_.clear();
