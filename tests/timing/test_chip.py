@@ -194,7 +194,7 @@ def two_jobs(contexts: int, scratchpad: str) -> tuple[int, list[int]]:
     part = wide(1, **{"core.scratchpad.bytes": scratchpad})
     b = ts.GraphBuilder("stream")
     b.output(b.apply("exp", b.input("x", [2048, 512])), "y")
-    programs = [ts.compile(graph, part) for graph in (product(1024, 1024, 512), b.build())]
+    programs = [ts.compile(graph, part, mapping="heuristic") for graph in (product(1024, 1024, 512), b.build())]
     alone = [ts.simulate(program, machine).cycles for program in programs]
     session = _core.Session(machine.core)
     jobs = [session.submit(program.core) for program in programs]

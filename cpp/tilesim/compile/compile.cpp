@@ -182,8 +182,8 @@ class Compiler {
     std::vector<std::string> notes = program_.notes;
     std::set<std::string> kept_apart = prepared_.kept_apart;
     while (true) {
-      Context context{
-          prepared_.graph, function, machine_, options_, choices_, program_, {}, lower::known_scalars(prepared_.graph, function)};
+      Context context{prepared_.graph, function, machine_, options_,
+                      choices_,        program_, {},       lower::known_scalars(prepared_.graph, function)};
       for (const Op& op : function.ops)
         if (op.kind == Kind::while_loop)
           for (std::size_t i = 0; i < op.operands.size(); ++i)
@@ -269,8 +269,8 @@ class Compiler {
     const std::int64_t contexts = contexts_of(context.function, kernel);
     if (contexts_ == 1) return lower::on("", lower_with(context, kernel));
     const Machine machine = lower::with_contexts(machine_, contexts);
-    Context own{context.graph,   context.function, machine,  context.options, context.choices,
-                context.program, context.placements, context.scalars,  contexts, context.counters};
+    Context own{context.graph,   context.function,   machine,         context.options, context.choices,
+                context.program, context.placements, context.scalars, contexts,        context.counters};
     program::Scope scope = lower_with(own, kernel);
     context.placements = std::move(own.placements);
     lower::over_contexts(scope, contexts, contexts_);

@@ -42,9 +42,9 @@ double port_rate(const Machine& machine);
 /// port once: networks of routers copy no packets, so there a send to each core takes longer than fetching.
 bool multicasts(const Machine& machine);
 
-/// The fastest way to divide the product over the machine's cores, by the cost model; of ways that take as long, the one
-/// that leaves fewest cores idle, then the one of fewest bytes. Leaves in problem.domain the extents of one part, in
-/// `seen` the machine with the bandwidth that each core at work gets (the context's: an equal share of all cores).
+/// The fastest way to divide the product over the machine's cores, by the cost model; of ways that take as long, the
+/// one that leaves fewest cores idle, then the one of fewest bytes. Leaves in problem.domain the extents of one part,
+/// in `seen` the machine with the bandwidth that each core at work gets (the context's: an equal share of all cores).
 /// `kept`: dims that stay whole; `even`: only parts of equal extent.
 CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem, Machine& seen,
                         const std::vector<int>& kept, bool even = false);

@@ -139,7 +139,8 @@ Supply supply(const Machine& machine, const mapping::Problem& part, const CoreSp
     if (cores > 1) sent = std::max(sent, bytes);
   }
   const double rate = std::min(wide * each / once, port * each / (each + sent));
-  return rate > own.rate ? Supply{rate, true} : own;
+  constexpr double worth = 1.5;  // the chain of fetching, sending and receiving a tile is not in the rate
+  return rate > worth * own.rate ? Supply{rate, true} : own;
 }
 
 /// The machine as each core of the split sees it; the given one is for all at work.
@@ -300,14 +301,15 @@ void price(const Context& context, const Kernel& kernel, const mapping::Problem&
     const mapping::Nest own = within(nest, share.part);
     mapping::CostModel model(share.part, share.machine);
     const mapping::Cost cost = model.price(own);
-    const double walked = model.steps(own);
+    const double walked =
+        context.machine.sorts.empty() ? model.steps(own) : mapping::estimated_cycles(share.part, own, share.machine);
     way.cycles = std::max(way.cycles, (std::isinf(walked) ? cost.soft : walked) * share.cycle);
     way.bytes = static_cast<double>(cost.total_bytes() * way.split.used());
   }
 }
 
-/// Of ways that take as long by the model, the one that leaves fewest cores idle, then the one of fewest bytes. One core
-/// alone where several promise no more than the model errs.
+/// Of ways that take as long by the model, the one that leaves fewest cores idle, then the one of fewest bytes. One
+/// core alone where several promise no more than the model errs.
 const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
   constexpr double worth = 0.98;
   double least = std::numeric_limits<double>::infinity();
@@ -317,10 +319,10 @@ const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
   const Ranked* best = nullptr;
   for (const Ranked& way : ways) {
     if (way.cycles > alike * least) continue;
-    const bool better = !best || way.spread > 1.01 * best->spread ||
-                        (way.spread > 0.99 * best->spread &&
-                         (way.bytes < 0.999 * best->bytes ||
-                          (way.bytes < 1.001 * best->bytes && way.cycles < best->cycles)));
+    const bool better =
+        !best || way.spread > 1.01 * best->spread ||
+        (way.spread > 0.99 * best->spread &&
+         (way.bytes < 0.999 * best->bytes || (way.bytes < 1.001 * best->bytes && way.cycles < best->cycles)));
     if (better) best = &way;
   }
   return *best;
@@ -353,6 +355,7 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   ways.resize(std::min(static_cast<std::size_t>(most_mapped), ways.size()));
   for (Ranked& way : ways) price(context, kernel, problem, Effort::rough, way);
   const Ranked soonest = *std::min_element(ways.begin(), ways.end(), sooner);
+  if (!context.machine.sorts.empty()) ways = {soonest};
   std::vector<Ranked> last{soonest, best_of(ways, 1.05)};
   for (const Ranked& way : ways)
     if (alone(way) && way.cycles < 1.1 * soonest.cycles) last.push_back(way);

@@ -182,8 +182,8 @@ class ProductLowering {
   std::vector<int> result_dim_;                    ///< domain dim of each result axis
   std::vector<int> whole_;                         ///< result dims whose loops run inside a reduction loop
   std::size_t accumulator_level_ = 0;              ///< number of loops outside the accumulator's acquire
-  mapping::ArrayGrid grid_;               ///< which part of a tile each array has
-  bool direct_ = false;           ///< stored straight from the accumulator
+  mapping::ArrayGrid grid_;                        ///< which part of a tile each array has
+  bool direct_ = false;                            ///< stored straight from the accumulator
   std::vector<int> cut_;          ///< dims whose tiles come in pieces, in the order in which pieces follow each other
   std::vector<int> cut_results_;  ///< those of them that the result has
   std::set<int> at_piece_;        ///< dims of `cut_` for which starts and extents are those of a piece

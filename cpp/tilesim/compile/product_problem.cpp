@@ -197,6 +197,7 @@ const std::string& mapping_rule(const Context& context) {
 mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Machine& machine,
                            Effort effort) {
   std::string rule = mapping_rule(context);
+  if (!context.machine.sorts.empty()) effort = Effort::rough;  // the search's nests fit one sort of cores only
   if (effort == Effort::rough && (rule == "cost" || rule == "profile")) rule = "heuristic";
   std::string key = rule + " " + mapping::identity(machine) + " " + mapping::identity(problem);
   if (const auto known = context.choices.nests.find(key); known != context.choices.nests.end()) return known->second;

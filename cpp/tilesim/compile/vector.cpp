@@ -371,8 +371,8 @@ bool fits_resident(const Context& context, const std::vector<int>& ops) {
   }
   kernel.inputs.assign(read.begin(), read.end());
   kernel.outputs.push_back(context.function.ops[at(kernel.ops.back())].results[0]);
-  Context copy{context.graph,   context.function, context.machine, context.options,
-               context.choices, context.program,  {},              context.scalars};
+  Context copy{context.graph,  context.function, context.machine, context.options, context.choices, context.program, {},
+               context.scalars};
   copy.placements.assign(context.function.values.size(), {});
   return VectorLowering(copy, kernel).fits();
 }

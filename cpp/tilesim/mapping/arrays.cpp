@@ -30,8 +30,7 @@ int sublane_dim(const Problem& problem) {
   const std::vector<int>& order = problem.minor_to_major[0];
   if (order.size() > 1) {
     const AxisAccess& sublane = problem.domain.operands[0].axes[static_cast<std::size_t>(order[1])];
-    if (!sublane.terms.empty() &&
-        std::count(problem.m_dims.begin(), problem.m_dims.end(), sublane.terms[0].dim) > 0)
+    if (!sublane.terms.empty() && std::count(problem.m_dims.begin(), problem.m_dims.end(), sublane.terms[0].dim) > 0)
       return sublane.terms[0].dim;
   }
   return problem.m_dims.back();

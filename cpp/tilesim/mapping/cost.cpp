@@ -295,16 +295,15 @@ Cost CostModel::price(const Nest& nest) {
     cost.pieces[operand] = pieces;
     cost.bytes[operand] = repeats * swept.bytes;
     const double tiles = static_cast<double>(repeats * swept.tiles), bytes = static_cast<double>(cost.bytes[operand]);
-    cost.ring[operand] =
-        moving(bytes) + tiles / static_cast<double>(pieces) * (operand < 2 ? load_wait_ : store_wait_);
+    cost.ring[operand] = moving(bytes) + tiles / static_cast<double>(pieces) * (operand < 2 ? load_wait_ : store_wait_);
     if (operand == 2) continue;
     requests += std::max(tiles, bytes / static_cast<double>(chunk_));
     loaded += bytes;
   }
   cost.compute = weighed.work.busy;
   cost.epilogue = weighed.work.finishing;
-  cost.memory = std::max({static_cast<double>(cost.total_bytes()) / rate_, moving(loaded),
-                          moving(static_cast<double>(cost.bytes[2]))});
+  cost.memory = std::max(
+      {static_cast<double>(cost.total_bytes()) / rate_, moving(loaded), moving(static_cast<double>(cost.bytes[2]))});
   for (std::size_t i = 0; i < 2; ++i)  // a tile that arrives in pieces is used meanwhile
     cost.ring[i] = cost.pieces[i] == 1 ? cost.ring[i] + cost.compute : std::max(cost.ring[i], cost.compute);
   cost.ring[2] = cost.compute + (spans || cost.pieces[2] > 1       ? 0

@@ -104,8 +104,8 @@ class CostModel {
   std::unordered_map<Extents, std::vector<Group>, Hash> groups_;
   std::unordered_map<Extents, Sweep, Hash> swept_[3];
   std::unordered_map<Extents, Weighed, Hash> weighed_;
-  double rate_ = 0;                      ///< bytes per core cycle
-  double one_way_ = 0;                   ///< network, in core cycles
+  double rate_ = 0;                        ///< bytes per core cycle
+  double one_way_ = 0;                     ///< network, in core cycles
   double load_wait_ = 0, store_wait_ = 0;  ///< there, memory and (loads) back, in core cycles
   double further_ = 0;                     ///< way to other regions of the memory
   double link_rate_ = 0;  ///< bytes per core cycle that links between regions pass each way; 0: there are none

@@ -91,9 +91,9 @@ double compute_cycles(const Problem& problem, Nest& nest, const Machine& machine
     nest.tiles[dim] = tile;
     return full + last;
   }
-  const Descriptor descriptor =
-      problem.on_vector ? vector_compute(problem, nest, machine)
-                        : array_work(problem, clipped(problem, nest), grid, nest.pack, machine);
+  const Descriptor descriptor = problem.on_vector
+                                    ? vector_compute(problem, nest, machine)
+                                    : array_work(problem, clipped(problem, nest), grid, nest.pack, machine);
   return static_cast<double>(closed_form.latency(descriptor, {false, true}).busy) * count;
 }
 
@@ -227,8 +227,9 @@ Nest filled(const Problem& problem, Nest nest, const Machine& machine) {
     const auto d = static_cast<std::size_t>(*dim);
     const std::int64_t others = product(problem, problem.m_dims, nest) / tile_of(problem, nest, d);
     Nest more = nest;
-    more.tiles[d] = std::min(problem.domain.extents[d],
-                             std::max(nest.tiles[d], ceil_div(machine.core.array.rows, std::max<std::int64_t>(1, others))));
+    more.tiles[d] =
+        std::min(problem.domain.extents[d],
+                 std::max(nest.tiles[d], ceil_div(machine.core.array.rows, std::max<std::int64_t>(1, others))));
     if (!fits(problem, more, machine, 1)) return nest;
     nest = std::move(more);
   }

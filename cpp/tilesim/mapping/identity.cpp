@@ -62,9 +62,8 @@ std::string identity(const VectorProblem& problem) {
     out.add_all(operand.axes);
     out.add_all(operand.extents);
     out.add_all(operand.layout);
-    for (std::int64_t number :
-         {static_cast<std::int64_t>(operand.use), static_cast<std::int64_t>(operand.dtype), operand.depth,
-          std::int64_t{operand.held}, std::int64_t{operand.certain}})
+    for (std::int64_t number : {static_cast<std::int64_t>(operand.use), static_cast<std::int64_t>(operand.dtype),
+                                operand.depth, std::int64_t{operand.held}, std::int64_t{operand.certain}})
       out.add(number);
   }
   out.add_all(problem.functions);
@@ -78,9 +77,9 @@ std::string identity(const VectorProblem& problem) {
 
 std::string identity(const Machine& machine) {
   Writer out;
-  for (std::int64_t number :
-       {machine.core.count, machine.core.array.count, machine.core.scratchpad.bytes,
-        machine.core.scratchpad.accumulator_bytes, machine.memory.bytes_per_second, machine.network.region_bytes_per_cycle})
+  for (std::int64_t number : {machine.core.count, machine.core.array.count, machine.core.scratchpad.bytes,
+                              machine.core.scratchpad.accumulator_bytes, machine.memory.bytes_per_second,
+                              machine.network.region_bytes_per_cycle})
     out.add(number);
   return std::move(out.text);
 }

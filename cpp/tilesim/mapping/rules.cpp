@@ -136,11 +136,7 @@ const std::vector<std::string>& strategies() {
 
 Nest by_strategy(const std::string& strategy, const Problem& problem, const Machine& machine) {
   Nest nest;
-  if (strategy == "cost" || strategy == "profile") {
-    SearchOptions brief;  // milliseconds per kernel: larger spaces of convolutions are descended, not enumerated
-    brief.most_priced = 30000;
-    return search(problem, machine, 1, brief).best[0].nest;
-  }
+  if (strategy == "cost" || strategy == "profile") return search(problem, machine).best[0].nest;
   if (strategy == "heuristic") return refined(problem, machine, heuristic(problem, machine));
   if (strategy == "gemmini")
     nest = gemmini(problem, machine);

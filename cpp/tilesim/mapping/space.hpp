@@ -70,8 +70,8 @@ struct Found {
 /// The fastest nests by the cost model, at least the heuristic's. Throws UserError when not even unit tiles fit.
 Found search(const Problem& problem, const Machine& machine, std::size_t keep = 1, const SearchOptions& options = {});
 
-/// Names that `by_strategy` takes: "profile", "heuristic", "cost", "gemmini", "pytorchsim". "profile" and "cost" are one
-/// rule here; for "profile" the compiler asks the machine's lowering profile before.
+/// Names that `by_strategy` takes: "profile", "heuristic", "cost", "gemmini", "pytorchsim". "profile" and "cost" are
+/// one rule here; for "profile" the compiler asks the machine's lowering profile before.
 const std::vector<std::string>& strategies();
 /// A legal nest by the named rule.
 Nest by_strategy(const std::string& strategy, const Problem& problem, const Machine& machine);

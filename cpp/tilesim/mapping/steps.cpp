@@ -393,7 +393,8 @@ struct CostModel::Walk {
   void see_port() {
     const NetworkSpec& network = model.machine_.network;
     if (network.kind != "simple") return;
-    const double cycle = static_cast<double>(network.clock.hertz) / static_cast<double>(model.machine_.core.clock.hertz);
+    const double cycle =
+        static_cast<double>(network.clock.hertz) / static_cast<double>(model.machine_.core.clock.hertz);
     port_rate = static_cast<double>(network.port_bytes_per_cycle) * cycle;
     port_room = static_cast<double>(network.buffer_bytes) / port_rate;
   }
@@ -424,7 +425,7 @@ struct CostModel::Walk {
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
-  double link_free[2] = {0, 0};                      ///< of loads and stores
+  double link_free[2] = {0, 0};                        ///< of loads and stores
   double port_rate = 0, port_room = 0, port_free = 0;  ///< bytes per core cycle; cycles of what its buffer holds
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
   bool exposes = false, one_tile = false;

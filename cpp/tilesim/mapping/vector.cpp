@@ -349,7 +349,8 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
         for (std::int64_t depth = 1; depth <= 3; ++depth) {
           tiles.lane = lane;
           tiles.depth = depth;
-          if (legal(problem, tiles, machine).legal) found.push_back({tiles, priced(problem, tiles, machine, closed_form)});
+          if (legal(problem, tiles, machine).legal)
+            found.push_back({tiles, priced(problem, tiles, machine, closed_form)});
         }
     std::size_t axis = 0;
     for (; axis < rank; ++axis) {

@@ -9,7 +9,8 @@ namespace tilesim::mapping {
 
 /// Cycles of the unit for one tile, its weights loaded while the previous tile streams.
 std::int64_t CostModel::busy(const Extents& tile, const ArrayGrid& grid, int pack) {
-  if (!problem_.on_vector) return latency_.latency(array_work(problem_, tile, grid, pack, machine_), {false, true}).busy;
+  if (!problem_.on_vector)
+    return latency_.latency(array_work(problem_, tile, grid, pack, machine_), {false, true}).busy;
   Descriptor d;
   d.kind = ComputeKind::vector;
   d.dtype = problem_.dtypes[0];
