@@ -186,8 +186,8 @@ def test_repeated_functions_are_called():
 
 
 def test_unknown_meaning_is_named():
-    with pytest.raises(ts.Unsupported, match="custom_call 'lapack_sgeqrf_ffi'"):
-        ts.from_jax(lambda a: jax.numpy.linalg.qr(a)[1], np.ones((4, 4), np.float32))
+    with pytest.raises(ts.Unsupported, match="custom_call 'lapack_ssyevd_ffi'"):
+        ts.from_jax(lambda a: jax.numpy.linalg.eigh(a)[0], np.ones((4, 4), np.float32))
     text = MODULE.replace('"stablehlo.all_reduce"', '"stablehlo.custom_call"')
     with pytest.raises(ts.UserError):
         ts.from_stablehlo(text)
