@@ -173,3 +173,37 @@ def test_rows_of_a_table(tmp_path: Path) -> None:
     assert rows[0]["measured_mean_latency"] == 0 and rows[0]["measured_hits"] is None and rows[0]["predicted_hits"] > 0
     for row, words in zip(rows[1:], ("inject_every_cycles", "cycles is not a positive", "HBM9"), strict=True):
         assert words in row["reason"] and row["predicted_cycles"] is None and row["error"] is None
+
+
+PARTS = ("DDR4-3200", "HBM2-2000", "LPDDR5-6400", "GDDR6-16000", "HBM3-5200")
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("refresh", ["all_bank", "per_bank", "none"])
+@pytest.mark.parametrize("page", ["open", "closed"])
+def test_a_far_cycle_is_reached_at_once(name: str, refresh: str, page: str) -> None:
+    """Centuries of idle refreshes between two reads: as many as intervals fit, and the second read is as slow as one
+    that comes at the same distance from a refresh after a stretch that is simulated tick by tick."""
+    data = Part.load(name).to_dict()
+    data["controller"].update(refresh=refresh, page=page)
+    try:
+        part = Part.load(data)
+    except ts.UserError:
+        pytest.skip("the part has no refresh of single banks")
+
+    def two_reads(second: int) -> Any:
+        return run(part, Trace(np.array([0, 0]), np.array([0, 0], bool), np.array([0, second])))
+
+    def refreshes(result: Any) -> int:
+        return result.commands["REFab"] + result.commands["REFpb"]
+
+    interval = data["refresh_bank_interval"] if refresh == "per_bank" else data["refresh_interval"]
+    turns = 2 * data["levels"]["bank"] * data["levels"].get("bank_group", 1) * interval
+    near = 40 * turns + 12_345
+    scopes = round(refreshes(two_reads(near)) * interval / near)
+    assert (scopes == 0) == (refresh == "none")
+    for far in (near + 10**7 * turns, near + (1 << 60) // turns * turns):
+        found = two_reads(far)
+        assert found.cycles - far == two_reads(near).cycles - near
+        assert found.max_latency == two_reads(near).max_latency
+        assert abs(refreshes(found) - found.cycles // interval * scopes) <= scopes

@@ -149,6 +149,7 @@ class ChannelOf {
   void issue_second_activate();
   void pair(Tick edge, int bank);
   void rebase();
+  void skip_idle(std::int64_t until);
   /// Effects of column commands that were put off are due where the other direction is looked at.
   void settle() {
     if (readiness_.unsettled(0) && (drain_ || queues_.opened[1] != 0)) readiness_.settle(0);

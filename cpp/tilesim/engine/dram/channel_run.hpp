@@ -112,6 +112,7 @@ void ChannelOf<Mask>::run(Tick until, Until mode) {
       const Tick before = now_;
       rebase();
       if (until != never) until -= before - now_;
+      if (until == never && !offers_.empty()) skip_idle(std::max(next_offer_, offers_.front().not_before));
     }
     settle();
     const bool planned = bus != Bus::two_step && maintenance_.empty() && !closes_idle_;
@@ -179,6 +180,27 @@ std::int64_t ChannelOf<Mask>::finish() {
   const std::int64_t stop = std::max(last_return_, last_accept_ + 1);
   advance(stop);
   return stop;
+}
+
+/// A channel in which nothing has waited for long repeats its refreshes: whole rounds of them, up to shortly before the
+/// tick `until`, are counted in one step. Right after `rebase`, which keeps ticks relative to the base.
+template <class Mask>
+void ChannelOf<Mask>::skip_idle(std::int64_t until) {
+  constexpr std::int64_t settled = rebase_at / 2;  // longer than any timing, and than a full queue takes to drain
+  const bool waits = outstanding() > 0 || queues_.count[0] > 0 || !maintenance_.empty() || pending_bank_ >= 0 || held_;
+  if (waits || base_ - std::max(last_accept_, last_return_) < settled) return;
+  const bool refreshes = next_refresh_ != never;
+  if (refreshes && queues_.open != 0) return;
+  const std::int64_t scopes = readiness_.timing().scopes;
+  // every bank of a scope once where they take turns; twice, so that rising edges stay rising
+  const std::int64_t intervals = 2 * (refreshes && per_bank_ ? bank_count(scope_banks(0)) : 1);
+  const std::int64_t round = intervals * (refreshes ? refresh_interval_ : 1);
+  const std::int64_t rounds = (until - base_ - rebase_at) / round;
+  if (rounds <= 0) return;
+  base_ += rounds * round;
+  if (!refreshes) return;
+  const Command command = per_bank_ ? Command::refresh_bank : Command::refresh_all;
+  counters_.commands[static_cast<std::size_t>(command)] += rounds * intervals * scopes;
 }
 
 template <class Mask>
