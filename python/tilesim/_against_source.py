@@ -74,5 +74,9 @@ def _row(name: str, got: Any, wanted: Any, share: float) -> dict[str, Any]:
         "ratio": float(ratio[worst]) if a.size else 0.0,
         "scale": scale,
         "worst": worst,
+        "exact": False,
+        "rounds": "",
+        "integer_error": 0.0,
+        "integer_ratio": 0.0,
         "ok": bool((ratio <= 1).all()),
     }

@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Callable[[], ts.Graph], bool, bool]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_permuted_where_lanes_change(name: str, preset: str) -> None:
     build, dense, tiled = CASES[name]
-    program = ts.compile(build(), preset)
+    program = ts.compile(build(), preset, mapping="heuristic")  # the search may find the other lane axis faster
     report = ts.verify(program)
     assert report.ok, report
     ts.execute(program, find_races=True)

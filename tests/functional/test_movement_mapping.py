@@ -72,7 +72,8 @@ def test_tuned_and_from_a_table() -> None:
     study = ts.tune(graph, "edge-8", 24)
     (row,) = study.operations
     assert row["operation"] == "turn" and study.result is not None and study.baseline is not None
-    assert study.result.cycles < study.baseline.cycles, "the usual tiles are one rule for all"
+    usual = ts.simulate(ts.compile(graph, "edge-8", mapping="heuristic"))
+    assert study.result.cycles <= study.baseline.cycles < usual.cycles, "the usual tiles are one rule for all"
     assert all(one["cycles"] is None or one["bound"] <= one["cycles"] for one in study.rows)
     assert ts.verify(ts.compile(graph, "edge-8", mapping=study.best)).ok
     table = ts.MappingTable({"turn": {"tiles": {"0": 1, "1": 8}, "depth": 3}})

@@ -105,8 +105,10 @@ def test_optuna_is_asked_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", fake)
     one = ts.tune("matmul:96,64,80", "edge-8", 40, sampler="optuna", seed=4, jobs=1)
     assert outcome(one) == outcome(ts.tune("matmul:96,64,80", "edge-8", 40, sampler="optuna", seed=4, jobs=3))
-    simulated = [row["cycles"] for row in one.rows[1:] if row["cycles"] is not None]
-    assert simulated and simulated == [value for value in studies[0].told if value is not None]
+    simulated = [row["cycles"] for row in one.rows if row["cycles"] is not None]
+    told = [value for value in studies[0].told if value is not None]
+    assert told and simulated[-len(told) :] == told
+    assert len(simulated) - len(told) <= 2  # what the default and the heuristic take is known before
     assert one.result is not None and one.baseline is not None and one.result.cycles <= one.baseline.cycles
 
 

@@ -189,5 +189,5 @@ def test_command(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    for word in ("heuristic\n", "cost", "tuned\n", "lanes over", "scratchpad", "simulated", "lower bound"):
+    for word in ("heuristic", "cost", "tuned", "lanes over", "scratchpad", "simulated", "lower bound"):
         assert word in done.stdout

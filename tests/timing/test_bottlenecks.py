@@ -22,6 +22,7 @@ WIDE: dict[str, Any] = {
     "core.vector.divide": 1,
     "core.vector.transcendental": 1,
     "core.vector.reduce_latency": 1,
+    "core.cross_lane.bytes_per_cycle": 65536,
     "core.scratchpad.bytes": "8 MiB",
     "core.dma.bytes_per_cycle": 65536,
     "core.dma.outstanding_bytes": "16 MiB",

@@ -171,6 +171,18 @@ void ProductLowering::keep_reduced_columns_whole() {
     throw UserError({"the tiles of whole rows are too narrow", kernel_.name, {}, {}, {}});
 }
 
+/// A program names at most so many queues: those of the arrays beside those of DMA and the other units.
+void ProductLowering::check_queues() const {
+  const auto& dma = context_.machine.core.dma;
+  const std::int64_t others = dma.load_queues + dma.store_queues + 4, most = 32;
+  if (grid_.used() + others > most)
+    throw Unsupported({"a core has more queues than a program names",
+                       kernel_.name,
+                       std::to_string(grid_.used()) + " arrays and " + std::to_string(others) + " other queues",
+                       std::to_string(most) + " together",
+                       {}});
+}
+
 program::Block ProductLowering::level(std::size_t depth) {
   program::Block block;
   std::vector<int> fetched;
@@ -227,6 +239,7 @@ program::Scope ProductLowering::lower() {
   }
   ClosedForm latency(context_.machine);
   grid_ = mapping::array_grid(problem_, nest_, context_.machine, latency);
+  check_queues();
   for (int i = 0; i < 2; ++i) make_operand(i);
   make_accumulator();
   make_epilogue();

@@ -86,6 +86,7 @@ class ProductLowering {
 
   // product.cpp
   void keep_reduced_columns_whole();
+  void check_queues() const;
   void divide_over_cores();
   std::vector<int> reduced_result_dims() const;
   bool counts_windows() const;

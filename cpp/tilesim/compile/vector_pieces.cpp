@@ -114,8 +114,9 @@ void VectorLowering::outputs_in_pieces(const std::vector<ValueId>& values, const
   only_elements(std::move(computed), pieces);
   for (const Held* held : targets) {
     pieces.push_back(on("vector", program::Commit{held->slot, 0, 1}));
+    // Also for a piece without elements: its commit must have shown before the tile is free.
+    pieces.push_back(on("store0", program::Wait{held->slot, 0, {}, 0, piece_number() + Expr(1)}));
     Block stored;
-    stored.push_back(on("store0", program::Wait{held->slot, 0, {}, 0, piece_number() + Expr(1)}));
     stored.push_back(on("store0", program::Store{transfer(*held), {}, 0}));
     only_elements(std::move(stored), pieces);
   }

@@ -234,6 +234,7 @@ class ChannelOf {
   std::uint64_t columns_plan_ = 0, rows_plan_ = 0;  ///< 0: to be found
   bool newcomer_leads_ = false;                     ///< the request accepted last is its bank's candidate
   bool ends_when_accepted_ = false;
+  bool may_skip_ = false;  ///< rebased: looked at when no refresh is under way
   bool columns_touch_rows_ = false, rows_touch_columns_ = false;
   std::int64_t next_offer_ = 0;  ///< absolute: one acceptance per cycle
   std::int64_t reads_waiting_ = 0, last_return_ = 0, last_accept_ = -1;

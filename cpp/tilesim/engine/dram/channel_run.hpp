@@ -112,8 +112,10 @@ void ChannelOf<Mask>::run(Tick until, Until mode) {
       const Tick before = now_;
       rebase();
       if (until != never) until -= before - now_;
-      if (until == never && !offers_.empty()) skip_idle(std::max(next_offer_, offers_.front().not_before));
+      may_skip_ = until == never && !offers_.empty();
     }
+    if (may_skip_ && maintenance_.empty()) [[unlikely]]
+      skip_idle(std::max(next_offer_, offers_.front().not_before));
     settle();
     const bool planned = bus != Bus::two_step && maintenance_.empty() && !closes_idle_;
     Tick next = until == never ? never : until + 1;
@@ -183,11 +185,12 @@ std::int64_t ChannelOf<Mask>::finish() {
 }
 
 /// A channel in which nothing has waited for long repeats its refreshes: whole rounds of them, up to shortly before the
-/// tick `until`, are counted in one step. Right after `rebase`, which keeps ticks relative to the base.
+/// tick `until`, are counted in one step: ticks stay as they are, relative to the base.
 template <class Mask>
 void ChannelOf<Mask>::skip_idle(std::int64_t until) {
   constexpr std::int64_t settled = rebase_at / 2;  // longer than any timing, and than a full queue takes to drain
-  const bool waits = outstanding() > 0 || queues_.count[0] > 0 || !maintenance_.empty() || pending_bank_ >= 0 || held_;
+  may_skip_ = false;
+  const bool waits = outstanding() > 0 || queues_.count[0] > 0 || pending_bank_ >= 0 || held_;
   if (waits || base_ - std::max(last_accept_, last_return_) < settled) return;
   const bool refreshes = next_refresh_ != never;
   if (refreshes && queues_.open != 0) return;
@@ -195,7 +198,7 @@ void ChannelOf<Mask>::skip_idle(std::int64_t until) {
   // every bank of a scope once where they take turns; twice, so that rising edges stay rising
   const std::int64_t intervals = 2 * (refreshes && per_bank_ ? bank_count(scope_banks(0)) : 1);
   const std::int64_t round = intervals * (refreshes ? refresh_interval_ : 1);
-  const std::int64_t rounds = (until - base_ - rebase_at) / round;
+  const std::int64_t rounds = (until - now() - rebase_at) / round;
   if (rounds <= 0) return;
   base_ += rounds * round;
   if (!refreshes) return;
