@@ -40,11 +40,12 @@ constexpr std::int64_t chunk = std::int64_t{4} << 20;
 
 }  // namespace
 
-InputFile::InputFile(std::string path) : path_(std::move(path)) {
+InputFile::InputFile(std::string path, const std::string& owner) : path_(std::move(path)) {
+  const std::string place = owner.empty() ? path_ : owner + ", file " + path_;
   check_path(path_);
   // without O_NONBLOCK the opening of a pipe waits for a writer
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) unreadable(path_, reason(errno));
+  if (descriptor_ < 0) unreadable(place, reason(errno));
   struct stat status{};
   const bool known = ::fstat(descriptor_, &status) == 0;
   if (known && S_ISREG(status.st_mode)) {
@@ -52,7 +53,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
     return;
   }
   ::close(descriptor_);
-  unreadable(path_, known && S_ISDIR(status.st_mode) ? "a directory" : "a pipe or a device");
+  unreadable(place, known && S_ISDIR(status.st_mode) ? "a directory" : "a pipe or a device");
 }
 
 InputFile::~InputFile() { ::close(descriptor_); }

@@ -13,7 +13,8 @@ namespace tilesim {
 /// be opened: UserError with the system's reason.
 class InputFile {
  public:
-  explicit InputFile(std::string path);
+  /// `owner`: what the file belongs to, for messages.
+  explicit InputFile(std::string path, const std::string& owner = {});
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;

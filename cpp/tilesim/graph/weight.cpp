@@ -60,7 +60,8 @@ Array random_array(const Weight& weight, const std::string& name) {
 
 class WeightFile {
  public:
-  WeightFile(const Weight& weight, const std::string& name) : weight_(weight), name_(name), file_(weight.path) {}
+  WeightFile(const Weight& weight, const std::string& name)
+      : weight_(weight), name_(name), file_(weight.path, "weight \"" + name + "\"") {}
 
   Array read() {
     if (!weight_.path.ends_with(".npy")) return mapped();

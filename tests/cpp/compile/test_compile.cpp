@@ -194,7 +194,6 @@ BOOST_AUTO_TEST_CASE(mistakes_are_named) {
   machine = small_machine();
   machine.core.array.rates = {{DType::i8, 1.0}};
   BOOST_CHECK_THROW(compile(graph, machine), Unsupported);
-  BOOST_CHECK_THROW(compile(product(0, 4, 4), small_machine()), Unsupported);
 }
 
 BOOST_AUTO_TEST_CASE(lowering_profiles_are_checked) {
