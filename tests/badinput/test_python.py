@@ -141,6 +141,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     # arrays
     "missing input": (lambda: ts.execute(program(), [ONES]), ["wrong number of inputs", "a, b"]),
     "missing named input": (lambda: ts.execute(program(), {"a": ONES}), ["wrong inputs", "a, b"]),
+    "rows of different lengths": (lambda: ts.execute(program(), [[[1], [2, 3]], ONES]), ["different lengths", "list"]),
+    "tensors without names": (lambda: ts.simulate(program(), tensors=[ONES]), ["tensors", "list", "a dict"]),
+    "placement without names": (lambda: ts.simulate(program(), placement=5), ["placement", "int", "a dict"]),
+    "exactness that is text": (lambda: ts.verify(program(), exact="no"), ["exact", "'no'", "True, False"]),
     "unknown input": (
         lambda: ts.execute(program(), {"a": ONES, "b": ONES, "c": ONES}),
         ["wrong inputs", "unknown: c", "a, b"],

@@ -86,3 +86,14 @@ def test_wrong_programs_with_views_fail(view: str) -> None:
     wrong = ts.Program(_core.Program.from_json(json.dumps(document)), right.graph, right.machine)
     failed = {row["tensor"] for row in ts.verify(wrong).rows if not row["ok"]}
     assert {"doubled", "other"} <= failed
+
+
+def test_tensors_of_another_size_fail() -> None:
+    """What cannot be compared element by element is not left out."""
+    right = ts.compile(ts.workloads.softmax(6, 10), "edge-8")
+    document = json.loads(right.core.to_json())
+    (output,) = [tensor for tensor in document["tensors"] if tensor["role"] == "output"]
+    output["shape"][1] += 1
+    wrong = ts.Program(_core.Program.from_json(json.dumps(document)), right.graph, right.machine)
+    (row,) = [row for row in ts.verify(wrong).rows if row["tensor"] == output["name"]]
+    assert not row["ok"] and row["ratio"] == float("inf")

@@ -218,13 +218,16 @@ class Verifier {
   }
 
   bool check(const std::string& operation, const std::string& tensor, Array& array, const Bounded& wanted) {
-    if (array.size() != wanted.value.size()) return false;
-    Comparison row = compare(array, wanted);
+    const bool fits = array.size() == wanted.value.size();
+    Comparison row;
+    if (fits) row = compare(array, wanted);
+    if (!fits) row.error = row.largest = row.ratio = infinite;
+    row.ok &= fits;
     row.operation = operation;
     row.tensor = tensor;
     rows_.push_back(std::move(row));
     checked_.insert(tensor);
-    return true;
+    return fits;
   }
 
   /// The instance of the call that the kernel belongs to; begun when its first kernel is seen.
