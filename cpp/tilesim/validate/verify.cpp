@@ -219,8 +219,7 @@ class Verifier {
 
   bool check(const std::string& operation, const std::string& tensor, Array& array, const Bounded& wanted) {
     const bool fits = array.size() == wanted.value.size();
-    Comparison row;
-    if (fits) row = compare(array, wanted);
+    Comparison row = fits ? compare(array, wanted) : Comparison{};
     if (!fits) row.error = row.largest = row.ratio = infinite;
     row.ok &= fits;
     row.operation = operation;
