@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'ReplacedFile', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -28,6 +28,27 @@ class InternalError(Error):
     """
     A broken invariant: a bug of Tilesim, with its state.
     """
+class ReplacedFile:
+    """
+    The new content of a file, written beside it and renamed over it by commit().
+    """
+    def __init__(self, path: str) -> None:
+        """
+        UserError where the directory takes no file.
+        """
+    def commit(self) -> None:
+        """
+        Brings the content to disk and puts it in the old file's place.
+        """
+    def discard(self) -> None:
+        """
+        Leaves the old file and removes the new one.
+        """
+    @property
+    def temporary(self) -> str:
+        """
+        Path that the content is written to.
+        """
 class Graph:
     """
     Operations on single-assignment tensors, in functions, with weights by name.
@@ -39,12 +60,12 @@ class Graph:
         The header that save_compiled wrote, as JSON; empty for a plain graph.
         """
     @staticmethod
-    def from_json(text: str, directory: str = '.') -> Graph:
+    def from_json(text: str, directory: str = '.', weights_anywhere: bool = False) -> Graph:
         """
-        Reads the JSON form. directory: where relative paths of weight files start. Raises UserError with line and path.
+        Reads the JSON form. directory: where relative paths of weight files start, and beyond which they may not lie unless weights_anywhere. Raises UserError with line and path.
         """
     @staticmethod
-    def load(path: str) -> Graph:
+    def load(path: str, weights_anywhere: bool = False) -> Graph:
         """
         Reads .json or .tsim. Raises UserError with file, line and path.
         """
@@ -108,9 +129,9 @@ class Graph:
         """
         Removes operations that change nothing; returns the number of operations.
         """
-    def save(self, path: str) -> None:
+    def save(self, path: str, weights_anywhere: bool = False) -> None:
         """
-        Writes .json or .tsim (a JSON header, then the weights). Raises UserError when the file cannot be written.
+        Writes .json or .tsim (a JSON header, then the weights); the old file stands until the new one is whole. Raises UserError when the file cannot be written, or a weight's file lies outside of a .json's directory.
         """
     def save_compiled(self, path: str, header: str) -> None:
         """
@@ -1011,6 +1032,10 @@ def random_inputs(graph: Graph, seed: typing.SupportsInt | typing.SupportsIndex 
 def range_of_expr(text: str, ranges: collections.abc.Mapping[str, tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex]]) -> tuple[int, int]:
     """
     An interval (low, high), both ends included, around every value, from such intervals of the symbols.
+    """
+def read_file(path: str) -> bytes:
+    """
+    Bytes of a regular file. UserError with the system's reason, and for a directory, pipe or device.
     """
 def recognise(graph: Graph, passes: collections.abc.Sequence[str]) -> list:
     """
