@@ -22,10 +22,10 @@ def source_rows(graph: Graph, given: list[Any]) -> list[dict[str, Any]]:
         given: one array per input.
 
     Returns:
-        One row per output, as those of `verify`, of operation "source". A float element may deviate by
-        u (8 + 4 sqrt n) times the output's largest magnitude: u is the unit roundoff of the coarsest float within, n
-        the number of operations. NaN and infinities are equal; so are integers and booleans, but for 8 bits and fewer
-        that follow from floats, which may be rounded to a neighbour.
+        One row per output, with the keys of `verify` (one run alone, none on exact values), of operation "source".
+        A float element may deviate by u (8 + 4 sqrt n) times the output's largest magnitude: u is the unit roundoff of
+        the coarsest float within, n the number of operations. NaN and infinities are equal; so are integers and
+        booleans, but for 8 bits and fewer that follow from floats, which may be rounded to a neighbour.
 
     Raises:
         UserError: where the graph as imported is not known.
@@ -53,7 +53,8 @@ def _row(name: str, got: Any, wanted: Any, share: float) -> dict[str, Any]:
     """One output: where it differs most in units of its bound."""
     whole = np.issubdtype(wanted.dtype, np.integer) or wanted.dtype == np.bool_
     wide = np.complex128 if np.iscomplexobj(wanted) else np.int64 if whole and wanted.dtype != np.uint64 else np.float64
-    a, b = np.asarray(got).astype(wide).ravel(), np.asarray(wanted).astype(wide).ravel()
+    with np.errstate(invalid="ignore"):  # widening a signalling NaN
+        a, b = np.asarray(got).astype(wide).ravel(), np.asarray(wanted).astype(wide).ravel()
     finite = np.isfinite(a) & np.isfinite(b)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     scale = float(np.abs(b[finite]).max(initial=0))
@@ -68,10 +69,10 @@ def _row(name: str, got: Any, wanted: Any, share: float) -> dict[str, Any]:
         "operation": "source",
         "tensor": name,
         "elements": int(a.size),
-        "largest": largest,
         "error": float(error[worst]) if a.size else 0.0,
         "bound": bound,
         "ratio": float(ratio[worst]) if a.size else 0.0,
+        "largest": largest,
         "scale": scale,
         "worst": worst,
         "exact": False,
@@ -79,4 +80,8 @@ def _row(name: str, got: Any, wanted: Any, share: float) -> dict[str, Any]:
         "integer_error": 0.0,
         "integer_ratio": 0.0,
         "ok": bool((ratio <= 1).all()),
+        "exact": True,
+        "integer_error": 0.0,
+        "integer_ratio": 0.0,
+        "rounds": "",
     }

@@ -102,6 +102,9 @@ def simulate(
             that exceed the cache, or of a machine without one; for tensors that neither program nor graph has.
     """
     names = resident if resident == "auto" else tuple(_names(resident))
+    for place, values in (("tensors", tensors), ("placement", placement)):
+        if values is not None and not isinstance(values, Mapping):
+            raise user_error("values come by name", place=place, value=type(values).__name__, allowed="a dict")
     options = SimulateOptions(
         memory, network, timeline, dict(tensors or {}), replay, dict(placement or {}), latencies, names
     )

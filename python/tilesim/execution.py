@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _core
 from ._against_source import source_rows
 from ._arguments import LARGEST, whole
@@ -20,7 +22,13 @@ __all__ = ["Verification", "execute", "reference", "verify"]
 
 
 def _array(value: Any) -> Any:
-    """A torch tensor as an array in the same memory; anything else as it is."""
+    """A torch tensor as an array in the same memory; anything else as it is, lists as an array."""
+    if isinstance(value, (list, tuple)):
+        try:
+            return np.asarray(value)
+        except ValueError:
+            what = "the rows of an input have different lengths"
+            raise user_error(what, value=f"a {type(value).__name__}", allowed="an array") from None
     if not hasattr(value, "detach"):
         return value
     if value.device.type == "meta":
@@ -251,6 +259,8 @@ def verify(
     """
     if against not in ("reference", "source"):
         raise user_error("unknown graph to compare with", value=repr(against), allowed="reference, source")
+    if not isinstance(exact, bool):
+        raise user_error("a second run is made or not", place="exact", value=repr(exact), allowed="True, False")
     if against == "source":
         found = verify(program, inputs, seed, exact=exact)
         graph = program.workload

@@ -141,6 +141,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     # arrays
     "missing input": (lambda: ts.execute(program(), [ONES]), ["wrong number of inputs", "a, b"]),
     "missing named input": (lambda: ts.execute(program(), {"a": ONES}), ["wrong inputs", "a, b"]),
+    "rows of different lengths": (lambda: ts.execute(program(), [[[1], [2, 3]], ONES]), ["different lengths", "list"]),
+    "tensors without names": (lambda: ts.simulate(program(), tensors=[ONES]), ["tensors", "list", "a dict"]),
+    "placement without names": (lambda: ts.simulate(program(), placement=5), ["placement", "int", "a dict"]),
+    "exactness that is text": (lambda: ts.verify(program(), exact="no"), ["exact", "'no'", "True, False"]),
     "unknown input": (
         lambda: ts.execute(program(), {"a": ONES, "b": ONES, "c": ONES}),
         ["wrong inputs", "unknown: c", "a, b"],
@@ -235,6 +239,26 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         folder.mkdir(exist_ok=True)
         with pytest.raises(ts.UserError):
             load(folder)
+
+
+EMPTY: dict[str, Callable[[], ts.Graph]] = {
+    "matmul": lambda: ts.workloads.matmul(0, 4, 4),
+    "matmul ": lambda: ts.workloads.matmul(4, 4, 0),
+    "softmax": lambda: ts.workloads.softmax(0, 8),
+    "softmax ": lambda: ts.workloads.softmax(8, 0),
+    "conv2d": lambda: ts.workloads.conv2d(0, 3, 6, 6, 4, 3),
+    "attention": lambda: ts.workloads.attention(1, 2, 0, 4),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_tensors_are_no_bad_input(name: str) -> None:
+    """Sums of nothing are 0; everything else here has no element."""
+    program = ts.compile(EMPTY[name](), "edge-8")
+    assert ts.verify(program).ok
+    (output,) = ts.execute(program).values()
+    assert output.shape == (4, 4) if name == "matmul " else output.size == 0
+    assert not output.any()
 
 
 @pytest.mark.parametrize("shape", [(2**20, 2**20, 2**20), (2**20, 1, 1), (1, 2**20, 1), (1, 1, 2**20)])

@@ -52,6 +52,18 @@ def test_functions_of_one_operand(dtype: Any) -> None:
     same(functions, (2 * torch.randn(4, 5)).to(dtype))
 
 
+def test_tensors_of_one_value() -> None:
+    """Every spelling, with a shape and a dtype other than the operand's."""
+    torch.manual_seed(0)
+    functions = [
+        lambda x: x.new_full((2, 3), float("-inf")), lambda x: x.new_full((), 2), lambda x: x.new_full((0, 4), 1.5),
+        lambda x: x.new_full((5,), 7, dtype=torch.int32), lambda x: torch.full((2,), 3) * x[:, :2],
+        lambda x: torch.full_like(x, 2.7, dtype=torch.int64), lambda x: x.new_ones(3), lambda x: x.new_zeros(2, 2),
+        lambda x: torch.ldexp(x, torch.tensor(3)), lambda x: torch.ldexp(x, torch.tensor([1, 0, -2, 5, 3])),
+    ]  # fmt: skip
+    same(functions, torch.randn(4, 5))
+
+
 def test_scalars_have_all_their_digits() -> None:
     """bf16 x * 0.1 multiplies by 0.1 in f32, not by 0.1 rounded to bf16."""
     x = torch.arange(1, 200, dtype=torch.bfloat16)

@@ -91,3 +91,11 @@ def test_on_the_command_line() -> None:
     assert run.exit_code == 0 and "source" in run.output
     alone = CliRunner().invoke(app, ["run", "matmul:8,8,8", "--against", "source"])
     assert alone.exit_code != 0
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_rows_of_the_source_stand_in_one_table(exact: bool) -> None:
+    """Text, HTML and pandas need rows of equal keys in one order."""
+    outcome = ts.verify(ts.compile(ts.workloads.softmax(3, 5), "edge-8"), against="source", exact=exact)
+    assert "source" in str(outcome) and {tuple(row) for row in outcome.rows} == {tuple(outcome.rows[0])}
+    assert outcome.table()._repr_html_().count("<tr>") == len(outcome.rows) + 1

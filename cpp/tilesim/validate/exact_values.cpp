@@ -1,6 +1,7 @@
 #include "tilesim/validate/exact_values.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace tilesim::validate {
@@ -225,6 +226,12 @@ constexpr std::int64_t period = 65521;  ///< of dense values: a prime, so that n
 }  // namespace
 
 Patterns patterns_of(const Graph& graph, const std::set<std::string>& tensors) { return Planner(graph, tensors).run(); }
+
+bool is_view(const Op& op) {
+  constexpr std::array kinds{Kind::reshape, Kind::bitcast,   Kind::transpose, Kind::slice,
+                             Kind::reverse, Kind::broadcast, Kind::copy};
+  return std::ranges::count(kinds, op.kind) > 0;
+}
 
 Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::string& name) {
   const std::uint64_t stream = mixed(number_of(name));

@@ -31,6 +31,9 @@ struct Patterns {
 };
 Patterns patterns_of(const Graph& graph, const std::set<std::string>& tensors);
 
+/// Whether the result is elements or bits of the first operand, so that a program need not store it.
+bool is_view(const Op& op);
+
 /// The values, a function of pattern, type and name alone.
 Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::string& name);
 

@@ -218,13 +218,15 @@ class Verifier {
   }
 
   bool check(const std::string& operation, const std::string& tensor, Array& array, const Bounded& wanted) {
-    if (array.size() != wanted.value.size()) return false;
-    Comparison row = compare(array, wanted);
+    const bool fits = array.size() == wanted.value.size();
+    Comparison row = fits ? compare(array, wanted) : Comparison{};
+    if (!fits) row.error = row.largest = row.ratio = infinite;
+    row.ok &= fits;
     row.operation = operation;
     row.tensor = tensor;
     rows_.push_back(std::move(row));
     checked_.insert(tensor);
-    return true;
+    return fits;
   }
 
   /// The instance of the call that the kernel belongs to; begun when its first kernel is seen.
@@ -292,25 +294,54 @@ class Verifier {
     return known == caller.reference.end() ? given(tensor) : known->second;
   }
 
+  /// Marks results that change with what is drawn unless a kernel stores them: bits or elements of other values.
+  void mark_following(const Op& op, std::size_t function, std::vector<bool>& following) const {
+    if (!second_ || !op.functions.empty()) return;
+    const std::vector<Pattern>& own = exact_->patterns.values[function];
+    const bool follows = std::ranges::any_of(op.operands, [&](ValueId id) {
+      return id != no_value && (own[at(id)].draw != Draw::keep || following[at(id)]);
+    });
+    for (const ValueId result : op.results)
+      if (result != no_value) following[at(result)] = follows;
+  }
+
+  /// Whether a result is an output copied from a tensor: what follows reads that one, so both hold the same elements.
+  static bool repeats(const Op& op, const Instance& instance) {
+    return std::ranges::count(instance.function->outputs, op.results[0]) > 0 && is_view(op) &&
+           lies_in_tensor(op.operands[0], instance);
+  }
+
+  static bool lies_in_tensor(ValueId id, const Instance& instance) {
+    if (instance.inputs.count(id) > 0 || instance.reference.count(id) > 0) return true;
+    for (const Op& op : instance.function->ops)
+      if (std::ranges::count(op.results, id) > 0)
+        return op.kind == Kind::constant || (is_view(op) && lies_in_tensor(op.operands[0], instance));
+    return false;
+  }
+
   void run_reference(Instance& instance) const {
     std::set<ValueId> wanted;
     for (const auto& [tensor, id] : instance.by_tensor) wanted.insert(id);
     const auto function = static_cast<std::size_t>(instance.function - shared_.graph.functions.data());
     const bool frozen = !exact_ || exact_->patterns.frozen[function];
+    std::vector<bool> following(instance.function->values.size(), false);
     Frame frame(shared_, *instance.function, false);
     for (const auto& [id, value] : instance.inputs) frame.set(id, {value, {}});
     for (const Op& op : instance.function->ops) {
       if (op.kind == Kind::constant) continue;
+      mark_following(op, function, following);
       for (const ValueId result : op.results) {
         if (!wanted.count(result)) continue;
         const Pattern pattern = frozen ? Pattern{} : exact_->patterns.values[function][at(result)];
         const TensorType& type = instance.function->value(result).type;
-        const bool stored = second_ && exact_->stored.count({instance.ordinal, result}) > 0;
+        const bool stored = second_ && exact_->stored.contains({instance.ordinal, result}) && !repeats(op, instance);
+        if (stored) following[at(result)] = false;
         if (stored && pattern.draw != Draw::keep) {
           instance.reference[result] = drawn(pattern, type.dtype, type.shape, instance.names.at(result));
           frame.set(result, {instance.reference[result], {}});
-        } else if (second_ && !frozen && pattern.draw == Draw::keep) {
+        } else if (second_ && !frozen && pattern.draw == Draw::keep && !following[at(result)]) {
           instance.reference[result] = exact_->kept.at({instance.ordinal, result});
+          frame.set(result, {instance.reference[result], {}});
         } else {
           instance.reference[result] = frame.value(result).value;
           if (!frozen && pattern.draw == Draw::keep)

@@ -21,7 +21,7 @@ struct Comparison {
   double largest = 0;        ///< largest |tiled - reference|
   double error = 0;          ///< |tiled - reference| at the element where error / bound is largest
   double bound = 0;          ///< at that element
-  double ratio = 0;          ///< largest error / bound; infinite where a bound is 0 and the bits differ
+  double ratio = 0;          ///< largest error / bound; infinite where a bound is 0 and bits differ, or sizes do
   double scale = 0;          ///< largest magnitude of the reference
   std::int64_t worst = 0;    ///< row-major position of the largest ratio
   bool ok = true;            ///< every element within its bound, in both runs

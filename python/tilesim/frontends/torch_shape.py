@@ -287,7 +287,12 @@ def filled(importer: Importer, value: float) -> Tensor:
     return importer.broadcast(importer.builder.scalar(value, importer.dtype), importer.shape)
 
 
-@handles("aten.full.default", "aten.full_like.default", "aten.new_full.default")
+@handles("aten.new_full.default")
+def _new_full(importer: Importer, _: Any, shape: Any, value: Any, **__: Any) -> Tensor:
+    return _full(importer, shape, value)
+
+
+@handles("aten.full.default", "aten.full_like.default")
 def _full(importer: Importer, _: Any, value: Any, *__: Any, **___: Any) -> Tensor:
     if isinstance(value, Tensor):
         return importer.broadcast(importer.tensor(value, importer.dtype), importer.shape)
