@@ -70,7 +70,7 @@ Order by_labels(const std::string& labels, char minor, char second, bool columns
 }
 
 /// Orders that convolutions ask for, by axes of the values: [..][W][N][C], with few images [..][N][W][C] (columns over
-/// the sublanes); spread to values whose axes an operation puts side by side with theirs.
+/// the sublanes), and gathers and scatters of their starts; spread to values whose axes an operation puts side by side with theirs.
 class Wishes {
  public:
   Wishes(const GraphFunction& function, const Shape& tile) : function_(function), orders_(function.values.size()) {
@@ -81,6 +81,7 @@ class Wishes {
         if (operand != no_value) readers_[at(operand)].push_back(&op);
       for (ValueId result : op.results)
         if (result != no_value) producer_[at(result)] = &op;
+      if (op.kind == Kind::gather || op.kind == Kind::scatter) components_major(op);
       if (op.kind != Kind::convolution) continue;
       const auto images = [&](ValueId value, const char* attribute) {
         const std::string& labels = op.attributes.text(attribute);
@@ -110,6 +111,17 @@ class Wishes {
       return;
     orders_[at(value)] = std::move(order);
     queue_.push_back(value);
+  }
+
+  /// Starts of boxes have an axis of a few components, which over the lanes would be padded to a row of them.
+  void components_major(const Op& op) {
+    const ValueId starts = op.operands[1];
+    const std::int64_t axis = op.attributes.integer("index_vector_dim");
+    const std::size_t rank = function_.value(starts).type.shape.size();
+    if (rank < 2 || axis >= static_cast<std::int64_t>(rank)) return;
+    Order order = last_axis_minor(rank);
+    std::stable_partition(order.begin(), order.end(), [&](int a) { return a != axis; });
+    wish(starts, std::move(order));
   }
 
   /// Whether axis i of operands and results of that rank are the same axis.
