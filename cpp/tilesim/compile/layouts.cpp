@@ -70,7 +70,8 @@ Order by_labels(const std::string& labels, char minor, char second, bool columns
 }
 
 /// Orders that convolutions ask for, by axes of the values: [..][W][N][C], with few images [..][N][W][C] (columns over
-/// the sublanes), and gathers and scatters of their starts; spread to values whose axes an operation puts side by side with theirs.
+/// the sublanes), and gathers and scatters of their starts; spread to values whose axes an operation puts side by side
+/// with theirs.
 class Wishes {
  public:
   Wishes(const GraphFunction& function, const Shape& tile) : function_(function), orders_(function.values.size()) {

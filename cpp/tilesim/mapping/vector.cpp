@@ -280,7 +280,8 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
     if (!problem.reduced[axis]) rows *= trips;
   }
   double exposed = 0, transfers = 0, read = 0, written = 0, least = 0;
-  double shuffled = 0, turned = 0, changes = 0;  // bytes through the cross-lane unit: of all tiles, of one; of how many operands
+  double shuffled = 0, turned = 0,
+         changes = 0;  // bytes through the cross-lane unit: of all tiles, of one; of how many operands
   for (const VectorOperand& operand : problem.operands) {
     if (operand.use == VectorOperand::Use::scratch) continue;
     const auto bytes = static_cast<double>(moved_bytes(problem, operand, walked, machine));
@@ -316,8 +317,7 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
   // A buffer is loaded, turned to its lanes, computed on and loaded again, behind stores on the same memory; a ring of
   // d has d in turn.
   const double each = turns * (latency + lanes_latency + static_cast<double>(machine.core.vector.latency));
-  const double used =
-      tiles.sub.empty() ? computing + shuffled / lanes_rate + cost.memory : std::max(cost.compute, cost.memory);
+  const double used = tiles.sub.empty() ? cost.compute + cost.memory : std::max(cost.compute, cost.memory);
   const double ring = (each + used) / static_cast<double>(tiles.depth);
   const double issue = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
   const std::pair<double, const char*> parts[] = {
