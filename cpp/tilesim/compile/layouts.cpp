@@ -74,7 +74,8 @@ Order by_labels(const std::string& labels, char minor, char second, bool columns
 /// with theirs.
 class Wishes {
  public:
-  Wishes(const GraphFunction& function, const Shape& tile) : function_(function), orders_(function.values.size()) {
+  Wishes(const GraphFunction& function, const Shape& tile)
+      : function_(function), tile_(tile), orders_(function.values.size()) {
     readers_.resize(function.values.size());
     producer_.assign(function.values.size(), nullptr);
     for (const Op& op : function.ops) {
@@ -118,11 +119,13 @@ class Wishes {
   void components_major(const Op& op) {
     const ValueId starts = op.operands[1];
     const std::int64_t axis = op.attributes.integer("index_vector_dim");
-    const std::size_t rank = function_.value(starts).type.shape.size();
-    if (rank < 2 || axis >= static_cast<std::int64_t>(rank)) return;
-    Order order = last_axis_minor(rank);
-    std::stable_partition(order.begin(), order.end(), [&](int a) { return a != axis; });
-    wish(starts, std::move(order));
+    const Shape& shape = function_.value(starts).type.shape;
+    if (shape.size() < 2 || axis >= static_cast<std::int64_t>(shape.size())) return;
+    Order order = last_axis_minor(shape.size()), dense = largest_minor(shape);
+    for (Order* either : {&order, &dense})
+      std::stable_partition(either->begin(), either->end(), [&](int a) { return a != axis; });
+    const bool pads = padded_elements(shape, order, tile_) > twice * padded_elements(shape, dense, tile_);
+    wish(starts, std::move(pads ? dense : order));
   }
 
   /// Whether axis i of operands and results of that rank are the same axis.
@@ -166,6 +169,7 @@ class Wishes {
   }
 
   const GraphFunction& function_;
+  const Shape& tile_;
   std::vector<Order> orders_;  ///< by value; empty: none
   std::map<ValueId, Order> weights_;
   std::vector<std::vector<const Op*>> readers_;
