@@ -280,8 +280,7 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
     if (!problem.reduced[axis]) rows *= trips;
   }
   double exposed = 0, transfers = 0, read = 0, written = 0, least = 0;
-  double shuffled = 0, turned = 0,
-         changes = 0;  // bytes through the cross-lane unit: of all tiles, of one; of how many operands
+  double shuffled = 0, turned = 0, changes = 0;  // cross-lane unit: bytes of all tiles and of one; operands
   for (const VectorOperand& operand : problem.operands) {
     if (operand.use == VectorOperand::Use::scratch) continue;
     const auto bytes = static_cast<double>(moved_bytes(problem, operand, walked, machine));
