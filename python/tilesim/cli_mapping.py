@@ -203,24 +203,27 @@ def map_(
             moved = sum(_moved(cost).values())
             typer.echo(f"{kernel.operation:<24} {kernel.text()}  {moved:,} B  {cost['limit']}")
         return
-    by_cost = {kernel.operation: kernel.nest for kernel in kernels(graph, target, mapping="cost")}
+    rules = {
+        rule: {kernel.operation: kernel.nest for kernel in kernels(graph, target, mapping=rule)}
+        for rule in ("heuristic", "cost")
+    }
     entries = tune(graph, target, budget).best.entries if len(chosen) == 1 else {}
     for kernel in chosen:
-        _show(kernel, by_cost.get(kernel.operation, kernel.nest), graph, target, entries if len(chosen) == 1 else None)
+        by_rule = {rule: nests.get(kernel.operation, kernel.nest) for rule, nests in rules.items()}
+        _show(kernel, by_rule, graph, target, entries if len(chosen) == 1 else None)
 
 
 def _show(
     kernel: Product | VectorKernel,
-    by_cost: dict[str, Any],
+    by_rule: dict[str, dict[str, Any]],
     graph: Graph,
     target: Machine,
     tuned: dict[str, Any] | None,
 ) -> None:
     """Nests of one kernel by each rule, equal ones once; simulated where it is the only kernel."""
     lower_bound = kernel.candidates(1)[1]
-    heuristic = dict(kernel.problem.heuristic()) if isinstance(kernel, Product) else kernel.nest
-    nests = {"heuristic": heuristic, "cost": by_cost}
-    if kernel.nest not in (heuristic, by_cost):
+    nests = dict(by_rule)
+    if kernel.nest not in nests.values():
         nests = {"profile (default)": kernel.nest, **nests}
     cycles: dict[str, int] = {}
     if tuned is not None:

@@ -81,7 +81,9 @@ def test_permuted_where_lanes_change(name: str, preset: str) -> None:
     report = ts.verify(program)
     assert report.ok, report
     ts.execute(program, find_races=True)
-    assert ('"permute"' in program.core.to_json()) == (tiled if preset == "tpu-v3" else dense)
+    changes = tiled if preset == "tpu-v3" else dense
+    assert ('"permute"' in program.core.to_json()) == changes
+    assert sum("cross-lane unit" in note for note in program.notes) == changes
 
 
 @pytest.mark.parametrize("name", ["transpose", "transposed operand", "one value per row", "running sum, transposed"])

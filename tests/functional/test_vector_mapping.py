@@ -191,3 +191,20 @@ def test_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for word in ("heuristic", "cost", "tuned", "lanes over", "scratchpad", "simulated", "lower bound"):
         assert word in done.stdout
+
+
+def test_command_tells_the_rules_apart(tmp_path: Path) -> None:
+    """Each with the cycles of a program that it compiles."""
+    path = tmp_path / "rows.json"
+    graph_of(layer_norm).save(path)
+    command = [sys.executable, "-m", "tilesim", "map", str(path), "--machine", "gemmini-16", "--show", "--budget", "6"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    simulated = {
+        rule: ts.simulate(ts.compile(graph_of(layer_norm), "gemmini-16", mapping=rule)).cycles
+        for rule in ("heuristic", "cost")
+    }
+    assert simulated["heuristic"] != simulated["cost"]
+    for rule, cycles in simulated.items():
+        assert f"\n{rule}" in done.stdout
+        told = done.stdout[done.stdout.index(f"\n{rule}") :].partition("simulated")[2].split()[0]
+        assert told == f"{cycles:,}", rule

@@ -127,6 +127,37 @@ def test_no_doubled_resource_is_slower_for_many_layers() -> None:
     check_doubling(range(2000, 2200), 1.05)
 
 
+def row_kernel(rng: random.Random) -> tuple[str, ts.Graph]:
+    rows, columns = rng.choice([7, 64, 100, 500, 2048]), rng.choice([3, 10, 64, 100, 129, 400])
+    name = rng.choice(["softmax", "layer_norm", "rms_norm"])
+    return f"{name} of {rows} x {columns}", getattr(ts.workloads, name)(rows, columns)
+
+
+def check_lanes(seeds: range) -> None:
+    """Axes over the lanes are chosen by what the cross-lane unit takes, also of a kernel of few tiles."""
+    for seed in seeds:
+        rng = random.Random(seed)
+        target = ts.Machine.load(rng.choice(["edge-8", "tpu-v2", "tpu-v3", "tpu-v4", "mesh-16"]))
+        what, graph = row_kernel(rng)
+        path = "core.cross_lane.bytes_per_cycle"
+        times = [cycles(graph, target.replace({path: target.get(path) * more}), "cost") for more in (1, 2, 4)]
+        assert times[2] <= 1.05 * times[0] and times[1] <= 1.05 * times[0], (what, target.name, seed, times)
+
+
+def test_a_faster_cross_lane_unit_is_not_slower() -> None:
+    times = []
+    for rate in (512, 1024):
+        target = ts.Machine.load("tpu-v4").replace({"core.cross_lane.bytes_per_cycle": rate})
+        times.append(cycles(ts.workloads.softmax(500, 100), target, "cost"))
+    assert times[1] <= 1.02 * times[0]
+    check_lanes(range(30))
+
+
+@pytest.mark.slow
+def test_a_faster_cross_lane_unit_is_not_slower_for_many_kernels() -> None:
+    check_lanes(range(100, 400))
+
+
 def test_more_cores_are_not_slower() -> None:
     for seed in range(12):
         rng = random.Random(7000 + seed)

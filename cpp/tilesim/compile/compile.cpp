@@ -10,6 +10,7 @@
 #include "tilesim/compile/control.hpp"
 #include "tilesim/compile/divide.hpp"
 #include "tilesim/compile/grouping.hpp"
+#include "tilesim/compile/lanes.hpp"
 #include "tilesim/compile/layouts.hpp"
 #include "tilesim/compile/overlap.hpp"
 #include "tilesim/compile/prepare.hpp"
@@ -49,6 +50,7 @@ class Compiler {
     add_loops(graph.entry());
     program_.body = lower_function(graph.entry(), "", boundary, true);
     check_vectors();
+    lower::note_lane_changes(program_);
     program_.tensors = lower::owners_first(std::move(program_.tensors));
     return std::move(program_);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <variant>
 
 namespace tilesim::lower {
 
@@ -32,6 +33,38 @@ void permute_in_place(program::View in, program::View out, program::Block& block
   block.push_back(on("cross_lane", program::Wait{slot, 0, {}, 0, 1}));
   block.push_back(on("cross_lane", program::PermuteOp{std::move(in), std::move(out)}));
   block.push_back(on("cross_lane", program::Commit{slot, 0, 1}));
+}
+
+namespace {
+
+/// Kernels of the block whose tiles pass the cross-lane unit, in their order; `kernel` is the one around the block.
+void find_permutes(const program::Block& block, const std::string& kernel, std::vector<std::string>& kernels) {
+  for (const program::Statement& statement : block) {
+    if (std::holds_alternative<program::PermuteOp>(statement.action)) {
+      if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end()) kernels.push_back(kernel);
+    } else if (const auto* loop = std::get_if<program::For>(&statement.action)) {
+      find_permutes(loop->body, kernel, kernels);
+    } else if (const auto* branch = std::get_if<program::If>(&statement.action)) {
+      find_permutes(branch->then, kernel, kernels);
+      find_permutes(branch->otherwise, kernel, kernels);
+    } else if (const auto* scope = std::get_if<program::Scope>(&statement.action)) {
+      find_permutes(scope->body, scope->kernel.empty() ? kernel : scope->kernel, kernels);
+    }
+  }
+}
+
+}  // namespace
+
+void note_lane_changes(program::Program& program) {
+  constexpr std::size_t named = 3;
+  std::vector<std::string> kernels;
+  find_permutes(program.body, program.name, kernels);
+  for (const program::Function& function : program.functions) find_permutes(function.body, function.name, kernels);
+  if (kernels.empty()) return;
+  std::string text = "lanes: tiles of " + std::to_string(kernels.size()) +
+                     (kernels.size() == 1 ? " kernel" : " kernels") + " pass the cross-lane unit: ";
+  for (std::size_t i = 0; i < std::min(named, kernels.size()); ++i) text += (i > 0 ? ", " : "") + kernels[i];
+  program.notes.push_back(text + (kernels.size() > named ? ", ..." : ""));
 }
 
 }  // namespace tilesim::lower

@@ -16,4 +16,7 @@ std::vector<std::int64_t> memory_strides(const Context& context, const Placement
 /// The cross-lane unit waits for the slot's first piece, puts `in` where `out` says, and commits the second.
 void permute_in_place(program::View in, program::View out, program::Block& block);
 
+/// One note of the kernels that permute tiles, if any does.
+void note_lane_changes(program::Program& program);
+
 }  // namespace tilesim::lower

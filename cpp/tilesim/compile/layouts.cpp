@@ -70,10 +70,12 @@ Order by_labels(const std::string& labels, char minor, char second, bool columns
 }
 
 /// Orders that convolutions ask for, by axes of the values: [..][W][N][C], with few images [..][N][W][C] (columns over
-/// the sublanes); spread to values whose axes an operation puts side by side with theirs.
+/// the sublanes), and gathers and scatters of their starts; spread to values whose axes an operation puts side by side
+/// with theirs.
 class Wishes {
  public:
-  Wishes(const GraphFunction& function, const Shape& tile) : function_(function), orders_(function.values.size()) {
+  Wishes(const GraphFunction& function, const Shape& tile)
+      : function_(function), tile_(tile), orders_(function.values.size()) {
     readers_.resize(function.values.size());
     producer_.assign(function.values.size(), nullptr);
     for (const Op& op : function.ops) {
@@ -81,6 +83,7 @@ class Wishes {
         if (operand != no_value) readers_[at(operand)].push_back(&op);
       for (ValueId result : op.results)
         if (result != no_value) producer_[at(result)] = &op;
+      if (op.kind == Kind::gather || op.kind == Kind::scatter) components_major(op);
       if (op.kind != Kind::convolution) continue;
       const auto images = [&](ValueId value, const char* attribute) {
         const std::string& labels = op.attributes.text(attribute);
@@ -110,6 +113,19 @@ class Wishes {
       return;
     orders_[at(value)] = std::move(order);
     queue_.push_back(value);
+  }
+
+  /// Starts of boxes have an axis of a few components, which over the lanes would be padded to a row of them.
+  void components_major(const Op& op) {
+    const ValueId starts = op.operands[1];
+    const std::int64_t axis = op.attributes.integer("index_vector_dim");
+    const Shape& shape = function_.value(starts).type.shape;
+    if (shape.size() < 2 || axis >= static_cast<std::int64_t>(shape.size())) return;
+    Order order = last_axis_minor(shape.size()), dense = largest_minor(shape);
+    for (Order* either : {&order, &dense})
+      std::stable_partition(either->begin(), either->end(), [&](int a) { return a != axis; });
+    const bool pads = padded_elements(shape, order, tile_) > twice * padded_elements(shape, dense, tile_);
+    wish(starts, std::move(pads ? dense : order));
   }
 
   /// Whether axis i of operands and results of that rank are the same axis.
@@ -153,6 +169,7 @@ class Wishes {
   }
 
   const GraphFunction& function_;
+  const Shape& tile_;
   std::vector<Order> orders_;  ///< by value; empty: none
   std::map<ValueId, Order> weights_;
   std::vector<std::vector<const Op*>> readers_;

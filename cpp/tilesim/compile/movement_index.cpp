@@ -35,6 +35,15 @@ class Nodes {
   std::vector<program::VectorNodeSpec>& nodes_;
 };
 
+/// A tensor of starts as the boxes index it, each with all of its components.
+Placement of_boxes(Placement starts, std::size_t batch_rank) {
+  for (AxisAccess& access : starts.axes)
+    access.terms.erase(std::remove_if(access.terms.begin(), access.terms.end(),
+                                      [&](const AxisAccess::Term& term) { return at(term.dim) >= batch_rank; }),
+                       access.terms.end());
+  return starts;
+}
+
 DType index_dtype(std::int64_t elements) { return elements < (std::int64_t{1} << 31) ? DType::i32 : DType::i64; }
 
 }  // namespace
@@ -133,7 +142,8 @@ Placement MovementLowering::box_starts(const Gather& g) {
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(1, components));
   Shape main;
   std::swap(main, main_);
-  const Region r = region(space, 2 * (count * host_bytes(from.dtype) + host_bytes(result.dtype)), suffix);
+  const std::int64_t bytes = 2 * (count * host_bytes(from.dtype) + host_bytes(result.dtype));
+  const Region r = region(space, bytes, suffix, {of_boxes(from, batch_rank), seen_through(result, write)});
   std::swap(main, main_);
   program::Scope step;
   const std::int64_t tile = element_count(r.tiles);

@@ -64,10 +64,18 @@ mapping::VectorTiles searched_tiles(const Context& context, const mapping::Vecto
   if (!problem.ranks) {
     chosen = fastest_walked(context, problem, usual);
   } else if (mapping::legal(problem, usual, context.machine).legal) {
+    constexpr std::size_t compared = 32;
+    constexpr double alike =
+        1.01;  // of these the one of fewest transfers: what each takes beside its bytes is not priced
     const std::vector<mapping::RankedTiles> found =
-        mapping::search(problem, context.machine, 1, context.options.cancel);
-    if (!found.empty() && found[0].cost.cycles < worth * mapping::price(problem, usual, context.machine).cycles)
-      chosen = found[0].tiles;
+        mapping::search(problem, context.machine, compared, context.options.cancel);
+    if (!found.empty() && found[0].cost.cycles < worth * mapping::price(problem, usual, context.machine).cycles) {
+      const mapping::RankedTiles* best = &found[0];
+      for (const mapping::RankedTiles& other : found)
+        if (other.cost.cycles <= alike * found[0].cost.cycles && other.cost.transfers < best->cost.transfers)
+          best = &other;
+      chosen = best->tiles;
+    }
   }
   return context.choices.tiles[std::move(key)] = chosen;
 }

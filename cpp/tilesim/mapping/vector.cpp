@@ -279,7 +279,8 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
     steps *= trips;
     if (!problem.reduced[axis]) rows *= trips;
   }
-  double exposed = 0, transfers = 0, read = 0, written = 0, least = 0, shuffled = 0;
+  double exposed = 0, transfers = 0, read = 0, written = 0, least = 0;
+  double shuffled = 0, turned = 0, changes = 0;  // cross-lane unit: bytes of all tiles and of one; operands
   for (const VectorOperand& operand : problem.operands) {
     if (operand.use == VectorOperand::Use::scratch) continue;
     const auto bytes = static_cast<double>(moved_bytes(problem, operand, walked, machine));
@@ -289,13 +290,18 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
     const bool load = operand.use == VectorOperand::Use::load;
     const double times = load ? steps * static_cast<double>(passes) : spans_rows ? steps : rows;
     (load ? read : written) += bytes * times;
-    shuffled += shuffled_bytes(problem, operand, walked, machine) * times;
+    const double changed = shuffled_bytes(problem, operand, walked, machine);
+    shuffled += changed * times;
+    turned += changed;
+    changes += changed > 0 ? 1 : 0;
     least += compulsory_bytes(problem, operand);
     transfers += times;
     exposed += bytes;
   }
-  cost.compute = std::max(compute_cycles(problem, walked, closed_form, 0, 1) * static_cast<double>(passes),
-                          shuffled / static_cast<double>(machine.core.cross_lane.bytes_per_cycle));
+  const double computing = compute_cycles(problem, walked, closed_form, 0, 1) * static_cast<double>(passes);
+  const auto lanes_rate = static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
+  const double lanes_latency = changes * static_cast<double>(machine.core.cross_lane.latency);
+  cost.compute = std::max(computing, shuffled / lanes_rate);
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
   const double hertz = static_cast<double>(machine.core.clock.hertz);
@@ -307,8 +313,9 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
   cost.read_bytes = static_cast<std::int64_t>(std::min(read, 9e18));
   cost.written_bytes = static_cast<std::int64_t>(std::min(written, 9e18));
   cost.transfers = static_cast<std::int64_t>(std::min(transfers, 9e18));
-  // A buffer is loaded, computed on and loaded again, behind stores on the same memory; a ring of d has d in turn.
-  const double each = turns * (latency + static_cast<double>(machine.core.vector.latency));
+  // A buffer is loaded, turned to its lanes, computed on and loaded again, behind stores on the same memory; a ring of
+  // d has d in turn.
+  const double each = turns * (latency + lanes_latency + static_cast<double>(machine.core.vector.latency));
   const double used = tiles.sub.empty() ? cost.compute + cost.memory : std::max(cost.compute, cost.memory);
   const double ring = (each + used) / static_cast<double>(tiles.depth);
   const double issue = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
@@ -317,7 +324,8 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
   const auto longest = std::max_element(std::begin(parts), std::end(parts));
   cost.limit = longest->second;
   cost.bound = least * hertz / static_cast<double>(machine.memory.bytes_per_second);
-  cost.cycles = longest->first + exposed / rate + latency + transfers;
+  // Of the first tile's loads and the last one's stores nothing hides what they take.
+  cost.cycles = longest->first + exposed / rate + turned / lanes_rate + lanes_latency + latency + transfers;
   return cost;
 }
 
