@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _core
 
-__all__ = ["Memory", "Path", "Steady", "at_path", "blocks", "period", "shortened", "steady"]
+__all__ = ["Memory", "Path", "Steady", "at_path", "blocks", "repetition", "shortened", "steady"]
 
 Path = tuple[Any, ...]
 LONGEST_PERIOD = 64  # trips; addresses that repeat later are taken as they come
@@ -58,6 +58,7 @@ class Steady:
 
     trips: int
     period: int
+    whole: bool = True  #: whether all places in memory repeat by then
 
 
 def blocks(document: dict[str, Any]) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
@@ -195,7 +196,7 @@ def _slope(text: Any, index: str) -> int:
     return int(_core.evaluate_expr(text, high) - _core.evaluate_expr(text, low))
 
 
-def period(document: dict[str, Any], loop: dict[str, Any], memory: Memory) -> int:
+def repetition(document: dict[str, Any], loop: dict[str, Any], memory: Memory) -> tuple[int, bool]:
     """After how many trips of a loop the places of its transfers within bursts, layout tiles and channels repeat.
 
     Args:
@@ -204,7 +205,7 @@ def period(document: dict[str, Any], loop: dict[str, Any], memory: Memory) -> in
         memory: of the machine.
 
     Returns:
-        The number of trips; without what repeats later than after 64.
+        The number of trips, and whether that is all: what repeats later than after 64 trips is left out of it.
     """
     tensors = {tensor["name"]: tensor for tensor in document.get("tensors", [])}
     formal, index = _formal_names(document), loop["for"]
@@ -239,7 +240,7 @@ def period(document: dict[str, Any], loop: dict[str, Any], memory: Memory) -> in
     for turn in [*sorted(turns), *sorted(later)]:
         if math.lcm(result, turn) <= LONGEST_PERIOD:
             result = math.lcm(result, turn)
-    return result
+    return result, all(result % turn == 0 for turn in turns | later)
 
 
 def _substituted(value: Any, key: str, index: str, text: str) -> Any:

@@ -51,8 +51,10 @@ def test_as_the_whole_simulation(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def said(result: ts.Result) -> tuple[float, float]:
-    """The bounds that a replayed result states: of its cycles, and of its other counts."""
+    """The bounds that a replayed result states: of its cycles, and of its other counts; 5 % where it states none."""
     (text,) = [text for text in result.approximations if text.startswith("replay: ")]
+    if "nothing bounds" in text:
+        return 0.05, 0.05
     cycles, others = re.findall(r"within ([0-9.]+)%", text)
     return float(cycles) / 100, float(others) / 100
 
@@ -270,3 +272,13 @@ def test_calls_that_differ_or_overlap_are_not_alike() -> None:
     overlapping = json.loads(json.dumps(document))
     overlapping["functions"][0]["do"][0]["barrier"] = False
     assert replay._alike_calls(overlapping) is None
+
+
+def test_no_bound_where_places_repeat_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of 3 elements over layout tiles of 128 lanes in two regions: 0.1 % was stated, 0.3 % was seen."""
+    nest = {"tiles": [8, 8, 3], "order": [2, 1, 0], "depths": [2, 3, 1]}
+    program = ts.compile(ts.workloads.matmul(906, 1160, 246), "chiplet-2", mapping={"matmul": nest}, cores=1)
+    for module in (api, replay):
+        monkeypatch.setattr(module, "LIMIT", max(2000, program.operations // 4))
+    texts = [text for text in ts.simulate(program).approximations if text.startswith("replay: ")]
+    assert texts and all("nothing bounds" in text for text in texts)
