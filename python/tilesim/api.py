@@ -17,6 +17,7 @@ from ._trips import measured, open_loops
 from .compiling import compile
 from .execution import inputs_of
 from .execution import verify as verify_program
+from .frontends.torch_entry import is_module
 from .graph import Graph, nearest, user_error
 from .jobs import Job, cores_of, simulate_jobs
 from .latencies import TileLatencies
@@ -284,12 +285,18 @@ def run(
         outcome = verify_program(program, args or None)
         if not outcome.ok:
             raise user_error(f"the tiled program differs from the reference:\n{outcome}")
-    data = _data_of(program, graph, args) if given else {}
+    wanted = given and (program.reads_tensors or not is_module(model))  # a module's arguments are its graph's inputs
+    data = _data_of(program, graph, args) if wanted else {}
     return simulate(program, memory=memory, network=network, timeline=timeline, tensors=data)
 
 
 def _data_of(program: Program, graph: Graph, args: Any) -> dict[str, Any]:
-    """Inputs by name, where timing reads anything."""
-    if not program.reads_tensors:
-        return {}
-    return dict(zip([row["name"] for row in graph.core.inputs], inputs_of(graph, args, 0), strict=True))
+    """Inputs by name, where timing reads anything; their shapes are checked anyway."""
+    data: dict[str, Any] = {}
+    for row, array in zip(graph.core.inputs, inputs_of(graph, args, 0), strict=True):
+        shape = list(getattr(array, "shape", ()))
+        if shape != list(row["shape"]):
+            allowed = f"{row['dtype']}{list(row['shape'])}"
+            raise user_error("an input has another shape", place=row["name"], value=str(shape), allowed=allowed)
+        data[row["name"]] = array
+    return data if program.reads_tensors else {}

@@ -126,3 +126,8 @@ def test_saved_results_keep_them(tmp_path: Any) -> None:
     result = ts.simulate(ts.compile(ragged(), "edge-8"), tensors={"sizes": np.array(SIZES, np.int32)})
     result.save(tmp_path / "result.json")
     assert ts.Result.load(tmp_path / "result.json").data_sources == result.data_sources != {}
+
+
+def test_inputs_of_another_shape_are_refused() -> None:
+    with pytest.raises(ts.UserError, match=r"another shape .*\[3, 4\].*f32\[2, 4\]"):
+        ts.run(ts.workloads.softmax(2, 4), [np.zeros((3, 4), np.float32)])
