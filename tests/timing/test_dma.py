@@ -210,3 +210,16 @@ def test_contexts_of_a_core_fill_each_others_waits() -> None:
 
     assert run(1) == 2 * rounds * cycles  # each waits for the other: units in turn
     assert run(2) <= 2 * rounds * cycles + 2 * cycles  # twice the work in the same time
+
+
+@pytest.mark.parametrize("memory", ["ideal", "simple", "bank"])
+@pytest.mark.parametrize("rate", [1, 2, 8, 64])
+def test_no_byte_arrives_before_it_has_passed_the_engine(memory: str, rate: int) -> None:
+    """One tile alone, and many: the last one's bytes take their time as well."""
+    machine = ts.Machine.load("mesh-16").replace({"core.count": 1, "core.dma.bytes_per_cycle": rate})
+    for shape in ((1, 16), (8, 64), (256, 256)):
+        for rule in ("heuristic", "cost"):
+            program = ts.compile(ts.workloads.softmax(*shape), machine, mapping=rule)
+            bytes_in = shape[0] * shape[1] * 4
+            queues = machine.get("core.dma.load_queues")
+            assert ts.simulate(program, memory=memory).cycles >= bytes_in / (rate * queues), (shape, rule)

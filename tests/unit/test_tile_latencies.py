@@ -40,7 +40,7 @@ def test_what_is_stored_is_what_the_closed_form_says(program: Any) -> None:
     machine, store = ts.Machine.load("edge-8"), ts.TileLatencies()
     ts.simulate(program, latencies=store)
     rows = store.table(machine).rows
-    assert {row["compute"].split()[0] for row in rows} == {"mma", "permute", "vector"}
+    assert {"mma", "vector"} <= {row["compute"].split()[0] for row in rows} <= {"mma", "permute", "vector"}
     for row in rows:
         assert dict(_core.closed_form_latency(machine.core, row["compute"])) == {
             key: value for key, value in row.items() if key != "compute"

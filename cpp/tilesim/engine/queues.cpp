@@ -278,7 +278,7 @@ void Simulator::chunk(int id, int queue) {
     (request.write ? written_bytes_ : read_bytes_) += request.bytes;
     network_bytes_ += request.bytes;
     const std::int64_t next = kind.after(now_, ceil_div(request.bytes, kind.core.dma.bytes_per_cycle));
-    if (machine_.memory.kind == "ideal") q.finish = std::max(q.finish, next);  // the port alone takes time
+    q.finish = std::max(q.finish, next);  // the last byte, too, passes the DMA engine
     if (q.left == 0) {
       q.issue_ready = next;
       end_transfer(id, queue, kind.after(q.finish, kind.core.dma.latency_cycles));
