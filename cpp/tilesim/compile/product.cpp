@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/cost.hpp"
+#include "tilesim/program/limits.hpp"
 
 namespace tilesim::lower {
 
@@ -174,7 +175,8 @@ void ProductLowering::keep_reduced_columns_whole() {
 /// A program names at most so many queues: those of the arrays beside those of DMA and the other units.
 void ProductLowering::check_queues() const {
   const auto& dma = context_.machine.core.dma;
-  const std::int64_t others = dma.load_queues + dma.store_queues + 4, most = 32;
+  constexpr std::int64_t units = 4;  // vector, cross_lane, send, and one to spare
+  const std::int64_t others = dma.load_queues + dma.store_queues + units, most = program::most_queues;
   if (grid_.used() + others > most)
     throw Unsupported({"a core has more queues than a program names",
                        kernel_.name,

@@ -5,12 +5,11 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/program/flatten.hpp"
+#include "tilesim/program/limits.hpp"
 
 namespace tilesim::program {
 
 namespace {
-
-constexpr std::size_t queue_limit = 32;
 
 [[noreturn]] void unknown(const char* what, const std::string& name, const std::vector<std::string>& known,
                           const std::string& place) {
@@ -56,7 +55,8 @@ int Flattener::queue(const std::string& name) {
   std::vector<std::string>& queues = compiled_.queues;
   const auto found = std::find(queues.begin(), queues.end(), name);
   if (found != queues.end()) return static_cast<int>(found - queues.begin());
-  if (queues.size() >= queue_limit) throw UserError({"Too many queues.", place_, "'" + name + "'", "at most 32", {}});
+  if (queues.size() >= most_queues)
+    throw UserError({"Too many queues.", place_, "'" + name + "'", "at most " + std::to_string(most_queues), {}});
   queues.push_back(name);
   return static_cast<int>(queues.size()) - 1;
 }
