@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product.hpp"
 #include "tilesim/compile/tiling.hpp"
@@ -14,8 +15,6 @@ using program::Block;
 using program::View;
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 AxisAccess axis_of(int dim) {
   AxisAccess axis;
