@@ -168,7 +168,8 @@ class Graph:
 
     @name.setter
     def name(self, value: str) -> None:
-        self.core.name = value
+        with self._changing:
+            self.core.name = value
 
     @property
     def inputs(self) -> list[dict[str, Any]]:
@@ -253,7 +254,8 @@ class Graph:
         Raises:
             UserError: for an unknown name, or an array of another shape or dtype.
         """
-        self.core.set_weight(name, value)
+        with self._changing:  # or it would change what a pass is about to replace
+            self.core.set_weight(name, value)
 
     def load_weights(
         self,

@@ -141,7 +141,7 @@ def test_a_builder_does_not_go_on_behind_passes() -> None:
     b.output(y, "y")
     graph = b.build()
     before = graph.copy()
-    z = b.apply("negative", y)  # it may go on, and who holds the graph does not see it
+    z = b.apply("negate", y)  # it may go on, and who holds the graph does not see it
     b.output(z, "z")
     assert len(before.operations()) == 1 and len(b.build().operations()) == 2
     graph.remove_dead_code()

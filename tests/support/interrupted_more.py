@@ -25,7 +25,7 @@ class Case(NamedTuple):
 
 def weighty(name: str, elements: int, **weight: Any) -> ts.Graph:
     b = ts.GraphBuilder(name)
-    b.output(b.apply("negative", b.weight("w", (elements,), **weight)), "y")
+    b.output(b.apply("negate", b.weight("w", (elements,), **weight)), "y")
     return b.build()
 
 
