@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _core
 from ._errors import path_text
-from ._files import read_text, writing
+from ._files import loads, read_text, writing
 from ._footprint import footprint
 from ._kept import kept, restore
 from ._trips import Trips, counted, told
@@ -95,7 +95,7 @@ class Program:
         text = _core.Graph.compiled_header(path)
         if not text:
             raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
-        header = json.loads(text)
+        header = loads(text)
         if header.get("schema") != COMPILED or header.get("version") not in VERSIONS:
             found = f"{header.get('schema')} version {header.get('version')}"
             allowed = f"{COMPILED} version {' or '.join(map(str, VERSIONS))}"
@@ -162,7 +162,7 @@ class Program:
 
     def _contents(self) -> dict[str, Any]:
         """What a file holds beside graph and machine."""
-        return {"program": json.loads(self.core.to_json())}
+        return {"program": loads(self.core.to_json())}
 
     @property
     def placement(self) -> Table:
@@ -206,10 +206,10 @@ class Program:
     def _count(self) -> None:
         if self._operations < 0:
             text = self.core.to_json()
-            document = json.loads(text)
-            self._operations, self._reads = operations(document), "read(" in text
-            self._sends = '"send":' in text
+            document = loads(text)
+            self._reads, self._sends = "read(" in text, '"send":' in text
             self._footprint = footprint(document["tensors"])
+            self._operations = operations(document)  # last: another thread asks it whether the others are known
 
     @property
     def notes(self) -> list[str]:

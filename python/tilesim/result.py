@@ -10,7 +10,7 @@ from typing import Any
 from . import _core
 from ._advice import Advice, changes_to_try
 from ._errors import user_error
-from ._files import read_text, writing
+from ._files import loads, read_text, writing
 from ._paths import configs_dir
 from ._table import Table, amount
 
@@ -266,7 +266,7 @@ class Result:
         Raises:
             UserError: for a file that is no result, with line and path.
         """
-        return cls(json.loads(_core.Result.from_json(read_text(path)).to_json()))
+        return cls(loads(_core.Result.from_json(read_text(path)).to_json()))
 
     def timing_hash(self) -> str:
         """Hash over everything that timing decides.

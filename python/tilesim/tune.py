@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from . import _core
-from ._executors import in_order, opened, shares_memory
+from ._executors import in_order, opened, shares_memory, stop
 from ._mapping_entries import Nest
 from ._progress import Bar
 from ._samplers import SAMPLERS, sampler_of
@@ -189,6 +189,12 @@ class _Tuner:
         at = min(range(len(chosen)), key=lambda i: (again[i][0], i))
         return again[0][0], (again[at][0], listed[chosen[at]][0])
 
+    def end(self) -> None:
+        """`finish`, after an interruption: from what `one` found, with neither workers nor store."""
+        self.executor = self.store = None
+        self.machine = self.study.machine.core
+        self.finish()
+
     def finish(self) -> None:
         """Simulates the whole graph; keeps the mapping of a rule where the table does not help."""
         study = self.study
@@ -300,7 +306,8 @@ def tune(
     The cost model ranks the nests of each kernel, the engine simulates the best ones (the kernel alone), and the whole
     graph is simulated at the end. Candidates whose lower bound exceeds the best simulated time are passed over;
     no wall time enters, so that the result is the same for any number of workers. It is never slower than the default
-    mapping nor than the heuristic's. Ctrl-C returns the best so far; with a store, the same call resumes.
+    mapping nor than the heuristic's. Ctrl-C returns the study so far, whose `best` is of
+    the kernels that were done; with a store, the same call resumes.
 
     Args:
         graph: the workload, as `compile` takes it: "matmul:M,N,K[,dtype]", say.
@@ -351,9 +358,14 @@ def tune(
             if not shares_memory(pool):
                 tuner.machine = target.core.to_json()
                 tuner.graph = travelling(workload, folder)
-            _tune_all(tuner, groups, shown)
-            tuner.machine = target.core
-            tuner.finish()
+            try:
+                _tune_all(tuner, groups, shown)
+                tuner.machine = target.core
+                tuner.finish()
+            except KeyboardInterrupt:
+                study.leave(tuner.end)
+                stop(pool)
+                return study
             if shown:
                 shown(budget * len(groups), budget * len(groups), "")
     finally:
@@ -365,13 +377,10 @@ def tune(
 def _tune_all(
     tuner: _Tuner, groups: list[tuple[Kernel, list[str]]], shown: Callable[[int, int, str], None] | None
 ) -> None:
-    """All groups, one after the other; an interruption leaves what is known."""
-    try:
-        for index, (product, names) in enumerate(groups):
-            if shown:
-                total, before = tuner.budget * len(groups), tuner.budget * index
-                shown(before, total, product.operation)
-                tuner.tell = lambda done, name, before=before, total=total: shown(before + done, total, name)  # type: ignore[misc]
-            tuner.one(product, names)
-    except KeyboardInterrupt:
-        tuner.study.interrupted = True
+    """All groups, one after the other."""
+    for index, (product, names) in enumerate(groups):
+        if shown:
+            total, before = tuner.budget * len(groups), tuner.budget * index
+            shown(before, total, product.operation)
+            tuner.tell = lambda done, name, before=before, total=total: shown(before + done, total, name)  # type: ignore[misc]
+        tuner.one(product, names)
