@@ -92,6 +92,10 @@ class CostModel {
   Work work_in_pieces(const Nest& nest);
   const Weighed& weigh_tiles(const Nest& nest);
   void see_regions();
+  void begin_at_part();
+  void see_neighbours();
+  /// How many cores ask for an operand at one place of the memory when each asks for so many bytes.
+  double meeting(std::size_t operand, double bytes) const;
   /// Cycles in which so many bytes arrive, or leave, when nothing else moves.
   double moving(double bytes) const { return bytes / (link_rate_ > 0 ? std::min(rate_, link_rate_) : rate_); }
 
@@ -105,6 +109,11 @@ class CostModel {
   std::unordered_map<Extents, Sweep, Hash> swept_[3];
   std::unordered_map<Extents, Weighed, Hash> weighed_;
   double rate_ = 0;                        ///< bytes per core cycle
+  double memory_rate_ = 0;                 ///< of the memory, where a port of its own follows in the walk
+  double memory_room_ = 0, link_room_ = 0;  ///< cycles for which requests wait in front of a channel, a link
+  struct Apart { double bytes = 0, parts = 1; };  ///< between parts of neighbouring cores; 0: they are the same
+  std::array<std::vector<Apart>, 3> apart_;       ///< per cut, of each operand
+  bool links_meet_ = false;                ///< other regions' stores take the links of this core's loads
   double one_way_ = 0;                     ///< network, in core cycles
   double load_wait_ = 0, store_wait_ = 0;  ///< there, memory and (loads) back, in core cycles
   double further_ = 0;                     ///< way to other regions of the memory

@@ -269,7 +269,8 @@ struct CostModel::Walk {
   /// Earliest time of a queue's next request; unknown while what it waits for has no time yet.
   double ready_at(const Queue& queue, bool store) const {
     if (queue.next >= queue.transfers->size()) return unknown;
-    double at = std::max(queue.free, port_free - port_room);
+    double at = std::max({queue.free, port_free - port_room, memory_free - model.one_way_ - model.memory_room_});
+    if (model.link_rate_ > 0) at = std::max(at, link_free[store && !model.links_meet_] - model.link_room_);
     if (queue.requests >= static_cast<std::size_t>(model.window_))
       at = std::max(at, queue.in_flight[(queue.requests - static_cast<std::size_t>(model.window_)) & 63]);
     if (queue.left > 0) return at;
@@ -294,19 +295,22 @@ struct CostModel::Walk {
       now += static_cast<double>(dma.issue_cycles);
     }
     const std::int64_t bytes = std::min(queue.left, model.chunk_);
-    const double served = static_cast<double>(bytes) / model.rate_;
+    const double served = static_cast<double>(bytes) / model.memory_rate_;
     const MemorySpec& memory = model.machine_.memory;
     const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
-    const double alone = served * static_cast<double>(memory.channels) / static_cast<double>(spread);
+    const double alone = served * static_cast<double>(memory.channels) /
+                         static_cast<double>(spread * model.problem_.cores) *
+                         model.meeting(transfer.operand, static_cast<double>(bytes));
     memory_free = std::max(memory_free, now + model.one_way_) + served;
-    double done = memory_free + (alone - served) + model.store_wait_ - model.one_way_;
+    double done = memory_free + std::max(0.0, alone - served) + model.store_wait_ - model.one_way_;
     if (port_rate > 0) {
       port_free = std::max(port_free, now) + static_cast<double>(bytes) / port_rate;
       done = std::max(done, port_free + model.store_wait_);
     }
     if (model.link_rate_ > 0) {
-      link_free[store] = std::max(link_free[store], now) + static_cast<double>(bytes) / model.link_rate_;
-      done = std::max(done, link_free[store]);
+      double& link = link_free[store && !model.links_meet_];
+      link = std::max(link, now) + static_cast<double>(bytes) / model.link_rate_;
+      done = std::max(done, link);
     }
     if (!store) done += model.one_way_ + model.further_;
     if (queue.in_flight.empty()) queue.in_flight.assign(64, 0);
@@ -425,7 +429,7 @@ struct CostModel::Walk {
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
-  double link_free[2] = {0, 0};                        ///< of loads and stores
+  double link_free[2] = {0, 0};                        ///< of loads; of stores where they have links of their own
   double port_rate = 0, port_room = 0, port_free = 0;  ///< bytes per core cycle; cycles of what its buffer holds
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
   bool exposes = false, one_tile = false;
