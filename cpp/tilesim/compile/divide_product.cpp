@@ -270,16 +270,18 @@ mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& 
   return result;
 }
 
+bool same(const CoreSplit& a, const CoreSplit& b) {
+  return std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(),
+                    [](const auto& x, const auto& y) { return x.dim == y.dim && x.chunk == y.chunk; });
+}
+
 /// All ways to cut at most two dims into at most so many parts together.
 std::vector<CoreSplit> candidates(const std::vector<Choice>& dims, std::int64_t cores) {
   std::vector<CoreSplit> result{CoreSplit{}};
   const auto add = [&](CoreSplit split) {
     std::erase_if(split.parts, [](const CoreSplit::Part& part) { return part.parts < 2; });
-    const auto same = [&](const CoreSplit& other) {
-      return std::equal(split.parts.begin(), split.parts.end(), other.parts.begin(), other.parts.end(),
-                        [](const auto& a, const auto& b) { return a.dim == b.dim && a.chunk == b.chunk; });
-    };
-    if (std::none_of(result.begin(), result.end(), same)) result.push_back(std::move(split));
+    const auto known = [&](const CoreSplit& other) { return same(split, other); };
+    if (std::none_of(result.begin(), result.end(), known)) result.push_back(std::move(split));
   };
   const auto fewer = [](std::int64_t count) { return count % 2 == 0 ? count / 2 : count - 1; };
   for (std::size_t i = 0; i < dims.size(); ++i)
@@ -394,9 +396,12 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   for (Ranked& way : ways) price(context, kernel, problem, Effort::rough, way);
   const Ranked soonest = *std::min_element(ways.begin(), ways.end(), sooner);
   if (!context.machine.sorts.empty()) ways = {soonest};
-  std::vector<Ranked> last{soonest, best_of(ways, 1.05)};
+  std::vector<Ranked> last{best_of(ways, 1.05)};
+  std::stable_sort(ways.begin(), ways.end(), sooner);
+  constexpr std::size_t most_searched = 4;
   for (const Ranked& way : ways)
-    if (alone(way) && way.cycles < 1.1 * soonest.cycles) last.push_back(way);
+    if (last.size() < most_searched && way.cycles < 1.1 * soonest.cycles && !same(way.split, last[0].split))
+      last.push_back(way);
   for (Ranked& way : last) price(context, kernel, problem, Effort::full, way);
   const Ranked& best = best_of(last, 1.01);
   problem = part_problem(problem, best.split, context.machine);

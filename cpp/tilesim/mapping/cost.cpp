@@ -55,8 +55,8 @@ CostModel::CostModel(const Problem& problem, const Machine& machine)
       static_cast<double>(machine_.network.latency_cycles) * hertz / static_cast<double>(machine_.network.clock.hertz);
   see_regions();
   see_neighbours();
-  store_wait_ = static_cast<double>(machine_.memory.latency_ps) * 1e-12 * hertz + one_way_ + further_;
-  load_wait_ = store_wait_ + one_way_ + further_;
+  store_wait_ = static_cast<double>(machine_.memory.latency_ps) * 1e-12 * hertz + one_way_;
+  load_wait_ = store_wait_ + one_way_;
   chunk_ = std::max<std::int64_t>(16384, machine_.memory.interleave_bytes * machine_.memory.channels);
   chunk_ = std::max<std::int64_t>(1, std::min(chunk_, machine_.core.dma.outstanding_bytes));
   window_ = std::clamp<std::int64_t>(machine_.core.dma.outstanding_bytes / chunk_, 1, 64);
@@ -93,7 +93,8 @@ CostModel::Interval CostModel::interval(const Nest& nest, std::size_t dim, std::
 }
 
 /// Bytes of one region, by the engine's rule: whole layout tiles, or contiguous runs in whole bursts.
-std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& region) const {
+std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& region,
+                              std::int64_t* place) const {
   const std::vector<int>& order = problem_.minor_to_major[operand];
   const int width = bits(problem_.memory_dtypes[operand]);
   const std::size_t rank = region.size();
@@ -102,6 +103,7 @@ std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& regi
     if (region[axis].length <= 0) return 0;
     offset += region[axis].start * strides_[operand][axis];
   }
+  if (place) *place = offset / 8;
   if (const Shape& tile = machine_.layout.tile; tile.size() == 2 && rank >= 2) {
     std::int64_t elements = 1;
     for (std::size_t i = 0; i < rank; ++i) {
@@ -152,7 +154,7 @@ std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const 
   region_.resize(axes.size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis)
     region_[axis] = span(axes[axis], problem_.shapes[operand][axis], nest, index);
-  return moved(operand, region_);
+  return moved(operand, region_, &place_);
 }
 
 /// Positions of the tiles along one axis; those of equal length and equal place in a burst or layout tile are one

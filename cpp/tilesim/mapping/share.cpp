@@ -7,6 +7,29 @@
 
 namespace tilesim::mapping {
 
+namespace {
+
+/// Contiguous bytes that one region holds.
+std::int64_t region_block(const MemorySpec& memory) {
+  return std::max(memory.interleave_bytes, memory.burst_bytes) * std::max<std::int64_t>(1, memory.channels / memory.regions);
+}
+
+}  // namespace
+
+void CostModel::add_regions(std::int64_t place, std::int64_t bytes, std::vector<std::int64_t>& held) const {
+  const MemorySpec& memory = machine_.memory;
+  const std::int64_t block = region_block(memory);
+  held.resize(static_cast<std::size_t>(memory.regions), 0);
+  if (const std::int64_t whole = bytes / (block * memory.regions); whole > 0) {
+    for (std::int64_t& region : held) region += whole * block;
+    bytes -= whole * block * memory.regions;
+  }
+  for (std::int64_t piece = 0; bytes > 0; place += piece, bytes -= piece) {
+    piece = std::min(bytes, block - place % block);
+    held[static_cast<std::size_t>(place / block % memory.regions)] += piece;
+  }
+}
+
 /// Tensors that lie interleaved over the regions come over the links, all but the part of the core's own region; as
 /// much over each. Those placed "local" do not.
 void CostModel::see_regions() {
@@ -17,6 +40,7 @@ void CostModel::see_regions() {
   further_ = static_cast<double>(network.region_latency_cycles) / cycle;
   link_rate_ = static_cast<double>(memory.regions * network.region_bytes_per_cycle) * cycle;
   const std::int64_t neighbours = ceil_div(machine_.core.count, memory.regions);
+  at_home_ = 2 * static_cast<double>(region_block(memory));
   links_meet_ = problem_.cores > neighbours;
   link_room_ = static_cast<double>(network.buffer_bytes) /
                static_cast<double>(network.region_bytes_per_cycle * std::min(neighbours, problem_.cores)) / cycle;
