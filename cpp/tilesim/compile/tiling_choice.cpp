@@ -82,16 +82,28 @@ mapping::VectorProblem part_of(const mapping::VectorProblem& problem, std::int64
   return part;
 }
 
+/// Sizes that give each core as much stay; which axis lies over the lanes, and in how many buffers, is chosen.
 mapping::VectorTiles fastest_part(const Context& context, const mapping::VectorProblem& problem,
                                   const mapping::VectorTiles& usual) {
   const mapping::VectorProblem part = part_of(problem, context.machine.core.count);
-  if (part.space == problem.space) return usual;
-  mapping::VectorTiles own = usual;
+  mapping::VectorTiles own = usual, best = usual;
   for (std::size_t axis = 0; axis < own.tiles.size(); ++axis)
     own.tiles[axis] = std::min(own.tiles[axis], std::max<std::int64_t>(1, part.space[axis]));
   for (std::size_t axis = 0; axis < own.sub.size(); ++axis) own.sub[axis] = std::min(own.sub[axis], own.tiles[axis]);
-  const mapping::VectorTiles chosen = fastest_priced(context, part, own);
-  return chosen == own || !mapping::legal(problem, chosen, context.machine).legal ? usual : chosen;
+  if (!mapping::legal(part, own, context.machine).legal) return usual;
+  double least = worth * mapping::price(part, own, context.machine).cycles;
+  for (int lane : problem.lanes)
+    for (std::int64_t depth = 1; depth <= 3; ++depth) {
+      mapping::VectorTiles other = usual;
+      other.lane = own.lane = lane;
+      other.depth = own.depth = depth;
+      if (!mapping::legal(problem, other, context.machine).legal) continue;
+      const double cycles = mapping::price(part, own, context.machine).cycles;
+      if (cycles >= least) continue;
+      least = cycles;
+      best = other;
+    }
+  return best;
 }
 
 /// The tiles that the cost model prefers to the usual ones; equal problems of a program are solved once.
