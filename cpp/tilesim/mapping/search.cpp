@@ -306,6 +306,20 @@ class Search {
     }
   }
 
+  /// Of nests that take as long as the fastest by more than the model tells apart, the one of fewest bytes, then of
+  /// fewest transfers: both have a price where others use the memory, and each transfer one that is not walked.
+  void prefer_fewer_bytes() {
+    constexpr double alike = 1.005;
+    const auto weight = [](const Ranked& ranked) {
+      const Cost& cost = ranked.cost;
+      return std::pair(cost.total_bytes(), cost.transfers[0] + cost.transfers[1] + cost.transfers[2]);
+    };
+    auto best = found_.best.begin();
+    for (auto other = best; other != found_.best.end() && other->cycles <= alike * found_.best.front().cycles; ++other)
+      if (weight(*other) < weight(*best)) best = other;
+    std::iter_swap(found_.best.begin(), best);
+  }
+
   /// First those whose parts are all low, to find a good nest; then by bound, to prove that there is no better one.
   void walk() {
     walk_by(&Candidate::soft, keep_ == 1 ? 0.7 : 1);
@@ -320,6 +334,7 @@ class Search {
                      [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
     found_.lower_bound = std::min(known_, found_.complete ? unexplored : floor_);
     cut_best();
+    if (keep_ == 1) prefer_fewer_bytes();
     if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
   }
 
