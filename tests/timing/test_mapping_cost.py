@@ -90,6 +90,37 @@ def test_bytes_and_bounds_of_a_thousand_mappings() -> None:
     assert 0.99 < ratios[500] < 1.01 and ratios[50] > 0.9 and ratios[950] < 1.1
 
 
+def check_walk(name: str, cores: int, seeds: range, least_alike: float, furthest: float) -> None:
+    """The walk of the chosen nest against the engine's cycles, where cores share memory, its channels and links."""
+    target = ts.Machine.load(name).replace({"core.count": cores})
+    dtype = "bf16" if name == "mesh-16" else "f32"
+    ratios = []
+    for seed in seeds:
+        graph = layer(random.Random(seed), dtype)
+        (product,) = products(graph, target, mapping="cost")
+        program = ts.compile(graph, target, mapping={product.operation: product.nest})
+        ratios.append((product.cost(product.nest)["cycles"] / ts.simulate(program).cycles, seed))
+    ratios.sort()
+    alike = sum(abs(ratio - 1) <= 0.15 for ratio, _ in ratios) / len(ratios)
+    print(f"{name}, {cores} cores: {alike:.0%} within 15 %, {ratios[0]} to {ratios[-1]}")
+    assert alike >= least_alike, (name, cores, ratios[:4], ratios[-4:])
+    assert 1 / furthest <= ratios[0][0] and ratios[-1][0] <= furthest, (name, cores, ratios[0], ratios[-1])
+
+
+SHARED = [("chiplet-2", 2), ("mesh-16", 2), ("mesh-16", 4), ("mesh-16", 16), ("tpu-v3", 4)]
+
+
+@pytest.mark.parametrize(("name", "cores"), SHARED)
+def test_walk_of_cores_that_share_a_memory(name: str, cores: int) -> None:
+    check_walk(name, cores, range(16), 0.85, 1.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "cores"), SHARED)
+def test_walk_of_cores_that_share_a_memory_for_many_layers(name: str, cores: int) -> None:
+    check_walk(name, cores, range(3000, 3100), 0.9, 1.6)
+
+
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8"])
 def test_search_proves_its_bound(machine: str) -> None:
     """A nest drawn at random is never faster, by the model, than the bound that the search states."""

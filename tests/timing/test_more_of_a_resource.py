@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from support.random_layers import describe, layer, machine
+from support.random_layers import DTYPES, describe, layer, machine
 
 ARRAYS = (1, 2, 3, 4, 5, 6, 8)
 
@@ -89,37 +89,68 @@ def test_the_product_that_lost_its_arrays() -> None:
         assert all(later <= 1.02 * times[i] for i, later in enumerate(times[1:])), (mapping, times)
 
 
-RESOURCES: dict[str, tuple[str, float]] = {
-    "arrays": ("core.array.count", 2),
-    "bandwidth": ("memory.bandwidth", 2),
-    "scratchpad": ("core.scratchpad.bytes", 2),
-    "latency": ("memory.latency", 0.5),
-    "cores": ("core.count", 2),
+PRESETS = {**DTYPES, "chiplet-2": "f32", "tpu-v2-chip": "f32", "tpu-v3-chip": "f32", "tpu-v4-chip": "bf16"}
+RESOURCES: dict[str, dict[str, float]] = {
+    "arrays": {"core.array.count": 2},
+    "bandwidth": {"memory.bandwidth": 2},
+    "scratchpad": {"core.scratchpad.bytes": 2},
+    "latency": {"memory.latency": 0.5},
+    "cores": {"core.count": 2},
+    "load queues": {"core.dma.load_queues": 2},
+    "store queues": {"core.dma.store_queues": 2},
+    "vector rate": {"core.vector.issue": 2},
+    "ports": {"network.port_bytes_per_cycle": 2, "core.dma.bytes_per_cycle": 2},
+    "links": {"network.region_bytes_per_cycle": 2},
+    "bytes under way": {"core.dma.outstanding_bytes": 2},
 }
 
 
 def doubled(target: ts.Machine, resource: str) -> ts.Machine:
-    path, factor = RESOURCES[resource]
-    value = target.get(path)
-    if isinstance(value, str):
-        number, unit = value.split(" ", 1)
-        return target.replace({path: f"{float(number) * factor:.15g} {unit}"})
-    return target.replace({path: int(value * factor)})
+    changes: dict[str, Any] = {}
+    for path, factor in RESOURCES[resource].items():
+        value = target.get(path)
+        if isinstance(value, str):
+            number, unit = value.split(" ", 1)
+            changes[path] = f"{float(number) * factor:.15g} {unit}"
+        else:
+            changes[path] = int(value * factor)
+    return target.replace(changes)
+
+
+def check_each_doubled(graph: ts.Graph, target: ts.Machine, seed: int, limit: float) -> None:
+    before = cycles(graph, target, "cost")
+    for resource in RESOURCES:
+        after = cycles(graph, doubled(target, resource), "cost")
+        assert after <= limit * before + slack(target), (resource, describe(graph, target, seed), before, after)
 
 
 def check_doubling(seeds: range, limit: float) -> None:
     for seed in seeds:
         rng = random.Random(seed)
         target, dtype = machine(rng)
-        graph = layer(rng, dtype)
-        before = cycles(graph, target, "cost")
-        for resource in RESOURCES:
-            after = cycles(graph, doubled(target, resource), "cost")
-            assert after <= limit * before + slack(target), (resource, describe(graph, target, seed), before, after)
+        check_each_doubled(layer(rng, dtype), target, seed, limit)
+
+
+def check_presets(seeds: range, limit: float) -> None:
+    """Products and convolutions, and a kernel of the vector unit for every fourth seed, on each machine."""
+    for name in PRESETS:
+        for seed in seeds:
+            rng, target = random.Random(seed), ts.Machine.load(name)
+            graph = row_kernel(rng)[1] if seed % 4 == 3 else layer(rng, PRESETS[name], most=1200)
+            check_each_doubled(graph, target, seed, limit)
 
 
 def test_no_doubled_resource_is_slower() -> None:
-    check_doubling(range(20), 1.02)
+    check_doubling(range(14), 1.02)
+
+
+def test_no_doubled_resource_of_a_preset_is_slower() -> None:
+    check_presets(range(3, 6), 1.02)
+
+
+@pytest.mark.slow
+def test_no_doubled_resource_of_a_preset_is_slower_for_many_kernels() -> None:
+    check_presets(range(4000, 4012), 1.05)
 
 
 @pytest.mark.slow

@@ -10,56 +10,6 @@
 
 namespace tilesim::lower {
 
-std::int64_t CoreSplit::used() const {
-  std::int64_t product = 1;
-  for (const Part& part : parts) product *= part.parts;
-  return product;
-}
-
-bool CoreSplit::Part::same_steps(std::int64_t step) const {
-  const std::int64_t most = ceil_div(chunk, step);
-  if (stretches.empty()) return ceil_div(whole - (parts - 1) * chunk, step) == most;
-  std::int64_t left = whole;
-  bool same = true;
-  for (const Stretch& stretch : stretches) {
-    const std::int64_t cores = std::min(stretch.count, parts - stretch.first);
-    if (cores < 1) continue;
-    same &= ceil_div(stretch.each, step) == most || cores * stretch.each > left;
-    left -= (cores - 1) * stretch.each;
-    same &= ceil_div(std::min(left, stretch.each), step) == most;
-    left -= stretch.each;
-  }
-  return same;
-}
-
-const CoreSplit::Part* CoreSplit::find(int dim) const {
-  for (const Part& part : parts)
-    if (part.dim == dim) return &part;
-  return nullptr;
-}
-
-Expr CoreSplit::index(int dim) const {
-  std::int64_t inner = 1;
-  for (std::size_t i = parts.size(); i-- > 0; inner *= parts[i].parts) {
-    if (parts[i].dim != dim) continue;
-    const Expr digit = inner == 1 ? Expr::symbol("core") : floor_div(Expr::symbol("core"), inner);
-    return i == 0 ? digit : modulo(digit, parts[i].parts);
-  }
-  return 0;
-}
-
-Expr CoreSplit::base(int dim) const {
-  const Part* part = find(dim);
-  if (!part) return 0;
-  return part->stretches.empty() ? index(dim) * Expr(part->chunk) : shares_before(part->stretches);
-}
-
-Expr CoreSplit::extent(int dim) const {
-  const Part& part = *find(dim);
-  if (!part.stretches.empty()) return min(share_of(part.stretches), Expr(part.whole) - base(dim));
-  return part.even() ? Expr(part.chunk) : min(Expr(part.chunk), Expr(part.whole) - base(dim));
-}
-
 namespace {
 
 /// A dim that may be cut, and the extent below which a part leaves lanes or rows of the hardware empty.
@@ -151,7 +101,7 @@ Supply supply(const Machine& machine, const mapping::Problem& part, const CoreSp
   const double wide = static_cast<double>(machine.memory.bytes_per_second) * static_cast<double>(machine.core.count) /
                       static_cast<double>(split.used());
   const Supply own{wide, false};  // the port is the cost model's to see
-  if (!multicasts(machine)) return own;
+  if (!split.multicast || !multicasts(machine)) return own;
   double each = part_bytes(part, 2), once = each, sent = 0;
   for (std::size_t i = 0; i < 2; ++i) {
     const double bytes = part_bytes(part, i), cores = sharing(part, split, i);
@@ -160,8 +110,7 @@ Supply supply(const Machine& machine, const mapping::Problem& part, const CoreSp
     if (cores > 1) sent = std::max(sent, bytes);
   }
   const double rate = std::min(wide * each / once, port * each / (each + sent));
-  constexpr double worth = 1.5;  // the chain of fetching, sending and receiving a tile is not in the rate
-  return rate > worth * std::min(wide, port) ? Supply{rate, true} : own;
+  return rate > std::min(wide, port) ? Supply{wide * each / once, true} : own;
 }
 
 /// The machine as each core of the split sees it; the given one is for all at work.
@@ -330,7 +279,8 @@ double spread(const CoreSplit& split, std::int64_t cores) {
   return std::min(1.0, equal_parts / static_cast<double>(cores));
 }
 
-void price(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort, Ranked& way) {
+void price_as(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort,
+              Ranked& way) {
   mapping::Problem part = part_problem(problem, way.split, context.machine);
   const Machine seen = seen_by(context.machine, part, way.split);
   const mapping::Nest nest = product_nest(context, kernel, part, seen, effort);
@@ -344,6 +294,17 @@ void price(const Context& context, const Kernel& kernel, const mapping::Problem&
     way.cycles = std::max(way.cycles, (std::isinf(walked) ? cost.soft : walked) * share.cycle);
     way.bytes = static_cast<double>(cost.total_bytes() * way.split.used());
   }
+  way.split.multicast = part.multicast;
+}
+
+/// What several cores need is sent where that is sooner than that each fetches it.
+void price(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort, Ranked& way) {
+  price_as(context, kernel, problem, effort, way);
+  if (!way.split.multicast) return;
+  Ranked fetched = way;
+  fetched.split.multicast = false;
+  price_as(context, kernel, problem, effort, fetched);
+  if (fetched.cycles <= way.cycles) way = std::move(fetched);
 }
 
 /// Of ways that take as long by the model, the one that leaves fewest cores idle, then the one of fewest bytes. One
@@ -378,6 +339,7 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   for (CoreSplit& split : all_candidates(context, problem, kept)) {
     const auto uneven = [](const CoreSplit::Part& part) { return !part.even(); };
     if (even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
+    split.multicast = true;  // if that promises more
     const mapping::Problem part = part_problem(problem, split, context.machine);
     Ranked way{0, 0, spread(split, cores), std::move(split)};
     for (const Share& share : shares(part, context.machine, way.split))
@@ -406,9 +368,7 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   const Ranked& best = best_of(last, 1.01);
   problem = part_problem(problem, best.split, context.machine);
   seen = seen_by(context.machine, problem, best.split);
-  CoreSplit chosen = best.split;
-  chosen.multicast = problem.multicast;
-  return chosen;
+  return best.split;
 }
 
 }  // namespace tilesim::lower

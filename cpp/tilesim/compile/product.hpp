@@ -168,7 +168,7 @@ class ProductLowering {
   Context& context_;
   const Kernel& kernel_;
   const Op& anchor_;
-  mapping::Problem problem_;  ///< of one core
+  mapping::Problem problem_;      ///< of one core
   std::int64_t load_queues_ = 1;  ///< that take its operands
   CoreSplit split_;
   Machine seen_;  ///< with the bandwidth that each core of the split gets

@@ -158,12 +158,9 @@ Expr ProductLowering::window_offset() const {
 
 void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
   std::vector<int> rows = problem_.m_dims;
-  if (const std::vector<int>& order = problem_.minor_to_major[0]; order.size() > 1) {
-    // The second minor axis in memory lies over the sublanes: its dim is the innermost row dim.
-    const AxisAccess& sublane = domain_.operands[0].axes[static_cast<std::size_t>(order[1])];
-    if (!sublane.terms.empty())
-      std::stable_partition(rows.begin(), rows.end(), [&](int dim) { return dim != sublane.terms[0].dim; });
-  }
+  if (!rows.empty())
+    std::stable_partition(rows.begin(), rows.end(),
+                          [last = mapping::sublane_dim(problem_)](int dim) { return dim != last; });
   const auto join_dims = [](std::initializer_list<const std::vector<int>*> groups) {
     std::vector<int> all;
     for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());

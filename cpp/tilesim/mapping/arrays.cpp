@@ -23,18 +23,19 @@ std::int64_t ArrayGrid::largest(int dim, std::int64_t extent) const {
   return extent;
 }
 
-namespace {
-
-/// Registers of several sublanes enter the array whole: the row dim that lies over the sublanes, innermost.
 int sublane_dim(const Problem& problem) {
+  const std::vector<AxisAccess>& axes = problem.domain.operands[0].axes;
   const std::vector<int>& order = problem.minor_to_major[0];
-  if (order.size() > 1) {
-    const AxisAccess& sublane = problem.domain.operands[0].axes[static_cast<std::size_t>(order[1])];
-    if (!sublane.terms.empty() && std::count(problem.m_dims.begin(), problem.m_dims.end(), sublane.terms[0].dim) > 0)
-      return sublane.terms[0].dim;
+  if (axes.size() > 1) {
+    const std::size_t second = order.size() == axes.size() ? static_cast<std::size_t>(order[1]) : axes.size() - 2;
+    const std::vector<AxisAccess::Term>& terms = axes[second].terms;
+    if (!terms.empty() && std::count(problem.m_dims.begin(), problem.m_dims.end(), terms[0].dim) > 0)
+      return terms[0].dim;
   }
   return problem.m_dims.back();
 }
+
+namespace {
 
 /// Parts of so many of a dim; no cut where that leaves one part.
 void add_cut(std::vector<ArrayGrid::Cut>& cuts, int dim, std::int64_t extent, std::int64_t parts,

@@ -23,6 +23,10 @@ struct ArrayGrid {
   std::int64_t largest(int dim, std::int64_t extent) const;
 };
 
+/// Of the row dims, of which there must be one, the innermost for the arrays: the one that lies over the sublanes in
+/// memory, where registers of several sublanes enter whole.
+int sublane_dim(const Problem& problem);
+
 /// What one array computes of a tile with these extents: the largest part.
 Descriptor array_work(const Problem& problem, const std::vector<std::int64_t>& tile, const ArrayGrid& grid, int pack,
                       const Machine& machine);

@@ -93,8 +93,7 @@ CostModel::Interval CostModel::interval(const Nest& nest, std::size_t dim, std::
 }
 
 /// Bytes of one region, by the engine's rule: whole layout tiles, or contiguous runs in whole bursts.
-std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& region,
-                              std::int64_t* place) const {
+std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& region, std::int64_t* place) const {
   const std::vector<int>& order = problem_.minor_to_major[operand];
   const int width = bits(problem_.memory_dtypes[operand]);
   const std::size_t rank = region.size();

@@ -46,8 +46,8 @@ class CostModel {
   /// Cycles by walking the tiles through load queue, array, vector unit and store queue with finite rings.
   /// Infinite for more than `most_steps` tiles.
   double steps(const Nest& nest, std::int64_t most_steps = 20000);
-  /// In how many queues the nest's loads are fastest by that walk: one for each operand, or one for both, since two that
-  /// share a memory both arrive late. As many as the machine has for more than `most_steps` tiles.
+  /// In how many queues the nest's loads are fastest by that walk: one for each operand, or one for both, since two
+  /// that share a memory both arrive late. As many as the machine has for more than `most_steps` tiles.
   std::int64_t load_queues(const Nest& nest, std::int64_t most_steps = 20000);
   /// As `legal`, for a nest of the right form and without words.
   bool fits(const Nest& nest) const;
@@ -118,16 +118,16 @@ class CostModel {
   std::unordered_map<Extents, std::vector<Group>, Hash> groups_;
   std::unordered_map<Extents, Sweep, Hash> swept_[3];
   std::unordered_map<Extents, Weighed, Hash> weighed_;
-  double rate_ = 0;                        ///< bytes per core cycle
-  double memory_rate_ = 0;                 ///< of the memory, where a port of its own follows in the walk
-  double memory_room_ = 0, link_room_ = 0;  ///< cycles for which requests wait in front of a channel, a link
+  double rate_ = 0;                               ///< bytes per core cycle
+  double memory_rate_ = 0;                        ///< of the memory, where a port of its own follows in the walk
+  double memory_room_ = 0, link_room_ = 0;        ///< cycles for which requests wait in front of a channel, a link
   struct Apart { double bytes = 0, parts = 1; };  ///< between parts of neighbouring cores; 0: they are the same
   std::array<std::vector<Apart>, 3> apart_;       ///< per cut, of each operand
-  bool links_meet_ = false;                ///< other regions' stores take the links of this core's loads
-  double one_way_ = 0;                     ///< network, in core cycles
-  double load_wait_ = 0, store_wait_ = 0;  ///< there, memory and (loads) back, in core cycles
-  double further_ = 0;                     ///< way to other regions of the memory
-  double at_home_ = 0;     ///< bytes that may lie in the core's own region without any in others
+  bool links_meet_ = false;                       ///< other regions' stores take the links of this core's loads
+  double one_way_ = 0;                            ///< network, in core cycles
+  double load_wait_ = 0, store_wait_ = 0;         ///< there, memory and (loads) back, in core cycles
+  double further_ = 0;                            ///< way to other regions of the memory
+  double at_home_ = 0;                            ///< bytes that may lie in the core's own region without any in others
   double link_rate_ = 0;  ///< bytes per core cycle that links between regions pass each way; 0: there are none
   std::int64_t chunk_ = 1, window_ = 1;  ///< bytes per request; requests in flight per queue
   Extents key_;

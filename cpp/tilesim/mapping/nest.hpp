@@ -46,13 +46,13 @@ struct Problem {
   std::vector<Shape> shapes;                     ///< of the tensors; operands then result
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
-  std::string kernel;            ///< kinds of the operations fused with it, in order: two problems may differ only here
-  bool computed = false;         ///< the first operand, by a prologue on chip
-  bool on_vector = false;        ///< multiplied and summed on the vector unit instead of the array
-  std::int64_t contexts = 1;     ///< of a core: the domain is one context's part
-  std::int64_t cores = 1;        ///< at work: the domain is one core's part, and the machine has its share of the memory
-  /// Where several cores work, per dim: into how many parts they cut the whole, and where the part that is priced begins
-  /// in it. Empty: the dims are whole.
+  std::string kernel;         ///< kinds of the operations fused with it, in order: two problems may differ only here
+  bool computed = false;      ///< the first operand, by a prologue on chip
+  bool on_vector = false;     ///< multiplied and summed on the vector unit instead of the array
+  std::int64_t contexts = 1;  ///< of a core: the domain is one context's part
+  std::int64_t cores = 1;     ///< at work: the domain is one core's part, and the machine has its share of the memory
+  /// Where several cores work, per dim: into how many parts they cut the whole, and where the part that is priced
+  /// begins in it. Empty: the dims are whole.
   std::vector<std::int64_t> parts = {}, first = {};
   bool multicast = false;        ///< what several cores need is fetched by one of them and sent to all
   std::int64_t extra_bytes = 0;  ///< further scratchpad: operands that broadcast

@@ -11,7 +11,8 @@ namespace {
 
 /// Contiguous bytes that one region holds.
 std::int64_t region_block(const MemorySpec& memory) {
-  return std::max(memory.interleave_bytes, memory.burst_bytes) * std::max<std::int64_t>(1, memory.channels / memory.regions);
+  return std::max(memory.interleave_bytes, memory.burst_bytes) *
+         std::max<std::int64_t>(1, memory.channels / memory.regions);
 }
 
 }  // namespace
@@ -68,9 +69,9 @@ void CostModel::see_neighbours() {
       for (std::size_t axis = 0; axis < axes.size(); ++axis)
         for (const AxisAccess::Term& term : axes[axis].terms)
           if (term.dim == static_cast<int>(d))
-            bytes += static_cast<double>(std::abs(term.coefficient) * problem_.domain.extents[d] *
-                                         strides_[operand][axis]) /
-                     8;
+            bytes +=
+                static_cast<double>(std::abs(term.coefficient) * problem_.domain.extents[d] * strides_[operand][axis]) /
+                8;
       if (bytes == 0 && problem_.multicast) continue;
       apart_[operand].push_back({bytes, static_cast<double>(problem_.parts[d])});
     }

@@ -1,0 +1,272 @@
+// Tiles of a nest on their way through load queues, unit and store queues: times of what steps.cpp has listed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/cost.hpp"
+
+namespace tilesim::mapping {
+
+struct CostModel::Walk {
+  static constexpr double unknown = -1;
+
+  /// One operand's or result's buffers: when version v is ready, and when its buffer is free again.
+  struct Ring {
+    std::int64_t depth = 1;
+    std::vector<double> ready, released;
+    double free_at(std::int64_t version) const {
+      return version < depth ? 0 : released[static_cast<std::size_t>(version - depth)];
+    }
+  };
+
+  struct Transfer {
+    std::size_t operand = 0;
+    std::int64_t version = 0, bytes = 0;
+    std::int64_t piece = 0;  ///< number over all versions
+    std::int64_t place = 0;  ///< bytes from the tensor's begin
+  };
+
+  struct Step {
+    std::int64_t versions[3] = {0, 0, 0};
+    std::int64_t pieces[2] = {0, 0};  ///< of a and b, over all versions
+    bool empty = false;               ///< a piece beyond the end of a ragged tile
+    bool last_use[3] = {false, false, false};
+    double busy = 0;
+    double weights = 0;          ///< cycles to load its first weights where nothing streams meanwhile
+    bool stores = false;         ///< a result tile is complete after it
+    bool frees = false;          ///< its sums are the last of their version
+    bool keeps_weights = false;  ///< its weights are one array tile, which the next step may use again
+  };
+
+  /// What tiles of one shape have in common.
+  struct Kind {
+    double busy = 0, weights = 0, finishing = 0;
+    bool keeps_weights = false, complete = false;
+  };
+
+  CostModel& model;
+  const Nest& nest;
+  std::vector<Step> steps{};
+  std::vector<Transfer> loads{}, stores{};
+  std::vector<double> finishing{};
+  Ring rings[3]{};
+
+  /// A DMA queue: transfers in order, each in requests, a bounded number of them in flight.
+  struct Queue {
+    const std::vector<Transfer>* transfers;
+    std::size_t next = 0;
+    std::int64_t left = 0;
+    double free = 0, begun = 0;
+    std::vector<double> in_flight{};
+    std::size_t requests = 0;
+  };
+
+  // steps.cpp: what is loaded, computed and stored, in order
+  void list();
+  void add(std::vector<Transfer>& transfers, std::size_t operand, std::int64_t version, const Extents& index,
+           std::int64_t piece);
+  void make_rings(const std::int64_t (&versions)[3]);
+  void load_pieces(const bool (&fetched)[2], const std::vector<std::size_t>& cut, const std::int64_t (&versions)[3],
+                   Extents index);
+  void list_in_pieces(const std::vector<std::size_t>& loops, const std::size_t (&level)[3], const ArrayGrid& grid);
+  double first_weights(const Extents& tile, const ArrayGrid& grid, int pack);
+
+  /// Earliest time of a queue's next request; unknown while what it waits for has no time yet.
+  double ready_at(const Queue& queue, bool store) const {
+    if (queue.next >= queue.transfers->size()) return unknown;
+    double at = std::max({queue.free, port_free - port_room, memory_free - model.one_way_ - model.memory_room_});
+    if (model.link_rate_ > 0) at = std::max(at, link_free[store && !model.links_meet_] - model.link_room_);
+    if (queue.requests >= static_cast<std::size_t>(model.window_))
+      at = std::max(at, queue.in_flight[(queue.requests - static_cast<std::size_t>(model.window_)) & 63]);
+    if (queue.left > 0) return at;
+    const Transfer& transfer = (*queue.transfers)[queue.next];
+    if (store && queue.next >= stored.size()) return unknown;
+    const double wanted = store ? stored[queue.next] : rings[transfer.operand].free_at(transfer.version);
+    return wanted == unknown ? unknown : std::max(at, wanted);
+  }
+
+  /// Sums of several tiles are freed by the last store.
+  void free_sums(const Queue& queue, std::int64_t version, double at) {
+    const bool more = queue.next < stores.size() && stores[queue.next].version == version;
+    if (!more) rings[2].released[static_cast<std::size_t>(version)] = at;
+  }
+
+  /// Cycles of the link that passes most of these bytes.
+  double over_links(std::int64_t place, std::int64_t bytes) {
+    in_regions.assign(in_regions.size(), 0);
+    model.add_regions(place, bytes, in_regions);
+    in_regions[home] = 0;
+    return static_cast<double>(*std::max_element(in_regions.begin(), in_regions.end())) *
+           static_cast<double>(in_regions.size()) / model.link_rate_;
+  }
+
+  /// The core whose tiles lie furthest away is the one that the others wait for; one alone is in the first region.
+  void find_home() {
+    if (model.link_rate_ <= 0) return;
+    for (const auto* transfers : {&loads, &stores})
+      for (const Transfer& transfer : *transfers) model.add_regions(transfer.place, transfer.bytes, in_regions);
+    if (model.links_meet_)
+      home = static_cast<std::size_t>(std::min_element(in_regions.begin(), in_regions.end()) - in_regions.begin());
+  }
+
+  void request(Queue& queue, bool store, double now) {
+    const Transfer& transfer = (*queue.transfers)[queue.next];
+    const DmaSpec& dma = model.machine_.core.dma;
+    if (queue.left == 0) {
+      queue.left = transfer.bytes;
+      queue.begun = now;
+      now += static_cast<double>(dma.issue_cycles);
+    }
+    const std::int64_t bytes = std::min(queue.left, model.chunk_);
+    const double served = static_cast<double>(bytes) / model.memory_rate_;
+    const MemorySpec& memory = model.machine_.memory;
+    const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
+    const double alone = served * static_cast<double>(memory.channels) /
+                         static_cast<double>(spread * model.problem_.cores) *
+                         model.meeting(transfer.operand, static_cast<double>(bytes));
+    memory_free = std::max(memory_free, now + model.one_way_) + served;
+    double done = memory_free + std::max(0.0, alone - served) + model.store_wait_ - model.one_way_;
+    if (port_rate > 0) {
+      port_free = std::max(port_free, now) + static_cast<double>(bytes) / port_rate;
+      done = std::max(done, port_free + model.store_wait_);
+    }
+    if (model.link_rate_ > 0) {
+      const double crossing = over_links(transfer.place + transfer.bytes - queue.left, bytes);
+      if (crossing > 0) {
+        double& link = link_free[store && !model.links_meet_];
+        link = std::max(link, now) + crossing;
+        done = std::max(done + model.further_, link) + (store ? 0 : model.further_);
+      }
+    }
+    if (!store) done += model.one_way_;
+    if (queue.in_flight.empty()) queue.in_flight.assign(64, 0);
+    queue.in_flight[queue.requests++ & 63] = done;
+    queue.free = now + static_cast<double>(ceil_div(bytes, dma.bytes_per_cycle));
+    queue.left -= bytes;
+    finish = std::max(finish, done);
+    if (queue.left > 0) return;
+    double complete = done + static_cast<double>(dma.latency_cycles);
+    if (!store && is_sent[transfer.operand]) complete = sent(transfer, complete);
+    finish = std::max(finish, complete);
+    ++queue.next;
+    if (!store)
+      rings[transfer.operand].ready[static_cast<std::size_t>(transfer.piece)] = complete;
+    else if (model.problem_.epilogue_functions == 0)
+      free_sums(queue, transfer.version, complete);
+    else
+      outputs.push_back(complete);
+  }
+
+  /// When a tile that one core has fetched for all is there: it passes the fetching core's port again, one after the
+  /// other.
+  double sent(const Transfer& transfer, double fetched) {
+    const double passing = static_cast<double>(transfer.bytes) / port_rate;
+    port_free += passing;
+    send_free = std::max(send_free, fetched) + passing;
+    return send_free + model.one_way_;
+  }
+
+  void find_sends() {
+    const Problem& problem = model.problem_;
+    for (std::size_t d = 0; d < problem.parts.size() && problem.multicast && port_rate > 0; ++d)
+      for (std::size_t operand = 0; operand < 2; ++operand)
+        is_sent[operand] |= problem.parts[d] > 1 && (model.own_[operand] >> d & 1) == 0;
+  }
+
+  /// Computes as many tiles as have their operands; true if there was one.
+  bool compute() {
+    bool moved = false;
+    for (; next_step < steps.size(); ++next_step, moved = true) {
+      const Step& step = steps[next_step];
+      double start = unit_free;
+      for (std::size_t operand = 0; operand < 2 && !step.empty; ++operand) {
+        const double ready = rings[operand].ready[static_cast<std::size_t>(step.pieces[operand])];
+        if (ready == unknown) return moved;
+        start = std::max(start, ready);
+      }
+      const double sums = rings[2].free_at(step.versions[2]);
+      if (sums == unknown) return moved;
+      start = std::max(start, sums);
+      const bool drained = start > unit_free || next_step == 0;  // nothing streams while this tile's weights load
+      const bool held = step.keeps_weights && next_step > 0 && steps[next_step - 1].keeps_weights &&
+                        steps[next_step - 1].versions[1] == step.versions[1];
+      const double end = start + step.busy + (drained && !held ? step.weights : 0);
+      unit_free = end;
+      for (std::size_t operand = 0; operand < 2; ++operand)
+        if (step.last_use[operand]) rings[operand].released[static_cast<std::size_t>(step.versions[operand])] = end;
+      if (!step.stores) continue;
+      if (model.problem_.epilogue_functions == 0) {
+        stored.push_back(end + drain);
+      } else {
+        pending.push_back(end + drain);
+        frees.push_back(step.frees ? step.versions[2] : -1);
+      }
+    }
+    return moved;
+  }
+
+  /// Epilogues in order; each needs one of two output buffers.
+  bool finish_tiles() {
+    bool moved = false;
+    for (; stored.size() < pending.size(); moved = true) {
+      const std::size_t i = stored.size();
+      if (i >= 2 && outputs.size() < i - 1) return moved;
+      const double start = std::max({vector_free, pending[i], i >= 2 ? outputs[i - 2] : 0});
+      vector_free = start + finishing[i];
+      stored.push_back(vector_free + static_cast<double>(model.machine_.core.vector.latency));
+      if (frees[i] >= 0) rings[2].released[static_cast<std::size_t>(frees[i])] = vector_free;
+    }
+    return moved;
+  }
+
+  /// All queues of a core share its port of a simple network; the first of those that wait goes first.
+  void see_port() {
+    const NetworkSpec& network = model.machine_.network;
+    if (network.kind != "simple") return;
+    const double cycle =
+        static_cast<double>(network.clock.hertz) / static_cast<double>(model.machine_.core.clock.hertz);
+    port_rate = static_cast<double>(network.port_bytes_per_cycle) * cycle;
+    port_room = static_cast<double>(network.buffer_bytes) / port_rate;
+  }
+
+  double run(bool two) {
+    see_port();
+    find_home();
+    find_sends();
+    Queue load{&loads}, second{&loads}, store{&stores};
+    std::vector<Transfer> split[2];
+    if (two) {
+      for (const Transfer& transfer : loads) split[transfer.operand].push_back(transfer);
+      load.transfers = &split[0];
+      second.transfers = &split[1];
+    }
+    while (true) {
+      if (compute() || (model.problem_.epilogue_functions > 0 && finish_tiles())) continue;
+      const double times[3] = {ready_at(load, false), two ? ready_at(second, false) : unknown, ready_at(store, true)};
+      int best = -1;
+      for (int i = 0; i < 3; ++i)
+        if (times[i] != unknown && (best < 0 || times[i] < times[best])) best = i;
+      if (best < 0) break;
+      request(best == 0 ? load : best == 1 ? second : store, best == 2, times[best]);
+    }
+    const bool done = next_step == steps.size() && store.next == stores.size();
+    return done ? std::max(finish, unit_free) : std::numeric_limits<double>::infinity();
+  }
+
+  std::vector<double> stored{}, pending{}, outputs{};
+  std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
+  std::size_t next_step = 0;
+  std::vector<std::int64_t> in_regions{};              ///< bytes, by region
+  std::size_t home = 0;                                ///< region of the core
+  double link_free[2] = {0, 0};                        ///< of loads; of stores where they have links of their own
+  double port_rate = 0, port_room = 0, port_free = 0;  ///< bytes per core cycle; cycles of what its buffer holds
+  double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
+  double send_free = 0;
+  bool exposes = false, one_tile = false, is_sent[2] = {false, false};
+};
+
+}  // namespace tilesim::mapping
