@@ -17,9 +17,7 @@ std::vector<std::string> ProductLowering::mma_queues() const {
   return queues;
 }
 
-std::string ProductLowering::load_queue(int index) const {
-  return "load" + std::to_string(index % load_queues_);
-}
+std::string ProductLowering::load_queue(int index) const { return "load" + std::to_string(index % load_queues_); }
 
 /// Whole tiles in order, then those that come in pieces.
 void ProductLowering::emit_operands(const std::vector<int>& operands, Block& block) {

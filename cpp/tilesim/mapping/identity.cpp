@@ -47,7 +47,8 @@ std::string identity(const Problem& problem) {
   out.add_all(problem.parts);
   out.add_all(problem.first);
   for (std::int64_t number : {std::int64_t{problem.computed}, std::int64_t{problem.on_vector}, problem.contexts,
-                              problem.cores, std::int64_t{problem.multicast}, problem.extra_bytes, problem.extra_bytes_per_result_element, problem.epilogue_functions})
+                              problem.cores, std::int64_t{problem.multicast}, problem.extra_bytes,
+                              problem.extra_bytes_per_result_element, problem.epilogue_functions})
     out.add(number);
   return std::move(out.text);
 }
