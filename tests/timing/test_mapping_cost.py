@@ -107,6 +107,31 @@ def check_walk(name: str, cores: int, seeds: range, least_alike: float, furthest
     assert 1 / furthest <= ratios[0][0] and ratios[-1][0] <= furthest, (name, cores, ratios[0], ratios[-1])
 
 
+def test_rows_over_the_sublanes_are_the_second_minor_axis() -> None:
+    """Images of 40 rows and columns as they come (N, C, H, W) on registers of 8 sublanes: 8 image rows of a tile fill
+    them, so 20 columns of it need no padding. Each tile passes 8 x 20 rows for each of 3 x 3 kernel positions."""
+    target = ts.Machine.load("tpu-v4").replace({"core.array.count": 1})
+    graph = ts.workloads.conv2d(2, 2, 40, 40, 7, 3, padding=1, dtype="bf16")
+    nest = {"tiles": [1, 7, 8, 20, 2, 3, 3], "order": [0, 2, 3, 1, 5, 6, 4], "depths": [2, 2, 2], "unit": "array"}
+    (product,) = products(graph, target, mapping="cost")
+    if product.info["layouts"][0]:
+        pytest.skip("the images have another layout")
+    result = ts.simulate(ts.compile(graph, target, mapping={product.operation: nest}))
+    (busy,) = (unit["busy"] for unit in result.units().rows if ".array" in unit["unit"])
+    passes = 8 * 20 * 9 * (2 * 5 * 2)
+    assert product.cost(nest)["compute_cycles"] == passes
+    assert passes <= busy <= passes + 128 * 20
+
+
+def test_parts_begin_where_rows_of_lanes_do() -> None:
+    """Rows over the lanes, 128 of them: halves of 1223 rows that begin within a row of lanes would move it twice."""
+    target = ts.Machine.load("chiplet-2")
+    graph = ts.workloads.matmul(1223, 292, 157, dtype="f32")
+    result = ts.simulate(ts.compile(graph, target, mapping="cost"))
+    loads = {unit["unit"]: unit["bytes"] for unit in result.data["units"] if ".load" in unit["unit"]}
+    assert max(loads.values()) <= 1.25 * min(loads.values()), loads
+
+
 SHARED = [("chiplet-2", 2), ("mesh-16", 2), ("mesh-16", 4), ("mesh-16", 16), ("tpu-v3", 4)]
 
 

@@ -227,3 +227,28 @@ def test_bytes_of_a_product_over_cores() -> None:
     at_work = sum(float(row["array"]) > 0 for row in result.cores().rows)
     assert at_work > 1 and result.memory_bytes == least(at_work)
     assert result.cycles <= least(4) / (rate * target.get("memory.efficiency"))
+
+
+def ragged(rows: int, groups: int, depth: int, columns: int, dtype: str) -> ts.Graph:
+    b = ts.GraphBuilder("ragged", dtype=dtype)
+    x, w, s = b.input("x", [rows, depth]), b.input("w", [groups, depth, columns]), b.input("sizes", [groups], "i32")
+    b.output(b.op("ragged_contract", x, w, s), "y")
+    return b.build()
+
+
+def test_ragged_products_gain_from_bandwidth() -> None:
+    """Their kernel takes group by group; nests that a search prefers for other orders are no measure."""
+    rng = random.Random(1)
+    for name, dtype in [("edge-8", "bf16")] * 8 + [("tpu-v3", "f32")] * 4 + [("mesh-16", "bf16")] * 2:
+        rows, groups, depth, columns = (
+            rng.choice(values) for values in ([64, 100, 300, 512], [2, 4, 8], [64, 100, 256, 512], [64, 128, 200, 512])
+        )
+        target, graph = ts.Machine.load(name), ragged(rows, groups, depth, columns, dtype)
+        times = [cycles(graph, machine, "cost") for machine in (target, doubled(target, "bandwidth"))]
+        assert times[1] <= 1.02 * times[0], (name, rows, groups, depth, columns, times)
+
+
+def test_a_ragged_product_of_few_rows_takes_little_longer_than_its_weights() -> None:
+    target = ts.Machine.load("tpu-v3")
+    weights = 4 * 64 * 512 * 4 / (450e9 * 0.835 / 940e6)  # cycles at the memory's rate
+    assert cycles(ragged(64, 4, 64, 512, "f32"), target, "cost") <= 3 * weights + 4 * slack(target)
