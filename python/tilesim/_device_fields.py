@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import _core
+from ._checked import checked_class
 from .graph import nearest, user_error
 
 KINDS = ("gpu", "cpu", "tpu", "npu")
 HOW = ("native", "emulated", "absent")
 
 
+@checked_class()
 @dataclass(frozen=True)
 class Rate:
     """A peak rate in FLOP/s (a multiply-add is two), native, emulated or absent, with the reason."""
@@ -23,6 +25,7 @@ class Rate:
     reason: str = ""
 
 
+@checked_class()
 @dataclass(frozen=True)
 class Level:
     """A memory level, all units together: bytes, line in bytes, ways, seconds of latency, bytes per second."""

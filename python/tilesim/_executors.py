@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ._errors import user_error
+from ._errors import shown, user_error
 
 
 def cores() -> int:
@@ -24,7 +24,7 @@ def opened(executor: Any, jobs: int | None) -> Iterator[Any]:
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
             allowed = "what has the interface of concurrent.futures.Executor; a number of threads is `jobs`"
-            raise user_error("this is no executor", value=repr(executor), allowed=allowed)
+            raise user_error("this is no executor", value=shown(executor), allowed=allowed)
         yield executor
         return
     own = concurrent.futures.ThreadPoolExecutor(max_workers=jobs or cores())

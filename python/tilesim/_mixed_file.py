@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _core
-from ._errors import user_error
+from ._errors import shown, user_error
 from .device import Device
 from .graph import Graph
 from .machine import Machine
@@ -91,7 +91,7 @@ def from_document(document: Mapping[str, Any], graph: Graph, machine: Machine, p
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if hasattr(error, "what"):  # of ours, with its own place
             raise
-        raise user_error("the parts of the program are damaged", place=place, value=repr(error)[:200]) from None
+        raise user_error("the parts of the program are damaged", place=place, value=shown(error)[:200]) from None
 
 
 def _turn(row: Mapping[str, Any], graph: Graph, machine: Machine, place: str) -> Turn:

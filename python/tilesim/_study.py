@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._checked import checked_class
 from ._errors import user_error
 from .graph import Graph
 from .machine import Machine
@@ -11,6 +12,7 @@ from .mapping import MappingTable
 from .result import Result, Table
 
 
+@checked_class()
 class Study:
     """What tuning found: `best` (a table that `compile` takes), `result`, and every candidate in `rows`."""
 

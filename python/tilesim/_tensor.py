@@ -6,12 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._errors import user_error
+from ._arguments import whole
+from ._checked import checked_class
+from ._errors import shown, user_error
 
 if TYPE_CHECKING:
     from ._function_builder import FunctionBuilder
 
 
+@checked_class("other")
 class Tensor:
     """A value of a graph under construction: made by a `GraphBuilder`, combined by operators and methods as in numpy.
 
@@ -104,9 +107,10 @@ class Tensor:
                 last = max(first, last)
                 shape.append(-(-(last - first) // step))
             else:
-                first = int(item) + (extent if item < 0 else 0)
-                if not 0 <= first < extent:
-                    raise user_error("an index is out of range", value=str(item), allowed=f"-{extent} to {extent - 1}")
+                if extent == 0:
+                    raise user_error("an axis without elements has no index", value=shown(item), allowed="slices")
+                item = whole("index", item, -extent, extent - 1)
+                first = item + (extent if item < 0 else 0)
                 last, step = first + 1, 1
             start.append(first)
             limit.append(last)

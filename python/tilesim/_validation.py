@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._errors import nearest, user_error
+from ._errors import nearest, path_text, shown, user_error
 
 
 def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, Any]]]:
@@ -28,9 +28,9 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, An
             rows = list(reader)
             return [name for name in reader.fieldnames or [] if name], rows
     except OSError as error:
-        raise user_error("the file cannot be read", place=os.fspath(path), value=error.strerror or "") from None
+        raise user_error("the file cannot be read", place=path_text(path), value=error.strerror or "") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise user_error("the file is no table of text", place=os.fspath(path), value=str(error)) from None
+        raise user_error("the file is no table of text", place=path_text(path), value=str(error)) from None
 
 
 def positive(row: dict[str, Any], column: str) -> float:
@@ -51,7 +51,7 @@ def positive(row: dict[str, Any], column: str) -> float:
     except (TypeError, ValueError):
         value = -1.0
     if not 0 < value < 1e15:
-        raise user_error(f"{column} is not a positive number", value=repr(row[column]))
+        raise user_error(f"{column} is not a positive number", value=shown(row[column]))
     return value
 
 
@@ -73,13 +73,13 @@ def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dic
     if missing:
         raise user_error(
             f"the table lacks the column {missing[0]}",
-            place=os.fspath(cases),
+            place=path_text(cases),
             value=", ".join(header) or "an empty file",
             allowed=", ".join(wanted),
             suggestion=nearest(missing[0], header),
         )
     if not table:
-        raise user_error("the table has no rows", place=os.fspath(cases), value="a header alone")
+        raise user_error("the table has no rows", place=path_text(cases), value="a header alone")
     return table
 
 

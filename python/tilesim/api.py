@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _core
+from ._checked import checked
 from ._data_sources import data_of_parts, known_data
-from ._errors import unsupported
+from ._errors import path_text, shown, unsupported
 from ._footprint import over_capacity
 from ._options import SimulateOptions
 from ._trips import measured, open_loops
@@ -57,6 +58,7 @@ def _dram_part(machine: Machine) -> _core.DramPart:
     return Part.load(name).core
 
 
+@checked("memory")
 def simulate(
     program: Program | GraphLike | list[Job] | tuple[Job, ...],
     machine: MachineLike | None = None,
@@ -112,7 +114,7 @@ def simulate(
     if isinstance(program, (list, tuple)):
         return _simulate_jobs(program, machine, options)
     if isinstance(program, (str, os.PathLike)):
-        program = load(os.fspath(program))
+        program = load(path_text(program))
     if not isinstance(program, Program):
         program = compile(program, _with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
@@ -126,7 +128,7 @@ def _checked_memory(memory: str | None) -> None:
         named = nearest(memory, FIDELITIES) if isinstance(memory, str) else ""
         allowed = ", ".join(FIDELITIES)
         raise user_error(
-            "unknown memory fidelity", place="memory", value=repr(memory), allowed=allowed, suggestion=named
+            "unknown memory fidelity", place="memory", value=shown(memory), allowed=allowed, suggestion=named
         )
 
 
@@ -209,7 +211,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
 
 def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: SimulateOptions) -> Result:
     if not jobs or not all(isinstance(job, Job) for job in jobs):
-        raise user_error("nothing to simulate", value=repr(jobs), allowed="a Graph, a Program, a list of ts.Job")
+        raise user_error("nothing to simulate", value=shown(jobs), allowed="a Graph, a Program, a list of ts.Job")
     if options.tensors or options.latencies is not None:
         raise user_error("of jobs each has its own", place="tensors, latencies", suggestion="Job(program, tensors=...)")
     if any(isinstance(job.program, MixedProgram) for job in jobs):
@@ -244,6 +246,7 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
     return Result(data, _again(program, target, options))
 
 
+@checked("memory")
 def run(
     model: Any,
     args: Any = (),

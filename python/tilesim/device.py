@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
+from ._checked import checked_class
 from ._device_fields import KEYS, Level, Rate, checked, sorts_of_units
-from ._errors import path_text
+from ._errors import path_text, shown
 from ._files import read_json
 from ._paths import configs_dir
 from .graph import nearest, user_error
@@ -20,6 +21,7 @@ from .machine import Machine
 __all__ = ["Device", "Level", "Rate"]
 
 
+@checked_class()
 @dataclass(frozen=True, init=False)
 class Device:
     """Rates per dtype, memory levels, launch cost and clock of a device; everything in SI units.
@@ -100,10 +102,10 @@ class Device:
             return cls(**{key: value for key, value in source.items() if key not in ("schema", "version")})
         if not isinstance(source, (str, os.PathLike)):
             raise user_error(
-                "this is no device", value=repr(source), allowed="a name, a file, a dict, a Machine, a Device"
+                "this is no device", value=shown(source), allowed="a name, a file, a dict, a Machine, a Device"
             )
         text = path_text(source)
-        if _plain(text) not in _labels() and (text.endswith(".json") or Path(text).is_file()):
+        if _plain(text) not in _labels() and (text.endswith(".json") or os.path.isfile(text)):
             return cls.load(_read(Path(text)))
         return cls.named(text)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _core
+from ._checked import checked, checked_class
 from ._errors import nearest, user_error
 from .machine import Machine, MachineLike
 from .result import Table
@@ -22,6 +23,7 @@ UNITS = ("array", "vector", "cross_lane")
 CYCLES = ("busy", "weights_consumed", "consumed", "first", "done")
 
 
+@checked_class()
 class TileLatencies:
     """How long tile computes take on a core's units: by what is computed, for one source.
 
@@ -253,6 +255,7 @@ class TileLatencies:
             self._store.close()
 
 
+@checked()
 def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
     """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array, none overlap.
 

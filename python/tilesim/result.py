@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _core
 from ._advice import Advice, changes_to_try
+from ._checked import checked, checked_class
 from ._errors import user_error
 from ._files import read_text, writing
 from ._paths import configs_dir
@@ -19,6 +20,7 @@ __all__ = ["Advice", "Result", "Table", "compare"]
 _MOVED = ("padding", "merged", "forwarded")
 
 
+@checked_class()
 class Result:
     """Cycles, bytes, utilisation, energy and what bounds each operation; the same type from engine and closed form."""
 
@@ -253,8 +255,8 @@ class Result:
         with writing(path) as file:
             json.dump(self.data, file, indent=1)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Result:
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Result:
         """Reads a saved result.
 
         Args:
@@ -266,7 +268,7 @@ class Result:
         Raises:
             UserError: for a file that is no result, with line and path.
         """
-        return cls(json.loads(_core.Result.from_json(read_text(path)).to_json()))
+        return Result(json.loads(_core.Result.from_json(read_text(path)).to_json()))
 
     def timing_hash(self) -> str:
         """Hash over everything that timing decides.
@@ -351,6 +353,7 @@ class Comparison:
         return Table(rows)
 
 
+@checked()
 def compare(a: Result, b: Result) -> Comparison:
     """Two results side by side.
 
@@ -364,7 +367,4 @@ def compare(a: Result, b: Result) -> Comparison:
     Raises:
         UserError: for anything but two results.
     """
-    for value in (a, b):
-        if not isinstance(value, Result):
-            raise user_error("this is no result", value=type(value).__name__, allowed="what ts.simulate returns")
     return Comparison(a, b)

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from . import _core
-from ._errors import path_text, user_error
+from ._checked import checked_class
+from ._errors import path_text, shown, user_error
 
 __all__ = ["Store"]
 
@@ -39,10 +40,11 @@ _TROUBLES = [
 
 def _text(key: Any) -> str:
     if not isinstance(key, str):
-        raise user_error("a key of a store is a text", value=repr(key)[:100])
+        raise user_error("a key of a store is a text", value=shown(key)[:100])
     return key
 
 
+@checked_class()
 class Store:
     """A SQLite file of simulated values, keyed by what they depend on and by the version of Tilesim.
 

@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from ._checked import checked
 from ._drawing import axes_or_new, plotly
 from .graph import user_error
 
@@ -27,6 +28,7 @@ def _memory(result: Result) -> dict[str, Any]:
     return dict(memory)
 
 
+@checked()
 def bandwidth_rows(result: Result) -> list[list[float]]:
     """Bandwidth of each memory channel over time.
 
@@ -45,6 +47,7 @@ def bandwidth_rows(result: Result) -> list[list[float]]:
     return [[value * per_second for value in row] + [0.0] * (steps - len(row)) for row in memory["channel_bytes"]]
 
 
+@checked()
 def plot_bandwidth(result: Result, axes: Any = None) -> Any:
     """Bandwidth over time, channels on top of each other.
 
@@ -69,6 +72,7 @@ def plot_bandwidth(result: Result, axes: Any = None) -> Any:
     return axes
 
 
+@checked()
 def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
     """Commands of every bank as a heat map: one row per channel, one column per bank.
 
@@ -128,6 +132,7 @@ def _loads(source: Result | NetworkResult) -> tuple[str, _Links, _Points, int]:
     return network["topology"], links, points, network["routers"]
 
 
+@checked()
 def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
     """Load of every link on the topology: flits per cycle by colour, each direction on its own side.
 
@@ -176,6 +181,7 @@ def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
     return axes
 
 
+@checked()
 def bandwidth_page(result: Result) -> str:
     """Bandwidth over time as a page to hover over.
 

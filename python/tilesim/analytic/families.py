@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from .._errors import nearest, user_error
+from .._errors import nearest, shown, user_error
 from .._files import read_json
 from .._paths import configs_dir
 
@@ -168,7 +168,7 @@ def entry_from(row: Mapping[str, Any], place: str) -> Entry:
     for key in row:
         if key not in keys:
             raise user_error(
-                "unknown key", place=place, value=repr(key), allowed=", ".join(keys), suggestion=nearest(key, keys)
+                "unknown key", place=place, value=shown(key), allowed=", ".join(keys), suggestion=nearest(key, keys)
             )
     return Entry(**row)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+from .._errors import path_text
 from .._validation import read_csv
 from ..graph import user_error
 
@@ -30,7 +31,7 @@ def cells_of_file(path: str | os.PathLike[str]) -> tuple[list[str], list[Line]]:
     Raises:
         UserError: for a file that cannot be read, or one whose library is not installed, naming what to install.
     """
-    name = os.fspath(path)
+    name = path_text(path)
     suffix = Path(name).suffix.lower()
     if suffix in _BY_SUFFIX:
         try:

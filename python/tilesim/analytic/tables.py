@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._errors import path_text
 from ..device import Device
 from ..graph import nearest, user_error
 from .formats import Line, cells_of_file
@@ -97,7 +98,10 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
     Raises:
         UserError: for a file that cannot be read, lacks a column or gives times in another unit.
     """
-    name = os.fspath(path)
+    name = path_text(path)
+    if table not in COLUMNS:
+        known = ", ".join(COLUMNS)
+        raise user_error("unknown kind of table", value=f"'{table}'", allowed=known, suggestion=nearest(table, COLUMNS))
     header, lines = cells_of_file(path)
     if header and not lines:
         raise user_error("the table has no rows", place=name, value=f"the line {', '.join(header)} alone")
@@ -167,7 +171,7 @@ def kinds_of(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     """
     header, lines = cells_of_file(path)
     convert = recognise(header)
-    found = _renamed(convert, lines, os.fspath(path)) if convert else {}
+    found = _renamed(convert, lines, path_text(path)) if convert else {}
     return [table for table in COLUMNS if table in found], header
 
 

@@ -10,8 +10,9 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from .._checked import checked
 from .._core import Unsupported
-from .._errors import nearest, user_error
+from .._errors import nearest, path_text, user_error
 from .._files import parse_json, read_text
 from .._graph import Graph
 from .extras import need
@@ -35,6 +36,7 @@ TEXTS = {
 }
 
 
+@checked()
 def is_pytorch_ir(text: str) -> bool:
     """Whether a JSON text starts like this format.
 
@@ -305,6 +307,7 @@ class Reader:
         return graph
 
 
+@checked()
 def from_pytorch_ir(
     source: str | os.PathLike[str] | Mapping[str, Any],
     weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
@@ -324,7 +327,7 @@ def from_pytorch_ir(
     """
     place, data = "pytorch-ir program", source
     if not isinstance(source, Mapping):
-        text = os.fspath(source)
+        text = path_text(source)
         if not text.lstrip().startswith("{"):
             place = text
             text = read_text(place, MAX_BYTES)
