@@ -8,6 +8,7 @@
 
 #include "arrays.hpp"
 #include "cancel.hpp"
+#include "messages.hpp"
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/expr.hpp"
@@ -27,13 +28,13 @@ struct Classes { py::handle error, user_error, unsupported, internal_error; };
 Classes classes;
 
 void raise_user_error(py::handle type, const UserError& error) {
-  py::object instance = type(py::str(error.what()));
+  py::object instance = type(readable(error.what()));
   const UserError::Parts& parts = error.parts();
-  instance.attr("what") = parts.what;
-  instance.attr("place") = parts.place;
-  instance.attr("value") = parts.value;
-  instance.attr("allowed") = parts.allowed;
-  instance.attr("suggestion") = parts.suggestion;
+  instance.attr("what") = readable(parts.what);
+  instance.attr("place") = readable(parts.place);
+  instance.attr("value") = readable(parts.value);
+  instance.attr("allowed") = readable(parts.allowed);
+  instance.attr("suggestion") = readable(parts.suggestion);
   PyErr_SetObject(type.ptr(), instance.ptr());
 }
 
@@ -47,9 +48,9 @@ void translate(std::exception_ptr pointer) {
   } catch (const UserError& error) {
     raise_user_error(classes.user_error, error);
   } catch (const InternalError& error) {
-    PyErr_SetString(classes.internal_error.ptr(), error.what());
+    PyErr_SetObject(classes.internal_error.ptr(), readable(error.what()).ptr());
   } catch (const Error& error) {
-    PyErr_SetString(classes.error.ptr(), error.what());
+    PyErr_SetObject(classes.error.ptr(), readable(error.what()).ptr());
   }
 }
 

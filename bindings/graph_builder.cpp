@@ -8,6 +8,7 @@
 
 #include "arrays.hpp"
 #include "graph.hpp"
+#include "messages.hpp"
 #include "tilesim/base/error.hpp"
 
 namespace py = pybind11;
@@ -25,6 +26,7 @@ const char* type_name(AttributeType type) {
 }
 
 Attribute attribute_from(const AttributeInfo& wanted, const py::handle& value, const std::string& kind) {
+  bool refused = false;
   try {
     switch (wanted.type) {
       case AttributeType::flag:
@@ -43,9 +45,14 @@ Attribute attribute_from(const AttributeInfo& wanted, const py::handle& value, c
         return parse_dtype(value.cast<std::string>());
     }
   } catch (const py::cast_error&) {
+    refused = true;
+  } catch (const py::error_already_set&) {  // raised by the object itself
+    refused = true;
+  }
+  if (refused) {
     throw UserError({"attribute '" + wanted.name + "' has the wrong type",
                      "kind '" + kind + "'",
-                     py::repr(value).cast<std::string>(),
+                     bindings::shown(value),
                      type_name(wanted.type),
                      {}});
   }

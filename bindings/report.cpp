@@ -3,6 +3,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include "tilesim/report/result_check.hpp"
+
 namespace py = pybind11;
 using namespace tilesim;
 
@@ -11,6 +13,15 @@ void init_report(py::module_& module) {
       .def_static(
           "from_json", [](const std::string& text) { return Result::from_json(Json::parse(text, "result")); },
           py::arg("text"), "Reads the JSON form.")
+      .def_static(
+          "check",
+          [](const std::string& text, const std::string& source, const std::string& schema) {
+            const Json result = Json::parse(text, source);
+            check_result(result, Json::parse(schema, "schema of results"));
+          },
+          py::arg("text"), py::arg("source"), py::arg("schema"),
+          "UserError with file, line and path for a text that is no result: by its schema, and by sums that must "
+          "agree.")
       .def(
           "to_json", [](const Result& result) { return result.to_json().dump(1); },
           "The JSON form, schema \"tilesim.result\".")

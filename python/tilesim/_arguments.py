@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable
 from typing import Any
 
 from . import _core
+from ._checked import is_iterable
 from ._errors import shown, user_error
 
 LARGEST = 2**62
@@ -17,7 +17,7 @@ def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str 
     """An integer (of Python, numpy, torch, ...) between `least` and `most`; `none` says what leaving it out means."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
+    except Exception:  # of the object's own too
         number = None
     if number is None or not least <= number <= most:
         allowed = f"{least} to {most}" if most > least else str(most)
@@ -33,7 +33,7 @@ def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str 
 
 def extents(shape: Any, place: str) -> list[int]:
     """The extents of a shape; a `UserError` that names the axis where one is no size."""
-    if isinstance(shape, str) or not isinstance(shape, Iterable):
+    if not is_iterable(shape):
         raise user_error(
             "a shape is a sequence of extents", place=place, value=shown(shape), allowed="as (8,) or (8, 64)"
         )

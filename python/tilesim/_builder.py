@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ._arguments import whole
+from ._arguments import extents, whole
 from ._checked import checked_class
 from ._errors import shown, user_error
 from ._function_builder import FunctionBuilder
@@ -224,6 +224,7 @@ class GraphBuilder(FunctionBuilder):
         Raises:
             UserError: for shapes that do not fit.
         """
+        shape = extents(shape, "shape")
         missing = len(shape) - x.ndim
         dims = list(range(missing, len(shape)))
         result: Tensor = self.op("broadcast", x, name=name, shape=list(shape), dims=dims)

@@ -68,8 +68,15 @@ def _is_bool(value: Any) -> bool:
     return value is True or value is False or type(value).__name__ in ("bool_", "bool")
 
 
-def _is_iterable(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
+def is_iterable(value: Any) -> bool:
+    """What can be gone through, and is no text."""
+    if isinstance(value, (str, bytes)):
+        return False
+    try:
+        iter(value)
+    except Exception:  # an object may raise anything when it is asked
+        return False
+    return True
 
 
 def _is_sequence(value: Any) -> bool:
@@ -115,9 +122,9 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
     if origin is collections.abc.Iterable:  # elements of what can be gone through again are looked at
         again = (collections.abc.Sequence, collections.abc.Set, collections.abc.Mapping)
         if element is None:
-            return _is_iterable
+            return is_iterable
         inside = _all(element, iter)
-        return lambda value: _is_iterable(value) and (not isinstance(value, again) or inside(value))
+        return lambda value: is_iterable(value) and (not isinstance(value, again) or inside(value))
     return lambda value: isinstance(value, origin)
 
 

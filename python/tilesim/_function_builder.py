@@ -282,5 +282,5 @@ def _unknown_kind(kind: str, builder: FunctionBuilder) -> Exception:
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except Exception:  # of the object's own too
         raise user_error("an operand is neither a tensor nor a number", value=shown(value)) from None

@@ -176,7 +176,7 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
     """Nests by operation name, and how other products are mapped."""
     from .mapping import MappingTable
 
-    if mapping == "tuned":
+    if isinstance(mapping, str) and mapping == "tuned":
         from .tune import tune
 
         mapping = tune(graph, target, 16, fuse=fuse).best
@@ -186,7 +186,7 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
         return mapping.nests_for(graph, target, fuse), "profile"
     if isinstance(mapping, Mapping):
         return _nests(mapping), "profile"
-    if mapping in STRATEGIES:
+    if isinstance(mapping, str) and mapping in STRATEGIES:
         return {}, mapping
     allowed = (*STRATEGIES, "tuned")
     raise user_error(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
+from ._arguments import dtype_name
 from ._checked import checked_class
 from ._device_fields import KEYS, Level, Rate, checked, sorts_of_units
 from ._errors import path_text, shown
@@ -200,7 +201,7 @@ class Device:
         Raises:
             UserError: for an unknown dtype.
         """
-        name = "tf32" if dtype == "tf32" else str(_core.parse_dtype(dtype))
+        name = "tf32" if isinstance(dtype, str) and dtype == "tf32" else dtype_name(dtype)
         found = self.matrix.get(name)
         return found if found else Rate(0.0, "absent", f"{self.name} has no matrix arithmetic on {name}")
 

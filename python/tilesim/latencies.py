@@ -164,6 +164,8 @@ class TileLatencies:
             As `closed`, the sums over the sorts.
         """
         target = Machine.load(machine)
+        if not books:
+            raise user_error("nothing to take in", place="books", value="{}", allowed="what `books` returned")
         counts = [self.closed(target.only(sort) if sort else target, book) for sort, book in books.items()]
         keys = [key for key in counts[0] if key != "source"]
         return {"source": self.source, **{key: sum(count[key] for count in counts) for key in keys}}

@@ -10,8 +10,8 @@ from typing import Any
 from . import _core
 from ._advice import Advice, changes_to_try
 from ._checked import checked, checked_class
-from ._errors import user_error
-from ._files import read_text, writing
+from ._errors import path_text, user_error
+from ._files import read_json, read_text, writing
 from ._paths import configs_dir
 from ._table import Table, amount
 
@@ -240,8 +240,7 @@ class Result:
         Returns:
             The schema as a dict; the file is `configs/schemas/result.json`.
         """
-        text = (configs_dir() / "schemas" / "result.json").read_text(encoding="utf-8")
-        return dict(json.loads(text))
+        return dict(read_json(configs_dir() / "schemas" / "result.json"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the JSON form.
@@ -266,9 +265,12 @@ class Result:
             The result.
 
         Raises:
-            UserError: for a file that is no result, with line and path.
+            UserError: for a file that is no result, with line and path: a key, type or range that the schema excludes, or
+                sums that do not agree.
         """
-        return Result(json.loads(_core.Result.from_json(read_text(path)).to_json()))
+        text = read_text(path)
+        _core.Result.check(text, path_text(path), json.dumps(Result.schema()))
+        return Result(json.loads(text))
 
     def timing_hash(self) -> str:
         """Hash over everything that timing decides.

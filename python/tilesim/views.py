@@ -107,7 +107,7 @@ def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
 
 def _places(topology: str, routers: int) -> list[tuple[float, float]]:
     """Where routers are drawn: grids as grids, everything else round a circle."""
-    found = re.match(r"(mesh|cmesh|torus)_([0-9]+)x([0-9]+)", topology)
+    found = re.match(r"(mesh|cmesh|torus)_([1-9][0-9]{0,6})x([0-9]+)", topology)
     if found and routers % int(found[2]) == 0:
         return [(float(r % int(found[2])), float(r // int(found[2]))) for r in range(routers)]
     if routers == 1:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checked import checked
+from .._checked import checked, is_iterable
 from .._errors import shown
 from ..device import Device
 from ..errors import Unsupported
@@ -200,10 +200,10 @@ class CrossoverSummary:
 
 def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
     rows = []
-    for shape in SQUARES if shapes is None else shapes if isinstance(shapes, Iterable) else (shapes,):
+    for shape in SQUARES if shapes is None else shapes if is_iterable(shapes) else (shapes,):
         try:
             values = tuple(float(x) for x in shape)
-        except (TypeError, ValueError):
+        except Exception:  # of the object's own too
             values = ()
         if len(values) not in (3, 4) or not all(x > 0 for x in values):
             raise user_error(

@@ -182,7 +182,7 @@ def row_key(values: Iterable[Any]) -> int:
 def _cell(value: Any) -> str:
     try:
         return f"{float(value):.9g}"
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return str(value or "").strip().lower()
 
 
