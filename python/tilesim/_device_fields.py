@@ -177,7 +177,7 @@ def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
     kind = _text(data, "kind", place, "npu")
     if kind not in KINDS:
         raise _fail(f"{place}.kind", "unknown kind of device", kind, ", ".join(KINDS), nearest(str(kind), KINDS))
-    if not data.get("matrix"):
+    if not isinstance(data.get("matrix"), Mapping) or not data["matrix"]:
         raise _fail(f"{place}.matrix", "a device needs rates of matrix products", data.get("matrix"))
     power = data.get("power_watts")
     return {

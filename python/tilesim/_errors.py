@@ -25,7 +25,9 @@ def shown(value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= MOST else text[:MOST] + "..."
+    """Of a file or a command line: on one line, and not too long."""
+    text = text if len(text) <= MOST else text[:MOST] + "..."
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def user_error(
@@ -38,7 +40,7 @@ def user_error(
     sort: type[Exception] = _core.UserError,
 ) -> Exception:
     """A `UserError` (or another `sort`) with its parts, worded as those of the core are."""
-    value = _short(value)
+    value, place = _short(value), _short(place)
     text = f"{place}: {what}" if place else what
     detail = "; ".join(
         part for part in (f"got {value}" if value else "", f"allowed: {allowed}" if allowed else "") if part

@@ -87,11 +87,14 @@ class Tensor:
 
     def __getitem__(self, index: Any) -> Tensor:
         items = list(index) if isinstance(index, tuple) else [index]
+        dots = [at for at, item in enumerate(items) if item is Ellipsis]
+        if len(dots) > 1:
+            raise user_error("an index has one ellipsis at most", value=str(len(dots)), allowed="x[..., i]")
         named = sum(item is not None and item is not Ellipsis for item in items)
         if named > self.ndim:
             raise user_error("too many indices", value=str(named), allowed=f"at most {self.ndim} for {self!r}")
         rest = [slice(None)] * (self.ndim - named)
-        at = items.index(Ellipsis) if Ellipsis in items else len(items)
+        at = dots[0] if dots else len(items)
         items[at : at + 1] = rest
         start, limit, stride, shape = [], [], [], []
         axes = iter(self.shape)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _core
-from ._checked import checked
+from ._checked import checked, is_iterable
 from ._data_sources import data_of_parts, known_data
 from ._errors import path_text, shown, unsupported
 from ._footprint import over_capacity
@@ -45,8 +45,8 @@ def _with_network(machine: MachineLike, network: str | None) -> Machine:
 
 
 def _names(resident: Iterable[str] | str) -> list[str]:
-    if isinstance(resident, str):
-        raise user_error("resident tensors are a list of names", value=f"'{resident}'", allowed='["w", ...], "auto"')
+    if not is_iterable(resident):
+        raise user_error("resident tensors are a list of names", value=shown(resident), allowed='["w", ...], "auto"')
     return list(resident)
 
 
@@ -104,10 +104,8 @@ def simulate(
         UserError: for an unknown fidelity or a program without a machine; for resident tensors that the program lacks,
             that exceed the cache, or of a machine without one; for tensors that neither program nor graph has.
     """
-    names = resident if resident == "auto" else tuple(_names(resident))
-    for place, values in (("tensors", tensors), ("placement", placement)):
-        if values is not None and not isinstance(values, Mapping):
-            raise user_error("values come by name", place=place, value=type(values).__name__, allowed="a dict")
+    automatic = isinstance(resident, str) and resident == "auto"
+    names = "auto" if automatic else tuple(_names(resident))
     options = SimulateOptions(
         memory, network, timeline, dict(tensors or {}), replay, dict(placement or {}), latencies, names
     )
@@ -124,7 +122,7 @@ def simulate(
 
 
 def _checked_memory(memory: str | None) -> None:
-    if memory not in (None, *FIDELITIES):
+    if memory is not None and not (isinstance(memory, str) and memory in FIDELITIES):
         named = nearest(memory, FIDELITIES) if isinstance(memory, str) else ""
         allowed = ", ".join(FIDELITIES)
         raise user_error(

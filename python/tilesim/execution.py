@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from ._against_source import source_rows
-from ._arguments import LARGEST, whole
+from ._arguments import LARGEST, as_array, whole
 from ._checked import checked
 from ._errors import shown
 from ._trips import measured
@@ -32,7 +32,7 @@ def _array(value: Any) -> Any:
             what = "the rows of an input have different lengths"
             raise user_error(what, value=f"a {type(value).__name__}", allowed="an array") from None
     if not hasattr(value, "detach"):
-        return value
+        return as_array(value, "inputs")
     if value.device.type == "meta":
         raise user_error("a tensor without elements cannot be executed", value="one on the device 'meta'")
     from .frontends.torch_weights import elements_of

@@ -6,11 +6,11 @@ import math
 import os
 import re
 from dataclasses import dataclass, field
-from typing import Any, SupportsFloat
+from typing import Any
 
 from . import _core
 from ._arguments import whole
-from ._checked import checked, checked_class
+from ._checked import checked, checked_class, is_number
 from ._errors import nearest, path_text, shown
 from ._files import read_text
 from .graph import user_error
@@ -314,7 +314,7 @@ def run(
         raise user_error("unknown fidelity", value=shown(fidelity), allowed="flit, simple")
     seed, packet = whole("seed", seed, 0, (1 << 64) - 1), whole("packet", packet, 1, (1 << 16) - 1)
     reply = None if reply is None else whole("reply", reply, 1, (1 << 16) - 1)
-    if isinstance(load, bool) or not isinstance(load, SupportsFloat) or not 0 <= float(load) <= packet:
+    if not is_number(load) or not 0 <= float(load) <= packet:
         raise user_error("the load is out of range", place="load", value=shown(load), allowed=f"0 to {packet}")
     try:
         half = virtual_channels // 2

@@ -265,8 +265,8 @@ class Result:
             The result.
 
         Raises:
-            UserError: for a file that is no result, with line and path: a key, type or range that the schema excludes, or
-                sums that do not agree.
+            UserError: for a file that is no result, with line and path: keys, types or ranges that the schema excludes,
+                or sums that do not agree.
         """
         text = read_text(path)
         _core.Result.check(text, path_text(path), json.dumps(Result.schema()))

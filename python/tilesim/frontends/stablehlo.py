@@ -181,6 +181,9 @@ def from_jax(
     except ValueError:  # a builtin without a signature
         pass
     jitted = jax.jit(function, keep_unused=True)
-    lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("cpu",))
+    try:
+        lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("cpu",))
+    except OverflowError as error:  # an integer that JAX has no type for
+        raise user_error("jax cannot trace the function", value=str(error)[:200], allowed="arrays, numbers") from None
     module = lowered.compiler_ir("stablehlo")
     return graph_of(module, name or getattr(function, "__name__", "function").strip("<>"), passes)
