@@ -24,9 +24,9 @@ def shown(value: Any) -> str:
     return text if len(text) < MOST / 2 else f"a {type(value).__name__}: {text[: MOST // 2]}..."
 
 
-def _short(text: str) -> str:
+def _short(text: str, most: int = MOST) -> str:
     """Of a file or a command line: on one line, and not too long."""
-    text = text if len(text) <= MOST else text[:MOST] + "..."
+    text = text if len(text) <= most else text[:most] + "..."
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -40,7 +40,7 @@ def user_error(
     sort: type[Exception] = _core.UserError,
 ) -> Exception:
     """A `UserError` (or another `sort`) with its parts, worded as those of the core are."""
-    value, place = _short(value), _short(place)
+    value, place = _short(value), _short(place, 1000)
     text = f"{place}: {what}" if place else what
     detail = "; ".join(
         part for part in (f"got {value}" if value else "", f"allowed: {allowed}" if allowed else "") if part

@@ -22,15 +22,16 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, An
     Raises:
         UserError: for a file that cannot be read or is no text.
     """
+    name = path_text(path)
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with open(name, encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             rows = list(reader)
             return [name for name in reader.fieldnames or [] if name], rows
     except OSError as error:
-        raise user_error("the file cannot be read", place=path_text(path), value=error.strerror or "") from None
+        raise user_error("the file cannot be read", place=name, value=error.strerror or "") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise user_error("the file is no table of text", place=path_text(path), value=str(error)) from None
+        raise user_error("the file is no table of text", place=name, value=str(error)) from None
 
 
 def positive(row: dict[str, Any], column: str) -> float:
@@ -80,6 +81,13 @@ def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dic
         )
     if not table:
         raise user_error("the table has no rows", place=path_text(cases), value="a header alone")
+    for number, row in enumerate(table, 2):
+        cells = sum(cell is not None for key, cell in row.items() if key is not None) + len(row.get(None) or [])
+        if cells != len(row) - (None in row):
+            place = f"{path_text(cases)}:{number}"
+            raise user_error(
+                "a row has another number of cells", place=place, value=str(cells), allowed=f"{len(header)}"
+            )
     return table
 
 

@@ -43,7 +43,7 @@ def _changes(settings: list[str]) -> dict[str, Any]:
             raise user_error("a setting needs a value", value=f"'{setting}'", allowed="path=value")
         try:
             changes[path] = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # no JSON, or more digits or brackets than Python reads
             changes[path] = value
     return changes
 

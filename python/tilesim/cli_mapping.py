@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ._files import writing
 from ._mapping_fields import pieces_text
 from .api import compile, simulate
 from .cli_load import WHAT, load_graph
@@ -253,6 +254,16 @@ def _show(
     typer.echo("")
 
 
+def _draw(figure: Any, path: str) -> None:
+    """Writes a figure of matplotlib in the format that the path's ending names."""
+    known = figure.canvas.get_supported_filetypes()
+    ending = path.rpartition(".")[2].lower()
+    if ending not in known:
+        raise user_error("a picture of no known format", place=path, value=f"'{ending}'", allowed=", ".join(known))
+    with writing(path, "wb") as file:
+        figure.savefig(file, format=ending)
+
+
 def tune_(
     what: Annotated[str, typer.Argument(help=WHAT)],
     machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
@@ -289,7 +300,7 @@ def tune_(
     if history:
         typer.echo(str(study.history()))
     if plot:
-        study.plot("history").savefig(plot)
+        _draw(study.plot("history"), plot)
     if save:
         study.best.save(save)
     if study.interrupted:

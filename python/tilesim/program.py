@@ -9,7 +9,7 @@ from typing import Any
 from . import _core
 from ._checked import checked_class
 from ._errors import path_text, shown
-from ._files import read_text, writing
+from ._files import parse_json, read_text, writing
 from ._footprint import footprint
 from ._kept import kept, restore
 from ._trips import Trips, counted, told
@@ -97,7 +97,9 @@ class Program:
         text = _core.Graph.compiled_header(path)
         if not text:
             raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
-        header = json.loads(text)
+        header = parse_json(text, path)
+        if not isinstance(header, dict):
+            raise user_error("the compiled program is damaged", place=path, value=shown(header), allowed="an object")
         if header.get("schema") != COMPILED or header.get("version") not in VERSIONS:
             found = f"{header.get('schema')} version {header.get('version')}"
             allowed = f"{COMPILED} version {' or '.join(map(str, VERSIONS))}"

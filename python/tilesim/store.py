@@ -15,6 +15,7 @@ from typing import Any
 from . import _core
 from ._checked import checked_class
 from ._errors import path_text, shown, user_error
+from ._files import parse_json
 
 __all__ = ["Store"]
 
@@ -166,12 +167,10 @@ class Store:
         return found
 
     def _value(self, text: str) -> Any:
-        try:
-            return json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise user_error(
-                "the store is damaged or no store", place=self.path, value=str(error)[:100], suggestion=_DELETE
-            ) from None
+        if not isinstance(text, str):
+            damaged = "the store is damaged or no store"
+            raise user_error(damaged, place=self.path, value=shown(text), allowed="JSON", suggestion=_DELETE)
+        return parse_json(text, f"{self.path}, a value")
 
     def scan(self, prefix: str) -> dict[str, Any]:
         """Everything whose key starts with a text.
@@ -200,7 +199,7 @@ class Store:
             UserError: for a file that is damaged, full, in use, or not writable.
         """
         try:
-            rows = [(_text(key), json.dumps(value)) for key, value in dict(values).items()]
+            rows = [(_text(key), json.dumps(value, allow_nan=False)) for key, value in dict(values).items()]
         except (TypeError, ValueError, RecursionError) as error:
             raise user_error("a value is no JSON", place=self.path, value=str(error)[:100]) from None
         with self._telling(), self._own() as connection:

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 import tilesim as ts
-from support import junk
+from support import junk, junk_cli
 from support.junk_arguments import prepare
 
 TESTS = Path(__file__).resolve().parents[1]
 
 
-def tried(seed: int, count: int) -> tuple[int, list[str]]:
+def tried(module: str, seed: int, count: int) -> tuple[int, list[str]]:
     """Number of cases tried, and what was wrong: traces by case, and cases that ended the process."""
     start, seen, wrong = 0, 0, []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]), "JAX_PLATFORMS": "cpu"}
     while True:
-        command = [sys.executable, "-m", "support.junk", str(seed), str(count), str(start)]
+        command = [sys.executable, "-m", f"support.{module}", str(seed), str(count), str(start)]
         ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         lines = ended.stdout.splitlines()
         case = ""
@@ -40,8 +40,16 @@ def tried(seed: int, count: int) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize("count", [900, pytest.param(0, marks=pytest.mark.slow)])
 def test_junk_is_refused(count: int) -> None:
-    seen, wrong = tried(20260, count)
+    seen, wrong = tried("junk", 20260, count)
     assert seen == (count or len(junk.cases()))
+    assert not wrong, "\n".join(wrong[:100])
+
+
+@pytest.mark.parametrize("count", [80, pytest.param(0, marks=pytest.mark.slow)])
+def test_junk_on_the_command_line(count: int) -> None:
+    """Exit code 0, 1 or 2, one line of what is wrong, no traceback."""
+    seen, wrong = tried("junk_cli", 20261, count)
+    assert seen == (count or len(junk_cli.cases()))
     assert not wrong, "\n".join(wrong[:100])
 
 

@@ -58,8 +58,13 @@ def _builder() -> ts.GraphBuilder:
 
 @functools.cache
 def _cached() -> ts.Program:
-    cache = {"memory.cache.sets": 64, "memory.cache.ways": 4, "memory.cache.line": "128 B", "memory.cache.sector": "64 B"}
-    machine = ts.Machine.load("edge-8").replace({**cache, "memory.cache.managed": "software"})
+    cache = {
+        "memory.cache.sets": 64,
+        "memory.cache.ways": 4,
+        "memory.cache.line": "128 B",
+        "memory.cache.sector": "64 B",
+    }
+    machine = ts.Machine.load("edge-8").replace({f"memory.cache.{key}": value for key, value in cache.items()})
     return ts.compile(ts.workloads.matmul(4, 4, 4), machine)
 
 

@@ -85,9 +85,8 @@ def commands(command: Any = None, words: tuple[str, ...] = ()) -> Iterator[tuple
     """Words and click's object of every command."""
     command = typer.main.get_command(cli.app) if command is None else command
     inner = getattr(command, "commands", None)
-    if inner is None:
-        if words[:1] != ("measure",):  # what it starts runs for as long as it was asked to
-            yield words, command
+    if inner is None and words[:1] != ("measure",):  # what it starts runs for as long as it was asked to
+        yield words, command
     for name, one in (inner or {}).items():
         yield from commands(one, (*words, name))
 

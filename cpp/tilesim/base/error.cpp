@@ -8,8 +8,7 @@ namespace tilesim {
 namespace {
 
 /// Of a file: on one line, and not too long; never cut within a character.
-std::string shortened(const std::string& text) {
-  constexpr std::size_t most = 200;
+std::string shortened(const std::string& text, std::size_t most) {
   std::string result;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -25,9 +24,9 @@ std::string shortened(const std::string& text) {
 }
 
 std::string compose(const UserError::Parts& parts) {
-  std::string text = parts.place.empty() ? parts.what : shortened(parts.place) + ": " + parts.what;
+  std::string text = parts.place.empty() ? parts.what : shortened(parts.place, 1000) + ": " + parts.what;
   std::string detail;
-  if (!parts.value.empty()) detail = "got " + shortened(parts.value);
+  if (!parts.value.empty()) detail = "got " + shortened(parts.value, 200);
   if (!parts.allowed.empty()) detail += (detail.empty() ? "" : "; ") + std::string("allowed: ") + parts.allowed;
   if (!detail.empty()) text += " (" + detail + ")";
   if (!parts.suggestion.empty()) {

@@ -120,7 +120,7 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
 
 
 def _measured(table: str, number: int, cells: dict[Any, Any], header: Sequence[str]) -> Measured:
-    cells.pop(None, None)
+    more = cells.pop(None, None)
     refused = cells.pop(REFUSED, "")
     row = Measured(number, dict(cells), {})
     for column in [*COLUMNS[table][0], *COLUMNS[table][1]]:
@@ -133,6 +133,9 @@ def _measured(table: str, number: int, cells: dict[Any, Any], header: Sequence[s
             row.numbers[column] = _number(column, text)
         except ValueError as error:
             row.status, row.reason = "invalid", f"line {number}: {error}"
+    if more or None in cells.values():
+        found = sum(cell is not None for cell in cells.values()) + len(more or [])
+        row.status, row.reason = "invalid", f"line {number}: {found} cells, allowed: {len(header)}"
     if refused:
         row.status, row.reason = "unsupported", refused
     return row

@@ -204,18 +204,28 @@ def _npz(path: str) -> dict[str, Stored]:
                         "an array does not fit its bytes", place=place, value=f"{member.file_size}", allowed=f"{wanted}"
                     )
                 found[name] = Stored(NAMES[dtype], tuple(shape), _member(path, member.filename))
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, zlib_error()) as error:
+    except _damaged_archive() as error:
         if isinstance(error, _own_errors()):
             raise
         raise user_error("this is no .npz file, or damaged", place=path, value=str(error)[:200]) from None
     return found
 
 
-def zlib_error() -> type[Exception]:
-    """The error of a damaged compressed stream."""
+def _damaged_archive() -> tuple[type[Exception], ...]:
+    """What zipfile, zlib and numpy's reader of headers (Python's parser) raise for damaged files."""
+    import tokenize
     import zlib
 
-    return zlib.error
+    archive = (
+        tokenize.TokenError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        struct.error,
+    )
+    return (*archive, ValueError, TypeError, LookupError, OverflowError, SyntaxError, MemoryError)
 
 
 def _own_errors() -> tuple[type[Exception], ...]:
@@ -229,7 +239,7 @@ def _member(path: str, name: str) -> Callable[[], NDArray[Any]]:
         try:
             with zipfile.ZipFile(path) as archive, archive.open(name) as file:
                 return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-        except (zipfile.BadZipFile, ValueError, EOFError, zlib_error()) as error:
+        except _damaged_archive() as error:
             raise user_error("an array of the .npz file is damaged", place=path, value=str(error)[:200]) from None
 
     return load
