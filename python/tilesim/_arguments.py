@@ -31,6 +31,11 @@ def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str 
     return number
 
 
+def is_size(text: str) -> bool:
+    """A text that is a whole number of at most 18 digits: Python reads no more than 4,300."""
+    return len(text) <= 18 and text.isascii() and text.isdecimal()
+
+
 def extents(shape: Any, place: str) -> list[int]:
     """The extents of a shape; a `UserError` that names the axis where one is no size."""
     if not is_iterable(shape):

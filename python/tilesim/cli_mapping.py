@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ._arguments import is_size
 from ._files import writing
 from ._mapping_fields import pieces_text
 from .api import compile, simulate
@@ -48,7 +49,7 @@ def _tiles(graph: Graph, machine: Machine, text: str) -> MappingTable:
     tiles: dict[str, int] = {}
     for part in text.split(","):
         name, equals, size = part.partition("=")
-        if not equals or not size.strip().isdecimal():
+        if not equals or not is_size(size.strip()):
             raise user_error("cannot read a tile size", value=f"'{part}'", allowed="loop=size, as m=128")
         tiles[name.strip()] = int(size)
     return MappingTable({chosen[0].operation: {"tiles": tiles}}, source="--tiles")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _core, frontends, models, workloads
+from ._arguments import is_size
 from ._errors import nearest, path_text, user_error
 from ._passes import chosen
 from .frontends.torch_entry import from_torch, is_module
@@ -74,7 +75,7 @@ def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
         similar = f"matmul:{sizes}" if kind != "matmul" and nearest(kind, ("matmul",)) else ""
         raise user_error("cannot read the operation", value=f"'{text}'", allowed=PRODUCT, suggestion=similar)
     for name, part in zip("MNK", parts, strict=False):
-        if not (part.isascii() and part.isdecimal()) or not 0 < int(part) < 2**31:
+        if not is_size(part) or not 0 < int(part) < 2**31:
             raise user_error(f"{name} is no size", place=text, value=f"'{part}'", allowed="a whole number from 1 on")
     m, n, k = map(int, parts[:3])
     named = parts[3] if len(parts) == 4 else dtype or "f32"

@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ._arguments import is_size
 from ._checked import checked
 from ._errors import path_text, shown, unsupported, user_error
 from ._files import read_json, read_text
@@ -81,7 +82,7 @@ class _Names:
 
 
 def _factor(value: Any, place: str) -> int:
-    if isinstance(value, bool) or not str(value).strip().isdecimal() or int(value) < 1:
+    if isinstance(value, bool) or not is_size(str(value).strip()) or int(value) < 1:
         raise user_error("a factor is an integer of at least 1", place=place, value=shown(value))
     return int(value)
 

@@ -58,12 +58,7 @@ def _builder() -> ts.GraphBuilder:
 
 @functools.cache
 def _cached() -> ts.Program:
-    cache = {
-        "memory.cache.sets": 64,
-        "memory.cache.ways": 4,
-        "memory.cache.line": "128 B",
-        "memory.cache.sector": "64 B",
-    }
+    cache = {"sets": 64, "ways": 4, "line": "128 B", "sector": "64 B", "managed": "software"}
     machine = ts.Machine.load("edge-8").replace({f"memory.cache.{key}": value for key, value in cache.items()})
     return ts.compile(ts.workloads.matmul(4, 4, 4), machine)
 

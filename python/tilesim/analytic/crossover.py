@@ -200,7 +200,8 @@ class CrossoverSummary:
 
 def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
     rows = []
-    for shape in SQUARES if shapes is None else shapes if is_iterable(shapes) else (shapes,):
+    given: Any = SQUARES if shapes is None else shapes if is_iterable(shapes) else (shapes,)
+    for shape in given:
         try:
             values = tuple(float(x) for x in shape)
         except Exception:  # of the object's own too

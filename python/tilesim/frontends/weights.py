@@ -216,16 +216,9 @@ def _damaged_archive() -> tuple[type[Exception], ...]:
     import tokenize
     import zlib
 
-    archive = (
-        tokenize.TokenError,
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        struct.error,
-    )
-    return (*archive, ValueError, TypeError, LookupError, OverflowError, SyntaxError, MemoryError)
+    archive = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error)
+    header = (tokenize.TokenError, SyntaxError, ValueError, TypeError, LookupError, OverflowError, MemoryError)
+    return (*archive, *header)
 
 
 def _own_errors() -> tuple[type[Exception], ...]:
