@@ -7,7 +7,7 @@ import operator
 from typing import Any
 
 from . import _core
-from ._checked import is_iterable
+from ._checked import is_iterable, is_text
 from ._errors import shown, user_error
 
 LARGEST = 2**62
@@ -67,7 +67,7 @@ def json_text(value: Any, place: str) -> str:
 
 def dtype_name(dtype: Any) -> str:
     """The dtype's name here, from ours, an alias, or a dtype of numpy, ml_dtypes, torch or JAX."""
-    if isinstance(dtype, str):
+    if is_text(dtype):
         return str(_core.parse_dtype(dtype))
     if type(dtype).__module__ == "torch":
         return str(_core.parse_dtype(str(dtype).removeprefix("torch.")))

@@ -40,6 +40,13 @@ _FROM = {
 }
 
 
+def is_text(value: Any) -> bool:
+    """A text that has a form in UTF-8: lone surrogates, as of damaged arguments of a command line, have none."""
+    if not isinstance(value, str):
+        return False
+    return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
 def is_whole(value: Any) -> bool:
     """An integer (of Python, numpy, torch, ...) of 64 bits; True and False are none."""
     if type(value) is int:
@@ -130,7 +137,7 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
 
 def _test(hint: Any) -> Test | None:
     """What an annotation asks of a value; none where it asks for nothing."""
-    simple: dict[Any, Test] = {str: lambda v: isinstance(v, str), int: is_whole, float: is_number, bool: _is_bool}
+    simple: dict[Any, Test] = {str: is_text, int: is_whole, float: is_number, bool: _is_bool}
     if hint is Any or isinstance(hint, (TypeVar, str)):
         return None
     if hint in simple:
@@ -199,7 +206,8 @@ def _described(text: str, name: str) -> str:
 
 def _named(word: str, module: types.ModuleType) -> Any:
     """What a name of an annotation stands for; classes imported for the type checker alone lie in another module."""
-    every = [module, *(found for name, found in sys.modules.items() if name.startswith("tilesim."))]
+    others = [found for name, found in sys.modules.items() if name.startswith("tilesim.") and name != "tilesim._core"]
+    every = [module, sys.modules["tilesim"], *others]
     return next((vars(found)[word] for found in every if word in vars(found)), vars(builtins).get(word))
 
 

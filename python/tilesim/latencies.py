@@ -162,6 +162,9 @@ class TileLatencies:
 
         Returns:
             As `closed`, the sums over the sorts.
+
+        Raises:
+            UserError: without a book.
         """
         target = Machine.load(machine)
         if not books:

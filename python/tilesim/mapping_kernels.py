@@ -102,6 +102,9 @@ class Product:
 
         Returns:
             One line: loops outer to inner with trips and tile, depths.
+
+        Raises:
+            UserError: for a nest that is not legal.
         """
         if nest is None:
             nest = self.nest

@@ -91,6 +91,9 @@ class VectorKernel:
 
         Returns:
             One line: loops with trips and tile, axis over the lanes, buffers.
+
+        Raises:
+            UserError: for tiles that are not legal.
         """
         if nest is None:
             nest = self.nest

@@ -139,7 +139,7 @@ def attempt(words: list[str]) -> str:
         return f"exit code {code}"
     if "Traceback" in text:
         return text
-    if code == 2 and not lines:
+    if code == 2 and not lines and not out.getvalue():
         return "no message"
     if code and any(one.startswith("tilesim: ") for one in lines) and len(lines) > 1:
         return f"{len(lines)} lines: {text}"
