@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cancel.hpp"
 #include "tilesim/analytic/gemm.hpp"
 #include "tilesim/base/error.hpp"
 
@@ -80,16 +81,16 @@ py::array predict(const GemmModel& model, const Column& batch, const Column& m, 
   py::array_t<double> out(extents);
   const double *pb = batch.data(), *pm = m.data(), *pn = n.data(), *pk = k.data();
   double* to = out.mutable_data();
-  {
-    const py::gil_scoped_release release;
+  bindings::cancellable([&] {
     for (py::ssize_t i = 0; i < count; ++i) {
+      worked(512);
       const GemmTerms row = model.predict(pb[i], pm[i], pn[i], pk[i]);
       if (terms)
         std::copy(row.begin(), row.end(), to + i * gemm_term_count);
       else
         to[i] = row[0];
     }
-  }
+  });
   return out;
 }
 

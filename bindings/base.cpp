@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 
@@ -85,12 +86,16 @@ py::array convert_array(py::handle array, const std::string& dtype, const std::s
     throw UserError({"unknown rounding", {}, "'" + rounding + "'", join(roundings), nearest(rounding, roundings)});
   const Array from = array_from_python(array);
   Array to(parse_dtype(dtype), from.shape());
-  {
-    const py::gil_scoped_release released;
-    convert(from.bytes(), from.dtype(), to.bytes(), to.dtype(), from.size(),
-            rounding == roundings[0] ? Rounding::nearest_even : Rounding::toward_zero,
-            saturate ? Overflow::saturate : Overflow::ieee);
-  }
+  cancellable([&] {
+    constexpr std::int64_t piece = 1 << 20;
+    for (std::int64_t done = 0; done < from.size(); done += piece) {
+      const std::int64_t count = std::min(piece, from.size() - done);
+      convert(from.bytes() + done * host_bytes(from.dtype()), from.dtype(), to.bytes() + done * host_bytes(to.dtype()),
+              to.dtype(), count, rounding == roundings[0] ? Rounding::nearest_even : Rounding::toward_zero,
+              saturate ? Overflow::saturate : Overflow::ieee);
+      worked(count);
+    }
+  });
   return array_to_python(to);
 }
 
@@ -173,7 +178,7 @@ void register_text(py::module_& m) {
   m.def(
       "parse_json",
       [](const std::string& text, const std::string& source, int indent) {
-        return Json::parse(text, source).dump(indent);
+        return cancellable([&] { return Json::parse(text, source).dump(indent); });
       },
       py::arg("text"), py::arg("source") = "text", py::arg("indent") = -1,
       "JSON text in normal form. UserError with source:line:column and path for bad syntax, a duplicate key, an "
@@ -183,15 +188,28 @@ void register_text(py::module_& m) {
       "hash_text", [](const std::string& text) { return hash_text(text); }, py::arg("text"),
       "64-bit FNV-1a as 16 hex digits.");
   m.def(
-      "read_file", [](const std::string& path) { return py::bytes(read_file(path)); }, py::arg("path"),
+      "read_file", [](const std::string& path) { return py::bytes(cancellable([&] { return read_file(path); })); },
+      py::arg("path"),
       "Bytes of a regular file. UserError with the system's reason, and for a directory, pipe or device.");
-  py::class_<ReplacedFile>(m, "ReplacedFile",
-                           "The new content of a file, written beside it and renamed over it by commit().")
+  py::class_<ReplacedFile, std::shared_ptr<ReplacedFile>>(
+      m, "ReplacedFile", "The new content of a file, written beside it and renamed over it by commit().")
       .def(py::init<std::string>(), py::arg("path"), "UserError where the directory takes no file.")
       .def_property_readonly("temporary", &ReplacedFile::temporary, "Path that the content is written to.")
-      .def("commit", &ReplacedFile::commit, py::call_guard<py::gil_scoped_release>(),
-           "Brings the content to disk and puts it in the old file's place.")
+      .def(
+          "commit",
+          [](const std::shared_ptr<ReplacedFile>& file) {  // held: a thread may drop the object meanwhile
+            const py::gil_scoped_release released;
+            file->commit();
+          },
+          "Brings the content to disk and puts it in the old file's place.")
       .def("discard", &ReplacedFile::discard, "Leaves the old file and removes the new one.");
+  py::class_<Stop>(m, "Stop", "Ends the calls of the threads that entered it, at their next poll.")
+      .def(py::init<>())
+      .def("request", &Stop::request, "Ends them with KeyboardInterrupt, and those that begin later.")
+      .def_property_readonly("requested", &Stop::requested, "Whether it was asked for.")
+      .def(
+          "__enter__", [](Stop& stop) { stop.enter(); }, "From here on this thread's calls obey it.")
+      .def("__exit__", [](Stop& stop, const py::args&) { stop.leave(); }, "Until here.");
   m.def("parse_frequency", &parse_frequency, py::arg("text"), "'940 MHz' in hertz. UserError for a wrong unit.");
   m.def("parse_bytes", &parse_bytes, py::arg("text"), "'16 MiB' in bytes. UserError for a wrong unit.");
   m.def("parse_bandwidth", &parse_bandwidth, py::arg("text"), "'450 GB/s' in bytes/s. UserError for a wrong unit.");

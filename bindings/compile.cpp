@@ -5,13 +5,14 @@
 #include <pybind11/stl.h>
 
 #include "cancel.hpp"
+#include "graph.hpp"
 #include "mapping.hpp"
 
 namespace py = pybind11;
 
 namespace {
 
-tilesim::program::Program compile_graph(const tilesim::Graph& graph, const tilesim::Machine& machine,
+tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine,
                                         const std::string& fuse, const std::map<std::string, py::dict>& mappings,
                                         const std::string& mapping, const std::string& only, std::int64_t cores,
                                         std::int64_t contexts) {
@@ -29,7 +30,7 @@ tilesim::program::Program compile_graph(const tilesim::Graph& graph, const tiles
   }
   return tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
     options.cancel = &token;
-    return tilesim::compile(graph, machine, options);
+    return tilesim::compile(*graph, machine, options);
   });
 }
 
@@ -46,7 +47,7 @@ py::list rows_of(std::vector<Choice>& choices, Make make) {
   return rows;
 }
 
-py::tuple choices(const tilesim::Graph& graph, const tilesim::Machine& machine, const std::string& fuse,
+py::tuple choices(const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine, const std::string& fuse,
                   const std::string& mapping, std::int64_t contexts, std::int64_t each) {
   tilesim::CompileOptions options;
   options.contexts = contexts;
@@ -59,7 +60,7 @@ py::tuple choices(const tilesim::Graph& graph, const tilesim::Machine& machine, 
   options.record_vectors = &vectors;
   tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
     options.cancel = &token;
-    return tilesim::compile(graph, machine, options);
+    return tilesim::compile(*graph, machine, options);
   });
   using namespace tilesim::bindings;
   return py::make_tuple(
@@ -93,18 +94,21 @@ void init_compile(py::module_& module) {
              "Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.");
   module.def(
       "prepared",
-      [](const tilesim::Graph& graph, const tilesim::Machine& machine, std::int64_t cores) {
+      [](const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine, std::int64_t cores) {
         tilesim::CompileOptions options;
         options.cores = cores;
-        return tilesim::prepared_graph(graph, machine, options);
+        return tilesim::bindings::SharedGraph(tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
+          options.cancel = &token;
+          return tilesim::prepared_graph(*graph, machine, options);
+        }));
       },
       py::arg("graph"), py::arg("machine"), py::arg("cores") = 0,
       "The graph that lowering works on: expanded and folded; its weights are the program's.");
   module.def(
       "open_loops",
-      [](const tilesim::Graph& graph) {
+      [](const tilesim::bindings::GraphValue& graph) {
         std::vector<std::pair<std::string, std::string>> found;
-        for (const tilesim::OpenLoop& loop : tilesim::open_loops(graph))
+        for (const tilesim::OpenLoop& loop : tilesim::open_loops(*graph))
           found.emplace_back(loop.function, loop.operation);
         return found;
       },

@@ -20,6 +20,33 @@ std::map<std::string, Array> arrays_of(const py::dict& tensors) {
   return arrays;
 }
 
+/// Books of latencies while a simulation runs without the GIL.
+class Books {
+ public:
+  std::shared_ptr<LatencyBook> opened(const std::shared_ptr<LatencyBook>& given) {
+    for (const auto& [known, own] : opened_)
+      if (known == given) return own;
+    auto own = std::make_shared<LatencyBook>(given->source());
+    for (const auto& [compute, latency] : given->entries()) own->put(compute, latency, latency.limit);
+    opened_.emplace_back(given, own);
+    return own;
+  }
+  /// Gives back what was learnt.
+  void close() {
+    for (const auto& [given, own] : opened_) {
+      for (const auto& [compute, latency] : own->entries())
+        if (!given->entries().contains(compute)) given->put(compute, latency, latency.limit);
+      given->hits += own->hits;
+      given->misses += own->misses;
+      given->memory_hits = own->memory_hits;
+      given->memory_misses = own->memory_misses;
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::shared_ptr<LatencyBook>, std::shared_ptr<LatencyBook>>> opened_;
+};
+
 Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::string>& memory, bool timeline, const py::dict& tensors,
                         std::uint64_t shuffle_seed, bool extra_statistic, const std::optional<engine::dram::Part>& dram,
@@ -29,8 +56,9 @@ Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::vector<std::int64_t>& cores, const std::vector<std::string>& resident,
                         const std::map<std::string, std::shared_ptr<LatencyBook>>& sort_latencies) {
   SimulateOptions options;
-  options.latencies = latencies.value_or(nullptr);
-  options.sort_latencies = sort_latencies;
+  Books books;  // the engine's own copies: others may read and fill the given ones meanwhile
+  if (latencies && *latencies) options.latencies = books.opened(*latencies);
+  for (const auto& [sort, book] : sort_latencies) options.sort_latencies[sort] = books.opened(book);
   if (dram) options.dram = std::make_shared<const engine::dram::Part>(*dram);
   if (topology) options.topology = std::make_shared<const engine::noc::Topology>(*topology);
   options.network = network;
@@ -41,20 +69,29 @@ Result simulate_program(const program::Program& program, const Machine& machine,
   options.shuffle_seed = shuffle_seed;
   options.extra_statistic = extra_statistic;
   options.tensors = arrays_of(tensors);
-  return bindings::cancellable([&](CancelToken& token) {
+  Result result = bindings::cancellable([&](CancelToken& token) {
     options.cancel = &token;
     return simulate(program, machine, options, cores);
   });
+  books.close();
+  return result;
 }
 
 /// A session whose runs answer Ctrl-C, and can go on after it.
 class InterruptibleSession {
  public:
   InterruptibleSession(const Machine& machine, SimulateOptions options) : session_(machine, with(options, relay_)) {}
-  Session& session() { return session_; }
+
+  /// Runs `call(session)` with the GIL, for what is quick.
+  template <class Call>
+  auto ask(const Call& call) {
+    const bindings::Exclusive own(busy_, "a session");
+    return call(session_);
+  }
 
   template <class Call>
   auto run(Call call) {
+    const bindings::Exclusive own(busy_, "a session");
     return bindings::cancellable([&](CancelToken& token) {
       relay_->check = [&token] {
         token.poll();
@@ -72,6 +109,7 @@ class InterruptibleSession {
 
   std::unique_ptr<CancelToken> relay_ = std::make_unique<CancelToken>();
   Session session_;
+  bool busy_ = false;
 };
 
 }  // namespace
@@ -122,7 +160,7 @@ void init_engine(py::module_& module) {
             job.arrival_cycles = arrival;
             job.priority = priority;
             job.tensors = arrays_of(tensors);
-            return own.session().submit(std::move(job));
+            return own.ask([&](Session& session) { return session.submit(std::move(job)); });
           },
           py::arg("program"), py::arg("cores") = std::vector<std::int64_t>{}, py::arg("arrival") = 0,
           py::arg("priority") = 0, py::arg("tensors") = py::dict(),
@@ -136,9 +174,12 @@ void init_engine(py::module_& module) {
       .def(
           "run", [](Own& own) { own.run([](Session& session) { session.run(); }); }, "Runs to the end.")
       .def_property_readonly(
-          "now", [](Own& own) { return own.session().now(); }, "Core cycles.")
+          "now", [](Own& own) { return own.ask([](Session& session) { return session.now(); }); }, "Core cycles.")
       .def(
-          "finished", [](Own& own, int job) { return own.session().finished(job); }, py::arg("job"),
-          "Core cycle of completion, or None.")
-      .def("result", [](Own& own) { return own.session().result(); }, "The Result so far.");
+          "finished",
+          [](Own& own, int job) { return own.ask([&](Session& session) { return session.finished(job); }); },
+          py::arg("job"), "Core cycle of completion, or None.")
+      .def(
+          "result", [](Own& own) { return own.ask([](Session& session) { return session.result(); }); },
+          "The Result so far.");
 }

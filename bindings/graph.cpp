@@ -16,7 +16,10 @@
 
 namespace py = pybind11;
 using namespace tilesim;
+using bindings::cancellable;
 using bindings::function_of;
+using bindings::GraphValue;
+using bindings::SharedGraph;
 using bindings::to_tuple;
 
 namespace {
@@ -64,7 +67,8 @@ py::list values_of(const GraphFunction& function, const std::vector<ValueId>& id
   return result;
 }
 
-py::list operations(const Graph& graph, const std::string& name) {
+py::list operations(const GraphValue& held, const std::string& name) {
+  const Graph& graph = *held;
   const GraphFunction& function = function_of(graph, name);
   py::list result;
   for (const Op& op : function.ops) {
@@ -101,8 +105,8 @@ py::object axes_of(const Access& access) {
   return axes;
 }
 
-py::dict domain_of(const Graph& graph, const std::string& operation, const std::string& name) {
-  const GraphFunction& function = function_of(graph, name);
+py::dict domain_of(const GraphValue& graph, const std::string& operation, const std::string& name) {
+  const GraphFunction& function = function_of(*graph, name);
   const auto op = std::ranges::find(function.ops, operation, &Op::name);
   if (op == function.ops.end()) {
     std::vector<std::string> names;
@@ -126,7 +130,8 @@ py::dict domain_of(const Graph& graph, const std::string& operation, const std::
   return result;
 }
 
-std::string shown(const Graph& graph) {
+std::string shown(const GraphValue& held) {
+  const Graph& graph = *held;
   std::size_t count = 0;
   for (const GraphFunction& function : graph.functions) count += function.ops.size();
   return "<Graph \"" + graph.name + "\": " + std::to_string(count) + " operations, " +
@@ -151,111 +156,121 @@ const Weight& weight_named(const Graph& graph, const std::string& name) {
       {"the weight does not exist", "graph \"" + graph.name + "\"", "'" + name + "'", {}, nearest(name, names)});
 }
 
-void set_weight(Graph& graph, const std::string& name, const py::object& array) {
-  const Weight& old = weight_named(graph, name);
-  Weight weight;
-  weight.type = old.type;
-  weight.trainable = old.trainable;
-  weight.source = Weight::Source::data;
-  weight.data = bindings::array_from_python(array, "weight \"" + name + "\"").clone();
-  const TensorType given{weight.data.dtype(), weight.data.shape()};
-  if (given != weight.type)
+void set_weight(SharedGraph& shared, const std::string& name, const py::object& array) {
+  const Array given = bindings::array_from_python(array, "weight \"" + name + "\"");
+  Weight weight = weight_named(*shared.read(), name);
+  const TensorType type{given.dtype(), given.shape()};
+  if (type != weight.type)
     throw UserError(
-        {"the array does not fit the weight", "weight \"" + name + "\"", to_string(given), to_string(weight.type), {}});
-  graph.weights[name] = std::move(weight);
+        {"the array does not fit the weight", "weight \"" + name + "\"", to_string(type), to_string(weight.type), {}});
+  weight.source = Weight::Source::data;
+  weight.data = cancellable([&] { return given.clone(); });
+  shared.in_place().weights[name] = std::move(weight);
 }
 
-void set_weight_file(Graph& graph, const std::string& name, const std::string& path, std::int64_t byte_offset) {
-  Weight weight = weight_named(graph, name);
+void set_weight_file(SharedGraph& shared, const std::string& name, const std::string& path, std::int64_t byte_offset) {
+  Weight weight = weight_named(*shared.read(), name);
   weight.source = Weight::Source::file;
   weight.data = Array();
   weight.path = path;
   weight.byte_offset = byte_offset;
-  graph.weights[name] = std::move(weight);
+  shared.in_place().weights[name] = std::move(weight);
 }
 
-using GraphClass = py::class_<Graph>;
+using GraphClass = py::class_<SharedGraph>;
 
 void bind_files(GraphClass& type) {
   type.def(py::init<>())
       .def_static(
           "from_json",
           [](const std::string& text, const std::string& directory, bool weights_anywhere) {
-            return graph_from_json(Json::parse(text), directory, {weights_anywhere, nullptr});
+            return SharedGraph(
+                cancellable([&] { return graph_from_json(Json::parse(text), directory, {weights_anywhere}); }));
           },
           py::arg("text"), py::arg("directory") = ".", py::arg("weights_anywhere") = false,
           "Reads the JSON form. directory: where relative paths of weight files start, and beyond which they may not "
           "lie unless weights_anywhere. Raises UserError with line and path.")
-      .def("to_json", &Graph::text, "The JSON form, schema \"tilesim.graph\"; reads back to an equal graph.")
+      .def(
+          "to_json", [](const GraphValue& graph) { return cancellable([&] { return graph->text(); }); },
+          "The JSON form, schema \"tilesim.graph\"; reads back to an equal graph.")
       .def(
           "save",
-          [](const Graph& graph, const std::string& path, bool weights_anywhere) {
-            const Graph held = graph;
-            bindings::cancellable([&](CancelToken& token) { save_graph(held, path, {weights_anywhere, &token}); });
+          [](const GraphValue& graph, const std::string& path, bool weights_anywhere) {
+            cancellable([&] { save_graph(*graph, path, {weights_anywhere}); });
           },
           py::arg("path"), py::arg("weights_anywhere") = false,
           "Writes .json or .tsim (a JSON header, then the weights); the old file stands until the new one is whole. "
           "Raises UserError when the file cannot be written, or a weight's file lies outside of a .json's directory.")
       .def_static(
           "load",
-          [](const std::string& path, bool weights_anywhere) { return load_graph(path, {weights_anywhere, nullptr}); },
-          py::arg("path"), py::arg("weights_anywhere") = false, py::call_guard<py::gil_scoped_release>(),
+          [](const std::string& path, bool weights_anywhere) {
+            return SharedGraph(cancellable([&] { return load_graph(path, {weights_anywhere}); }));
+          },
+          py::arg("path"), py::arg("weights_anywhere") = false,
           "Reads .json or .tsim. Raises UserError with file, line and path.")
       .def(
           "save_compiled",
-          [](const Graph& graph, const std::string& path, const std::string& header) {
-            const Graph held = graph;
-            const Json parsed = Json::parse(header);
-            bindings::cancellable([&](CancelToken& token) { save_compiled_graph(held, path, parsed, &token); });
+          [](const GraphValue& graph, const std::string& path, const std::string& header) {
+            cancellable([&] { save_compiled_graph(*graph, path, Json::parse(header)); });
           },
           py::arg("path"), py::arg("header"), "Writes .tsim with a JSON header that holds more than the graph.")
       .def_static(
           "compiled_header",
           [](const std::string& path) {
-            const Json header = Graph::compiled_header(path);
-            return header.is_null() ? std::string() : header.dump();
+            return cancellable([&] {
+              const Json header = Graph::compiled_header(path);
+              return header.is_null() ? std::string() : header.dump();
+            });
           },
           py::arg("path"), "The header that save_compiled wrote, as JSON; empty for a plain graph.")
       .def(
-          "check", [](const Graph& graph) { check(graph); }, "Raises UserError naming function and operation.")
+          "check", [](const GraphValue& graph) { cancellable([&] { check(*graph); }); },
+          "Raises UserError naming function and operation.")
       .def(
-          "copy", [](const Graph& graph) { return Graph(graph); }, "An independent copy.")
+          "copy", [](const SharedGraph& graph) { return SharedGraph(graph); },
+          "Another graph with the same value; what changes one leaves the other alone.")
+      .def("replaced", &SharedGraph::replaced, "Builders that build into it refuse to go on.")
       .def(
-          "equals", [](const Graph& a, const Graph& b) { return a.to_json() == b.to_json(); }, py::arg("other"),
-          "Whether both have the same JSON form.")
+          "equals",
+          [](const GraphValue& a, const GraphValue& b) {
+            return a.held == b.held || cancellable([&] { return a->to_json() == b->to_json(); });
+          },
+          py::arg("other"), "Whether both have the same JSON form.")
       .def("__repr__", &shown);
 }
 
 void bind_contents(GraphClass& type) {
-  type.def_readwrite("name", &Graph::name)
+  type.def_property(
+          "name", [](const GraphValue& graph) { return graph->name; },
+          [](SharedGraph& shared, const std::string& name) { shared.in_place().name = name; })
       .def_property_readonly(
-          "main", [](const Graph& graph) { return graph.entry().name; }, "Name of the entry function.")
+          "main", [](const GraphValue& graph) { return graph->entry().name; }, "Name of the entry function.")
       .def_property_readonly(
           "functions",
-          [](const Graph& graph) {
+          [](const GraphValue& graph) {
             std::vector<std::string> names;
-            for (const GraphFunction& function : graph.functions) names.push_back(function.name);
+            for (const GraphFunction& function : graph->functions) names.push_back(function.name);
             return names;
           },
           "Names of all functions.")
       .def_property_readonly(
-          "inputs", [](const Graph& graph) { return values_of(graph.entry(), graph.entry().inputs); },
+          "inputs", [](const GraphValue& graph) { return values_of(graph->entry(), graph->entry().inputs); },
           "Inputs of the entry function in order: name, dtype, shape.")
       .def_property_readonly(
-          "outputs", [](const Graph& graph) { return values_of(graph.entry(), graph.entry().outputs); },
+          "outputs", [](const GraphValue& graph) { return values_of(graph->entry(), graph->entry().outputs); },
           "Outputs of the entry function in order: name, dtype, shape.")
       .def(
           "signature",
-          [](const Graph& graph, const std::string& name) {
-            const GraphFunction& function = function_of(graph, name);
+          [](const GraphValue& graph, const std::string& name) {
+            const GraphFunction& function = function_of(*graph, name);
             return py::make_tuple(values_of(function, function.inputs), values_of(function, function.outputs));
           },
           py::arg("function"), "Inputs and outputs of any function. Raises UserError for an unknown one.")
       .def_property_readonly(
           "aliases",
-          [](const Graph& graph) {
+          [](const GraphValue& graph) {
             std::vector<std::pair<int, int>> pairs;
-            for (const Alias& alias : graph.entry().aliases) pairs.emplace_back(alias.output, alias.input);
+            for (const Alias& alias : graph->entry().aliases) pairs.emplace_back(alias.output, alias.input);
             return pairs;
           },
           "Pairs (output, input) of the entry function: the output overwrites the input.")
@@ -269,16 +284,17 @@ void bind_contents(GraphClass& type) {
            "sums of (dim, coefficient) (None: not affine). Raises UserError for an unknown name.")
       .def(
           "weights",
-          [](const Graph& graph) {
+          [](const GraphValue& graph) {
             py::dict result;
-            for (const auto& [name, weight] : graph.weights) result[py::str(name)] = weight_dict(weight);
+            for (const auto& [name, weight] : graph->weights) result[py::str(name)] = weight_dict(weight);
             return result;
           },
           "Weights by name: dtype, shape, source, trainable.")
       .def(
           "weight",
-          [](const Graph& graph, const std::string& name) {
-            return bindings::array_to_python(weight_named(graph, name).load(name).clone());
+          [](const GraphValue& graph, const std::string& name) {
+            return bindings::array_to_python(
+                cancellable([&] { return weight_named(*graph, name).load(name).clone(); }));
           },
           py::arg("name"), "Elements of one weight. Raises UserError for an unknown name or an unreadable file.")
       .def("set_weight", &set_weight, py::arg("name"), py::arg("array"),
@@ -286,34 +302,47 @@ void bind_contents(GraphClass& type) {
       .def("set_weight_file", &set_weight_file, py::arg("name"), py::arg("path"), py::arg("byte_offset") = 0,
            "Takes the elements of one weight from a file of raw little-endian elements, which is mapped when they are "
            "read.")
-      .def("parameter_count", &Graph::parameter_count, "Number of elements of all trainable weights.")
       .def(
-          "flops", [](const Graph& graph) { return to_dict(flops(graph)); },
+          "parameter_count", [](const GraphValue& graph) { return graph->parameter_count(); },
+          "Number of elements of all trainable weights.")
+      .def(
+          "flops", [](const GraphValue& graph) { return to_dict(flops(*graph)); },
           "Operations by unit: matrix (a multiply-add is 2), simple, multiply, divide, transcendental.")
       .def(
-          "compulsory_bytes", [](const Graph& graph) { return compulsory_bytes(graph); },
+          "compulsory_bytes", [](const GraphValue& graph) { return compulsory_bytes(*graph); },
           "Bytes of inputs, weights and outputs that must cross the chip's border at least.");
 }
 
 void bind_passes(GraphClass& type) {
-  type.def("remove_dead_code", &remove_dead_code, "Removes what no output needs; returns the number of operations.")
-      .def("remove_no_ops", &remove_no_ops, "Removes operations that change nothing; returns the number of operations.")
-      .def("merge_common_subexpressions", &merge_common_subexpressions,
-           "Computes equal operations once; returns the number removed.")
-      .def(
+  const auto pass = [&](const char* name, int (*run)(Graph&), const char* text) {
+    type.def(name, [run](SharedGraph& shared) { return shared.change(run); }, text);
+  };
+  pass("remove_dead_code", &remove_dead_code, "Removes what no output needs; returns the number of operations.");
+  pass("remove_no_ops", &remove_no_ops, "Removes operations that change nothing; returns the number of operations.");
+  pass("merge_common_subexpressions", &merge_common_subexpressions,
+       "Computes equal operations once; returns the number removed.");
+  pass("inline_calls", &inline_calls, "Replaces calls by the callee's operations; returns the number of calls.");
+  type.def(
           "expand",
-          [](Graph& graph, const std::vector<std::string>& kinds) {
+          [](SharedGraph& shared, const std::vector<std::string>& kinds) {
             std::vector<Kind> wanted;
             for (const std::string& kind : kinds) wanted.push_back(parse_kind(kind));
-            if (wanted.empty()) return expand(graph);
-            return expand(graph, [&](const Op& op) { return std::ranges::find(wanted, op.kind) != wanted.end(); });
+            return shared.change([&](Graph& graph) {
+              if (wanted.empty()) return expand(graph);
+              return expand(graph, [&](const Op& op) { return std::ranges::find(wanted, op.kind) != wanted.end(); });
+            });
           },
           py::arg("kinds") = std::vector<std::string>{},
           "Replaces composite operations (all, or those of `kinds`) by primitives; returns the number.")
-      .def("inline_calls", &inline_calls, "Replaces calls by the callee's operations; returns the number of calls.")
-      .def("extract", &extract, py::arg("operations"), py::arg("inputs"), py::arg("outputs"),
-           "Operations of the entry function as a graph of their own, with the named values at its border. Raises "
-           "UserError for an unknown name.");
+      .def(
+          "extract",
+          [](const GraphValue& graph, const std::vector<std::string>& operations,
+             const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+            return SharedGraph(cancellable([&] { return extract(*graph, operations, inputs, outputs); }));
+          },
+          py::arg("operations"), py::arg("inputs"), py::arg("outputs"),
+          "Operations of the entry function as a graph of their own, with the named values at its border. Raises "
+          "UserError for an unknown name.");
 }
 
 void bind_graph(py::module_& module) {

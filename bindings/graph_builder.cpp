@@ -103,23 +103,39 @@ Weight weight_from(const py::object& data, const std::string& dtype, const Shape
   return weight;
 }
 
-std::vector<ValueId> add_op(Builder& builder, const Graph& graph, const std::string& kind_name,
-                            std::vector<ValueId> operands, const py::dict& attributes, const std::string& name,
-                            int results, const std::vector<std::string>& functions) {
+/// A Builder and the graph that it builds into.
+class PyBuilder {
+ public:
+  PyBuilder(bindings::SharedGraph& target, const std::string& name)
+      : target_(&target), builder_(target.in_place(), name), passes_(target.passes()) {}
+
+  /// To be asked anew for every call: where a reader holds the graph, building goes on in a copy.
+  Builder& builder() {
+    if (target_->passes() != passes_)
+      throw UserError({"the graph was changed by passes since", "builder", {}, {}, "Build it to its end first"});
+    builder_.go_on_in(target_->in_place());
+    return builder_;
+  }
+  const Graph& graph() { return target_->in_place(); }
+
+ private:
+  bindings::SharedGraph* target_;
+  Builder builder_;
+  std::int64_t passes_;
+};
+
+std::vector<ValueId> add_op(PyBuilder& own, const std::string& kind_name, std::vector<ValueId> operands,
+                            const py::dict& attributes, const std::string& name, int results,
+                            const std::vector<std::string>& functions) {
   const Kind kind = parse_kind(kind_name);
+  Builder& builder = own.builder();
+  const Graph& graph = own.graph();
   std::vector<std::int32_t> callees;
   for (const std::string& callee : functions)
     callees.push_back(static_cast<std::int32_t>(&function_of(graph, callee) - graph.functions.data()));
   return builder.op(kind, std::move(operands), bindings::attributes_from(kind, attributes), name, results,
                     std::move(callees));
 }
-
-/// A Builder and the graph that it builds into.
-struct PyBuilder {
-  Graph* graph;
-  Builder builder;
-  PyBuilder(Graph& target, const std::string& name) : graph(&target), builder(target, name) {}
-};
 
 py::list kind_table() {
   py::list result;
@@ -152,11 +168,12 @@ py::list kind_table() {
 using BuilderClass = py::class_<PyBuilder>;
 
 void bind_values(BuilderClass& type) {
-  type.def(py::init<Graph&, const std::string&>(), py::arg("graph"), py::arg("name") = "main", py::keep_alive<1, 2>())
+  type.def(py::init<bindings::SharedGraph&, const std::string&>(), py::arg("graph"), py::arg("name") = "main",
+           py::keep_alive<1, 2>())
       .def(
           "input",
           [](PyBuilder& self, const std::string& name, const std::string& dtype, const Shape& shape) {
-            return self.builder.input(name, {parse_dtype(dtype), shape});
+            return self.builder().input(name, {parse_dtype(dtype), shape});
           },
           py::arg("name"), py::arg("dtype"), py::arg("shape"), "A new input of the function.")
       .def(
@@ -164,7 +181,7 @@ void bind_values(BuilderClass& type) {
           [](PyBuilder& self, const std::string& name, const py::object& data, const std::string& dtype,
              const Shape& shape, std::int64_t seed, double scale, double offset, const std::string& path,
              std::int64_t byte_offset, bool trainable, bool share) {
-            return self.builder.weight(
+            return self.builder().weight(
                 name, weight_from(data, dtype, shape, seed, scale, offset, path, byte_offset, trainable, share));
           },
           py::arg("name"), py::arg("data") = py::none(), py::arg("dtype") = "f32", py::arg("shape") = Shape{},
@@ -176,14 +193,14 @@ void bind_values(BuilderClass& type) {
       .def(
           "scalar",
           [](PyBuilder& self, double value, const std::string& dtype) {
-            return self.builder.scalar(value, parse_dtype(dtype));
+            return self.builder().scalar(value, parse_dtype(dtype));
           },
           py::arg("value"), py::arg("dtype") = "f32", "A constant without axes.")
       .def(
           "op",
           [](PyBuilder& self, const std::string& kind, std::vector<ValueId> operands, const py::dict& attributes,
              const std::string& name, int results, const std::vector<std::string>& functions) {
-            return add_op(self.builder, *self.graph, kind, std::move(operands), attributes, name, results, functions);
+            return add_op(self, kind, std::move(operands), attributes, name, results, functions);
           },
           py::arg("kind"), py::arg("operands") = std::vector<ValueId>{}, py::arg("attributes") = py::dict(),
           py::arg("name") = "", py::arg("results") = 1, py::arg("functions") = std::vector<std::string>{},
@@ -194,49 +211,50 @@ void bind_operations(BuilderClass& type) {
   type.def(
           "elementwise",
           [](PyBuilder& self, const std::string& function, std::vector<ValueId> operands, const std::string& name) {
-            return self.builder.elementwise(parse_function(function), std::move(operands), name);
+            return self.builder().elementwise(parse_function(function), std::move(operands), name);
           },
           py::arg("function"), py::arg("operands"), py::arg("name") = "",
           "An elementwise function; operands broadcast as numpy's.")
       .def(
           "matmul",
           [](PyBuilder& self, ValueId a, ValueId b, ValueId bias, const std::string& name) {
-            return self.builder.matmul(a, b, bias, name);
+            return self.builder().matmul(a, b, bias, name);
           },
           py::arg("a"), py::arg("b"), py::arg("bias") = no_value, py::arg("name") = "", "numpy's matmul, plus bias.")
       .def(
           "convert",
           [](PyBuilder& self, ValueId x, const std::string& dtype) {
-            return self.builder.convert(x, parse_dtype(dtype));
+            return self.builder().convert(x, parse_dtype(dtype));
           },
           py::arg("x"), py::arg("dtype"), "x in another dtype.")
       .def(
-          "reshape", [](PyBuilder& self, ValueId x, Shape shape) { return self.builder.reshape(x, std::move(shape)); },
+          "reshape",
+          [](PyBuilder& self, ValueId x, Shape shape) { return self.builder().reshape(x, std::move(shape)); },
           py::arg("x"), py::arg("shape"), "x in another shape of as many elements.")
       .def(
           "transpose",
           [](PyBuilder& self, ValueId x, Shape permutation) {
-            return self.builder.transpose(x, std::move(permutation));
+            return self.builder().transpose(x, std::move(permutation));
           },
           py::arg("x"), py::arg("permutation"), "Axis i of the result is axis permutation[i] of x.")
       .def(
-          "set_source", [](PyBuilder& self, const std::string& source) { self.builder.set_source(source); },
+          "set_source", [](PyBuilder& self, const std::string& source) { self.builder().set_source(source); },
           py::arg("source"), "Place in the user's model of the operations that follow.")
       .def(
-          "output", [](PyBuilder& self, ValueId value, const std::string& name) { self.builder.output(value, name); },
+          "output", [](PyBuilder& self, ValueId value, const std::string& name) { self.builder().output(value, name); },
           py::arg("value"), py::arg("name") = "", "Makes a value an output of the function.")
       .def(
-          "alias", [](PyBuilder& self, int output, int input) { self.builder.alias(output, input); }, py::arg("output"),
-          py::arg("input"), "Output number `output` overwrites input number `input`.")
+          "alias", [](PyBuilder& self, int output, int input) { self.builder().alias(output, input); },
+          py::arg("output"), py::arg("input"), "Output number `output` overwrites input number `input`.")
       .def(
           "type",
-          [](const PyBuilder& self, ValueId value) {
-            const TensorType& found = self.builder.type(value);
+          [](PyBuilder& self, ValueId value) {
+            const TensorType& found = self.builder().type(value);
             return py::make_tuple(std::string(name(found.dtype)), to_tuple(found.shape));
           },
           py::arg("value"), "(dtype, shape) of a value.")
       .def(
-          "finish", [](PyBuilder& self) { self.builder.finish(); },
+          "finish", [](PyBuilder& self) { self.builder().finish(); },
           "Makes this function the graph's entry and checks the graph.");
 }
 

@@ -22,6 +22,8 @@ using namespace tilesim;
 using bindings::array_from_python;
 using bindings::arrays_from_python;
 using bindings::arrays_to_python;
+using bindings::GraphValue;
+using bindings::SharedGraph;
 
 namespace {
 
@@ -44,18 +46,18 @@ Numerics numerics_from(const py::dict& settings) {
   return numerics;
 }
 
-py::list evaluate_graph(const Graph& graph, const py::iterable& inputs, const py::dict& numerics) {
+py::list evaluate_graph(const GraphValue& graph, const py::iterable& inputs, const py::dict& numerics) {
   const std::vector<Array> arrays = arrays_from_python(inputs);
   EvaluateOptions options;
   options.numerics = numerics_from(numerics);
   return arrays_to_python(bindings::cancellable([&](CancelToken& token) {
     options.cancel = &token;
-    return evaluate(graph, arrays, options);
+    return evaluate(*graph, arrays, options);
   }));
 }
 
 /// Seconds of each operation, by function and name, summed over its calls.
-py::list time_graph(const Graph& graph, const py::iterable& inputs, int runs) {
+py::list time_graph(const GraphValue& graph, const py::iterable& inputs, int runs) {
   struct Row {
     const GraphFunction* function;
     const Op* op;
@@ -81,7 +83,7 @@ py::list time_graph(const Graph& graph, const py::iterable& inputs, int runs) {
         if (run == 0) ++row.calls;
         last = Clock::now();
       };
-      evaluate(graph, arrays, options);
+      evaluate(*graph, arrays, options);
     }
     return 0;
   });
@@ -116,7 +118,7 @@ py::list evaluate_single(const std::string& kind_name, const py::iterable& opera
   for (const ValueId id : builder.op(kind, ids, bindings::attributes_from(kind, attributes), kind_name, results))
     builder.output(id);
   builder.finish();
-  return evaluate_graph(graph, present, numerics);
+  return evaluate_graph({std::make_shared<const Graph>(std::move(graph))}, present, numerics);
 }
 
 const Evaluator exact_evaluator = [](const Graph& graph, const GraphFunction& function, const Op& op,
@@ -133,7 +135,7 @@ void init_kernels(py::module_& module) {
              "hold multiply and accumulate (dtype names) and multiply_tf32. Raises UserError on a wrong input.");
   module.def(
       "loop_trips",
-      [](const Graph& graph, const py::iterable& inputs) {
+      [](const GraphValue& graph, const py::iterable& inputs) {
         std::map<std::pair<std::string, std::string>, std::pair<std::int64_t, std::int64_t>> trips;
         EvaluateOptions options;
         options.loops = [&](const GraphFunction& function, const Op& op, std::int64_t count) {
@@ -143,7 +145,7 @@ void init_kernels(py::module_& module) {
         const std::vector<Array> arrays = arrays_from_python(inputs);
         bindings::cancellable([&](CancelToken& token) {
           options.cancel = &token;
-          return evaluate(graph, arrays, options);
+          return evaluate(*graph, arrays, options);
         });
         return trips;
       },
@@ -151,17 +153,20 @@ void init_kernels(py::module_& module) {
       "Fewest and most trips that each loop, by function and operation, makes on these inputs.");
   module.def(
       "count_trips",
-      [](Graph& graph, const std::vector<std::tuple<std::string, std::string, std::int64_t, bool>>& trips) {
+      [](SharedGraph& shared, const std::vector<std::tuple<std::string, std::string, std::int64_t, bool>>& trips) {
         std::vector<Trips> all;
         for (const auto& [function, operation, count, masked] : trips)
           all.push_back({function, operation, count, masked});
-        count_trips(graph, all);
+        shared.change([&](Graph& graph) {
+          count_trips(graph, all);
+          return 0;
+        });
       },
       py::arg("graph"), py::arg("trips"),
       "Gives loops, by function and operation, a number of trips, in place; True: the most, later ones keep the "
       "state.");
   module.def(
-      "one_of_alike_devices", [](Graph& graph) { return one_of_alike_devices(graph); }, py::arg("graph"),
+      "one_of_alike_devices", [](SharedGraph& shared) { return shared.change(one_of_alike_devices); }, py::arg("graph"),
       "Replaces operations between devices by what they give where all devices hold the same tensors, in place; their "
       "names.");
   module.def("time_operations", &time_graph, py::arg("graph"), py::arg("inputs"), py::arg("runs") = 1,
@@ -172,9 +177,9 @@ void init_kernels(py::module_& module) {
              "Results of one operation on arrays (None: absent operand) by its reference kernel, as a list of arrays.");
   module.def(
       "random_inputs",
-      [](const Graph& graph, std::int64_t seed) {
+      [](const GraphValue& graph, std::int64_t seed) {
         return arrays_to_python(
-            bindings::cancellable([&](CancelToken& token) { return random_inputs(graph, seed, &token); }));
+            bindings::cancellable([&](CancelToken& token) { return random_inputs(*graph, seed, &token); }));
       },
       py::arg("graph"), py::arg("seed") = 0,
       "Deterministic inputs of a graph: floats uniform in [-1, 1], integers small and legal as indices, random bools.");
@@ -183,14 +188,18 @@ void init_kernels(py::module_& module) {
       "Whether a kind has a reference kernel.");
   module.def(
       "fold_constants",
-      [](Graph& graph, std::int64_t max_elements) { return fold_constants(graph, exact_evaluator, max_elements); },
+      [](SharedGraph& shared, std::int64_t max_elements) {
+        return shared.change([&](Graph& graph) { return fold_constants(graph, exact_evaluator, max_elements); });
+      },
       py::arg("graph"), py::arg("max_elements") = std::int64_t{1} << 20,
       "Evaluates operations on constants with at most max_elements results, in place; returns how many.");
   module.def(
       "recognise",
-      [](Graph& graph, const std::vector<std::string>& passes) {
+      [](SharedGraph& shared, const std::vector<std::string>& passes) {
         py::list rows;
-        for (const Change& change : recognise(graph, exact_evaluator, passes)) {
+        const std::vector<Change> changes =
+            shared.change([&](Graph& graph) { return recognise(graph, exact_evaluator, passes); });
+        for (const Change& change : changes) {
           py::dict row;
           row["pass"] = change.pass;
           row["function"] = change.function;
@@ -210,6 +219,10 @@ void init_kernels(py::module_& module) {
   module.def("recognised_functions", &recognised_functions,
              "Elementwise functions that the pass 'activations' knows spellings of.");
   module.def(
-      "fold_batch_norm", [](Graph& graph) { return fold_batch_norm(graph, exact_evaluator); }, py::arg("graph"),
+      "fold_batch_norm",
+      [](SharedGraph& shared) {
+        return shared.change([](Graph& graph) { return fold_batch_norm(graph, exact_evaluator); });
+      },
+      py::arg("graph"),
       "Folds batch_norm into a preceding convolution or contract with weights, in place; returns how many.");
 }

@@ -158,8 +158,7 @@ py::dict search_problem(const MappingProblem& own, std::size_t keep, std::int64_
 }
 
 /// Legal candidates priced per second, for the benchmark.
-double price_rate(const MappingProblem& own, std::int64_t count) {
-  const py::gil_scoped_release released;
+double rate(const MappingProblem& own, std::int64_t count) {
   const mapping::Space space = mapping::space(own.problem, own.machine);
   mapping::CostModel model(own.problem, own.machine);
   std::vector<mapping::Nest> nests;
@@ -169,11 +168,16 @@ double price_rate(const MappingProblem& own, std::int64_t count) {
   double sum = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < count; ++i) {
+    if (i % 64 == 0) worked(1 << 12);
     const mapping::Nest& nest = nests[static_cast<std::size_t>(i) % nests.size()];
     if (model.fits(nest)) sum += model.price(nest).bound;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return sum < 0 ? 0 : static_cast<double>(count) / seconds;
+}
+
+double price_rate(const MappingProblem& own, std::int64_t count) {
+  return bindings::cancellable([&] { return rate(own, count); });
 }
 
 void init_space(py::module_& module) {
@@ -232,10 +236,13 @@ void init_mapping(py::module_& module) {
       .def(
           "cost",
           [](const MappingProblem& own, const py::dict& nest) {
-            mapping::CostModel model(own.problem, own.machine);
             const mapping::Nest given = checked(own, nest);
-            const mapping::Cost cost = model.price(given);
-            return cost_to_python(cost, model.steps(given));
+            const auto [cost, steps] = bindings::cancellable([&] {
+              mapping::CostModel model(own.problem, own.machine);
+              const mapping::Cost priced = model.price(given);
+              return std::pair(priced, model.steps(given));
+            });
+            return cost_to_python(cost, steps);
           },
           py::arg("nest"), "Bytes and transfers of a, b, result; cycles in closed form and by walking the tiles.")
       .def(
@@ -253,7 +260,8 @@ void init_mapping(py::module_& module) {
       .def(
           "heuristic",
           [](const MappingProblem& own) {
-            mapping::Nest nest = mapping::by_strategy("heuristic", own.problem, own.machine);
+            mapping::Nest nest =
+                bindings::cancellable([&] { return mapping::by_strategy("heuristic", own.problem, own.machine); });
             nest.on_vector = own.problem.on_vector;
             nest.contexts = own.problem.contexts;
             return nest_to_python(nest);
@@ -273,7 +281,8 @@ void init_mapping(py::module_& module) {
   module.def(
       "least_traffic",
       [](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t words, const std::string& sizes) {
-        const auto least = mapping::least_traffic(m, n, k, words, mapping::parse_sizes(sizes));
+        const auto least =
+            bindings::cancellable([&] { return mapping::least_traffic(m, n, k, words, mapping::parse_sizes(sizes)); });
         py::dict result;
         result["words"] = least.words;
         result["tiles"] = std::vector<std::int64_t>(least.tiles, least.tiles + 3);

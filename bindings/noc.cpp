@@ -152,40 +152,85 @@ void register_measurement(py::module_& module) {
       py::arg("topology"), py::arg("traffic"), py::arg("seed") = 1, "One destination drawn for every source.");
 }
 
-py::list take_deliveries(noc::Network& network) {
+/// A network, for one thread at a time.
+class OwnNetwork {
+ public:
+  explicit OwnNetwork(std::unique_ptr<noc::Network> network) : network_(std::move(network)) {}
+
+  /// Runs `call(network)`, without the GIL; Ctrl-C ends it between two cycles, and the network can go on.
+  template <class Call>
+  auto run(const Call& call) {
+    const bindings::Exclusive own(busy_, "a network");
+    return bindings::cancellable([&] { return call(*network_); });
+  }
+  /// The same for what is quick, with the GIL.
+  template <class Call>
+  auto ask(const Call& call) {
+    const bindings::Exclusive own(busy_, "a network");
+    return call(*network_);
+  }
+
+ private:
+  std::unique_ptr<noc::Network> network_;
+  bool busy_ = false;
+};
+
+py::list take_deliveries(OwnNetwork& own) {
   py::list list;
-  for (const noc::Delivery& d : network.deliveries())
-    list.append(
-        py::make_tuple(d.packet.tag, d.packet.source, d.packet.destination, d.created, d.sent, d.delivered, d.hops));
-  network.deliveries().clear();
+  own.ask([&](noc::Network& network) {
+    for (const noc::Delivery& d : network.deliveries())
+      list.append(
+          py::make_tuple(d.packet.tag, d.packet.source, d.packet.destination, d.created, d.sent, d.delivered, d.hops));
+    network.deliveries().clear();
+  });
   return list;
 }
 
 void register_network(py::module_& module) {
   using noc::Network;
-  py::class_<Network>(module, "Network", "A network in progress, in cycles of its own clock.")
+  using Own = OwnNetwork;
+  py::class_<Own>(module, "Network", "A network in progress, in cycles of its own clock.")
       .def(
           "inject",
-          [](Network& network, std::uint32_t source, std::uint32_t destination, std::uint32_t flits, std::int64_t cycle,
-             std::uint32_t message_class,
-             std::uint64_t tag) { network.inject({source, destination, flits, message_class, tag}, cycle); },
+          [](Own& own, std::uint32_t source, std::uint32_t destination, std::uint32_t flits, std::int64_t cycle,
+             std::uint32_t message_class, std::uint64_t tag) {
+            own.ask([&](Network& net) { net.inject({source, destination, flits, message_class, tag}, cycle); });
+          },
           py::arg("source"), py::arg("destination"), py::arg("flits"), py::arg("cycle"), py::arg("message_class") = 0,
           py::arg("tag") = 0, "Puts a packet into its source's queue at `cycle`, not before `now`.")
-      .def("advance", &Network::advance, py::arg("until"), py::call_guard<py::gil_scoped_release>(),
-           "Runs the cycles before `until`.")
-      .def("advance_to_delivery", &Network::advance_to_delivery, py::arg("limit"),
-           py::call_guard<py::gil_scoped_release>(), "Runs until something is delivered or `limit`; returns `now`.")
-      .def_property_readonly("now", &Network::now, "The next cycle to run.")
-      .def_property_readonly("idle", &Network::idle, "No packet anywhere.")
-      .def_property_readonly("flit_hops", &Network::flit_hops, "Number of flits times routers so far.")
-      .def_property_readonly("link_flits", &Network::link_flits, "Flits per link so far.")
+      .def(
+          "advance", [](Own& own, std::int64_t until) { own.run([&](Network& net) { net.advance(until); }); },
+          py::arg("until"), "Runs the cycles before `until`.")
+      .def(
+          "advance_to_delivery",
+          [](Own& own, std::int64_t limit) {
+            return own.run([&](Network& net) { return net.advance_to_delivery(limit); });
+          },
+          py::arg("limit"), "Runs until something is delivered or `limit`; returns `now`.")
+      .def_property_readonly(
+          "now", [](Own& own) { return own.ask([](Network& net) { return net.now(); }); }, "The next cycle to run.")
+      .def_property_readonly(
+          "idle", [](Own& own) { return own.ask([](Network& net) { return net.idle(); }); }, "No packet anywhere.")
+      .def_property_readonly(
+          "flit_hops", [](Own& own) { return own.ask([](Network& net) { return net.flit_hops(); }); },
+          "Number of flits times routers so far.")
+      .def_property_readonly(
+          "link_flits", [](Own& own) { return own.ask([](Network& net) { return net.link_flits(); }); },
+          "Flits per link so far.")
       .def("take_deliveries", &take_deliveries,
            "(tag, source, destination, created, sent, delivered, routers passed) since the last call, in cycles.");
-  module.def("flit_network", &noc::flit_network, py::arg("topology"), py::arg("router"), py::arg("seed") = 1,
-             "A network decided flit by flit. UserError if packets could wait for each other in a circle.");
+  module.def(
+      "flit_network",
+      [](const noc::Topology& topology, const noc::RouterSpec& router, std::uint64_t seed) {
+        return Own(noc::flit_network(topology, router, seed));
+      },
+      py::arg("topology"), py::arg("router"), py::arg("seed") = 1,
+      "A network decided flit by flit. UserError if packets could wait for each other in a circle.");
   module.def(
       "simple_network",
-      py::overload_cast<const noc::Topology&, const noc::RouterSpec&, const noc::SimpleSpec&>(&noc::simple_network),
+      [](const noc::Topology& topology, const noc::RouterSpec& router, const noc::SimpleSpec& simple) {
+        return Own(noc::simple_network(topology, router, simple));
+      },
       py::arg("topology"), py::arg("router"), py::arg("simple"),
       "Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.");
 }

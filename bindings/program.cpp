@@ -18,7 +18,7 @@ namespace {
 py::list tensors(const Program& program) {
   static const char* const roles[] = {"input", "output", "weight", "temporary", "state"};
   py::list rows;
-  const program::CompiledProgram compiled(program);
+  const auto compiled = bindings::cancellable([&] { return program::CompiledProgram(program); });
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const program::Tensor& tensor = program.tensors[i];
     py::dict row;
@@ -63,14 +63,15 @@ void init_program(py::module_& module) {
       .def_static(
           "from_json",
           [](const std::string& text, const std::string& source) {
-            return Program::from_json(Json::parse(text, source));
+            return bindings::cancellable([&] { return Program::from_json(Json::parse(text, source)); });
           },
           py::arg("text"), py::arg("source") = "text", "Parses the JSON form; raises UserError with line and path.")
       .def(
-          "to_json", [](const Program& program) { return program.to_json().dump(1); },
+          "to_json",
+          [](const Program& program) { return bindings::cancellable([&] { return program.to_json().dump(1); }); },
           "The JSON form, schema \"tilesim.program\".")
       .def(
-          "check", [](const Program& program) { program::check(program); },
+          "check", [](const Program& program) { bindings::cancellable([&] { program::check(program); }); },
           "Checks structure, names and rings; raises UserError.")
       .def("tensors", &tensors, "Name, dtype, shape, role of every tensor.")
       .def_readonly("name", &Program::name)
@@ -90,8 +91,8 @@ void init_program(py::module_& module) {
         const auto found = known.find(change);
         if (found == known.end()) throw UserError({"unknown change", {}, change, "erase, repeat, delay, fewer", {}});
         py::list list;
-        for (auto& mutant : program::mutants(program, found->second))
-          list.append(py::make_tuple(std::move(mutant.program), mutant.changed));
+        auto mutants = bindings::cancellable([&] { return program::mutants(program, found->second); });
+        for (auto& mutant : mutants) list.append(py::make_tuple(std::move(mutant.program), mutant.changed));
         return list;
       },
       py::arg("program"), py::arg("change") = "erase",

@@ -4,6 +4,7 @@
 
 #include "arrays.hpp"
 #include "cancel.hpp"
+#include "graph.hpp"
 #include "tilesim/validate/verify.hpp"
 
 namespace py = pybind11;
@@ -11,13 +12,13 @@ using namespace tilesim;
 
 namespace {
 
-py::list verify_program(const Graph& prepared, const program::Program& program, const Machine& machine,
+py::list verify_program(const bindings::GraphValue& prepared, const program::Program& program, const Machine& machine,
                         const py::dict& inputs, bool exact) {
   std::map<std::string, Array> arrays;
   for (const auto& [key, value] : inputs)
     arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
   const auto rows = bindings::cancellable(
-      [&](CancelToken& token) { return validate::verify(prepared, program, machine, arrays, exact, &token); });
+      [&](CancelToken& token) { return validate::verify(*prepared, program, machine, arrays, exact, &token); });
   py::list list;
   for (const validate::Comparison& row : rows) {
     py::dict entry;

@@ -27,6 +27,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(tilesim_options INTERFACE -Wno-restrict)
 endif()
 
+if(TILESIM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Classes local to one source look as if a header declared them.
+  target_compile_options(tilesim_options INTERFACE -Wno-subobject-linkage)
+endif()
+
 if(TILESIM_SANITIZE)
   target_compile_options(tilesim_options INTERFACE -fsanitize=${TILESIM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tilesim_options INTERFACE -fsanitize=${TILESIM_SANITIZE})

@@ -1,6 +1,7 @@
 """Shared by every test: where the sources lie, and the closing lines of ctest."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,18 @@ def repository() -> Path:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[CTEST_REPORT] = []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)  # in a process of pytest-xdist
+    if output is not None:
+        output["ctest"] = session.config.stash[CTEST_REPORT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A process of pytest-xdist has ended; one of them has run ctest."""
+    node.config.stash[CTEST_REPORT].extend(getattr(node, "workeroutput", {}).get("ctest", []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 from . import _core
 from ._arguments import as_array
 from ._errors import nearest, user_error
+from ._files import loads
 from .mixed import MixedProgram, Turn
 from .program import Program
 
@@ -180,7 +180,7 @@ def known_data(program: Program, tensors: Mapping[str, Any]) -> Data:
     """
     if not tensors:
         return Data()
-    document = json.loads(program.core.to_json())
+    document = loads(program.core.to_json())
     types = {tensor["name"]: tensor for tensor in document["tensors"]}
     given = {name: _array(value) for name, value in tensors.items()}
     if program.graph is None:
@@ -254,7 +254,7 @@ class PartData:
 
 def _names_of(part: Turn) -> set[str]:
     assert part.program is not None
-    document = json.loads(part.program.core.to_json())
+    document = loads(part.program.core.to_json())
     return {*part.inputs, *(tensor["name"] for tensor in document["tensors"])}
 
 

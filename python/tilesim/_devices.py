@@ -21,7 +21,7 @@ def alone(graph: Graph) -> Graph:
     if not names:
         return graph
     if graph.source is not None and graph.source is not graph:
-        changed._source = alone(graph.source)
+        changed.set_source(alone(graph.source))
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     changed.assumptions.append(
         f"collectives: {', '.join(names[:3])}{more}: what passes between devices takes no time, and every device holds "

@@ -8,7 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from . import _core
 from ._errors import shown, user_error
+
+
+class Threads(concurrent.futures.ThreadPoolExecutor):
+    """Threads whose calls of the core can be ended from outside: Ctrl-C reaches the main thread alone."""
+
+    def __init__(self, count: int) -> None:
+        """Threads that wait for work.
+
+        Args:
+            count: how many at most.
+        """
+        super().__init__(max_workers=count)
+        self.stopped = _core.Stop()
 
 
 def cores() -> int:
@@ -20,18 +34,27 @@ def cores() -> int:
 
 @contextmanager
 def opened(executor: Any, jobs: int | None) -> Iterator[Any]:
-    """The user's executor as it is, or threads that end with the block."""
+    """The user's executor as it is, or threads that end with the block; at once where it is left by an exception."""
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
             allowed = "what has the interface of concurrent.futures.Executor; a number of threads is `jobs`"
             raise user_error("this is no executor", value=shown(executor), allowed=allowed)
         yield executor
         return
-    own = concurrent.futures.ThreadPoolExecutor(max_workers=jobs or cores())
+    own = Threads(jobs or cores())
     try:
         yield own
+    except BaseException:
+        stop(own)
+        raise
     finally:
         own.shutdown(wait=True, cancel_futures=True)
+
+
+def stop(executor: Any) -> None:
+    """Ends what threads of our own are at. An executor of the user's goes on with what it has begun."""
+    if isinstance(executor, Threads):
+        executor.stopped.request()
 
 
 def shares_memory(executor: Any) -> bool:
@@ -39,12 +62,27 @@ def shares_memory(executor: Any) -> bool:
     return isinstance(executor, concurrent.futures.ThreadPoolExecutor)
 
 
+def _stoppable(stopped: _core.Stop, function: Callable[..., Any], *task: Any) -> Any:
+    with stopped:
+        return function(*task)
+
+
 def in_order(executor: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """Results of all tasks in their order; what is left is cancelled when the caller stops or is interrupted."""
-    futures = [executor.submit(function, *task) for task in tasks]
+    """Results of all tasks in their order; where the caller stops or is interrupted, what waits is cancelled and what
+    runs in threads ends at its next poll."""
+    if shares_memory(executor):
+        stopped = executor.stopped if isinstance(executor, Threads) else _core.Stop()
+        futures = [executor.submit(_stoppable, stopped, function, *task) for task in tasks]
+    else:
+        stopped = None
+        futures = [executor.submit(function, *task) for task in tasks]
     try:
         for future in futures:
             yield future.result()
+    except BaseException:
+        if stopped is not None:
+            stopped.request()
+        raise
     finally:
         for future in futures:
             future.cancel()

@@ -61,6 +61,16 @@ def read_text(path: str | os.PathLike[str], limit: int | None = None) -> str:
         ) from None
 
 
+def loads(text: str) -> Any:
+    """The value of a JSON text of our own. Ctrl-C ends it between two objects: the reader in C asks for no signals, the
+    interpreter does at each call."""
+    return json.loads(text, object_hook=_same)
+
+
+def _same(value: dict[str, Any]) -> dict[str, Any]:
+    return value
+
+
 def parse_json(text: str | bytes, place: str) -> Any:
     """The value of a JSON text: at most 200 levels, no key twice, no number that is not finite; a `UserError` with its
     line for anything else."""
@@ -69,7 +79,7 @@ def parse_json(text: str | bytes, place: str) -> Any:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise user_error("this is no text", place=place, value=f"byte {error.start}", allowed="UTF-8") from None
-    return json.loads(_core.parse_json(text, place))
+    return loads(_core.parse_json(text, place))
 
 
 def read_json(path: str | os.PathLike[str], schema: str = "", limit: int = MAX_JSON_BYTES) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,16 @@ from . import _core
 from ._arguments import as_array
 from ._checked import checked_class
 from ._errors import path_text
+from ._locks import Lock
 from ._passes import Changes, chosen
+
+
+class _State(NamedTuple):
+    """What passes change together; replaced as a whole, so that another thread reads all of it from before or after."""
+
+    core: _core.Graph
+    changes: Changes
+    source: Graph | None
 
 
 @checked_class()
@@ -23,6 +33,9 @@ class Graph:
 
     Made by a `GraphBuilder`, by `tilesim.models` and `tilesim.workloads`, by a front end, or read from a file. Passes
     change the graph in place and return how many operations they changed; `copy()` first to keep the original.
+
+    Threads may share a graph: calls that take it work on what it was when they began, and passes of several threads
+    run one after the other.
     """
 
     def __init__(self, core: _core.Graph | None = None) -> None:
@@ -31,22 +44,48 @@ class Graph:
         Args:
             core: the compiled graph; none makes an empty one.
         """
-        self.core = _core.Graph() if core is None else core
+        self._state = _State(_core.Graph() if core is None else core, Changes(), None)
+        self._changing = Lock()
         #: elements of inputs that callers may leave out (state of an imported model), by name
         self.defaults: dict[str, NDArray[Any]] = {}
-        #: what passes that recognise patterns have replaced
-        self.changes = Changes()
         #: what reading the model had to assume (open sizes); results repeat it among their approximations
         self.assumptions: list[str] = []
-        self._source: Graph | None = None
         #: False for a graph of which only what passes made of it is known
         self.source_known = True
+
+    @property
+    def core(self) -> _core.Graph:
+        """The compiled graph as it is now; passes put another one in its place."""
+        return self._state.core
+
+    @property
+    def changes(self) -> Changes:
+        """What passes that recognise patterns have replaced."""
+        return self._state.changes
 
     @property
     def source(self) -> Graph | None:
         """The graph as it was imported or built, before passes recognised patterns in it: itself where none changed it,
         None where it is not known (compiled programs in files keep what passes made). Do not change it."""
-        return (self._source or self) if self.source_known else None
+        return (self._state.source or self) if self.source_known else None
+
+    def set_source(self, source: Graph | None) -> None:
+        """Says what the graph was before passes.
+
+        Args:
+            source: that graph; None: the graph itself.
+        """
+        with self._changing:
+            self._state = self._state._replace(source=source)
+
+    @contextmanager
+    def _changed(self) -> Iterator[_core.Graph]:
+        """A copy of the compiled graph, which takes its place when the block ends well."""
+        with self._changing:
+            before, core = self.core, self.core.copy()
+            yield core
+            self._state = self._state._replace(core=core)
+            before.replaced()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], weights_anywhere: bool = False) -> Graph:
@@ -109,11 +148,12 @@ class Graph:
         Returns:
             A graph whose changes leave this one alone.
         """
-        other = Graph(self.core.copy())
+        other = Graph()
+        core, changes, source = self._state
+        other._state = _State(core.copy(), Changes(changes), source)
         other.defaults.update(self.defaults)
-        other.changes = Changes(self.changes)
         other.assumptions = list(self.assumptions)
-        other._source, other.source_known = self._source, self.source_known
+        other.source_known = self.source_known
         return other
 
     def check(self) -> None:
@@ -131,7 +171,8 @@ class Graph:
 
     @name.setter
     def name(self, value: str) -> None:
-        self.core.name = value
+        with self._changing:
+            self.core.name = value
 
     @property
     def inputs(self) -> list[dict[str, Any]]:
@@ -216,7 +257,8 @@ class Graph:
         Raises:
             UserError: for an unknown name, or an array of another shape or dtype.
         """
-        self.core.set_weight(name, as_array(value, f"weight '{name}'"))
+        with self._changing:  # or it would change what a pass is about to replace
+            self.core.set_weight(name, as_array(value, f"weight '{name}'"))
 
     def load_weights(
         self,
@@ -242,7 +284,12 @@ class Graph:
         """
         from .frontends.weights import load_weights
 
-        return load_weights(self, source, names, strict, convert)
+        with self._changing:
+            changed = self.copy()
+            given = load_weights(changed, source, names, strict, convert)
+            before, self._state = self.core, self._state._replace(core=changed.core)
+            before.replaced()
+        return given
 
     def expand(self, kinds: Sequence[str] = ()) -> int:
         """Replaces composite operations (softmax, attention, ...) by primitives.
@@ -256,7 +303,8 @@ class Graph:
         Raises:
             UserError: for an unknown kind.
         """
-        return int(self.core.expand(list(kinds)))
+        with self._changed() as core:
+            return int(core.expand(list(kinds)))
 
     def inline_calls(self) -> int:
         """Replaces calls by the operations of the called function.
@@ -264,7 +312,8 @@ class Graph:
         Returns:
             Number of calls replaced.
         """
-        return int(self.core.inline_calls())
+        with self._changed() as core:
+            return int(core.inline_calls())
 
     def remove_dead_code(self) -> int:
         """Removes operations, functions and weights that no output needs.
@@ -272,7 +321,8 @@ class Graph:
         Returns:
             Number of operations removed.
         """
-        return int(self.core.remove_dead_code())
+        with self._changed() as core:
+            return int(core.remove_dead_code())
 
     def remove_no_ops(self) -> int:
         """Removes operations that change nothing: identity reshapes, conversions, x + 0, ...
@@ -280,7 +330,8 @@ class Graph:
         Returns:
             Number of operations removed.
         """
-        return int(self.core.remove_no_ops())
+        with self._changed() as core:
+            return int(core.remove_no_ops())
 
     def merge_common_subexpressions(self) -> int:
         """Computes equal operations once.
@@ -288,7 +339,8 @@ class Graph:
         Returns:
             Number of operations removed.
         """
-        return int(self.core.merge_common_subexpressions())
+        with self._changed() as core:
+            return int(core.merge_common_subexpressions())
 
     def fold_constants(self, max_elements: int = 1 << 20) -> int:
         """Evaluates operations on weights alone.
@@ -299,7 +351,8 @@ class Graph:
         Returns:
             Number of operations replaced by a weight.
         """
-        return int(_core.fold_constants(self.core, max_elements))
+        with self._changed() as core:
+            return int(_core.fold_constants(core, max_elements))
 
     def optimize(self, passes: str | Sequence[str] | None = None, without: Sequence[str] = ()) -> Changes:
         """Recognises patterns that are spelled out; see `tilesim.optimize`.
@@ -315,11 +368,14 @@ class Graph:
             UserError: for an unknown name.
         """
         names = chosen(passes, without)
-        before = self.copy() if names and self._source is None and self.source_known else None
-        made = Changes(_core.recognise(self.core, names) if names else ())
-        if made and before is not None:
-            self._source = before
-        self.changes = Changes([*self.changes, *made])
+        with self._changing:
+            old, changes, source = self._state
+            before = self.copy() if source is None and self.source_known else source
+            core = old.copy()
+            made = Changes(_core.recognise(core, names) if names else ())
+            if made:
+                self._state = _State(core, Changes([*changes, *made]), before)
+                old.replaced()
         return made
 
     def fold_batch_norm(self) -> int:
@@ -328,7 +384,8 @@ class Graph:
         Returns:
             Number of operations folded.
         """
-        return int(_core.fold_batch_norm(self.core))
+        with self._changed() as core:
+            return int(_core.fold_batch_norm(core))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Graph) and bool(self.core.equals(other.core))
@@ -339,9 +396,10 @@ class Graph:
         """Pickles and copies by the .tsim form, weights included."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "graph.tsim")
-            self.save(path)
+            core, changes, source = self._state
+            core.save(path, False)
             with open(path, "rb") as file:
-                rest = (self.defaults, self.changes, self.assumptions, self._source, self.source_known)
+                rest = (dict(self.defaults), changes, list(self.assumptions), source, self.source_known)
                 return _unpickled, (file.read(), *rest)
 
     def __repr__(self) -> str:
@@ -361,6 +419,6 @@ def _unpickled(
         with open(path, "wb") as file:
             file.write(content)
         graph = Graph.load(path)
-    graph.defaults, graph.changes, graph.assumptions = defaults, changes, assumptions
-    graph._source, graph.source_known = source, source_known
+    graph.defaults, graph.assumptions, graph.source_known = defaults, assumptions, source_known
+    graph._state = _State(graph.core, changes, source)
     return graph

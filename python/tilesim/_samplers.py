@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._errors import user_error
+from ._locks import QUIET
 from ._mapping_entries import Nest
 from ._mapping_fields import fields_of
 from .mapping import Product, VectorKernel
@@ -112,7 +113,7 @@ class OptunaSampler(DrawnSampler):
             ) from None
         super().__init__(kernel, seed)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        with warnings.catch_warnings():
+        with QUIET, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the liar, which keeps a batch apart, is called experimental
             self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True))
         self._failed = optuna.trial.TrialState.FAIL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ._checked import checked_class
@@ -14,7 +15,11 @@ from .result import Result, Table
 
 @checked_class()
 class Study:
-    """What tuning found: `best` (a table that `compile` takes), `result`, and every candidate in `rows`."""
+    """What tuning found: `best` (a table that `compile` takes), `result`, and every candidate in `rows`.
+
+    After Ctrl-C the whole graph has not been simulated yet: that is done when `best`, `result`, `baseline` or `gain` is
+    first asked for.
+    """
 
     def __init__(self, graph: Graph, machine: Machine, fidelity: str) -> None:
         """An empty study; use `tune`.
@@ -25,13 +30,59 @@ class Study:
             fidelity: of the engine's memory.
         """
         self.graph, self.machine, self.fidelity = graph, machine, fidelity
-        self.best: MappingTable = MappingTable(source="study")
-        self.result: Result | None = None
-        self.baseline: Result | None = None
+        self._best = MappingTable(source="study")
+        self._result: Result | None = None
+        self._baseline: Result | None = None
+        self._rest: Callable[[], None] | None = None
         self.rows: list[dict[str, Any]] = []
         self.operations: list[dict[str, Any]] = []
         self.interrupted = False
         self.notes: list[str] = []
+
+    def leave(self, rest: Callable[[], None]) -> None:
+        """Leaves the end of an interrupted tuning to whoever asks for it.
+
+        Args:
+            rest: simulates the whole graph.
+        """
+        self.interrupted, self._rest = True, rest
+
+    def _finish(self) -> None:
+        if self._rest is None:
+            return
+        rest, self._rest = self._rest, None
+        entries, notes = dict(self._best.entries), list(self.notes)
+        try:
+            rest()
+        except BaseException:  # as if it had not been asked for
+            self._best.entries, self.notes, self._rest = entries, notes, rest
+            raise
+
+    @property
+    def best(self) -> MappingTable:
+        """The fastest mappings, by operation."""
+        self._finish()
+        return self._best
+
+    @property
+    def result(self) -> Result | None:
+        """The whole graph with the best mappings."""
+        self._finish()
+        return self._result
+
+    @result.setter
+    def result(self, value: Result) -> None:
+        self._result = value
+
+    @property
+    def baseline(self) -> Result | None:
+        """The whole graph with the default mappings."""
+        self._finish()
+        return self._baseline
+
+    @baseline.setter
+    def baseline(self, value: Result) -> None:
+        self._baseline = value
 
     @property
     def gain(self) -> float:
@@ -125,7 +176,8 @@ class Study:
         """Gain and counts."""
         simulated = sum(row["cycles"] is not None for row in self.rows)
         state = ", interrupted" if self.interrupted else ""
+        gain = f"{self.gain:.3f} times as fast as the default" if self._rest is None else "no whole graph simulated"
         return (
-            f"<Study {self.graph.core.name} on {self.machine.name}: {self.gain:.3f} times as fast as the default, "
+            f"<Study {self.graph.core.name} on {self.machine.name}: {gain}, "
             f"{simulated} of {len(self.rows)} candidates simulated ({self.fidelity} memory){state}>"
         )

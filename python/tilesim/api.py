@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from . import _core
 from ._checked import checked, is_iterable
 from ._data_sources import data_of_parts, known_data
 from ._errors import path_text, shown, unsupported
+from ._files import loads
 from ._footprint import over_capacity
 from ._options import SimulateOptions
 from ._trips import measured, open_loops
@@ -172,7 +172,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         parts |= {"resident": names, "latencies": books.get(""), "placement": places}
         parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
         result = _core.simulate(core, target.core, options.memory, options.timeline, data_of.arrays, **parts)
-        return dict(json.loads(result.to_json()))
+        return dict(loads(result.to_json()))
 
     data = None
     many = dram is not None and sum(count for count, _ in program.footprint) > LIMIT_BANKS
@@ -182,7 +182,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     if long and not cached:
         around = _core.parse_bytes(target.get("memory.interleave_bytes")) * int(target.get("memory.channels"))
         alike = Memory(_core.parse_bytes(target.get("memory.burst_bytes")), around)
-        data = extended(json.loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)), alike)
+        data = extended(loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)), alike)
     data = data or engine(program.core)
     data_of.tell(data)
     if cached:

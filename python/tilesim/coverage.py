@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core
 from ._checked import checked, checked_class
+from ._files import loads
 from .api import compile, simulate
 from .graph import Graph
 from .loading import GraphLike, as_graph
@@ -107,7 +107,7 @@ def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, str]]:
         [t.program.core for t in program.turns if t.program] if isinstance(program, MixedProgram) else [program.core]
     )
     for core in cores:
-        document = json.loads(core.to_json())
+        document = loads(core.to_json())
         bodies = [(main, document["do"]), *((f["name"], f["do"]) for f in document.get("functions", []))]
         for function, body in bodies:
             for statement in body:

@@ -323,20 +323,23 @@ def _shipped(name: str) -> Device:
     return Device.load(_read(configs_dir() / "devices" / f"{name}.json"))
 
 
-_LABELS: dict[str, str] = {}
-_TEXTS: list[str] = []
-
-
+@cache
 def _labels() -> dict[str, str]:
-    if not _LABELS:
-        for name in Device.names():
-            data = _read(configs_dir() / "devices" / f"{name}.json")
-            for label in [name, *data.get("labels", [])]:
-                _LABELS.setdefault(_plain(label), name)
-                _TEXTS.append(label)
-    return _LABELS
+    """Device by the plain form of each of its names; not to be changed."""
+    found: dict[str, str] = {}
+    for text, name in _label_rows():
+        found.setdefault(_plain(text), name)
+    return found
+
+
+@cache
+def _label_rows() -> list[tuple[str, str]]:
+    rows = []
+    for name in Device.names():
+        data = _read(configs_dir() / "devices" / f"{name}.json")
+        rows += [(label, name) for label in [name, *data.get("labels", [])]]
+    return rows
 
 
 def _label_texts() -> list[str]:
-    _labels()
-    return _TEXTS
+    return [text for text, _ in _label_rows()]

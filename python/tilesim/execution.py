@@ -166,6 +166,7 @@ def reference(graph: Graph, inputs: Any = None, seed: int = 0, machine: MachineL
     Returns:
         Outputs by name.
     """
+    graph = graph.copy()  # which no other thread changes
     numerics: dict[str, Any] = {}
     if machine is not None and Machine.load(machine).core.multiply:
         numerics["multiply"] = Machine.load(machine).core.multiply

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 from . import _core
 from ._checked import checked_class
 from ._data_sources import Data, known_data
+from ._files import loads
 from .graph import user_error
 from .machine import Machine
 from .program import Program
@@ -94,7 +94,7 @@ def simulate_jobs(
         cores = cores_of(job.program, machine, job.cores)
         session.submit(job.program.core, cores, job.arrival, job.priority, own.arrays)
     session.run()
-    data = json.loads(session.result().to_json())
+    data = loads(session.result().to_json())
     _tell(data, known)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data)

@@ -11,6 +11,7 @@ from typing import Any
 from . import _core
 from ._checked import checked, checked_class
 from ._errors import nearest, user_error
+from ._locks import Lock
 from .machine import Machine, MachineLike
 from .result import Table
 from .store import Store
@@ -46,7 +47,8 @@ class TileLatencies:
         """
         self.source = source
         self._store = Store(path) if path is not None else None
-        self._books: dict[str, dict[str, dict[str, Any]]] = {}
+        self._books: dict[str, dict[str, dict[str, Any]]] = {}  # each replaced as a whole: readers take no lock
+        self._lock = Lock()
         self.hits = self.misses = self.memory_hits = self.memory_misses = 0
 
     def _prefix(self, machine: Machine) -> str:
@@ -57,10 +59,11 @@ class TileLatencies:
 
     def _book(self, machine: Machine) -> dict[str, dict[str, Any]]:
         prefix = self._prefix(machine)
-        if prefix not in self._books:
-            found = self._store.scan(prefix) if self._store is not None else {}
-            self._books[prefix] = {key[len(prefix) :]: value for key, value in found.items()}
-        return self._books[prefix]
+        with self._lock:
+            if prefix not in self._books:
+                found = self._store.scan(prefix) if self._store is not None else {}
+                self._books[prefix] = {key[len(prefix) :]: value for key, value in found.items()}
+            return self._books[prefix]
 
     def add(self, machine: MachineLike, compute: str, cycles: int, **parts: int) -> None:
         """Gives the latency of one compute.
@@ -100,10 +103,11 @@ class TileLatencies:
         for compute, row in rows.items():
             book.put(compute, dict(row))
         checked = dict(book.entries())
-        self._book(target).update(checked)
-        if self._store is not None:
-            prefix = self._prefix(target)
-            self._store.put({prefix + compute: row for compute, row in checked.items()})
+        prefix = self._prefix(target)
+        with self._lock:
+            self._books[prefix] = {**self._book(target), **checked}
+            if self._store is not None:
+                self._store.put({prefix + compute: row for compute, row in checked.items()})
 
     def opened(self, machine: MachineLike) -> _core.LatencyBook:
         """The latencies for a machine as the engine takes them.
@@ -129,13 +133,14 @@ class TileLatencies:
         Returns:
             Hits and misses (numbers of lookups) here and in the engine's own table.
         """
-        known = self._book(Machine.load(machine))
-        fresh = {compute: row for compute, row in book.entries().items() if compute not in known}
-        if fresh:
-            self.update(machine, fresh)
         counts = {name: getattr(book, name) for name in ("hits", "misses", "memory_hits", "memory_misses")}
-        for name, count in counts.items():
-            setattr(self, name, getattr(self, name) + count)
+        with self._lock:
+            known = self._book(Machine.load(machine))
+            fresh = {compute: row for compute, row in book.entries().items() if compute not in known}
+            if fresh:
+                self.update(machine, fresh)
+            for name, count in counts.items():
+                setattr(self, name, getattr(self, name) + count)
         return {"source": self.source, **counts, "added": len(fresh)}
 
     def books(self, machine: MachineLike) -> dict[str, _core.LatencyBook]:
@@ -248,7 +253,7 @@ class TileLatencies:
 
     def __len__(self) -> int:
         """Latencies that were read so far, of all machines."""
-        return sum(map(len, self._books.values()))
+        return sum(map(len, list(self._books.values())))
 
     def __repr__(self) -> str:
         """Source and counts."""

@@ -34,15 +34,15 @@ def as_graph(model: Any, args: Any = ()) -> Graph:
         args: arguments of a module.
 
     Returns:
-        The graph.
+        The graph; of one that the caller holds a copy, which stays as it is whatever passes other threads run on it.
 
     Raises:
         UserError: for anything else, with what is accepted.
     """
     if isinstance(model, Graph):
-        return model
+        return model.copy()
     if isinstance(model, Program):
-        return _graph_of(model, model.core.name)
+        return _graph_of(model, model.core.name).copy()
     if is_module(model):
         if args is None or (isinstance(args, (tuple, list)) and not args):
             what = "a module needs example inputs: shapes come from them"

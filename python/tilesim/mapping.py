@@ -130,7 +130,7 @@ class MappingTable(Mapping[str, Any]):
     @property
     def contexts(self) -> int:
         """The most contexts of a core that an entry asks for, as a count."""
-        return max((int(entry.get("contexts", 1)) for entry in self.entries.values()), default=1)
+        return max((int(entry.get("contexts", 1)) for entry in list(self.entries.values())), default=1)
 
     def nests_for(self, graph: Graph, machine: Machine, fuse: str = "all") -> dict[str, Nest]:
         """As `nests`, for the kernels of a graph; each as its entry divides it over the contexts of a core.
@@ -148,7 +148,7 @@ class MappingTable(Mapping[str, Any]):
         """
         most = self.contexts
         chosen = kernels(graph, machine, fuse, contexts=most, each=1)
-        for count in sorted({int(entry.get("contexts", 1)) for entry in self.entries.values()} - {1}):
+        for count in sorted({int(entry.get("contexts", 1)) for entry in list(self.entries.values())} - {1}):
             divided = {kernel.operation: kernel for kernel in kernels(graph, machine, fuse, contexts=most, each=count)}
             for at, kernel in enumerate(chosen):
                 key = self._key_of(kernel)
@@ -165,14 +165,16 @@ class MappingTable(Mapping[str, Any]):
         Returns:
             Operation name to a legal nest, for the kernels that the table knows.
         """
-        self.hits, self.misses, self.illegal = [], [], {}
+        hits: list[str] = []
+        misses: list[str] = []
+        illegal: dict[str, str] = {}
         used: set[str] = set()
         found: dict[str, Nest] = {}
         for product in chosen:
             key = self._key_of(product)
             if key is None:
                 if isinstance(product, Product):
-                    self.misses.append(product.operation)
+                    misses.append(product.operation)
                 continue
             used.add(key)
             try:
@@ -183,15 +185,16 @@ class MappingTable(Mapping[str, Any]):
                 else:
                     nest = nest_of_product(product, entry, place)
             except _core.UserError as error:
-                self.illegal[product.operation] = str(error)
+                illegal[product.operation] = str(error)
                 continue
             legal, reason = product.legal(nest)
             if legal:
                 found[product.operation] = nest
-                self.hits.append(product.operation)
+                hits.append(product.operation)
             else:
-                self.illegal[product.operation] = f"{self.source}: {key}: {reason}"
-        self.unused = [key for key in self.entries if key not in used]
+                illegal[product.operation] = f"{self.source}: {key}: {reason}"
+        unused = [key for key in list(self.entries) if key not in used]
+        vars(self).update(hits=hits, misses=misses, illegal=illegal, unused=unused)  # at once: others may compile too
         return found
 
     unused: list[str] = []  # noqa: RUF012 (replaced, never changed)

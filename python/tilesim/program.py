@@ -9,7 +9,7 @@ from typing import Any
 from . import _core
 from ._checked import checked_class
 from ._errors import path_text, shown
-from ._files import parse_json, read_text, writing
+from ._files import loads, parse_json, read_text, writing
 from ._footprint import footprint
 from ._kept import kept, restore
 from ._trips import Trips, counted, told
@@ -166,7 +166,7 @@ class Program:
 
     def _contents(self) -> dict[str, Any]:
         """What a file holds beside graph and machine."""
-        return {"program": json.loads(self.core.to_json())}
+        return {"program": loads(self.core.to_json())}
 
     @property
     def placement(self) -> Table:
@@ -210,10 +210,10 @@ class Program:
     def _count(self) -> None:
         if self._operations < 0:
             text = self.core.to_json()
-            document = json.loads(text)
-            self._operations, self._reads = operations(document), "read(" in text
-            self._sends = '"send":' in text
+            document = loads(text)
+            self._reads, self._sends = "read(" in text, '"send":' in text
             self._footprint = footprint(document["tensors"])
+            self._operations = operations(document)  # last: another thread asks it whether the others are known
 
     @property
     def notes(self) -> list[str]:

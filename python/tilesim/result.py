@@ -11,7 +11,7 @@ from . import _core
 from ._advice import Advice, changes_to_try
 from ._checked import checked, checked_class
 from ._errors import path_text, user_error
-from ._files import read_json, read_text, writing
+from ._files import loads, read_json, read_text, writing
 from ._paths import configs_dir
 from ._table import Table, amount
 
@@ -270,7 +270,7 @@ class Result:
         """
         text = read_text(path)
         _core.Result.check(text, path_text(path), json.dumps(Result.schema()))
-        return Result(json.loads(text))
+        return Result(loads(text))
 
     def timing_hash(self) -> str:
         """Hash over everything that timing decides.

@@ -7,20 +7,21 @@ import hashlib
 import json
 import os
 import sqlite3
-import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _core
 from ._checked import checked_class
 from ._errors import path_text, shown, user_error
 from ._files import parse_json
+from ._locks import Lock
 
 __all__ = ["Store"]
 
 FORMAT = 1
 TIMEOUT_SECONDS = 60
+POLL_SECONDS = 0.1  # SQLite waits so long for another process, and answers no Ctrl-C meanwhile
 _DELETE = "Delete it: it only saves time"
 _TROUBLES = [
     (("disk is full", "disk I/O error"), "the disk of the store is full or fails", "Make room, or name another file"),
@@ -62,9 +63,8 @@ class Store:
             UserError: for a file that is damaged, no store, of a newer format, or cannot be written.
         """
         self.path = path_text(path)
-        self._lock = threading.RLock()  # a connection serves one thread at a time
-        with self._telling():
-            self._open()
+        self._lock = Lock()  # a connection serves one thread at a time
+        self._patient(lambda connection: None, fresh=True)
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
@@ -86,7 +86,7 @@ class Store:
     def _open(self) -> None:
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise user_error("the store is no regular file", place=self.path)
-        self._connection = sqlite3.connect(self.path, timeout=TIMEOUT_SECONDS, check_same_thread=False)
+        self._connection = sqlite3.connect(self.path, timeout=POLL_SECONDS, check_same_thread=False)
         self._process = os.getpid()
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         if version > FORMAT:
@@ -159,12 +159,29 @@ class Store:
             UserError: for a file that is damaged, full, in use, or not writable.
         """
         found: dict[str, Any] = {}
-        with self._telling():
-            for key in keys:
-                row = self._own().execute("SELECT value FROM results WHERE key = ?", (_text(key),)).fetchone()
-                if row is not None:
-                    found[key] = self._value(row[0])
+        query = "SELECT value FROM results WHERE key = ?"
+        for key in keys:
+            rows = self._rows(query, (_text(key),))
+            if rows:
+                found[key] = self._value(rows[0][0])
         return found
+
+    def _rows(self, query: str, values: tuple[str, ...] = ()) -> list[Any]:
+        return self._patient(lambda connection: connection.execute(query, values).fetchall())
+
+    def _patient(self, action: Callable[[sqlite3.Connection], Any], fresh: bool = False) -> Any:
+        """What the action returns, once no other process is in its way; `fresh`: opens the file first."""
+        limit = time.monotonic() + TIMEOUT_SECONDS
+        while True:
+            with self._telling():
+                try:
+                    if fresh:
+                        self._open()
+                        fresh = False
+                    return action(self._own())
+                except sqlite3.OperationalError as error:
+                    if "locked" not in str(error) or time.monotonic() > limit:
+                        raise
 
     def _value(self, text: str) -> Any:
         if not isinstance(text, str):
@@ -185,9 +202,8 @@ class Store:
             UserError: for a file that is damaged, full, in use, or not writable.
         """
         query = "SELECT key, value FROM results WHERE key >= ? AND key < ?"
-        with self._telling():
-            rows = self._own().execute(query, (_text(prefix), prefix + "\x7f")).fetchall()
-            return {str(key): self._value(value) for key, value in rows}
+        rows = self._rows(query, (_text(prefix), prefix + "\x7f"))
+        return {str(key): self._value(value) for key, value in rows}
 
     def put(self, values: dict[str, Any]) -> None:
         """Writes values, all or none.
@@ -202,13 +218,16 @@ class Store:
             rows = [(_text(key), json.dumps(value, allow_nan=False)) for key, value in dict(values).items()]
         except (TypeError, ValueError, RecursionError) as error:
             raise user_error("a value is no JSON", place=self.path, value=str(error)[:100]) from None
-        with self._telling(), self._own() as connection:
-            connection.executemany("INSERT OR REPLACE INTO results VALUES (?, ?)", rows)
+
+        def write(connection: sqlite3.Connection) -> None:
+            with connection:
+                connection.executemany("INSERT OR REPLACE INTO results VALUES (?, ?)", rows)
+
+        self._patient(write)
 
     def __len__(self) -> int:
         """Number of values."""
-        with self._telling():
-            return int(self._own().execute("SELECT COUNT(*) FROM results").fetchone()[0])
+        return int(self._rows("SELECT COUNT(*) FROM results")[0][0])
 
     def close(self) -> None:
         """Closes the file."""

@@ -12,7 +12,7 @@ from typing import Any
 from . import _core
 from ._checked import checked
 from ._errors import shown
-from ._executors import in_order, opened, shares_memory
+from ._executors import in_order, opened, shares_memory, stop
 from ._mapping_entries import Nest
 from ._progress import Bar
 from ._samplers import SAMPLERS, sampler_of
@@ -191,6 +191,12 @@ class _Tuner:
         at = min(range(len(chosen)), key=lambda i: (again[i][0], i))
         return again[0][0], (again[at][0], listed[chosen[at]][0])
 
+    def end(self) -> None:
+        """`finish`, after an interruption: from what `one` found, with neither workers nor store."""
+        self.executor = self.store = None
+        self.machine = self.study.machine.core
+        self.finish()
+
     def finish(self) -> None:
         """Simulates the whole graph; keeps the mapping of a rule where the table does not help."""
         study = self.study
@@ -303,7 +309,8 @@ def tune(
     The cost model ranks the nests of each kernel, the engine simulates the best ones (the kernel alone), and the whole
     graph is simulated at the end. Candidates whose lower bound exceeds the best simulated time are passed over;
     no wall time enters, so that the result is the same for any number of workers. It is never slower than the default
-    mapping nor than the heuristic's. Ctrl-C returns the best so far; with a store, the same call resumes.
+    mapping nor than the heuristic's. Ctrl-C returns the study so far, whose `best` is of
+    the kernels that were done; with a store, the same call resumes.
 
     Args:
         graph: the workload, as `compile` takes it: "matmul:M,N,K[,dtype]", say.
@@ -359,6 +366,16 @@ def tune(
             tuner.finish()
             if bar:
                 bar(budget * len(groups), budget * len(groups), "")
+            try:
+                _tune_all(tuner, groups, shown)
+                tuner.machine = target.core
+                tuner.finish()
+            except KeyboardInterrupt:
+                study.leave(tuner.end)
+                stop(pool)
+                return study
+            if shown:
+                shown(budget * len(groups), budget * len(groups), "")
     finally:
         if kept is not None and kept is not store:
             kept.close()
@@ -378,3 +395,10 @@ def _tune_all(
             tuner.one(product, names)
     except KeyboardInterrupt:
         tuner.study.interrupted = True
+    """All groups, one after the other."""
+    for index, (product, names) in enumerate(groups):
+        if shown:
+            total, before = tuner.budget * len(groups), tuner.budget * index
+            shown(before, total, product.operation)
+            tuner.tell = lambda done, name, before=before, total=total: shown(before + done, total, name)  # type: ignore[misc]
+        tuner.one(product, names)

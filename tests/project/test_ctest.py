@@ -91,6 +91,7 @@ def _build_and_run(rooms: list[str], ctest_report: list[str]) -> dict[str, tuple
         "CMAKE_MAKE_PROGRAM": _tool("ninja"),
         "Python_EXECUTABLE": sys.executable,
         "CMAKE_BUILD_TYPE": "Release",
+        "TILESIM_TESTS": "ON",
         "TILESIM_PYTHON": "OFF",
     }
     _run(cmake, "-S", str(ROOT), "-B", build, "-G", "Ninja", *(f"-D{key}={value}" for key, value in settings.items()))

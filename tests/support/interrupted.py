@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import functools
 import json
+import random
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tilesim as ts
+from support.interrupted_more import MORE, Case
 from tilesim import _core
 
 AFTER = 0.15  # seconds of process time
@@ -128,22 +132,27 @@ CASES: dict[str, Callable[[], Callable[[], Any]]] = {
 }
 
 
-def interrupted(name: str) -> dict[str, Any]:
-    """What a case raised, and how long after the signal, in seconds of process time."""
-    call = CASES[name]()
-    signal.signal(signal.SIGPROF, signal.default_int_handler)
-    raised = "nothing"
-    start = time.process_time()
-    signal.setitimer(signal.ITIMER_PROF, AFTER)
-    try:
-        call()
-    except BaseException as error:
-        raised = f"{type(error).__name__} {error}".strip()
-    seconds = time.process_time() - start
-    signal.setitimer(signal.ITIMER_PROF, 0)
-    return {"name": name, "raised": raised, "late": seconds - AFTER}
+def interrupted(name: str, after: float = AFTER) -> dict[str, Any]:
+    """What a case raised, how long after the signal in seconds of process time, and whether all is as it was."""
+    with tempfile.TemporaryDirectory() as folder:
+        case = MORE[name](Path(folder)) if name in MORE else Case(CASES[name]())
+        signal.signal(signal.SIGPROF, signal.default_int_handler)
+        raised = "nothing"
+        start = time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, after)
+        try:
+            case.call()
+        except BaseException as error:
+            raised = f"{type(error).__name__} {error}".strip()
+        seconds = time.process_time() - start
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        intact = bool(case.intact()) if raised == "KeyboardInterrupt" else None
+    return {"name": name, "raised": raised, "late": seconds - after, "intact": intact}
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or CASES:
-        print(json.dumps(interrupted(wanted)), flush=True)
+    seed = sys.argv[1] if len(sys.argv) > 1 else ""  # of random moments; empty: always the same one
+    draw = random.Random(seed)
+    for wanted in sys.argv[2:] or [*CASES, *MORE]:
+        moment = draw.uniform(0.01, 1.0) if seed else AFTER
+        print(json.dumps(interrupted(wanted, moment)), flush=True)

@@ -280,3 +280,30 @@ class TestDefectsOfAnEarlierSimulator:
         one = gemm.estimator("h100", "bf16", engine="DeepBench")  # one, which stays in the 50 MB cache
         assert many.entry.constants == one.entry.constants
         assert one.seconds(1, 4096, 4096) < 0.95 * many.seconds(1, 4096, 4096)
+
+
+@pytest.mark.parametrize(("device", "scheme"), [("a100", "fp32"), ("a100", "tf32"), ("t4", "fp16"), ("h100", "bf16")])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_a_float_scheme_holds_for_products_of_activations(device: str, scheme: str, dtype: str) -> None:
+    """Two products cost no less than one and, less what starts them, no more than twice one; never below the peak."""
+    one, two = (
+        ts.estimate(ts.workloads.matmul(1024, 1024, 2048, dtype=dtype, batch=batch), device, scheme=scheme)
+        for batch in (None, 2)
+    )
+    assert one.seconds < two.seconds < 2.5 * one.seconds
+    arithmetic = {"fp32": "f32", "fp16": "f16"}.get(scheme, scheme)
+    assert two.seconds >= 2 * 2 * 1024 * 1024 * 2048 / ts.Device.load(device).rate(arithmetic).flops_per_second
+
+
+def test_schemes_of_weights_leave_products_of_activations_in_the_16_bits_that_the_device_has() -> None:
+    graph = ts.workloads.matmul(1024, 1024, 1024, dtype="f32", batch=2)
+    for device, half in (("t4", "fp16"), ("h100", "bf16")):
+        quantized, plain = (ts.estimate(graph, device, scheme=name).seconds for name in ("int8_wo", half))
+        assert quantized == plain
+
+
+@pytest.mark.parametrize("scheme", ["fp32", "fp16"])
+def test_attention_follows_the_scheme(scheme: str) -> None:
+    graphs = [ts.workloads.attention(1, 16, 512, 64, dtype=dtype) for dtype in ("f32", "f16")]
+    seconds = [ts.estimate(graph, "a100", scheme=scheme).seconds for graph in graphs]
+    assert seconds[0] == pytest.approx(seconds[1], rel=0.02)

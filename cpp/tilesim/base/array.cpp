@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/no_memory.hpp"
 
 namespace tilesim {
@@ -22,13 +23,23 @@ std::byte* allocated(DType dtype, const Shape& shape, std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
+/// Calls `action(offset, bytes)` for pieces of a long stretch of memory, between which the call may be cancelled.
+template <class Action>
+void in_pieces(std::size_t bytes, Action action) {
+  constexpr std::size_t piece = std::size_t{4} << 20;
+  for (std::size_t done = 0; done < bytes; done += piece) {
+    action(done, std::min(piece, bytes - done));
+    worked(static_cast<std::int64_t>(std::min(piece, bytes - done) / 64));
+  }
+}
+
 }  // namespace
 
 Array::Array(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)), size_(element_count(shape_)) {
   const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(1, nbytes()));
   data_ = allocated(dtype_, shape_, bytes);
   keeper_ = std::shared_ptr<void>(data_, [](void* pointer) { ::operator delete(pointer, alignment); });
-  std::memset(data_, 0, bytes);
+  in_pieces(bytes, [&](std::size_t at, std::size_t count) { std::memset(data_ + at, 0, count); });
 }
 
 Array::Array(DType dtype, Shape shape, void* data, std::shared_ptr<void> keeper)
@@ -50,14 +61,20 @@ Array Array::reshaped(Shape shape) const {
 Array Array::clone() const {
   if (empty()) return *this;
   Array result(dtype_, shape_);
-  if (nbytes() > 0) std::memcpy(result.data_, data_, static_cast<std::size_t>(nbytes()));
+  in_pieces(static_cast<std::size_t>(nbytes()),
+            [&](std::size_t at, std::size_t count) { std::memcpy(result.data_ + at, data_ + at, count); });
   return result;
 }
 
 Array Array::to(DType dtype) const {
   if (dtype == dtype_ || empty()) return *this;
   Array result(dtype, shape_);
-  convert(data_, dtype_, result.data_, dtype, size_);
+  constexpr std::int64_t piece = 1 << 20;  // elements: of any dtype a whole number of bytes
+  for (std::int64_t done = 0; done < size_; done += piece) {
+    const std::int64_t count = std::min(piece, size_ - done);
+    convert(data_ + done * host_bytes(dtype_), dtype_, result.data_ + done * host_bytes(dtype), dtype, count);
+    worked(count);
+  }
   return result;
 }
 

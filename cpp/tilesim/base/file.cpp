@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 
 namespace tilesim {
 
@@ -37,6 +38,7 @@ std::string random_name() {
 }
 
 constexpr std::int64_t chunk = std::int64_t{4} << 20;
+constexpr std::int64_t synced_at_once = std::int64_t{32} << 20;  // what the last fsync, which nothing ends, waits for
 
 }  // namespace
 
@@ -67,6 +69,7 @@ std::int64_t InputFile::read(std::int64_t offset, void* to, std::int64_t bytes) 
     if (got < 0) unreadable(path_, reason(errno));
     if (got == 0) break;
     done += got;
+    worked(got / 64);
   }
   return done;
 }
@@ -115,14 +118,19 @@ void ReplacedFile::fail(int error) const {
   throw UserError({"the file cannot be written", path_, reason(error), "a path in a directory that takes files", {}});
 }
 
-void ReplacedFile::write(const void* data, std::int64_t bytes, CancelToken* token) {
+void ReplacedFile::write(const void* data, std::int64_t bytes) {
   for (std::int64_t done = 0; done < bytes;) {
-    if (token) token->poll();
     const auto wanted = static_cast<std::size_t>(std::min(bytes - done, chunk));
     const ssize_t written = ::write(descriptor_, static_cast<const char*>(data) + done, wanted);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(errno);
     done += written;
+    unsynced_ += written;
+    worked(written / 16);
+    if (direct_ || unsynced_ < synced_at_once) continue;
+    if (::fdatasync(descriptor_) != 0) fail(errno);
+    unsynced_ = 0;
+    worked(synced_at_once);  // the disk was slower than the count
   }
 }
 

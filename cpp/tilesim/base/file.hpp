@@ -5,8 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "tilesim/base/cancel.hpp"
-
 namespace tilesim {
 
 /// A regular file open for reading. Pipes and devices, which would block or never end, are refused, as is what cannot
@@ -46,9 +44,8 @@ class ReplacedFile {
   ReplacedFile& operator=(const ReplacedFile&) = delete;
   /// Where the content goes: for writers that want a path.
   const std::string& temporary() const { return temporary_; }
-  /// Appends; polls `token`, if any, every few megabytes. UserError with the system's reason ("No space left on
-  /// device").
-  void write(const void* data, std::int64_t bytes, CancelToken* token = nullptr);
+  /// Appends; may be cancelled between some megabytes. UserError with the system's reason ("No space left on device").
+  void write(const void* data, std::int64_t bytes);
   void write(std::string_view text) { write(text.data(), static_cast<std::int64_t>(text.size())); }
   void commit();
   /// Gives up: the old file stays, the new one goes.
@@ -60,6 +57,7 @@ class ReplacedFile {
   std::string path_, target_, temporary_;
   int descriptor_ = -1;
   bool direct_ = false;
+  std::int64_t unsynced_ = 0;  ///< bytes that are not on disk yet
 };
 
 }  // namespace tilesim

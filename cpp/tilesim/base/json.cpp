@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tilesim/base/interrupt.hpp"
+
 namespace tilesim {
 
 Json::Json(bool value) : kind_(Kind::boolean), boolean_(value) {}
@@ -123,11 +125,13 @@ const Json& Json::at(std::string_view key) const {
 }
 
 void Json::push(Json value) {
+  worked(64);
   require(kind_ == Kind::array, "push on a JSON value that is no list");
   items_.push_back(std::move(value));
 }
 
 void Json::set(std::string key, Json value) {
+  worked(64);
   require(kind_ == Kind::object, "set on a JSON value that is no object");
   for (Member& member : members_)
     if (member.first == key) {
@@ -166,7 +170,10 @@ bool operator==(const Json& a, const Json& b) {
   });
 }
 
-ObjectReader::ObjectReader(const Json& object) : object_(object) { object.members(); }
+ObjectReader::ObjectReader(const Json& object) : object_(object) {
+  worked(256);
+  object.members();
+}
 
 const Json& ObjectReader::required(std::string_view key) {
   asked_.emplace(key);

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "tilesim/base/file.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/json.hpp"
 
 namespace tilesim {
@@ -18,7 +19,9 @@ constexpr std::size_t depth_limit = 200;
 class Position {
  public:
   explicit Position(std::string_view text) : text_(text) {}
-  void consume() { ++consumed_; }
+  void consume() {
+    if ((++consumed_ & 0xFFF) == 0) worked(1 << 13);
+  }
 
   /// Line of the last character of the current token. A number's end is seen only one character further on.
   int line(bool after_number = false) {

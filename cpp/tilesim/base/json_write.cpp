@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/json.hpp"
 
 namespace tilesim {
@@ -84,6 +85,7 @@ class Writer {
   Writer(int indent, std::string& out) : indent_(indent), out_(out) {}
 
   void write(const Json& value, int level) {
+    worked(32);
     switch (value.kind()) {
       case Json::Kind::null:
         out_ += "null";

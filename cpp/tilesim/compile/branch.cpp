@@ -4,14 +4,13 @@
 #include <optional>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/compile/prepare.hpp"
 #include "tilesim/graph/kind.hpp"
 
 namespace tilesim::lower {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 bool pure(const Graph& graph, std::int32_t function) {
   return std::ranges::all_of(graph.functions[at(function)].ops, [&](const Op& op) {

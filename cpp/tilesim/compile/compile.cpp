@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/checks.hpp"
 #include "tilesim/compile/contexts.hpp"
@@ -262,6 +263,7 @@ class Compiler {
   }
 
   program::Statement lower_kernel(Context& context, const Kernel& kernel) {
+    worked(1 << 14);
     std::vector<int> on_vector;
     for (int op : kernel.ops)
       if (op != kernel.anchor) on_vector.push_back(op);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/prepare.hpp"
 #include "tilesim/compile/tiling.hpp"
@@ -13,8 +14,6 @@ namespace tilesim::lower {
 using program::Block;
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 const Op* producer(const GraphFunction& function, ValueId value) {
   for (const Op& op : function.ops)

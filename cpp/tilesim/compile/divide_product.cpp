@@ -82,18 +82,37 @@ bool shares_axis(const mapping::Problem& problem, int dim) {
   return false;
 }
 
+/// Elements of a dim that memory moves together: where the dim lies over the lanes or rows of layout tiles, parts that
+/// begin within one move it twice.
+std::int64_t moved_together(const mapping::Problem& problem, const Shape& tile, int dim) {
+  std::int64_t granule = 1;
+  if (tile.size() != 2) return granule;
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+    const std::vector<int>& order = problem.minor_to_major[operand];
+    const std::size_t rank = access.axes.size();
+    for (std::size_t i = 0; i < 2 && rank >= 2; ++i) {
+      const std::size_t axis = order.size() == rank ? static_cast<std::size_t>(order[i]) : rank - 1 - i;
+      for (const AxisAccess::Term& term : access.axes[axis].terms)
+        if (term.dim == dim) granule = std::max(granule, tile[1 - i]);
+    }
+  }
+  return granule;
+}
+
 std::vector<Choice> choices(const Context& context, const mapping::Problem& problem, const std::vector<int>& kept) {
   std::vector<Choice> result;
   const auto add = [&](const std::vector<int>& dims, std::int64_t innermost) {
     for (int dim : dims) {
       const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(dim)];
       if (extent < 2 || shares_axis(problem, dim) || std::find(kept.begin(), kept.end(), dim) != kept.end()) continue;
-      result.push_back({dim, extent, dim == dims.back() ? innermost : 1});
+      result.push_back(
+          {dim, extent,
+           std::max(dim == dims.back() ? innermost : 1, moved_together(problem, context.machine.layout.tile, dim))});
     }
   };
-  const std::int64_t rows = context.machine.layout.tile.size() == 2 ? context.machine.layout.tile[0] : 1;
   add(problem.batch_dims, 1);
-  add(problem.m_dims, rows);
+  add(problem.m_dims, 1);
   add(problem.n_dims, problem.on_vector ? 1 : std::max<std::int64_t>(1, context.machine.core.array.columns));
   return result;
 }
@@ -115,6 +134,10 @@ double sharing(const mapping::Problem& part, const CoreSplit& split, std::size_t
   return cores;
 }
 
+double dma_rate(const Machine& machine) {
+  return static_cast<double>(machine.core.dma.bytes_per_cycle) * static_cast<double>(machine.core.clock.hertz);
+}
+
 /// Bytes per second at which a core of the split gets what it needs, and whether that takes a multicast.
 struct Supply {
   double rate = 1;
@@ -124,12 +147,10 @@ struct Supply {
 /// All at work share the memory, and no core takes more than its port passes. With a multicast fewer bytes leave the
 /// memory, but what a core fetches for others passes its port a second time, on its way out.
 Supply supply(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
-  const double dma =
-      static_cast<double>(machine.core.dma.bytes_per_cycle) * static_cast<double>(machine.core.clock.hertz);
-  const double port = std::min({port_rate(machine), dma, 1e18}) / machine.memory.efficiency;
+  const double port = std::min({port_rate(machine), dma_rate(machine), 1e18}) / machine.memory.efficiency;
   const double wide = static_cast<double>(machine.memory.bytes_per_second) * static_cast<double>(machine.core.count) /
                       static_cast<double>(split.used());
-  const Supply own{std::min(wide, port), false};
+  const Supply own{wide, false};  // the port is the cost model's to see
   if (!multicasts(machine)) return own;
   double each = part_bytes(part, 2), once = each, sent = 0;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -140,7 +161,7 @@ Supply supply(const Machine& machine, const mapping::Problem& part, const CoreSp
   }
   const double rate = std::min(wide * each / once, port * each / (each + sent));
   constexpr double worth = 1.5;  // the chain of fetching, sending and receiving a tile is not in the rate
-  return rate > worth * own.rate ? Supply{rate, true} : own;
+  return rate > worth * std::min(wide, port) ? Supply{rate, true} : own;
 }
 
 /// The machine as each core of the split sees it; the given one is for all at work.
@@ -167,7 +188,9 @@ double bound(const mapping::Problem& problem, const Machine& machine) {
   const double cells = static_cast<double>(std::max<std::int64_t>(1, array.count * array.rows * array.columns));
   const double bytes = part_bytes(problem, 0) + part_bytes(problem, 1) + part_bytes(problem, 2);
   const double hertz = static_cast<double>(machine.core.clock.hertz);
-  double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / hertz;
+  double rate = std::min({static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency,
+                          port_rate(machine), dma_rate(machine)}) /
+                hertz;
   if (machine.memory.regions > 1 && machine.memory.placement != "local")
     rate = std::min(rate, static_cast<double>(machine.memory.regions * machine.network.region_bytes_per_cycle) *
                               static_cast<double>(machine.network.clock.hertz) / hertz);
@@ -227,11 +250,29 @@ std::vector<Share> shares(const mapping::Problem& part, const Machine& machine, 
   return result;
 }
 
-mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& split) {
+/// One core's part: the second one where that is as large as the first and moves more, since the first one begins where
+/// a row of lanes and the padding do.
+mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& split, const Machine& machine) {
   mapping::Problem result = problem;
-  for (const CoreSplit::Part& part : split.parts)
-    result.domain.extents[static_cast<std::size_t>(part.dim)] = part.chunk;
+  result.cores = split.used();
+  if (split.parts.empty()) return result;
+  const std::size_t dims = problem.domain.extents.size();
+  result.parts.assign(dims, 1);
+  result.first.assign(dims, 0);
+  for (const CoreSplit::Part& part : split.parts) {
+    const auto d = static_cast<std::size_t>(part.dim);
+    result.domain.extents[d] = part.chunk;
+    result.parts[d] = part.parts;
+    const bool fits = part.chunk % moved_together(problem, machine.layout.tile, part.dim) == 0;
+    if (part.stretches.empty() && (part.parts > 2 || !fits)) result.first[d] = part.chunk;
+  }
+  result.multicast = supply(machine, result, split).multicast;
   return result;
+}
+
+bool same(const CoreSplit& a, const CoreSplit& b) {
+  return std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(),
+                    [](const auto& x, const auto& y) { return x.dim == y.dim && x.chunk == y.chunk; });
 }
 
 /// All ways to cut at most two dims into at most so many parts together.
@@ -239,11 +280,8 @@ std::vector<CoreSplit> candidates(const std::vector<Choice>& dims, std::int64_t 
   std::vector<CoreSplit> result{CoreSplit{}};
   const auto add = [&](CoreSplit split) {
     std::erase_if(split.parts, [](const CoreSplit::Part& part) { return part.parts < 2; });
-    const auto same = [&](const CoreSplit& other) {
-      return std::equal(split.parts.begin(), split.parts.end(), other.parts.begin(), other.parts.end(),
-                        [](const auto& a, const auto& b) { return a.dim == b.dim && a.chunk == b.chunk; });
-    };
-    if (std::none_of(result.begin(), result.end(), same)) result.push_back(std::move(split));
+    const auto known = [&](const CoreSplit& other) { return same(split, other); };
+    if (std::none_of(result.begin(), result.end(), known)) result.push_back(std::move(split));
   };
   const auto fewer = [](std::int64_t count) { return count % 2 == 0 ? count / 2 : count - 1; };
   for (std::size_t i = 0; i < dims.size(); ++i)
@@ -293,7 +331,7 @@ double spread(const CoreSplit& split, std::int64_t cores) {
 }
 
 void price(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort, Ranked& way) {
-  mapping::Problem part = part_problem(problem, way.split);
+  mapping::Problem part = part_problem(problem, way.split, context.machine);
   const Machine seen = seen_by(context.machine, part, way.split);
   const mapping::Nest nest = product_nest(context, kernel, part, seen, effort);
   way.cycles = 0;
@@ -309,13 +347,15 @@ void price(const Context& context, const Kernel& kernel, const mapping::Problem&
 }
 
 /// Of ways that take as long by the model, the one that leaves fewest cores idle, then the one of fewest bytes. One
-/// core alone where several promise no more than the model errs.
+/// core alone where all others take longer.
 const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
-  constexpr double worth = 0.98;
-  double least = std::numeric_limits<double>::infinity();
-  for (const Ranked& way : ways) least = std::min(least, way.cycles);
+  double least = std::numeric_limits<double>::infinity(), divided = least;
+  for (const Ranked& way : ways) {
+    least = std::min(least, way.cycles);
+    if (!way.split.parts.empty()) divided = std::min(divided, way.cycles);
+  }
   for (const Ranked& way : ways)
-    if (way.split.parts.empty() && least > worth * way.cycles) return way;
+    if (way.split.parts.empty() && divided > way.cycles) return way;
   const Ranked* best = nullptr;
   for (const Ranked& way : ways) {
     if (way.cycles > alike * least) continue;
@@ -338,7 +378,7 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   for (CoreSplit& split : all_candidates(context, problem, kept)) {
     const auto uneven = [](const CoreSplit::Part& part) { return !part.even(); };
     if (even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
-    const mapping::Problem part = part_problem(problem, split);
+    const mapping::Problem part = part_problem(problem, split, context.machine);
     Ranked way{0, 0, spread(split, cores), std::move(split)};
     for (const Share& share : shares(part, context.machine, way.split))
       way.cycles = std::max(way.cycles, bound(share.part, share.machine) * share.cycle);
@@ -356,15 +396,18 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   for (Ranked& way : ways) price(context, kernel, problem, Effort::rough, way);
   const Ranked soonest = *std::min_element(ways.begin(), ways.end(), sooner);
   if (!context.machine.sorts.empty()) ways = {soonest};
-  std::vector<Ranked> last{soonest, best_of(ways, 1.05)};
+  std::vector<Ranked> last{best_of(ways, 1.05)};
+  std::stable_sort(ways.begin(), ways.end(), sooner);
+  constexpr std::size_t most_searched = 4;
   for (const Ranked& way : ways)
-    if (alone(way) && way.cycles < 1.1 * soonest.cycles) last.push_back(way);
+    if (last.size() < most_searched && way.cycles < 1.1 * soonest.cycles && !same(way.split, last[0].split))
+      last.push_back(way);
   for (Ranked& way : last) price(context, kernel, problem, Effort::full, way);
   const Ranked& best = best_of(last, 1.01);
-  problem = part_problem(problem, best.split);
+  problem = part_problem(problem, best.split, context.machine);
   seen = seen_by(context.machine, problem, best.split);
   CoreSplit chosen = best.split;
-  chosen.multicast = supply(context.machine, problem, chosen).multicast;
+  chosen.multicast = problem.multicast;
   return chosen;
 }
 

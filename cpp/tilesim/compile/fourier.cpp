@@ -6,6 +6,7 @@
 // next axis, so that frequencies come out in order.
 #include <algorithm>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/fourier_plan.hpp"
 #include "tilesim/compile/transforms.hpp"
@@ -18,7 +19,6 @@ namespace {
 
 using Axes = Writer::Axes;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 struct Complex { ValueId re = no_value, im = no_value; };
 

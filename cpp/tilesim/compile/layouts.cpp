@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 
 namespace tilesim::lower {
@@ -15,7 +16,6 @@ using Order = std::vector<int>;  ///< axes, minor to major
 
 constexpr double twice = 2;  ///< padding beyond this factor is noted
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 Order last_axis_minor(std::size_t rank) {
   Order order;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/kind.hpp"
 
@@ -12,7 +13,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 constexpr std::int64_t most_sorted = 32, most_chosen = 256;  ///< blocks: programs grow with their pairs
 

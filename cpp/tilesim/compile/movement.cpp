@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/placement.hpp"
 #include "tilesim/compile/tiling.hpp"
@@ -13,8 +14,6 @@ namespace tilesim::lower {
 using program::Block;
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 program::Tensor* mutable_tensor(program::Program& program, const std::string& name) {
   for (program::Tensor& tensor : program.tensors)

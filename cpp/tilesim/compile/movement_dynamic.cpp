@@ -2,18 +2,13 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/movement.hpp"
 
 namespace tilesim::lower {
 
 using program::Block;
-
-namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 /// Starts of a dynamic slice, clamped into range: an expression where the value is given with the program, otherwise
 /// a tensor of one element that the vector unit has clamped and the DMA reads. In mode error they stay as they are, and

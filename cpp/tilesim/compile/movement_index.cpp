@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/movement.hpp"
 #include "tilesim/compile/movement_boxes.hpp"
@@ -12,8 +13,6 @@ using program::Block;
 using program::View;
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// A vector compute's nodes, appended one by one; of integers.
 class Nodes {

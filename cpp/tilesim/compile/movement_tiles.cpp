@@ -1,6 +1,7 @@
 // Tiles of movement kernels: the usual ones, or what a mapping says.
 #include <algorithm>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/lanes.hpp"
 #include "tilesim/compile/movement.hpp"
@@ -9,8 +10,6 @@
 namespace tilesim::lower {
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// Whether every element of the operand within the space is read, wherever the data points.
 bool reads_all(Kind kind) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/tiling.hpp"
 
@@ -11,8 +12,6 @@ using program::Block;
 using program::View;
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 class OrderLowering {
  public:

@@ -239,6 +239,9 @@ program::Scope ProductLowering::lower() {
     context_.options.record->back().nest.on_vector = problem_.on_vector;
     context_.options.record->back().nest.contexts = problem_.contexts;
   }
+  load_queues_ = context_.machine.core.dma.load_queues;
+  if (load_queues_ > 1 && !split_.multicast && context_.machine.sorts.empty())
+    load_queues_ = mapping::CostModel(problem_, seen_).load_queues(nest_);
   ClosedForm latency(context_.machine);
   grid_ = mapping::array_grid(problem_, nest_, context_.machine, latency);
   check_queues();

@@ -169,6 +169,7 @@ class ProductLowering {
   const Kernel& kernel_;
   const Op& anchor_;
   mapping::Problem problem_;  ///< of one core
+  std::int64_t load_queues_ = 1;  ///< that take its operands
   CoreSplit split_;
   Machine seen_;  ///< with the bandwidth that each core of the split gets
   mapping::Nest nest_;

@@ -18,7 +18,7 @@ std::vector<std::string> ProductLowering::mma_queues() const {
 }
 
 std::string ProductLowering::load_queue(int index) const {
-  return "load" + std::to_string(index % context_.machine.core.dma.load_queues);
+  return "load" + std::to_string(index % load_queues_);
 }
 
 /// Whole tiles in order, then those that come in pieces.

@@ -1,8 +1,11 @@
 // ragged_contract: a product per group of rows. How many rows a group has is data: a first step writes where each group
 // starts, loops and addresses read it, and rows beyond all groups are filled with zeros.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product.hpp"
 #include "tilesim/compile/tiling.hpp"
@@ -14,8 +17,6 @@ using program::Block;
 using program::View;
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 AxisAccess axis_of(int dim) {
   AxisAccess axis;
@@ -91,9 +92,10 @@ mapping::Problem ragged_problem(const Context& context, const Kernel& kernel) {
   return problem;
 }
 
-mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem) {
-  require_array(context, context.function.ops[at(kernel.anchor)], problem.dtypes[0]);
-  mapping::Nest nest = nest_by_rule(context, problem, context.machine);
+namespace {
+
+/// The nest as the kernel runs it: one group after the other, one tile of sums.
+mapping::Nest group_by_group(const Context& context, const mapping::Problem& problem, mapping::Nest nest) {
   nest.tiles[ragged_group] = 1;
   const auto place = [&](int dim) { return std::find(nest.order.begin(), nest.order.end(), dim) - nest.order.begin(); };
   const std::int64_t cores = context.machine.core.count;
@@ -114,6 +116,49 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
     tile = std::max<std::int64_t>(1, ceil_div(tile, 2));
   }
   return nest;
+}
+
+}  // namespace
+
+/// A search prefers nests for what this kernel does not do (tiles of several groups, other orders): from the best of
+/// them and from the heuristic's, steps to neighbours that are faster as the kernel runs them.
+mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem) {
+  constexpr int most_rounds = 8;
+  constexpr std::int64_t most_steps = 3000;
+  require_array(context, context.function.ops[at(kernel.anchor)], problem.dtypes[0]);
+  const mapping::Nest chosen =
+      group_by_group(context, problem, nest_by_rule(context, problem, context.machine, Effort::full));
+  if (mapping_rule(context) != "cost" || !context.machine.sorts.empty()) return chosen;
+  mapping::CostModel model(problem, context.machine);
+  const mapping::Space choices = mapping::space(problem, context.machine);
+  const bool walks = !std::isinf(model.steps(chosen, most_steps));
+  const auto cycles_of = [&](const mapping::Nest& nest) {
+    return walks ? model.steps(nest, most_steps) : model.price(nest).soft;
+  };
+  mapping::Nest best = chosen;
+  double least = std::numeric_limits<double>::infinity();
+  for (mapping::Nest here :
+       {chosen, group_by_group(context, problem, nest_by_rule(context, problem, context.machine, Effort::rough))}) {
+    double now = cycles_of(here);
+    for (int round = 0; round < most_rounds; ++round) {
+      mapping::Nest next;
+      for (mapping::Nest& other : choices.neighbours(here, false)) {
+        other = group_by_group(context, problem, std::move(other));
+        if (!model.fits(other)) continue;
+        if (model.price(other).bound >= now) continue;
+        const double cycles = cycles_of(other);
+        if (cycles >= now) continue;
+        now = cycles;
+        next = std::move(other);
+      }
+      if (next.tiles.empty()) break;
+      here = std::move(next);
+    }
+    if (now >= least) continue;
+    least = now;
+    best = std::move(here);
+  }
+  return best;
 }
 
 /// From the problem's typical rows to those that data gives.

@@ -50,6 +50,50 @@ mapping::VectorTiles fastest_walked(const Context& context, const mapping::Vecto
   return best;
 }
 
+/// The best tiles by the estimate, where that promises enough; of those alike the ones of fewest transfers.
+mapping::VectorTiles fastest_priced(const Context& context, const mapping::VectorProblem& problem,
+                                    const mapping::VectorTiles& usual) {
+  constexpr std::size_t compared = 32;
+  constexpr double alike = 1.01;  // what each transfer takes beside its bytes is not priced
+  if (!mapping::legal(problem, usual, context.machine).legal) return usual;
+  const std::vector<mapping::RankedTiles> found =
+      mapping::search(problem, context.machine, compared, context.options.cancel);
+  if (found.empty() || found[0].cost.cycles >= worth * mapping::price(problem, usual, context.machine).cycles)
+    return usual;
+  const mapping::RankedTiles* best = &found[0];
+  for (const mapping::RankedTiles& other : found)
+    if (other.cost.cycles <= alike * found[0].cost.cycles && other.cost.transfers < best->cost.transfers) best = &other;
+  return best->tiles;
+}
+
+/// One core's part of the problem, if an axis is long enough: outer loops over tiles are what cores divide.
+mapping::VectorProblem part_of(const mapping::VectorProblem& problem, std::int64_t cores) {
+  mapping::VectorProblem part = problem;
+  const auto stays = [&](std::size_t axis) {
+    return (axis < problem.reduced.size() && problem.reduced[axis]) ||
+           (axis < problem.carried.size() && problem.carried[axis]) ||
+           (axis < problem.whole.size() && problem.whole[axis]);
+  };
+  for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {
+    if (stays(axis) || problem.space[axis] < cores) continue;
+    part.space[axis] = ceil_div(problem.space[axis], cores);
+    return part;
+  }
+  return part;
+}
+
+mapping::VectorTiles fastest_part(const Context& context, const mapping::VectorProblem& problem,
+                                  const mapping::VectorTiles& usual) {
+  const mapping::VectorProblem part = part_of(problem, context.machine.core.count);
+  if (part.space == problem.space) return usual;
+  mapping::VectorTiles own = usual;
+  for (std::size_t axis = 0; axis < own.tiles.size(); ++axis)
+    own.tiles[axis] = std::min(own.tiles[axis], std::max<std::int64_t>(1, part.space[axis]));
+  for (std::size_t axis = 0; axis < own.sub.size(); ++axis) own.sub[axis] = std::min(own.sub[axis], own.tiles[axis]);
+  const mapping::VectorTiles chosen = fastest_priced(context, part, own);
+  return chosen == own || !mapping::legal(problem, chosen, context.machine).legal ? usual : chosen;
+}
+
 /// The tiles that the cost model prefers to the usual ones; equal problems of a program are solved once.
 mapping::VectorTiles searched_tiles(const Context& context, const mapping::VectorProblem& problem,
                                     const mapping::VectorTiles& usual) {
@@ -60,23 +104,12 @@ mapping::VectorTiles searched_tiles(const Context& context, const mapping::Vecto
   for (std::int64_t size : usual.sub) key += ";" + std::to_string(size);
   const auto known = context.choices.tiles.find(key);
   if (known != context.choices.tiles.end()) return known->second;
+  const bool alone = context.machine.core.count == context.contexts;
   mapping::VectorTiles chosen = usual;
-  if (!problem.ranks) {
+  if (problem.ranks)
+    chosen = alone ? fastest_priced(context, problem, usual) : fastest_part(context, problem, usual);
+  else if (alone)
     chosen = fastest_walked(context, problem, usual);
-  } else if (mapping::legal(problem, usual, context.machine).legal) {
-    constexpr std::size_t compared = 32;
-    constexpr double alike =
-        1.01;  // of these the one of fewest transfers: what each takes beside its bytes is not priced
-    const std::vector<mapping::RankedTiles> found =
-        mapping::search(problem, context.machine, compared, context.options.cancel);
-    if (!found.empty() && found[0].cost.cycles < worth * mapping::price(problem, usual, context.machine).cycles) {
-      const mapping::RankedTiles* best = &found[0];
-      for (const mapping::RankedTiles& other : found)
-        if (other.cost.cycles <= alike * found[0].cost.cycles && other.cost.transfers < best->cost.transfers)
-          best = &other;
-      chosen = best->tiles;
-    }
-  }
   return context.choices.tiles[std::move(key)] = chosen;
 }
 
@@ -143,7 +176,8 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
     if (const mapping::Legality verdict = mapping::legal(problem, chosen, context.machine); !verdict.legal)
       throw UserError(
           {"the mapping given for this operation is not legal: " + verdict.reason, kernel.name, {}, {}, {}});
-  } else if (mapping_rule(context) == "cost" && context.machine.core.count == context.contexts) {  // of one core
+  } else if (mapping_rule(context) == "cost" && context.machine.sorts.empty() &&
+             (context.machine.core.count == context.contexts || context.contexts == 1)) {
     chosen = searched_tiles(context, problem, chosen);
   }
   if (context.options.record_vectors)

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/tiling.hpp"
 
@@ -11,12 +12,6 @@ namespace tilesim::lower {
 
 using program::Block;
 using program::View;
-
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 DType sum_dtype(DType dtype) { return is_float(dtype) ? (dtype == DType::f64 ? DType::f64 : DType::f32) : DType::i64; }
 

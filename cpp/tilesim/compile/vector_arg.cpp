@@ -1,6 +1,7 @@
 // argmax and argmin: the extreme of a tile first, then the smallest index that has it; tiles of a long row are merged.
 // A NaN is an extreme and equals other NaNs, as in the reference: the first one wins.
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/vector.hpp"
 
@@ -10,8 +11,6 @@ using program::Block;
 using program::View;
 
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 constexpr double beyond = 9.0e18;  // larger than any index
 

@@ -3,18 +3,13 @@
 #include <functional>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/compile/vector.hpp"
 
 namespace tilesim::lower {
 
 using program::Block;
 using program::View;
-
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node) {
   nodes.push_back({node, 0});

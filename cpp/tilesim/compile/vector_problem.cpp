@@ -1,17 +1,12 @@
 // A vector kernel as a mapping problem, and the tiles that it gets.
 #include <algorithm>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/compile/lanes.hpp"
 #include "tilesim/compile/tiling.hpp"
 #include "tilesim/compile/vector.hpp"
 
 namespace tilesim::lower {
-
-namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 /// The tiles to use, with those of make_tiles as the usual ones.
 void VectorLowering::choose() {

@@ -1,12 +1,8 @@
 #include "tilesim/compile/writer.hpp"
 
+#include "tilesim/base/index.hpp"
+
 namespace tilesim::lower {
-
-namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 ValueId Writer::add(const char* name, Kind kind, std::vector<ValueId> operands, Attributes attributes) {
   return builder_.op(kind, std::move(operands), std::move(attributes), op_.name + "." + name)[0];

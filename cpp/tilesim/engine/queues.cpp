@@ -51,18 +51,17 @@ void Simulator::busy(int id, int queue, std::int64_t begin, std::int64_t end, co
   if (end > from) {
     unit.cycles[static_cast<std::size_t>(UnitState::busy)] += end - from;
     if (KernelCounters* kernel = kernel_of(stream, entry)) {
-      if (unit.kind == "array" && unit.name.back() == '0') kernel->array_busy += end - from;
-      if (unit.kind == "vector") kernel->vector_busy += end - from;
+      if (unit.counts_as == KernelTime::array) kernel->array_busy += end - from;
+      if (unit.counts_as == KernelTime::vector) kernel->vector_busy += end - from;
     }
     if (options_.timeline) {
       if (static_cast<std::int64_t>(intervals_.size()) < options_.max_intervals) {
         const std::string label = entry.scope >= 0
                                       ? stream.program->scopes[static_cast<std::size_t>(entry.scope)].scope->kernel
                                       : std::string("-");
-        const auto found = std::find(labels_.begin(), labels_.end(), label);
-        const auto index = static_cast<std::int32_t>(found - labels_.begin());
-        if (found == labels_.end()) labels_.push_back(label);
-        intervals_.push_back({q.unit, index, from, end});
+        const auto [found, added] = label_of_.try_emplace(label, static_cast<std::int32_t>(labels_.size()));
+        if (added) labels_.push_back(label);
+        intervals_.push_back({q.unit, found->second, from, end});
       } else {
         ++dropped_;
       }

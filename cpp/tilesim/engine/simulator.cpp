@@ -196,7 +196,10 @@ int Simulator::unit_of(const Stream& stream, const std::string& queue) {
   const std::string name = "core" + std::to_string(stream.physical_core) + "." + unit;
   for (std::size_t i = 0; i < units_.size(); ++i)
     if (units_[i].name == name) return static_cast<int>(i);
-  units_.push_back({name, kind, stream.physical_core, {}, 0, 0, 0});
+  const KernelTime counts_as = unit == "array0"   ? KernelTime::array
+                               : kind == "vector" ? KernelTime::vector
+                                                  : KernelTime::none;
+  units_.push_back({name, kind, stream.physical_core, counts_as, {}, 0, 0, 0});
   unit_states_.emplace_back();
   return static_cast<int>(units_.size()) - 1;
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -150,9 +151,13 @@ struct SlotState {
   std::uint64_t remote_waiting = 0;      ///< streams with a send waiting for this slot
 };
 
+/// What a unit's busy time counts as in the rows of kernels.
+enum class KernelTime : std::uint8_t { none, array, vector };
+
 struct UnitCounters {
   std::string name, kind;
   std::int64_t core = 0;
+  KernelTime counts_as = KernelTime::none;
   std::array<std::int64_t, unit_state_count> cycles{};
   std::int64_t operations = 0, bytes = 0;
   double work = 0;
@@ -361,6 +366,7 @@ class Simulator {
                finish_ = 0;
   std::vector<Interval> intervals_;
   std::vector<std::string> labels_;
+  std::unordered_map<std::string, std::int32_t> label_of_;  ///< index in labels_
   std::int64_t dropped_ = 0;
 };
 

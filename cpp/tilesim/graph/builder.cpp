@@ -10,7 +10,7 @@
 
 namespace tilesim {
 
-Builder::Builder(Graph& graph, const std::string& name) : graph_(graph), function_(0) {
+Builder::Builder(Graph& graph, const std::string& name) : graph_(&graph), function_(0) {
   const auto found = std::ranges::find(graph.functions, name, &GraphFunction::name);
   function_ = static_cast<std::int32_t>(found - graph.functions.begin());
   if (found == graph.functions.end()) {
@@ -44,7 +44,7 @@ ValueId Builder::input(const std::string& name, TensorType type) {
 
 ValueId Builder::weight(const std::string& name, Weight weight) {
   element_count(weight.type.shape);
-  const auto [found, inserted] = graph_.weights.emplace(name, weight);
+  const auto [found, inserted] = graph_->weights.emplace(name, weight);
   if (!inserted && found->second.type != weight.type)
     throw UserError({"a weight of this name exists with another type",
                      "weight \"" + name + "\"",
@@ -91,7 +91,7 @@ std::vector<ValueId> Builder::op(Kind kind, std::vector<ValueId> operands, Attri
     for (const std::int32_t callee : op.functions)
       if (callee == function_) throw UserError({"a function calls itself", rules::place_of(body(), op), {}, {}, {}});
   rules::check_form(body(), op);
-  const std::vector<TensorType> types = infer_results(graph_, body(), op);
+  const std::vector<TensorType> types = infer_results(*graph_, body(), op);
   op.name = fresh(op.name);
   op.results.clear();
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -185,8 +185,8 @@ const TensorType& Builder::type(ValueId value) const {
 }
 
 void Builder::finish() {
-  graph_.main = function_;
-  check(graph_);
+  graph_->main = function_;
+  check(*graph_);
 }
 
 }  // namespace tilesim

@@ -15,6 +15,8 @@ class Builder {
   /// Builds into `graph.functions[function]`, or a new function called `name`.
   Builder(Graph& graph, const std::string& name);
   std::int32_t function_index() const { return function_; }
+  /// Goes on in a copy of the graph.
+  void go_on_in(Graph& copy) { graph_ = &copy; }
 
   ValueId input(const std::string& name, TensorType type);
   ValueId weight(const std::string& name, Weight weight);  ///< a constant operation; equal names share the weight
@@ -38,11 +40,11 @@ class Builder {
   void finish();
 
  private:
-  GraphFunction& body() { return graph_.functions[static_cast<std::size_t>(function_)]; }
-  const GraphFunction& body() const { return graph_.functions[static_cast<std::size_t>(function_)]; }
+  GraphFunction& body() { return graph_->functions[static_cast<std::size_t>(function_)]; }
+  const GraphFunction& body() const { return graph_->functions[static_cast<std::size_t>(function_)]; }
   std::string fresh(const std::string& stem);
 
-  Graph& graph_;
+  Graph* graph_;
   std::int32_t function_;
   std::string source_;
   std::map<std::string, int> used_;         ///< names, with the last number that made one unique

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/rules.hpp"
@@ -11,8 +12,6 @@
 namespace tilesim {
 
 namespace {
-
-using rules::at;
 
 std::int64_t packed(const TensorType& type) { return packed_bytes(type.dtype, element_count(type.shape)); }
 

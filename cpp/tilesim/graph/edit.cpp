@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/json.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/kind.hpp"
@@ -10,8 +11,6 @@
 namespace tilesim::edit {
 
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 template <class Visit>
 void for_each_use(GraphFunction& function, Visit&& visit) {

@@ -66,7 +66,7 @@ ValueId log_softmax(Parts& parts, ValueId x, std::int64_t dim) {
 /// Scale or bias in the compute dtype, shaped so that it broadcasts to `extents` along `dims`.
 ValueId parameter(Parts& parts, ValueId value, DType dtype, const Shape& extents, const Integers& dims) {
   Shape shape(extents.size(), 1);
-  for (const std::int64_t dim : dims) shape[rules::at(dim)] = extents[rules::at(dim)];
+  for (const std::int64_t dim : dims) shape[at(dim)] = extents[at(dim)];
   while (shape.size() > parts.shape(value).size() && shape.front() == 1) shape.erase(shape.begin());
   return parts.back(parts.reshaped("parameter", value, std::move(shape)), dtype);
 }

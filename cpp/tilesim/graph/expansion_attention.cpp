@@ -21,8 +21,8 @@ struct Extents {
 /// The first `count` positions of an axis; the value itself where those are all.
 ValueId first_of(Parts& parts, const char* name, ValueId x, std::int64_t axis, std::int64_t count) {
   Shape limit = parts.shape(x);
-  if (limit[rules::at(axis)] == count) return x;
-  limit[rules::at(axis)] = count;
+  if (limit[at(axis)] == count) return x;
+  limit[at(axis)] = count;
   Attributes attributes;
   attributes.set("start", Integers(limit.size(), 0));
   attributes.set("stride", Integers(limit.size(), 1));

@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/file.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/file.hpp"
 
@@ -38,7 +39,7 @@ void write_indented(const Json& value, int depth, int level, std::string& out) {
 }
 
 /// `compiled`: further members of the header, beside the graph; null for a plain graph.
-void write_tsim(Graph graph, const std::string& path, const Json* compiled, CancelToken* token) {
+void write_tsim(Graph graph, const std::string& path, const Json* compiled) {
   std::vector<std::pair<std::string, Array>> stored;
   std::int64_t offset = 0;
   for (auto& [name, weight] : graph.weights) {
@@ -68,7 +69,7 @@ void write_tsim(Graph graph, const std::string& path, const Json* compiled, Canc
   file.write(&length, 8);
   file.write(header);
   for (const auto& [name, array] : stored) {
-    file.write(array.bytes(), array.nbytes(), token);
+    file.write(array.bytes(), array.nbytes());
     file.write(std::string(static_cast<std::size_t>(round_up(array.nbytes(), alignment) - array.nbytes()), '\0'));
   }
   file.commit();
@@ -135,7 +136,7 @@ bool lies_below(const std::string& path, const std::string& directory) {
 }
 
 void save_graph(const Graph& graph, const std::string& path, const GraphFileOptions& options) {
-  if (path.ends_with(".tsim")) return write_tsim(graph, path, nullptr, options.token);
+  if (path.ends_with(".tsim")) return write_tsim(graph, path, nullptr);
   if (!path.ends_with(".json"))
     throw UserError({"unknown kind of graph file", path, {}, "a name that ends in .json or .tsim", {}});
   const std::string directory = directory_of(path);
@@ -152,12 +153,12 @@ void save_graph(const Graph& graph, const std::string& path, const GraphFileOpti
   }
   ReplacedFile file(path);
   const std::string text = written.text();
-  file.write(text.data(), static_cast<std::int64_t>(text.size()), options.token);
+  file.write(text.data(), static_cast<std::int64_t>(text.size()));
   file.commit();
 }
 
-void save_compiled_graph(const Graph& graph, const std::string& path, const Json& header, CancelToken* token) {
-  write_tsim(graph, path, &header, token);
+void save_compiled_graph(const Graph& graph, const std::string& path, const Json& header) {
+  write_tsim(graph, path, &header);
 }
 
 Graph load_graph(const std::string& path, const GraphFileOptions& options) {

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "tilesim/base/cancel.hpp"
 #include "tilesim/graph/graph.hpp"
 
 namespace tilesim {
@@ -12,14 +11,13 @@ namespace tilesim {
 /// `weights_anywhere`: otherwise a graph from a stranger could name any file of its reader.
 struct GraphFileOptions {
   bool weights_anywhere = false;
-  CancelToken* token = nullptr;  ///< polled while weights are written
 };
 
 Graph load_graph(const std::string& path, const GraphFileOptions& options = {});
 Graph graph_from_json(const Json& json, const std::string& directory, const GraphFileOptions& options = {});
 /// The old file stands until the new one is whole. UserError for .json where a weight's file lies elsewhere.
 void save_graph(const Graph& graph, const std::string& path, const GraphFileOptions& options = {});
-void save_compiled_graph(const Graph& graph, const std::string& path, const Json& header, CancelToken* token = nullptr);
+void save_compiled_graph(const Graph& graph, const std::string& path, const Json& header);
 
 /// Whether a file lies in a directory or below it, links followed.
 bool lies_below(const std::string& path, const std::string& directory);

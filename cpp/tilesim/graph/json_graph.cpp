@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/graph/file.hpp"
 #include "tilesim/graph/graph_json.hpp"
 #include "tilesim/graph/rules.hpp"
@@ -12,8 +13,6 @@ namespace {
 
 constexpr const char* schema = "tilesim.graph";
 constexpr std::int64_t version = 1;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 Json named(const Value& value) {
   Json json = Json::object();

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/file.hpp"
 #include "tilesim/graph/graph_json.hpp"
@@ -18,6 +19,7 @@ std::string base64(const Array& array) {  // RFC 4648
   std::string text;
   text.reserve((count + 2) / 3 * 4);
   for (std::size_t i = 0; i < count; i += 3) {
+    if (i % 0xC000 == 0) worked(0x10000);
     std::uint32_t word = 0;
     for (std::size_t j = 0; j < 3; ++j) word = word << 8 | (i + j < count ? bytes[i + j] : 0U);
     for (std::size_t j = 0; j < 4; ++j) text += i + j > count ? '=' : alphabet[word >> (18 - 6 * j) & 63U];
@@ -33,6 +35,7 @@ Array from_base64(const Json& json, const TensorType& type) {
   Array array(type.dtype, type.shape);
   auto* bytes = reinterpret_cast<unsigned char*>(array.bytes());
   for (std::size_t i = 0; i < text.size(); i += 4) {
+    if (i % 0x10000 == 0) worked(0x10000);
     std::uint32_t word = 0;
     for (std::size_t j = 0; j < 4; ++j) {
       const std::size_t digit = text[i + j] == '=' ? 0 : alphabet.find(text[i + j]);

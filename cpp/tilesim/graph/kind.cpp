@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/graph/rules.hpp"
 
 namespace tilesim {
@@ -71,6 +72,7 @@ std::vector<const TensorType*> operand_types(const GraphFunction& function, cons
 }
 
 std::vector<TensorType> infer_results(const Graph& graph, const GraphFunction& function, const Op& op) {
+  worked(256);
   const std::vector<const TensorType*> operands = operand_types(function, op);
   try {
     return info(op.kind).infer(op, operands, graph);

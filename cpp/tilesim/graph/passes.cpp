@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
 
@@ -13,8 +14,6 @@ namespace tilesim {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// Functions that main does not reach go; the others keep their order.
 void drop_unreached_functions(Graph& graph) {

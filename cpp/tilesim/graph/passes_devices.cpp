@@ -1,5 +1,6 @@
 #include "tilesim/graph/passes_devices.hpp"
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/graph/builder.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/passes.hpp"
@@ -9,8 +10,6 @@ namespace tilesim {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 bool collective(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::all_gather || kind == Kind::reduce_scatter ||

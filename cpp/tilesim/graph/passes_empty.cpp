@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
@@ -11,8 +12,6 @@
 namespace tilesim {
 
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 bool is_empty(const GraphFunction& function, ValueId value) {
   return value != no_value && element_count(function.value(value).type.shape) == 0;

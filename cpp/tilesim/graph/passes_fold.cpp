@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/builder.hpp"
 #include "tilesim/graph/edit.hpp"
@@ -14,8 +15,6 @@ namespace tilesim {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 Weight data_weight(Array data, bool trainable) {
   Weight weight;

@@ -1,14 +1,13 @@
 // Calls become the operations of their callee.
 #include <algorithm>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/passes.hpp"
 
 namespace tilesim {
 
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// Appends the body of `callee`, whose calls are inlined already, in place of `call`.
 void append_body(GraphFunction& function, const GraphFunction& callee, const Op& call) {

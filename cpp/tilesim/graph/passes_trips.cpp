@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/graph/builder.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/passes.hpp"
@@ -9,8 +10,6 @@
 namespace tilesim {
 
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 const TensorType counter_type{DType::i32, {}}, flag_type{DType::boolean, {}};
 

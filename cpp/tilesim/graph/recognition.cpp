@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
 
@@ -75,6 +76,7 @@ void apply(Graph& graph, std::size_t number, const Pass& pass, Checker& checker,
   edit::sweep_dead(function);
   Edits edits(graph, function);
   for (std::size_t i = function.ops.size(); i-- > 0;) {
+    worked(1024);
     if (edits.reader().dead(function.ops[i])) continue;
     for (const Candidate& found : pass.matcher(edits.reader(), function.ops[i])) {
       const Candidate candidate = distinct(found);

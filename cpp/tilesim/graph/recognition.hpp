@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/graph/builder.hpp"
 #include "tilesim/graph/passes.hpp"
 
@@ -17,8 +18,6 @@ namespace tilesim::recognition {
 
 using Integers = std::vector<std::int64_t>;
 using Values = std::vector<ValueId>;
-
-inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// A function as patterns read it. Valid until the function changes.
 class Reader {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/graph/kind.hpp"
 
 namespace tilesim::rules {
@@ -14,7 +15,6 @@ namespace tilesim::rules {
 using Types = std::span<const TensorType* const>;
 using Integers = std::vector<std::int64_t>;
 
-inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 inline std::int64_t rank(const TensorType& type) { return static_cast<std::int64_t>(type.shape.size()); }
 
 /// "function "main", operation "relu" (model.py:12)"

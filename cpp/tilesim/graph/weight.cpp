@@ -6,6 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/file.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/no_memory.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/graph.hpp"
@@ -43,12 +44,16 @@ Array random_array(const Weight& weight, const std::string& name) {
   const bool floating = is_float(dtype) || dtype_class(dtype) == DTypeClass::complex;
   if (dtype == DType::f32) {
     Array values(dtype, weight.type.shape);
-    for (std::int64_t i = 0; i < values.size(); ++i) values.as<float>()[i] = static_cast<float>(number(i));
+    for (std::int64_t i = 0; i < values.size(); ++i) {
+      if ((i & 0xFFFF) == 0) worked(0x10000);
+      values.as<float>()[i] = static_cast<float>(number(i));
+    }
     return values;
   }
   Array values(floating ? DType::f64 : DType::i64, weight.type.shape);
   const bool is_signed = dtype_class(dtype) == DTypeClass::signed_integer;
   for (std::int64_t i = 0; i < values.size(); ++i) {
+    if ((i & 0xFFFF) == 0) worked(0x10000);
     if (floating) {
       values.as<double>()[i] = number(i);
     } else {

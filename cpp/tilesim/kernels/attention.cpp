@@ -4,12 +4,11 @@
 #include <cstring>
 #include <limits>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/kernels/gemm.hpp"
 
 namespace tilesim::kernels {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 struct Settings {
   double scale = 1, soft_cap = 0;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/kernels/kernel.hpp"
 
 namespace tilesim::kernels {
@@ -12,7 +13,6 @@ namespace {
 
 using Axes = std::vector<std::int64_t>;
 
-std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
 
 /// Largest element; NaN wins. -inf for no elements.
 template <class T>

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/kernels/gemm.hpp"
 
 namespace tilesim::kernels {
@@ -11,7 +12,6 @@ namespace {
 
 using Axes = std::vector<std::int64_t>;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// Axes of `labels` in the order lead[0], lead[1], then the spatial letters in the order of `spatial`.
 Axes canonical(const std::string& labels, const std::string& lead, const std::string& spatial) {

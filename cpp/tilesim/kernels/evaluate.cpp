@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/no_memory.hpp"
 #include "tilesim/kernels/kernel.hpp"
 
@@ -246,6 +247,7 @@ std::vector<Array> evaluate_op(const Graph& graph, const GraphFunction& function
                                const std::vector<Array>& operands, const Numerics& numerics) {
   EvaluateOptions options;
   options.numerics = numerics;
+  options.cancel = CancelScope::current();
   return kernels::run_op(graph, function, op, operands, options);
 }
 

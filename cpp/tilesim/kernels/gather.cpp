@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/kernels/kernel.hpp"
 
 namespace tilesim::kernels {
@@ -9,7 +10,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
 
 bool contains(const Integers& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
 

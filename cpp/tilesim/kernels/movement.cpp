@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/kernels/kernel.hpp"
 
 namespace tilesim::kernels {
@@ -11,7 +12,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
 
 /// First element of the box at `start`.
 std::int64_t offset_of(const Shape& strides, const Integers& start) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/kernels/combine.hpp"
 #include "tilesim/kernels/kernel.hpp"
 
@@ -10,7 +11,6 @@ namespace {
 
 using Axes = std::vector<std::int64_t>;
 
-std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
 
 /// The operand with its reduced axes side by side, seen as [outer, reduced, inner].
 struct Arranged {

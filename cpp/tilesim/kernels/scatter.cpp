@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/kernels/combine.hpp"
 #include "tilesim/kernels/kernel.hpp"
 
@@ -10,7 +11,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-std::size_t at(std::int64_t axis) { return static_cast<std::size_t>(axis); }
 
 bool contains(const Integers& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
 

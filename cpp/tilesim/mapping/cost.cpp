@@ -20,6 +20,7 @@ std::size_t CostModel::Hash::operator()(const Extents& key) const {
 CostModel::CostModel(const Problem& problem, const Machine& machine)
     : problem_(problem), machine_(machine), latency_(machine_) {
   require(problem.domain.extents.size() <= 20, "a product has too many dims");
+  begin_at_part();
   for (std::size_t operand = 0; operand < 3; ++operand) {
     for (const AxisAccess& axis : access(operand).axes)
       for (const AxisAccess::Term& term : axis.terms) own_[operand] |= 1U << term.dim;
@@ -45,26 +46,20 @@ CostModel::CostModel(const Problem& problem, const Machine& machine)
   const auto hertz = static_cast<double>(machine_.core.clock.hertz);
   const double port = static_cast<double>(machine_.network.port_bytes_per_cycle) *
                       static_cast<double>(machine_.network.clock.hertz) / hertz;
-  rate_ = std::min(static_cast<double>(machine_.memory.bytes_per_second) * machine_.memory.efficiency / hertz, port);
+  memory_rate_ = static_cast<double>(machine_.memory.bytes_per_second) * machine_.memory.efficiency / hertz;
+  rate_ = std::min(memory_rate_, port);
+  if (machine_.network.kind != "simple") memory_rate_ = rate_;
+  memory_room_ = static_cast<double>(machine_.memory.buffer_bytes * machine_.memory.channels) /
+                 (memory_rate_ * static_cast<double>(problem_.cores));
   one_way_ =
       static_cast<double>(machine_.network.latency_cycles) * hertz / static_cast<double>(machine_.network.clock.hertz);
   see_regions();
-  store_wait_ = static_cast<double>(machine_.memory.latency_ps) * 1e-12 * hertz + one_way_ + further_;
-  load_wait_ = store_wait_ + one_way_ + further_;
+  see_neighbours();
+  store_wait_ = static_cast<double>(machine_.memory.latency_ps) * 1e-12 * hertz + one_way_;
+  load_wait_ = store_wait_ + one_way_;
   chunk_ = std::max<std::int64_t>(16384, machine_.memory.interleave_bytes * machine_.memory.channels);
   chunk_ = std::max<std::int64_t>(1, std::min(chunk_, machine_.core.dma.outstanding_bytes));
   window_ = std::clamp<std::int64_t>(machine_.core.dma.outstanding_bytes / chunk_, 1, 64);
-}
-
-/// Tensors that lie interleaved over the regions come over the links, all but the part of the core's own region; as
-/// much over each. Those placed "local" do not.
-void CostModel::see_regions() {
-  const NetworkSpec& network = machine_.network;
-  const MemorySpec& memory = machine_.memory;
-  if (memory.regions < 2 || memory.placement == "local") return;
-  const double cycle = static_cast<double>(network.clock.hertz) / static_cast<double>(machine_.core.clock.hertz);
-  further_ = static_cast<double>(network.region_latency_cycles) / cycle;
-  link_rate_ = static_cast<double>(memory.regions * network.region_bytes_per_cycle) * cycle;
 }
 
 const Access& CostModel::access(std::size_t operand) const {
@@ -98,7 +93,8 @@ CostModel::Interval CostModel::interval(const Nest& nest, std::size_t dim, std::
 }
 
 /// Bytes of one region, by the engine's rule: whole layout tiles, or contiguous runs in whole bursts.
-std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& region) const {
+std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& region,
+                              std::int64_t* place) const {
   const std::vector<int>& order = problem_.minor_to_major[operand];
   const int width = bits(problem_.memory_dtypes[operand]);
   const std::size_t rank = region.size();
@@ -107,6 +103,7 @@ std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& regi
     if (region[axis].length <= 0) return 0;
     offset += region[axis].start * strides_[operand][axis];
   }
+  if (place) *place = offset / 8;
   if (const Shape& tile = machine_.layout.tile; tile.size() == 2 && rank >= 2) {
     std::int64_t elements = 1;
     for (std::size_t i = 0; i < rank; ++i) {
@@ -157,7 +154,7 @@ std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const 
   region_.resize(axes.size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis)
     region_[axis] = span(axes[axis], problem_.shapes[operand][axis], nest, index);
-  return moved(operand, region_);
+  return moved(operand, region_, &place_);
 }
 
 /// Positions of the tiles along one axis; those of equal length and equal place in a burst or layout tile are one

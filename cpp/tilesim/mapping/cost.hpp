@@ -46,6 +46,9 @@ class CostModel {
   /// Cycles by walking the tiles through load queue, array, vector unit and store queue with finite rings.
   /// Infinite for more than `most_steps` tiles.
   double steps(const Nest& nest, std::int64_t most_steps = 20000);
+  /// In how many queues the nest's loads are fastest by that walk: one for each operand, or one for both, since two that
+  /// share a memory both arrive late. As many as the machine has for more than `most_steps` tiles.
+  std::int64_t load_queues(const Nest& nest, std::int64_t most_steps = 20000);
   /// As `legal`, for a nest of the right form and without words.
   bool fits(const Nest& nest) const;
   const Problem& problem() const { return problem_; }
@@ -71,6 +74,8 @@ class CostModel {
   };
   struct Hash { std::size_t operator()(const Extents& key) const; };
   struct Walk;  // steps.cpp
+  struct Times { double one = 0, two = 0; };
+  Times walked(const Nest& nest, std::int64_t most_steps);
 
   const Access& access(std::size_t operand) const;
   std::int64_t trips(const Nest& nest, std::size_t dim) const;
@@ -81,7 +86,8 @@ class CostModel {
   /// Where part number `part` lies along a dim; empty beyond the end of a ragged tile.
   Interval interval(const Nest& nest, std::size_t dim, std::int64_t part) const;
   static void add_sub(const Nest& nest, Extents& key) { key.insert(key.end(), nest.sub.begin(), nest.sub.end()); }
-  std::int64_t moved(std::size_t operand, const std::vector<Span>& region) const;
+  /// Bytes, and where they begin in the tensor.
+  std::int64_t moved(std::size_t operand, const std::vector<Span>& region, std::int64_t* place = nullptr) const;
   Span span(const AxisAccess& axis, std::int64_t size, const Nest& nest, const Extents& index) const;
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index);
   const std::vector<Group>& groups(std::size_t operand, std::size_t axis, const Nest& nest);
@@ -92,8 +98,16 @@ class CostModel {
   Work work_in_pieces(const Nest& nest);
   const Weighed& weigh_tiles(const Nest& nest);
   void see_regions();
+  void begin_at_part();
+  void see_neighbours();
+  /// How many cores ask for an operand at one place of the memory when each asks for so many bytes.
+  double meeting(std::size_t operand, double bytes) const;
+  /// Adds to each region of the memory what it holds of bytes at a place of an interleaved tensor.
+  void add_regions(std::int64_t place, std::int64_t bytes, std::vector<std::int64_t>& held) const;
   /// Cycles in which so many bytes arrive, or leave, when nothing else moves.
-  double moving(double bytes) const { return bytes / (link_rate_ > 0 ? std::min(rate_, link_rate_) : rate_); }
+  double moving(double bytes) const {
+    return std::max(bytes / rate_, link_rate_ > 0 ? (bytes - at_home_) / link_rate_ : 0);
+  }
 
   Problem problem_;
   Machine machine_;
@@ -105,13 +119,20 @@ class CostModel {
   std::unordered_map<Extents, Sweep, Hash> swept_[3];
   std::unordered_map<Extents, Weighed, Hash> weighed_;
   double rate_ = 0;                        ///< bytes per core cycle
+  double memory_rate_ = 0;                 ///< of the memory, where a port of its own follows in the walk
+  double memory_room_ = 0, link_room_ = 0;  ///< cycles for which requests wait in front of a channel, a link
+  struct Apart { double bytes = 0, parts = 1; };  ///< between parts of neighbouring cores; 0: they are the same
+  std::array<std::vector<Apart>, 3> apart_;       ///< per cut, of each operand
+  bool links_meet_ = false;                ///< other regions' stores take the links of this core's loads
   double one_way_ = 0;                     ///< network, in core cycles
   double load_wait_ = 0, store_wait_ = 0;  ///< there, memory and (loads) back, in core cycles
   double further_ = 0;                     ///< way to other regions of the memory
+  double at_home_ = 0;     ///< bytes that may lie in the core's own region without any in others
   double link_rate_ = 0;  ///< bytes per core cycle that links between regions pass each way; 0: there are none
   std::int64_t chunk_ = 1, window_ = 1;  ///< bytes per request; requests in flight per queue
   Extents key_;
   std::vector<Span> region_;  ///< of the tile at hand
+  std::int64_t place_ = 0;    ///< in bytes from the tensor's begin
 };
 
 }  // namespace tilesim::mapping

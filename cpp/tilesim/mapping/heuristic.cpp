@@ -102,7 +102,10 @@ double estimate(const Problem& problem, const Nest& nest, const Machine& machine
   const ArrayGrid grid = array_grid(problem, nest, machine, closed_form);
   const double busy = compute_cycles(problem, walked, machine, closed_form, grid, 0, 1);
   const Traffic moved = traffic(problem, nest);
-  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
+  const double port = static_cast<double>(machine.network.port_bytes_per_cycle) *
+                      static_cast<double>(machine.network.clock.hertz);
+  const double rate = std::min(static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency,
+                               machine.network.kind == "simple" ? port : 1e18) /
                       static_cast<double>(machine.core.clock.hertz);
   double bytes = 0, exposed = 0, transfers = 0, steps = 0;
   for (std::size_t i = 0; i < 3; ++i) {

@@ -44,8 +44,10 @@ std::string identity(const Problem& problem) {
   for (const std::vector<int>& order : problem.minor_to_major) out.add_all(order);
   for (const auto* dims : {&problem.m_dims, &problem.n_dims, &problem.k_dims, &problem.batch_dims}) out.add_all(*dims);
   out.add_all(problem.prologue_bytes_per_element);
+  out.add_all(problem.parts);
+  out.add_all(problem.first);
   for (std::int64_t number : {std::int64_t{problem.computed}, std::int64_t{problem.on_vector}, problem.contexts,
-                              problem.extra_bytes, problem.extra_bytes_per_result_element, problem.epilogue_functions})
+                              problem.cores, std::int64_t{problem.multicast}, problem.extra_bytes, problem.extra_bytes_per_result_element, problem.epilogue_functions})
     out.add(number);
   return std::move(out.text);
 }

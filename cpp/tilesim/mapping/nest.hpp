@@ -50,6 +50,11 @@ struct Problem {
   bool computed = false;         ///< the first operand, by a prologue on chip
   bool on_vector = false;        ///< multiplied and summed on the vector unit instead of the array
   std::int64_t contexts = 1;     ///< of a core: the domain is one context's part
+  std::int64_t cores = 1;        ///< at work: the domain is one core's part, and the machine has its share of the memory
+  /// Where several cores work, per dim: into how many parts they cut the whole, and where the part that is priced begins
+  /// in it. Empty: the dims are whole.
+  std::vector<std::int64_t> parts = {}, first = {};
+  bool multicast = false;        ///< what several cores need is fetched by one of them and sent to all
   std::int64_t extra_bytes = 0;  ///< further scratchpad: operands that broadcast
   /// Scratchpad for each element of an operand's tile: what a prologue computes that operand from.
   std::int64_t prologue_bytes_per_element[2] = {0, 0};

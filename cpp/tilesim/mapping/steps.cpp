@@ -26,6 +26,7 @@ struct Transfer {
   std::size_t operand = 0;
   std::int64_t version = 0, bytes = 0;
   std::int64_t piece = 0;  ///< number over all versions
+  std::int64_t place = 0;  ///< bytes from the tensor's begin
 };
 
 struct Step {
@@ -100,7 +101,7 @@ struct CostModel::Walk {
           if (level[operand] != depth) continue;
           ++versions[operand];
           if (operand < 2)
-            loads.push_back({operand, versions[operand], model.tile_bytes(operand, nest, index), versions[operand]});
+            add(loads, operand, versions[operand], index, versions[operand]);
         }
       for (std::size_t operand = 0; operand < 3; ++operand) step.versions[operand] = versions[operand];
       for (std::size_t operand = 0; operand < 2; ++operand) step.pieces[operand] = versions[operand];
@@ -126,7 +127,7 @@ struct CostModel::Walk {
       step.keeps_weights = kind.keeps_weights;
       step.stores = kind.complete;
       if (kind.complete) {
-        stores.push_back({2, versions[2], model.tile_bytes(2, nest, index), 0});
+        add(stores, 2, versions[2], index, 0);
         finishing.push_back(kind.finishing);
       }
       steps.push_back(step);
@@ -136,6 +137,12 @@ struct CostModel::Walk {
       changed = at;
     }
     make_rings(versions);
+  }
+
+  void add(std::vector<Transfer>& transfers, std::size_t operand, std::int64_t version, const Extents& index,
+           std::int64_t piece) {
+    const std::int64_t bytes = model.tile_bytes(operand, nest, index);
+    transfers.push_back({operand, version, bytes, piece, model.place_});
   }
 
   void make_rings(const std::int64_t (&versions)[3]) {
@@ -180,7 +187,7 @@ struct CostModel::Walk {
         empty |= part.end <= part.begin;
       }
       if (!empty)
-        loads.push_back({operand, versions[operand], model.tile_bytes(operand, nest, index), number[operand]});
+        add(loads, operand, versions[operand], index, number[operand]);
       ++number[operand];
     };
     const auto slices = [&](const auto& self, std::size_t i) -> void {
@@ -248,7 +255,7 @@ struct CostModel::Walk {
           if (exposes) step.weights = first_weights(tile, grid, nest.pack);
         }
         if (step.stores) {
-          stores.push_back({2, versions[2], model.tile_bytes(2, nest, part), 0});
+          add(stores, 2, versions[2], part, 0);
           for (std::size_t d = 0; d < dims; ++d)
             if (model.reduced_ >> d & 1) tile[d] = 1;
           finishing.push_back(static_cast<double>(model.finishing(tile)));
@@ -269,7 +276,8 @@ struct CostModel::Walk {
   /// Earliest time of a queue's next request; unknown while what it waits for has no time yet.
   double ready_at(const Queue& queue, bool store) const {
     if (queue.next >= queue.transfers->size()) return unknown;
-    double at = std::max(queue.free, port_free - port_room);
+    double at = std::max({queue.free, port_free - port_room, memory_free - model.one_way_ - model.memory_room_});
+    if (model.link_rate_ > 0) at = std::max(at, link_free[store && !model.links_meet_] - model.link_room_);
     if (queue.requests >= static_cast<std::size_t>(model.window_))
       at = std::max(at, queue.in_flight[(queue.requests - static_cast<std::size_t>(model.window_)) & 63]);
     if (queue.left > 0) return at;
@@ -285,6 +293,24 @@ struct CostModel::Walk {
     if (!more) rings[2].released[static_cast<std::size_t>(version)] = at;
   }
 
+  /// Cycles of the link that passes most of these bytes.
+  double over_links(std::int64_t place, std::int64_t bytes) {
+    in_regions.assign(in_regions.size(), 0);
+    model.add_regions(place, bytes, in_regions);
+    in_regions[home] = 0;
+    return static_cast<double>(*std::max_element(in_regions.begin(), in_regions.end())) *
+           static_cast<double>(in_regions.size()) / model.link_rate_;
+  }
+
+  /// The core whose tiles lie furthest away is the one that the others wait for; one alone is in the first region.
+  void find_home() {
+    if (model.link_rate_ <= 0) return;
+    for (const auto* transfers : {&loads, &stores})
+      for (const Transfer& transfer : *transfers) model.add_regions(transfer.place, transfer.bytes, in_regions);
+    if (model.links_meet_)
+      home = static_cast<std::size_t>(std::min_element(in_regions.begin(), in_regions.end()) - in_regions.begin());
+  }
+
   void request(Queue& queue, bool store, double now) {
     const Transfer& transfer = (*queue.transfers)[queue.next];
     const DmaSpec& dma = model.machine_.core.dma;
@@ -294,21 +320,27 @@ struct CostModel::Walk {
       now += static_cast<double>(dma.issue_cycles);
     }
     const std::int64_t bytes = std::min(queue.left, model.chunk_);
-    const double served = static_cast<double>(bytes) / model.rate_;
+    const double served = static_cast<double>(bytes) / model.memory_rate_;
     const MemorySpec& memory = model.machine_.memory;
     const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
-    const double alone = served * static_cast<double>(memory.channels) / static_cast<double>(spread);
+    const double alone = served * static_cast<double>(memory.channels) /
+                         static_cast<double>(spread * model.problem_.cores) *
+                         model.meeting(transfer.operand, static_cast<double>(bytes));
     memory_free = std::max(memory_free, now + model.one_way_) + served;
-    double done = memory_free + (alone - served) + model.store_wait_ - model.one_way_;
+    double done = memory_free + std::max(0.0, alone - served) + model.store_wait_ - model.one_way_;
     if (port_rate > 0) {
       port_free = std::max(port_free, now) + static_cast<double>(bytes) / port_rate;
       done = std::max(done, port_free + model.store_wait_);
     }
     if (model.link_rate_ > 0) {
-      link_free[store] = std::max(link_free[store], now) + static_cast<double>(bytes) / model.link_rate_;
-      done = std::max(done, link_free[store]);
+      const double crossing = over_links(transfer.place + transfer.bytes - queue.left, bytes);
+      if (crossing > 0) {
+        double& link = link_free[store && !model.links_meet_];
+        link = std::max(link, now) + crossing;
+        done = std::max(done + model.further_, link) + (store ? 0 : model.further_);
+      }
     }
-    if (!store) done += model.one_way_ + model.further_;
+    if (!store) done += model.one_way_;
     if (queue.in_flight.empty()) queue.in_flight.assign(64, 0);
     queue.in_flight[queue.requests++ & 63] = done;
     queue.free = now + static_cast<double>(ceil_div(bytes, dma.bytes_per_cycle));
@@ -399,11 +431,11 @@ struct CostModel::Walk {
     port_room = static_cast<double>(network.buffer_bytes) / port_rate;
   }
 
-  double run() {
+  double run(bool two) {
     see_port();
+    find_home();
     Queue load{&loads}, second{&loads}, store{&stores};
     std::vector<Transfer> split[2];
-    const bool two = model.machine_.core.dma.load_queues > 1;
     if (two) {
       for (const Transfer& transfer : loads) split[transfer.operand].push_back(transfer);
       load.transfers = &split[0];
@@ -425,19 +457,37 @@ struct CostModel::Walk {
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
-  double link_free[2] = {0, 0};                        ///< of loads and stores
+  std::vector<std::int64_t> in_regions{};  ///< bytes, by region
+  std::size_t home = 0;              ///< region of the core
+  double link_free[2] = {0, 0};                        ///< of loads; of stores where they have links of their own
   double port_rate = 0, port_room = 0, port_free = 0;  ///< bytes per core cycle; cycles of what its buffer holds
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
   bool exposes = false, one_tile = false;
 };
 
-double CostModel::steps(const Nest& nest, std::int64_t most_steps) {
+/// By one load queue, and by one for each operand (infinite where the machine has not got them).
+CostModel::Times CostModel::walked(const Nest& nest, std::int64_t most_steps) {
+  constexpr double never = std::numeric_limits<double>::infinity();
   double count = 1;
   for (std::size_t d = 0; d < nest.tiles.size(); ++d) count *= static_cast<double>(parts(nest, d));
-  if (count > static_cast<double>(most_steps)) return std::numeric_limits<double>::infinity();
+  if (count > static_cast<double>(most_steps)) return {never, never};
   Walk walk{*this, nest};
   walk.list();
-  return walk.run() + static_cast<double>(machine_.core.kernel_launch_cycles);
+  const double launch = static_cast<double>(machine_.core.kernel_launch_cycles);
+  if (machine_.core.dma.load_queues < 2) return {walk.run(false) + launch, never};
+  Walk other = walk;
+  return {walk.run(false) + launch, other.run(true) + launch};
+}
+
+double CostModel::steps(const Nest& nest, std::int64_t most_steps) {
+  const Times times = walked(nest, most_steps);
+  return std::min(times.one, times.two);
+}
+
+std::int64_t CostModel::load_queues(const Nest& nest, std::int64_t most_steps) {
+  if (machine_.core.dma.load_queues < 2) return 1;
+  const Times times = walked(nest, most_steps);
+  return times.one < times.two ? 1 : machine_.core.dma.load_queues;
 }
 
 }  // namespace tilesim::mapping

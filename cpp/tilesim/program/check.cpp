@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/program/cursor.hpp"
 #include "tilesim/program/text_run.hpp"

@@ -27,7 +27,7 @@ void Flattener::run() {
 
 /// What every user of a program allocates up front stays small.
 void Flattener::check_sizes() const {
-  constexpr std::int64_t most_counters = 1 << 24, most_streams = 1 << 16, most_buffers = 1 << 22;
+  constexpr std::int64_t most_counters = 1 << 26, most_streams = 1 << 16, most_buffers = 1 << 22;
   const auto limit = [](const char* what, std::int64_t value, std::int64_t most) {
     if (value > most) throw UserError({what, {}, std::to_string(value), "at most " + std::to_string(most), {}});
   };

@@ -1,6 +1,7 @@
 // Which earlier accesses an operation must know to be over, element by element.
 #include <algorithm>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/program/races.hpp"
 #include "tilesim/program/visit_view.hpp"
 
@@ -9,7 +10,6 @@ namespace tilesim::program {
 namespace {
 constexpr std::int32_t given = -1, unwritten = -2;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 }  // namespace
 
 std::int32_t Races::with_reader(std::int32_t set, std::int32_t id) {

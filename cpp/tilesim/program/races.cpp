@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/program/execute.hpp"
 #include "tilesim/program/visit_view.hpp"
 
@@ -12,7 +13,6 @@ namespace tilesim::program {
 namespace {
 constexpr std::int32_t given = -1, unwritten = -2;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 }  // namespace
 
 Races::Races(const CompiledProgram& program, std::size_t streams)

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 
 namespace tilesim::program {
 
 namespace {
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 constexpr std::size_t queue_room = 512;  ///< statements that a stream may be ahead
 }  // namespace
 

@@ -2,13 +2,10 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/program/schedule.hpp"
 
 namespace tilesim::program {
-
-namespace {
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-}  // namespace
 
 void Schedule::dispatch(std::size_t s) {
   Stream& stream = *streams_[s];

@@ -4,14 +4,13 @@
 #include <cstring>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/program/schedule.hpp"
 #include "tilesim/program/visit_view.hpp"
 
 namespace tilesim::program {
 
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 void copy_elements(const SlotView& view, int size, const std::byte* from, std::byte* to) {
   for_each_element(view,

@@ -3,13 +3,10 @@
 #include <bit>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/program/text_run.hpp"
 
 namespace tilesim::program {
-
-namespace {
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-}  // namespace
 
 void TextRun::operation(Stream& stream) {
   Operation& op = stream.op;

@@ -3,12 +3,9 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 
 namespace tilesim::program {
-
-namespace {
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-}  // namespace
 
 TextRun::TextRun(const CompiledProgram& program, const TextOptions& options) : program_(program), options_(options) {
   const Program& source = program.program();

@@ -4,11 +4,11 @@
 #include <array>
 #include <cmath>
 
+#include "tilesim/base/index.hpp"
+
 namespace tilesim::validate {
 
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// Results that are legal indices or conditions whatever the operands are.
 bool is_bounded(const Op& op) {

@@ -21,6 +21,7 @@ __all__ = ["Cost", "Costs", "cost_of", "costs_of", "flat_operations", "inlined"]
 
 VIEWS = {"reshape", "bitcast", "constant", "iota"}
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
+FLOATS = ("fp64", "fp32", "tf32", "fp16", "bf16")  # schemes that quantize nothing
 
 
 @dataclass
@@ -115,6 +116,17 @@ def _scheme_of(dtype: str, costs: Costs, wanted: str | None) -> Scheme:
     return how
 
 
+def _unquantized(dtype: str, costs: Costs) -> Scheme:
+    """Of products of activations, batched ones and attention: what quantizes weights leaves them in 16 bits."""
+    if costs.scheme is None:
+        return _scheme_of(dtype, costs, None)
+    wanted = scheme(costs.scheme, costs.device)
+    if wanted.name in FLOATS:
+        return _scheme_of(dtype, costs, wanted.name)
+    halves = max(("bf16", "fp16"), key=lambda name: costs.device.rate(name).flops_per_second)
+    return _scheme_of(dtype, costs, halves if dtype in ("f32", "bf16") else None)
+
+
 def _product(op: Mapping[str, Any], costs: Costs) -> Cost:
     a, b = op["operands"][:2]
     at = op["attributes"]
@@ -124,10 +136,7 @@ def _product(op: Mapping[str, Any], costs: Costs) -> Cost:
     k = math.prod(a["shape"][i] for i in over)
     m = math.prod(x for i, x in enumerate(a["shape"]) if i not in lead and i not in over)
     n = math.prod(x for i, x in enumerate(b["shape"]) if i not in other)
-    wanted = costs.scheme if batch == 1 else None  # weights have no batch axis; others keep their dtype
-    how = _scheme_of(a["dtype"], costs, wanted)
-    if wanted is None and costs.scheme and batch != 1:
-        how = _scheme_of(a["dtype"], costs, "bf16" if a["dtype"] in ("f32", "bf16") else None)
+    how = _scheme_of(a["dtype"], costs, costs.scheme) if batch == 1 else _unquantized(a["dtype"], costs)
     return _gemm_cost(op, costs, how, batch, m, n, k)
 
 
@@ -221,7 +230,7 @@ def _attention(op: Mapping[str, Any], costs: Costs) -> Cost:
     key_heads, keys = k["shape"][1], at.get("kv_len", k["shape"][2])
     shape = (batch, queries, keys, heads, key_heads, max(depth, v["shape"][3]), at.get("window", 0))
     cases = attention.AttentionCases(*(np.array([float(value)]) for value in shape), causal=bool(at.get("causal")))
-    how = _scheme_of(q["dtype"], costs, None)
+    how = _unquantized(q["dtype"], costs)
     phase = "decode" if queries == 1 else "prefill"
     table = attention.call_terms(costs.device, cases, how.name, how.name, costs.engine, costs.profile)
     terms = {name: float(value[0]) for name, value in table.items() if name != "total"}

@@ -7,7 +7,8 @@ import operator
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from .._checked import checked
@@ -15,6 +16,7 @@ from .._core import Unsupported
 from .._errors import nearest, path_text, user_error
 from .._files import parse_json, read_text
 from .._graph import Graph
+from .._locks import QUIET
 from .extras import need
 from .weights import Stored, load_weights, open_weights
 
@@ -58,6 +60,18 @@ def field(entry: Any, name: str, kind: type, place: str) -> Any:
             f"field '{name}' has the wrong type", place=place, value=type(entry[name]).__name__, allowed=kind.__name__
         )
     return entry[name]
+
+
+@contextmanager
+def _unlogged(name: str) -> Iterator[None]:
+    """Without what a logger says of errors that are raised too."""
+    log = logging.getLogger(name)
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 class Reader:
@@ -287,11 +301,8 @@ class Reader:
         outputs = [self.operand(x, f"graph_outputs[{i}]") for i, x in enumerate(self.data["graph_outputs"])]
         self.graph.output(tuple(outputs))
         module = self.fx.GraphModule(self.root, self.graph)
-        log = logging.getLogger("torch._subclasses.fake_tensor")
-        level = log.level
-        log.setLevel(logging.CRITICAL)  # it logs what is raised
         try:
-            with self.torch.no_grad(), warnings.catch_warnings():
+            with QUIET, self.torch.no_grad(), warnings.catch_warnings(), _unlogged("torch._subclasses.fake_tensor"):
                 warnings.simplefilter("ignore")
                 program = self.torch.export.export(module, tuple(examples))
         except Exception as error:
@@ -299,8 +310,6 @@ class Reader:
             raise user_error(
                 "torch cannot run this program", place=name, value=lines[0][:300] if lines else type(error).__name__
             ) from None
-        finally:
-            log.setLevel(level)
         graph = from_exported(program, name, names=self.shown)
         if self.stored:
             load_weights(graph, self.stored)

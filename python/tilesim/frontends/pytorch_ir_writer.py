@@ -12,6 +12,7 @@ from typing import Any
 from .._checked import checked
 from .._core import Unsupported
 from .._files import writing
+from .._locks import QUIET
 from .extras import need
 
 
@@ -170,7 +171,7 @@ def to_pytorch_ir(module: Any, args: Sequence[Any], path: str | os.PathLike[str]
     from .torch_frontend import export
 
     program = module if hasattr(module, "graph_signature") else export(module, tuple(args))
-    with warnings.catch_warnings():
+    with QUIET, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = program.run_decompositions({})
     data = Writer(program).write(type(module).__name__)

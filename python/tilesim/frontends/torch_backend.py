@@ -21,6 +21,7 @@ import torch
 from .. import api, execution
 from .._core import Unsupported
 from .._errors import nearest, user_error
+from .._locks import Lock
 from ..machine import Machine
 from ..program import Program
 from ..result import Result
@@ -34,6 +35,7 @@ logger = logging.getLogger("tilesim.torch")
 
 _OPTIONS = {"machine": "tpu-v3", "fallback": "error", "numerics": "exact"}
 _records: list[CompiledGraph] = []
+_recording = Lock()  # of the records, and of counts of calls
 
 
 class CompiledGraph:
@@ -90,11 +92,12 @@ class CompiledGraph:
         Returns:
             The graph's outputs, in torch's memory.
         """
-        self.calls += 1
-        versions = [value._version for value in self._stored.values()]
-        if versions != self._versions and self._program is not None:
-            self._program.forget_weights()
-            self._versions = versions
+        with _recording:
+            self.calls += 1
+            versions = [value._version for value in self._stored.values()]
+            if versions != self._versions and self._program is not None:
+                self._program.forget_weights()
+                self._versions = versions
         inputs = {name: elements_of(args[i]) for name, i in zip(self._names, self._free, strict=True)}
         program = self._program
         outputs = execution.reference(self.graph, inputs) if program is None else execution.execute(program, inputs)
@@ -134,15 +137,18 @@ class _Runner:
     def __init__(self, module: Any, options: Mapping[str, Any]) -> None:
         self.module, self.options = module, options
         self.compiled: dict[Any, CompiledGraph] = {}
-        self.name = f"graph{len({id(record) for record in _records})}"
+        self._compiling = Lock()
+        self.name = f"graph{len({id(record) for record in records()})}"
 
     def __call__(self, *args: Any) -> Any:
         key = tuple(map(_key, args))
-        known = self.compiled.get(key)
-        if known is None:
-            name = self.name + (f".{len(self.compiled)}" if self.compiled else "")
-            known = self.compiled[key] = CompiledGraph(self.module, args, self.options, name)
-            _records.append(known)
+        with self._compiling:  # each set of shapes once, whoever calls
+            known = self.compiled.get(key)
+            if known is None:
+                name = self.name + (f".{len(self.compiled)}" if self.compiled else "")
+                known = self.compiled[key] = CompiledGraph(self.module, args, self.options, name)
+                with _recording:
+                    _records.append(known)
         return known(*args)
 
 
@@ -197,7 +203,8 @@ def records() -> list[CompiledGraph]:
     Returns:
         In the order of their first calls: name, graph, result, calls, reason.
     """
-    return list(_records)
+    with _recording:
+        return list(_records)
 
 
 def results() -> list[Result]:
@@ -206,7 +213,7 @@ def results() -> list[Result]:
     Returns:
         One per graph that the machine can run, in the order of their first calls.
     """
-    return [record.result for record in _records if record.result is not None]
+    return [record.result for record in records() if record.result is not None]
 
 
 def report() -> dict[str, Any]:
@@ -231,7 +238,7 @@ def report() -> dict[str, Any]:
             "cycles": record.result.cycles if record.result is not None else None,
             "reason": record.reason,
         }
-        for record in _records
+        for record in records()
     ]
     if not rows:
         logger.warning("no call has reached backend tilesim")
@@ -241,5 +248,6 @@ def report() -> dict[str, Any]:
 
 def reset() -> None:
     """Forgets all graphs, and torch's counts of graph breaks."""
-    _records.clear()
+    with _recording:
+        _records.clear()
     torch._dynamo.utils.counters.clear()

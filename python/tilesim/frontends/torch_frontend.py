@@ -16,6 +16,7 @@ from torch.export.graph_signature import InputKind
 
 from .._arguments import as_array
 from .._errors import unsupported, user_error
+from .._locks import QUIET
 from ..graph import Graph
 from . import (  # noqa: F401 (they enter the table)
     torch_activations,
@@ -49,8 +50,8 @@ _DATA_DEPENDENT = (
 def _quiet() -> Iterator[None]:
     """Leaves out torch's warnings and its account of a failed export: errors say what matters."""
     loggers = [logging.getLogger(name) for name in ("torch.export", "torch.fx", "torch._dynamo", "torch._export")]
-    levels = [one.level for one in loggers]
-    with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+    with QUIET, warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        levels = [one.level for one in loggers]
         warnings.simplefilter("ignore")
         for one in loggers:
             one.setLevel(logging.CRITICAL)

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 
 namespace tilesim::engine::dram {
 
@@ -134,6 +135,7 @@ Trace make_trace(const std::string& name, std::int64_t requests, std::int64_t bu
   trace.addresses.reserve(static_cast<std::size_t>(requests));
   trace.writes.reserve(static_cast<std::size_t>(requests));
   for (Address i = 0; i < static_cast<Address>(requests); ++i) {
+    if ((i & 0xFFF) == 0) worked(1 << 14);
     const Access access = next(i);
     trace.addresses.push_back(access.address);
     trace.writes.push_back(access.write ? 1 : 0);
@@ -160,6 +162,7 @@ Trace parse_trace(const std::string& text, const std::string& source) {
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
+    worked(256);
     std::istringstream words(line.substr(0, line.find('#')));
     std::string kind, address, cycle, more;
     if (!(words >> kind)) continue;

@@ -5,11 +5,13 @@
 #include <bit>
 
 #include "tilesim/engine/noc/fabric.hpp"
+#include "tilesim/base/interrupt.hpp"
 
 namespace tilesim::engine::noc {
 
 void Fabric::advance(std::int64_t until) {
   while (now_ < until) {
+    worked(512);
     skip(until);
     if (now_ < until) cycle();
   }
@@ -18,6 +20,7 @@ void Fabric::advance(std::int64_t until) {
 std::int64_t Fabric::advance_to_delivery(std::int64_t limit) {
   const std::size_t before = deliveries_.size();
   while (now_ < limit && deliveries_.size() == before) {
+    worked(512);
     skip(limit);
     if (now_ < limit) cycle();
   }

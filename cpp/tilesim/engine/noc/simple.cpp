@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/engine/noc/network.hpp"
 
 namespace tilesim::engine::noc {
@@ -52,13 +53,17 @@ class Simple final : public Network {
   }
 
   void advance(std::int64_t until) override {
-    while (!events_.empty() && events_.top().cycle < until) process();
+    while (!events_.empty() && events_.top().cycle < until) {
+      worked(32);
+      process();
+    }
     now_ = std::max(now_, until);
   }
 
   std::int64_t advance_to_delivery(std::int64_t limit) override {
     const std::size_t before = deliveries_.size();
     while (!events_.empty() && events_.top().cycle < limit) {
+      worked(32);
       // The whole cycle of a delivery is run, so that now() is the next one.
       if (deliveries_.size() != before && events_.top().cycle != deliveries_.back().delivered) break;
       process();

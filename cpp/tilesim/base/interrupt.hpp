@@ -1,0 +1,35 @@
+// Cancellation of whatever runs: loops of any room poll the token of the call that their thread is in.
+#pragma once
+
+#include <cstdint>
+
+#include "tilesim/base/cancel.hpp"
+
+namespace tilesim {
+
+/// Makes a token the one of this thread's call until the scope ends; scopes nest. Null: what is inside is not polled.
+class CancelScope {
+ public:
+  explicit CancelScope(CancelToken* token);
+  ~CancelScope();
+  CancelScope(const CancelScope&) = delete;
+  CancelScope& operator=(const CancelScope&) = delete;
+  static CancelToken* current();  ///< null: nothing can cancel this thread's call
+
+ private:
+  CancelToken* outer_;
+};
+
+namespace interrupt {
+extern constinit thread_local std::int64_t left;  ///< units until the next poll
+void poll();
+}  // namespace interrupt
+
+/// Counts work of this thread, in steps of some nanoseconds (an element, a token of a text, an operand), and polls the
+/// call's token every 65,536 of them. Throws Cancelled: what is half done must be the caller's own copy. Not for
+/// destructors.
+inline void worked(std::int64_t units) {
+  if ((interrupt::left -= units) < 0) interrupt::poll();
+}
+
+}  // namespace tilesim

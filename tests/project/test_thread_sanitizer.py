@@ -1,0 +1,79 @@
+"""The thread sanitizer watches C++ tests of some rooms, and random calls of several threads on shared objects."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("TILESIM_TSAN_BUILD", ROOT / "build" / "tsan-python"))
+SUPPRESSED = ROOT / "tests" / "support" / "tsan.txt"
+OPTIONS = f"halt_on_error=1:second_deadlock_stack=1:ignore_noninstrumented_modules=1:suppressions={SUPPRESSED}"
+# what compiles, simulates, reads, writes and changes: small, since everything is ten times as slow
+CALLS = [
+    "compile",
+    "simulate",
+    "save",
+    "load",
+    "text",
+    "operations",
+    "latencies",
+    "table",
+    "store",
+    "weights",
+    "machine",
+]
+SETTINGS = {
+    "CMAKE_BUILD_TYPE": "Debug",
+    "CMAKE_CXX_FLAGS_DEBUG": "-O1 -g1",
+    "TILESIM_SANITIZE": "thread",
+    "TILESIM_PYTHON": "ON",
+    "TILESIM_NATIVE": "OFF",
+    "Python_EXECUTABLE": sys.executable,
+}
+
+pytestmark = pytest.mark.slow
+
+
+def said(*command: str, **environment: str) -> str:
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, text=True, capture_output=True, timeout=3000, check=False
+    )
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-8000:]}\n{done.stderr[-12000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def runtime() -> str:
+    """The sanitizer's library, which must be loaded before the interpreter's own."""
+    compiler = shutil.which("c++") or pytest.skip("no compiler here")
+    path = said(compiler, "-print-file-name=libtsan.so").strip()
+    if not os.path.isabs(path):
+        pytest.skip("this compiler has no thread sanitizer as a library")
+    settings = [f"-D{key}={value}" for key, value in SETTINGS.items()]
+    said("cmake", "-S", str(ROOT), "-B", str(BUILD), "-G", "Ninja", *settings)
+    return path
+
+
+@pytest.mark.parametrize("room", ["base", "report", "machine", "engine"])
+def test_rooms(room: str, runtime: str) -> None:
+    """The engine's cases that run for minutes here are left to the normal suite: they have one thread."""
+    said("cmake", "--build", str(BUILD), "-j2", "--target", f"test_{room}")
+    said(str(BUILD / "tests" / "cpp" / f"test_{room}"), TSAN_OPTIONS=OPTIONS)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_calls(seed: int, runtime: str) -> None:
+    said("cmake", "--build", str(BUILD), "-j2", "--target", "_core")
+    paths = os.pathsep.join([str(BUILD / "python"), str(ROOT / "tests")])
+    arguments = [str(seed), "8", "6", *CALLS]
+    out = said(
+        sys.executable, "-m", "support.thread_mix", *arguments,
+        LD_PRELOAD=runtime, TSAN_OPTIONS=OPTIONS, PYTHONPATH=paths, OPENBLAS_NUM_THREADS="1",
+    )  # fmt: skip
+    assert out.strip() == "equal"
