@@ -361,21 +361,16 @@ def tune(
             if not shares_memory(pool):
                 tuner.machine = target.core.to_json()
                 tuner.graph = travelling(workload, folder)
-            _tune_all(tuner, groups, bar)
-            tuner.machine = target.core
-            tuner.finish()
-            if bar:
-                bar(budget * len(groups), budget * len(groups), "")
             try:
-                _tune_all(tuner, groups, shown)
+                _tune_all(tuner, groups, bar)
                 tuner.machine = target.core
                 tuner.finish()
             except KeyboardInterrupt:
                 study.leave(tuner.end)
                 stop(pool)
                 return study
-            if shown:
-                shown(budget * len(groups), budget * len(groups), "")
+            if bar:
+                bar(budget * len(groups), budget * len(groups), "")
     finally:
         if kept is not None and kept is not store:
             kept.close()
@@ -385,20 +380,10 @@ def tune(
 def _tune_all(
     tuner: _Tuner, groups: list[tuple[Kernel, list[str]]], bar: Callable[[int, int, str], None] | None
 ) -> None:
-    """All groups, one after the other; an interruption leaves what is known."""
-    try:
-        for index, (product, names) in enumerate(groups):
-            if bar:
-                total, before = tuner.budget * len(groups), tuner.budget * index
-                bar(before, total, product.operation)
-                tuner.tell = lambda done, name, before=before, total=total: bar(before + done, total, name)  # type: ignore[misc]
-            tuner.one(product, names)
-    except KeyboardInterrupt:
-        tuner.study.interrupted = True
     """All groups, one after the other."""
     for index, (product, names) in enumerate(groups):
-        if shown:
+        if bar:
             total, before = tuner.budget * len(groups), tuner.budget * index
-            shown(before, total, product.operation)
-            tuner.tell = lambda done, name, before=before, total=total: shown(before + done, total, name)  # type: ignore[misc]
+            bar(before, total, product.operation)
+            tuner.tell = lambda done, name, before=before, total=total: bar(before + done, total, name)  # type: ignore[misc]
         tuner.one(product, names)
