@@ -9,6 +9,7 @@
 
 #include "arrays.hpp"
 #include "cancel.hpp"
+#include "messages.hpp"
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/expr.hpp"
@@ -28,13 +29,13 @@ struct Classes { py::handle error, user_error, unsupported, internal_error; };
 Classes classes;
 
 void raise_user_error(py::handle type, const UserError& error) {
-  py::object instance = type(py::str(error.what()));
+  py::object instance = type(readable(error.what()));
   const UserError::Parts& parts = error.parts();
-  instance.attr("what") = parts.what;
-  instance.attr("place") = parts.place;
-  instance.attr("value") = parts.value;
-  instance.attr("allowed") = parts.allowed;
-  instance.attr("suggestion") = parts.suggestion;
+  instance.attr("what") = readable(parts.what);
+  instance.attr("place") = readable(parts.place);
+  instance.attr("value") = readable(parts.value);
+  instance.attr("allowed") = readable(parts.allowed);
+  instance.attr("suggestion") = readable(parts.suggestion);
   PyErr_SetObject(type.ptr(), instance.ptr());
 }
 
@@ -48,9 +49,9 @@ void translate(std::exception_ptr pointer) {
   } catch (const UserError& error) {
     raise_user_error(classes.user_error, error);
   } catch (const InternalError& error) {
-    PyErr_SetString(classes.internal_error.ptr(), error.what());
+    PyErr_SetObject(classes.internal_error.ptr(), readable(error.what()).ptr());
   } catch (const Error& error) {
-    PyErr_SetString(classes.error.ptr(), error.what());
+    PyErr_SetObject(classes.error.ptr(), readable(error.what()).ptr());
   }
 }
 
@@ -187,14 +188,11 @@ void register_text(py::module_& m) {
       "hash_text", [](const std::string& text) { return hash_text(text); }, py::arg("text"),
       "64-bit FNV-1a as 16 hex digits.");
   m.def(
-      "read_file",
-      [](const std::string& path) {
-        return py::bytes(cancellable([&] { return read_file(path); }));
-      },
+      "read_file", [](const std::string& path) { return py::bytes(cancellable([&] { return read_file(path); })); },
       py::arg("path"),
       "Bytes of a regular file. UserError with the system's reason, and for a directory, pipe or device.");
-  py::class_<ReplacedFile, std::shared_ptr<ReplacedFile>>(m, "ReplacedFile",
-                           "The new content of a file, written beside it and renamed over it by commit().")
+  py::class_<ReplacedFile, std::shared_ptr<ReplacedFile>>(
+      m, "ReplacedFile", "The new content of a file, written beside it and renamed over it by commit().")
       .def(py::init<std::string>(), py::arg("path"), "UserError where the directory takes no file.")
       .def_property_readonly("temporary", &ReplacedFile::temporary, "Path that the content is written to.")
       .def(
@@ -211,8 +209,7 @@ void register_text(py::module_& m) {
       .def_property_readonly("requested", &Stop::requested, "Whether it was asked for.")
       .def(
           "__enter__", [](Stop& stop) { stop.enter(); }, "From here on this thread's calls obey it.")
-      .def(
-          "__exit__", [](Stop& stop, const py::args&) { stop.leave(); }, "Until here.");
+      .def("__exit__", [](Stop& stop, const py::args&) { stop.leave(); }, "Until here.");
   m.def("parse_frequency", &parse_frequency, py::arg("text"), "'940 MHz' in hertz. UserError for a wrong unit.");
   m.def("parse_bytes", &parse_bytes, py::arg("text"), "'16 MiB' in bytes. UserError for a wrong unit.");
   m.def("parse_bandwidth", &parse_bandwidth, py::arg("text"), "'450 GB/s' in bytes/s. UserError for a wrong unit.");

@@ -8,6 +8,7 @@
 
 #include "arrays.hpp"
 #include "graph.hpp"
+#include "messages.hpp"
 #include "tilesim/base/error.hpp"
 
 namespace py = pybind11;
@@ -25,6 +26,7 @@ const char* type_name(AttributeType type) {
 }
 
 Attribute attribute_from(const AttributeInfo& wanted, const py::handle& value, const std::string& kind) {
+  bool refused = false;
   try {
     switch (wanted.type) {
       case AttributeType::flag:
@@ -43,9 +45,14 @@ Attribute attribute_from(const AttributeInfo& wanted, const py::handle& value, c
         return parse_dtype(value.cast<std::string>());
     }
   } catch (const py::cast_error&) {
+    refused = true;
+  } catch (const py::error_already_set&) {  // raised by the object itself
+    refused = true;
+  }
+  if (refused) {
     throw UserError({"attribute '" + wanted.name + "' has the wrong type",
                      "kind '" + kind + "'",
-                     py::repr(value).cast<std::string>(),
+                     bindings::shown(value),
                      type_name(wanted.type),
                      {}});
   }
@@ -161,7 +168,8 @@ py::list kind_table() {
 using BuilderClass = py::class_<PyBuilder>;
 
 void bind_values(BuilderClass& type) {
-  type.def(py::init<bindings::SharedGraph&, const std::string&>(), py::arg("graph"), py::arg("name") = "main", py::keep_alive<1, 2>())
+  type.def(py::init<bindings::SharedGraph&, const std::string&>(), py::arg("graph"), py::arg("name") = "main",
+           py::keep_alive<1, 2>())
       .def(
           "input",
           [](PyBuilder& self, const std::string& name, const std::string& dtype, const Shape& shape) {
@@ -220,7 +228,8 @@ void bind_operations(BuilderClass& type) {
           },
           py::arg("x"), py::arg("dtype"), "x in another dtype.")
       .def(
-          "reshape", [](PyBuilder& self, ValueId x, Shape shape) { return self.builder().reshape(x, std::move(shape)); },
+          "reshape",
+          [](PyBuilder& self, ValueId x, Shape shape) { return self.builder().reshape(x, std::move(shape)); },
           py::arg("x"), py::arg("shape"), "x in another shape of as many elements.")
       .def(
           "transpose",
@@ -235,8 +244,8 @@ void bind_operations(BuilderClass& type) {
           "output", [](PyBuilder& self, ValueId value, const std::string& name) { self.builder().output(value, name); },
           py::arg("value"), py::arg("name") = "", "Makes a value an output of the function.")
       .def(
-          "alias", [](PyBuilder& self, int output, int input) { self.builder().alias(output, input); }, py::arg("output"),
-          py::arg("input"), "Output number `output` overwrites input number `input`.")
+          "alias", [](PyBuilder& self, int output, int input) { self.builder().alias(output, input); },
+          py::arg("output"), py::arg("input"), "Output number `output` overwrites input number `input`.")
       .def(
           "type",
           [](PyBuilder& self, ValueId value) {

@@ -1,5 +1,6 @@
 // Mapping problems: legality, bytes and time of nests, spaces and searches.
 #include "mapping.hpp"
+#include "messages.hpp"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -20,7 +21,7 @@ namespace tilesim::bindings {
 mapping::Nest nest_from_python(const py::dict& nest, const std::string& operation) {
   static const std::set<std::string> known{"tiles", "order", "depths", "unit", "sub", "contexts", "pack"};
   for (const auto& [key, value] : nest)
-    if (const auto text = py::str(key).cast<std::string>(); !known.count(text))
+    if (const auto text = py::isinstance<py::str>(key) ? key.cast<std::string>() : shown(key); !known.count(text))
       throw UserError({"unknown key of a nest",
                        operation,
                        "'" + text + "'",
@@ -36,14 +37,15 @@ mapping::Nest nest_from_python(const py::dict& nest, const std::string& operatio
     if (nest.contains("sub")) result.sub = nest["sub"].cast<std::vector<std::int64_t>>();
     if (nest.contains("contexts")) result.contexts = nest["contexts"].cast<std::int64_t>();
     if (nest.contains("pack")) result.pack = nest["pack"].cast<int>();
-  } catch (const py::cast_error&) {
+  } catch (const std::runtime_error&) {
     throw UserError({"tiles, order, depths and sub of a nest are lists of integers, contexts and pack are integers",
                      operation,
-                     py::repr(nest).cast<std::string>(),
+                     shown(nest),
                      {},
                      {}});
   }
-  const std::string unit = nest.contains("unit") ? py::str(nest["unit"]).cast<std::string>() : "array";
+  const py::object given = nest.contains("unit") ? py::object(nest["unit"]) : py::str("array");
+  const std::string unit = py::isinstance<py::str>(given) ? given.cast<std::string>() : shown(given);
   if (unit != "array" && unit != "vector")
     throw UserError({"unknown unit", operation, "'" + unit + "'", "array, vector", {}});
   result.on_vector = unit == "vector";
@@ -258,8 +260,8 @@ void init_mapping(py::module_& module) {
       .def(
           "heuristic",
           [](const MappingProblem& own) {
-            mapping::Nest nest = bindings::cancellable(
-                [&] { return mapping::by_strategy("heuristic", own.problem, own.machine); });
+            mapping::Nest nest =
+                bindings::cancellable([&] { return mapping::by_strategy("heuristic", own.problem, own.machine); });
             nest.on_vector = own.problem.on_vector;
             nest.contexts = own.problem.contexts;
             return nest_to_python(nest);
@@ -279,8 +281,8 @@ void init_mapping(py::module_& module) {
   module.def(
       "least_traffic",
       [](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t words, const std::string& sizes) {
-        const auto least = bindings::cancellable(
-            [&] { return mapping::least_traffic(m, n, k, words, mapping::parse_sizes(sizes)); });
+        const auto least =
+            bindings::cancellable([&] { return mapping::least_traffic(m, n, k, words, mapping::parse_sizes(sizes)); });
         py::dict result;
         result["words"] = least.words;
         result["tiles"] = std::vector<std::int64_t>(least.tiles, least.tiles + 3);

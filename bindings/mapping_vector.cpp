@@ -6,6 +6,7 @@
 
 #include "cancel.hpp"
 #include "mapping.hpp"
+#include "messages.hpp"
 #include "tilesim/base/error.hpp"
 
 namespace py = pybind11;
@@ -15,7 +16,7 @@ namespace tilesim::bindings {
 mapping::VectorTiles tiles_from_python(const py::dict& tiles, const std::string& operation) {
   static const std::set<std::string> known{"tiles", "lane", "depth", "sub", "contexts"};
   for (const auto& [key, value] : tiles)
-    if (const auto text = py::str(key).cast<std::string>(); !known.count(text))
+    if (const auto text = py::isinstance<py::str>(key) ? key.cast<std::string>() : shown(key); !known.count(text))
       throw UserError(
           {"unknown key of vector tiles", operation, "'" + text + "'", "tiles, lane, depth, sub, contexts", {}});
   if (!tiles.contains("tiles")) throw UserError({"vector tiles need 'tiles'", operation, {}, {}, {}});
@@ -26,12 +27,9 @@ mapping::VectorTiles tiles_from_python(const py::dict& tiles, const std::string&
     if (tiles.contains("sub")) result.sub = tiles["sub"].cast<std::vector<std::int64_t>>();
     if (tiles.contains("contexts")) result.contexts = tiles["contexts"].cast<std::int64_t>();
     if (tiles.contains("depth")) result.depth = tiles["depth"].cast<std::int64_t>();
-  } catch (const py::cast_error&) {
-    throw UserError({"tiles and sub are lists of integers, lane and depth are integers",
-                     operation,
-                     py::repr(tiles).cast<std::string>(),
-                     {},
-                     {}});
+  } catch (const std::runtime_error&) {
+    throw UserError(
+        {"tiles and sub are lists of integers, lane and depth are integers", operation, shown(tiles), {}, {}});
   }
   return result;
 }

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include "cancel.hpp"
+#include "tilesim/report/result_check.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -11,17 +12,28 @@ using namespace tilesim;
 void init_report(py::module_& module) {
   py::class_<Result>(module, "Result", "What a simulation found.")
       .def_static(
-          "from_json", [](const std::string& text) {
+          "from_json",
+          [](const std::string& text) {
             return bindings::cancellable([&] { return Result::from_json(Json::parse(text, "result")); });
           },
           py::arg("text"), "Reads the JSON form.")
+      .def_static(
+          "check",
+          [](const std::string& text, const std::string& source, const std::string& schema) {
+            const Json result = Json::parse(text, source);
+            check_result(result, Json::parse(schema, "schema of results"));
+          },
+          py::arg("text"), py::arg("source"), py::arg("schema"),
+          "UserError with file, line and path for a text that is no result: by its schema, and by sums that must "
+          "agree.")
       .def(
-          "to_json", [](const Result& result) { return bindings::cancellable([&] { return result.to_json().dump(1); }); },
+          "to_json",
+          [](const Result& result) { return bindings::cancellable([&] { return result.to_json().dump(1); }); },
           "The JSON form, schema \"tilesim.result\".")
       .def(
           "timing_hash",
           [](const Result& result) { return bindings::cancellable([&] { return result.timing_hash(); }); },
-           "Hash of everything that timing decides: equal on every machine and build.")
+          "Hash of everything that timing decides: equal on every machine and build.")
       .def_readonly("cycles", &Result::cycles)
       .def_readonly("hertz", &Result::hertz);
 }

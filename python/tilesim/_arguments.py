@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable
 from typing import Any
 
 from . import _core
-from ._errors import user_error
+from ._checked import is_iterable, is_text
+from ._errors import shown, user_error
 
 LARGEST = 2**62
 
@@ -17,7 +17,7 @@ def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str 
     """An integer (of Python, numpy, torch, ...) between `least` and `most`; `none` says what leaving it out means."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
+    except Exception:  # of the object's own too
         number = None
     if number is None or not least <= number <= most:
         allowed = f"{least} to {most}" if most > least else str(most)
@@ -25,39 +25,57 @@ def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str 
         raise user_error(
             "out of range" if number is not None else "not a whole number",
             place=name,
-            value=repr(value),
+            value=shown(value),
             allowed=allowed + (f"; none: {none}" if none else ""),
         )
     return number
 
 
+def is_size(text: str) -> bool:
+    """A text that is a whole number of at most 18 digits: Python reads no more than 4,300."""
+    return len(text) <= 18 and text.isascii() and text.isdecimal()
+
+
 def extents(shape: Any, place: str) -> list[int]:
     """The extents of a shape; a `UserError` that names the axis where one is no size."""
-    if isinstance(shape, str) or not isinstance(shape, Iterable):
+    if not is_iterable(shape):
         raise user_error(
-            "a shape is a sequence of extents", place=place, value=repr(shape), allowed="as (8,) or (8, 64)"
+            "a shape is a sequence of extents", place=place, value=shown(shape), allowed="as (8,) or (8, 64)"
         )
     return [whole(f"{place}: extent of axis {axis}", extent, 0) for axis, extent in enumerate(shape)]
+
+
+def as_array(value: Any, place: str) -> Any:
+    """A numpy array of what is one or makes one; a `UserError` that names the place for anything else."""
+    import numpy
+
+    try:
+        return numpy.asarray(value)
+    except MemoryError:
+        raise
+    except Exception:  # of the object's own too
+        raise user_error("this is no array", place=place, value=shown(value)) from None
 
 
 def json_text(value: Any, place: str) -> str:
     """A setting's value as JSON; scalars of numpy count as numbers."""
     try:
         return json.dumps(value, allow_nan=False, default=operator.methodcaller("item"))
-    except (TypeError, ValueError, AttributeError):
-        raise user_error("this is no value of a setting", place=place, value=repr(value)) from None
+    except Exception:  # of the object's own too
+        raise user_error("this is no value of a setting", place=place, value=shown(value)) from None
 
 
 def dtype_name(dtype: Any) -> str:
     """The dtype's name here, from ours, an alias, or a dtype of numpy, ml_dtypes, torch or JAX."""
-    if isinstance(dtype, str):
+    if is_text(dtype):
         return str(_core.parse_dtype(dtype))
-    text = str(dtype)
-    if text.startswith("torch."):
-        return str(_core.parse_dtype(text.removeprefix("torch.")))
+    if type(dtype).__module__ == "torch":
+        return str(_core.parse_dtype(str(dtype).removeprefix("torch.")))
     try:
         import numpy
 
         return str(_core.parse_dtype(numpy.dtype(dtype).name if dtype is not None else "None"))
-    except TypeError:
-        raise user_error("this is no dtype", value=repr(dtype), allowed='a name as "f32", or numpy.float32') from None
+    except _core.UserError:
+        raise
+    except Exception:  # of the object's own too
+        raise user_error("this is no dtype", value=shown(dtype), allowed='a name as "f32", or numpy.float32') from None

@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ._arguments import whole
-from ._errors import user_error
+from ._arguments import extents, whole
+from ._checked import checked_class
+from ._errors import shown, user_error
 from ._function_builder import FunctionBuilder
 from ._tensor import Tensor
 
 
+@checked_class("stride", "padding", "dilation", "window", "shape")
 class GraphBuilder(FunctionBuilder):
     """Builds one function of a graph.
 
@@ -222,6 +224,7 @@ class GraphBuilder(FunctionBuilder):
         Raises:
             UserError: for shapes that do not fit.
         """
+        shape = extents(shape, "shape")
         missing = len(shape) - x.ndim
         dims = list(range(missing, len(shape)))
         result: Tensor = self.op("broadcast", x, name=name, shape=list(shape), dims=dims)
@@ -231,5 +234,5 @@ class GraphBuilder(FunctionBuilder):
 def _pair(name: str, value: int | Sequence[int]) -> list[int]:
     pair = list(value) if isinstance(value, Sequence) else [value, value]
     if len(pair) != 2:
-        raise user_error("a setting of both axes", place=name, value=repr(value), allowed="one number, or two")
+        raise user_error("a setting of both axes", place=name, value=shown(value), allowed="one number, or two")
     return [whole(f"{name} of the {'width' if axis else 'height'}", one, 0) for axis, one in enumerate(pair)]

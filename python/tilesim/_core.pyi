@@ -318,6 +318,11 @@ class Result:
     What a simulation found.
     """
     @staticmethod
+    def check(text: str, source: str, schema: str) -> None:
+        """
+        UserError with file, line and path for a text that is no result: by its schema, and by sums that must agree.
+        """
+    @staticmethod
     def from_json(text: str) -> Result:
         """
         Reads the JSON form.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._arguments import as_array
 from ._errors import nearest, user_error
 from ._files import loads
 from .mixed import MixedProgram, Turn
@@ -55,7 +56,7 @@ class Data:
 
 
 def _array(value: Any) -> Any:
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else as_array(value, "tensors")
 
 
 def _unknown(given: Iterable[str], known: Iterable[str], place: str) -> None:

@@ -8,12 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import _core
+from ._checked import checked_class
+from ._errors import shown
 from .graph import nearest, user_error
 
 KINDS = ("gpu", "cpu", "tpu", "npu")
 HOW = ("native", "emulated", "absent")
 
 
+@checked_class()
 @dataclass(frozen=True)
 class Rate:
     """A peak rate in FLOP/s (a multiply-add is two), native, emulated or absent, with the reason."""
@@ -23,6 +26,7 @@ class Rate:
     reason: str = ""
 
 
+@checked_class()
 @dataclass(frozen=True)
 class Level:
     """A memory level, all units together: bytes, line in bytes, ways, seconds of latency, bytes per second."""
@@ -37,7 +41,7 @@ class Level:
 
 def _fail(place: str, what: str, value: Any = None, allowed: str = "", suggestion: str = "") -> Exception:
     return user_error(
-        what, place=place, value="" if value is None else repr(value), allowed=allowed, suggestion=suggestion
+        what, place=place, value="" if value is None else shown(value), allowed=allowed, suggestion=suggestion
     )
 
 
@@ -67,7 +71,7 @@ def _level(data: Any, place: str) -> Level:
         data = asdict(data)
     _known(data, _LEVEL_KEYS, place)
     return Level(
-        str(data.get("name", "")),
+        _text(data, "name", place),
         _positive(data, "bytes", place),
         _positive(data, "bytes_per_second", place),
         int(_positive(data, "line_bytes", place)) if "line_bytes" in data else 64,
@@ -82,10 +86,10 @@ def _rate(data: Any, place: str) -> Rate:
     elif isinstance(data, (int, float)):
         data = {"flops_per_second": data}
     _known(data, ("flops_per_second", "how", "reason"), place)
-    how = data.get("how", "native")
+    how = _text(data, "how", place, "native")
     if how not in HOW:
         raise _fail(f"{place}.how", "unknown kind of rate", how, ", ".join(HOW), nearest(str(how), HOW))
-    return Rate(_positive(data, "flops_per_second", place, zero=how == "absent"), how, str(data.get("reason", "")))
+    return Rate(_positive(data, "flops_per_second", place, zero=how == "absent"), how, _text(data, "reason", place))
 
 
 def _rates(data: Any, place: str) -> dict[str, Rate]:
@@ -146,6 +150,19 @@ def sorts_of_units(units: Sequence[Any], settings: Mapping[str, Any]) -> dict[st
     return {**out, **{key: value for key, value in merged.items() if value and key not in settings}}
 
 
+def _text(data: Mapping[str, Any], key: str, place: str, default: str = "") -> str:
+    value = data.get(key, default)
+    if not isinstance(value, str):
+        raise _fail(f"{place}.{key}", "a text is needed", value)
+    return value
+
+
+def _labels(data: Any, place: str) -> tuple[str, ...]:
+    if not isinstance(data, (list, tuple)) or not all(isinstance(label, str) for label in data):
+        raise _fail(place, "a list of texts is needed", data)
+    return tuple(data)
+
+
 def _clocks(data: Any, place: str) -> dict[str, float]:
     if not isinstance(data, Mapping):
         raise _fail(place, "an object of clocks in hertz by name is needed", data)
@@ -157,26 +174,26 @@ def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
     levels = data.get("levels")
     if not isinstance(levels, (list, tuple)) or not levels:
         raise _fail(f"{place}.levels", "a device needs at least one memory level", levels)
-    if data.get("kind", "npu") not in KINDS:
-        kind = data.get("kind")
+    kind = _text(data, "kind", place, "npu")
+    if kind not in KINDS:
         raise _fail(f"{place}.kind", "unknown kind of device", kind, ", ".join(KINDS), nearest(str(kind), KINDS))
-    if not data.get("matrix"):
+    if not isinstance(data.get("matrix"), Mapping) or not data["matrix"]:
         raise _fail(f"{place}.matrix", "a device needs rates of matrix products", data.get("matrix"))
     power = data.get("power_watts")
     return {
-        "name": str(data["name"]),
+        "name": _text(data, "name", place),
         "levels": tuple(_level(level, f"{place}.levels[{i}]") for i, level in enumerate(levels)),
         "matrix": _rates(data["matrix"], f"{place}.matrix"),
         "vector": _rates(data.get("vector") or {}, f"{place}.vector"),
         "units": int(_positive(data, "units", place)),
         "clock_hz": _positive(data, "clock_hz", place) if "clock_hz" in data else 1e9,
         "clocks": _clocks(data.get("clocks") or {}, f"{place}.clocks"),
-        "kind": str(data.get("kind", "npu")),
-        "family": str(data.get("family", "")),
-        "unit": str(data.get("unit", "unit")),
-        "description": str(data.get("description", "")),
-        "labels": tuple(map(str, data.get("labels") or ())),
-        "shared_level": str(data.get("shared_level", "")),
+        "kind": _text(data, "kind", place, "npu"),
+        "family": _text(data, "family", place),
+        "unit": _text(data, "unit", place, "unit"),
+        "description": _text(data, "description", place),
+        "labels": _labels(data.get("labels") or [], f"{place}.labels"),
+        "shared_level": _text(data, "shared_level", place),
         "partitions": int(_positive(data, "partitions", place)) if "partitions" in data else 1,
         "multicast": int(_positive(data, "multicast", place)) if "multicast" in data else 1,
         "launch_seconds": _positive(data, "launch_seconds", place, zero=True) if data.get("launch_seconds") else 0.0,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _core
+from ._checked import checked_class
 from ._dram_reference import is_reference_form, part_from_reference
 from ._paths import configs_dir
 from ._presets import preset_file
@@ -15,6 +16,7 @@ from ._presets import preset_file
 __all__ = ["Part"]
 
 
+@checked_class("source")
 class Part:
     """A DRAM part: organisation, timing, constraints and controller of one channel, with sources."""
 

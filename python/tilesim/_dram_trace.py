@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from ._errors import user_error
+from ._arguments import as_array
+from ._checked import checked_class
+from ._errors import path_text, user_error
 from ._files import read_text
 
 __all__ = ["Trace"]
 
 
+@checked_class()
 class Trace:
     """Requests of one burst each, in order."""
 
@@ -31,7 +34,7 @@ class Trace:
         """
         self.addresses = _integers(addresses, "addresses", np.uint64)
         n = self.addresses.size
-        self.writes = np.zeros(n, np.uint8) if writes is None else np.asarray(writes, dtype=bool).astype(np.uint8)
+        self.writes = np.zeros(n, np.uint8) if writes is None else _flags(writes)
         self.cycles = _integers([] if cycles is None else cycles, "cycles", np.int64)
         for what, array in (("writes", self.writes), ("cycles", self.cycles)):
             if array.shape != (n,) and not (what == "cycles" and cycles is None):
@@ -74,7 +77,7 @@ class Trace:
             UserError: for a bad line, with its number, or a file that cannot be read.
         """
         text = read_text(path)
-        addresses, writes, cycles = _core.dram_parse_trace(text, os.fspath(path))
+        addresses, writes, cycles = _core.dram_parse_trace(text, path_text(path))
         return cls(addresses, writes, cycles if cycles.size else None)
 
     def __len__(self) -> int:
@@ -82,8 +85,15 @@ class Trace:
         return int(self.addresses.size)
 
 
+def _flags(values: ArrayLike) -> NDArray[np.uint8]:
+    array = as_array(values, "writes")
+    if array.dtype.kind not in "biu":
+        raise user_error("a request is a write or not", place="writes", value=str(array.dtype), allowed="bool")
+    return array.astype(bool).astype(np.uint8)
+
+
 def _integers(values: ArrayLike, what: str, dtype: type) -> NDArray[Any]:
-    array = np.atleast_1d(np.asarray(values))
+    array = np.atleast_1d(as_array(values, what))
     if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
         raise user_error("a trace needs integers in one dimension", place=what, value=f"{array.dtype} {array.shape}")
     if array.size and array.dtype.kind == "i" and int(array.min()) < 0:

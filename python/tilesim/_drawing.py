@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._errors import shown
 from .graph import user_error
 
 __all__ = ["axes_or_new", "plotly"]
@@ -25,6 +26,8 @@ def axes_or_new(axes: Any, height: float = 4.8) -> Any:
         UserError: without matplotlib, naming what to install.
     """
     if axes is not None:
+        if not callable(getattr(axes, "imshow", None)):
+            raise user_error("these are no axes", place="axes", value=shown(axes), allowed="axes of matplotlib, None")
         return axes
     try:
         from matplotlib import pyplot

@@ -9,6 +9,26 @@ from typing import Any
 
 from . import _core
 
+MOST = 200  # characters of a value in a message
+
+
+def shown(value: Any) -> str:
+    """A value as a message holds it: on one line, not too long, whatever the object does when it is asked."""
+    if isinstance(value, (str, bytes)) and len(value) > MOST:
+        value = value[:MOST]
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"an object of {type(value).__name__}"
+    text = " ".join(text.split()) if "\n" in text else text
+    return text if len(text) < MOST / 2 else f"a {type(value).__name__}: {text[: MOST // 2]}..."
+
+
+def _short(text: str, most: int = MOST) -> str:
+    """Of a file or a command line: on one line, and not too long."""
+    text = text if len(text) <= most else text[:most] + "..."
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
 
 def user_error(
     what: str,
@@ -20,6 +40,7 @@ def user_error(
     sort: type[Exception] = _core.UserError,
 ) -> Exception:
     """A `UserError` (or another `sort`) with its parts, worded as those of the core are."""
+    value, place = _short(value), _short(place, 1000)
     text = f"{place}: {what}" if place else what
     detail = "; ".join(
         part for part in (f"got {value}" if value else "", f"allowed: {allowed}" if allowed else "") if part
@@ -40,11 +61,23 @@ def user_error(
     return error
 
 
+class UnknownKey(_core.UserError, KeyError):
+    """A key that a mapping lacks: a mistake of the user, and what `Mapping` asks for."""
+
+    __str__ = Exception.__str__
+
+
 def path_text(path: Any) -> str:
     """A path as text; a `UserError` where it is none."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise user_error("this is no path", value=repr(path), allowed="a text or a pathlib.Path")
-    return str(os.fspath(path))
+    try:
+        text = os.fspath(path)
+    except Exception:  # also an object's own
+        text = None
+    if not isinstance(text, str):
+        raise user_error("this is no path", value=shown(path), allowed="a text or a pathlib.Path")
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise user_error("this is no path", value=shown(text), allowed="a text without zero bytes, that is UTF-8")
+    return text
 
 
 def unsupported(what: str, *, place: str = "", value: str = "", allowed: str = "", suggestion: str = "") -> Exception:

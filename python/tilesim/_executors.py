@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import _core
-from ._errors import user_error
+from ._errors import shown, user_error
 
 
 class Threads(concurrent.futures.ThreadPoolExecutor):
@@ -38,7 +38,7 @@ def opened(executor: Any, jobs: int | None) -> Iterator[Any]:
     if executor is not None:
         if not callable(getattr(executor, "submit", None)):
             allowed = "what has the interface of concurrent.futures.Executor; a number of threads is `jobs`"
-            raise user_error("this is no executor", value=repr(executor), allowed=allowed)
+            raise user_error("this is no executor", value=shown(executor), allowed=allowed)
         yield executor
         return
     own = Threads(jobs or cores())

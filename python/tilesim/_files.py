@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from . import _core
-from ._errors import path_text, user_error
+from ._errors import path_text, shown, user_error
 
 MAX_JSON_BYTES = 1 << 30
 
@@ -89,5 +89,5 @@ def read_json(path: str | os.PathLike[str], schema: str = "", limit: int = MAX_J
     if schema:
         found = data.get("schema") if isinstance(data, dict) else None
         if found != schema:
-            raise user_error("the file is of another kind", place=place, value=repr(found), allowed=schema)
+            raise user_error("the file is of another kind", place=place, value=shown(found), allowed=schema)
     return data

@@ -9,14 +9,16 @@ from typing import Any, TypeVar
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._arguments import dtype_name, extents
-from ._errors import nearest, user_error
+from ._arguments import as_array, dtype_name, extents
+from ._checked import checked_class
+from ._errors import nearest, shown, user_error
 from ._graph import Graph
 from ._tensor import Tensor
 
 Self = TypeVar("Self", bound="FunctionBuilder")
 
 
+@checked_class("shape", "value")
 class FunctionBuilder:
     """Inputs, weights, operations and calls of one function; `GraphBuilder` adds what layers consist of."""
 
@@ -97,7 +99,7 @@ class FunctionBuilder:
         """
         value = self.core.weight(
             name,
-            data=data,
+            data=None if data is None else as_array(data, f"weight '{name}'"),
             dtype=self._dtype(dtype),
             shape=extents(shape, f"weight '{name}'"),
             seed=seed,
@@ -156,11 +158,11 @@ class FunctionBuilder:
         if operand is None:
             return -1
         if not isinstance(operand, Tensor):
-            raise user_error("an operand is no tensor", value=repr(operand), allowed="tensors of this builder")
+            raise user_error("an operand is no tensor", value=shown(operand), allowed="tensors of this builder")
         if operand.builder is not self:
             raise user_error(
                 "a tensor belongs to another function",
-                value=repr(operand),
+                value=shown(operand),
                 allowed=f"tensors of function '{self.function_name}'",
                 suggestion="Pass it as an operand of call()",
             )
@@ -274,11 +276,11 @@ def _unknown_kind(kind: str, builder: FunctionBuilder) -> Exception:
     elif hasattr(Tensor, str(kind)):
         remedy = f"It is a method of tensors: x.{kind}(...)"
     names = ", ".join(_kinds())
-    return user_error("unknown kind of operation", value=repr(kind), allowed=names, suggestion=remedy or similar)
+    return user_error("unknown kind of operation", value=shown(kind), allowed=names, suggestion=remedy or similar)
 
 
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
-        raise user_error("an operand is neither a tensor nor a number", value=repr(value)) from None
+    except Exception:  # of the object's own too
+        raise user_error("an operand is neither a tensor nor a number", value=shown(value)) from None

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from ._arguments import as_array
+from ._checked import checked_class
 from ._errors import path_text
 from ._locks import Lock
 from ._passes import Changes, chosen
@@ -25,6 +27,7 @@ class _State(NamedTuple):
     source: Graph | None
 
 
+@checked_class()
 class Graph:
     """A workload: operations on single-assignment tensors, in functions, with weights by name.
 
@@ -129,7 +132,7 @@ class Graph:
         Raises:
             UserError: for text that is no legal graph, with line and path.
         """
-        return cls(_core.Graph.from_json(text, os.fspath(directory), weights_anywhere))
+        return cls(_core.Graph.from_json(text, path_text(directory), weights_anywhere))
 
     def to_json(self) -> str:
         """The JSON form, one operation per line.
@@ -255,7 +258,7 @@ class Graph:
             UserError: for an unknown name, or an array of another shape or dtype.
         """
         with self._changing:  # or it would change what a pass is about to replace
-            self.core.set_weight(name, value)
+            self.core.set_weight(name, as_array(value, f"weight '{name}'"))
 
     def load_weights(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ._arguments import is_size
 from ._errors import nearest, user_error
 from ._mapping_fields import fields_of
 
@@ -20,7 +21,7 @@ VECTOR_KEYS = tuple(name for name in fields_of("vector") if name not in fields_o
 
 def _is_size(key: str) -> bool:
     parts = key.split("_")
-    return len(parts) == 3 and all(part.isdecimal() for part in parts)
+    return len(parts) == 3 and all(is_size(part) for part in parts)
 
 
 def checked_entry(key: str, entry: Any, place: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ._errors import user_error
+from ._errors import shown, user_error
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Field:
             return self._number(value, place)
         if self.form == "unit":
             if value not in UNITS:
-                raise user_error("unknown unit", place=place, value=repr(value), allowed=", ".join(UNITS))
+                raise user_error("unknown unit", place=place, value=shown(value), allowed=", ".join(UNITS))
             return value
         if self.form == "loop":
             return value if isinstance(value, str) else self._number(value, place)
@@ -47,13 +47,13 @@ class Field:
 
     def _list(self, value: Any, place: str) -> list[Any]:
         if not isinstance(value, (list, tuple)):
-            raise user_error(f"'{self.name}' is a list", place=place, value=repr(value))
+            raise user_error(f"'{self.name}' is a list", place=place, value=shown(value))
         return list(value)
 
     def _number(self, value: Any, place: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < self.lowest:
             what = "a tile size" if self.form == "tiles" or self.name.isupper() else f"'{self.name}'"
-            raise user_error(f"{what} is an integer of at least {self.lowest}", place=place, value=repr(value))
+            raise user_error(f"{what} is an integer of at least {self.lowest}", place=place, value=shown(value))
         return value
 
     def schema(self) -> dict[str, Any]:

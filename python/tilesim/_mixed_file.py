@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _core
-from ._errors import user_error
+from ._errors import nearest, shown, user_error
 from .device import Device
 from .graph import Graph
 from .machine import Machine
@@ -82,16 +82,35 @@ def from_document(document: Mapping[str, Any], graph: Graph, machine: Machine, p
             set(rows["there"]),
             set(rows["notes"]),
         )
-        known = {item.name for item in plan.items}
-        if not all(name in known for part in turns for name in part.operations):
-            raise ValueError("an operation of a part is not in the plan")
+        _check_names(turns, plan, graph, place)
         if not isinstance(document["host"], dict):  # a text would be opened as a file
             raise TypeError("the host is no object")
         return MixedProgram(graph, machine, Device.load(document["host"]), turns, plan)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if hasattr(error, "what"):  # of ours, with its own place
             raise
-        raise user_error("the parts of the program are damaged", place=place, value=repr(error)[:200]) from None
+        raise user_error("the parts of the program are damaged", place=place, value=shown(error)[:200]) from None
+
+
+def _check_names(turns: list[Turn], plan: Plan, graph: Graph, place: str) -> None:
+    """Parts run one after another: each reads inputs of the whole, weights, and what parts before it computed."""
+    items = {item.name for item in plan.items}
+    known = {row["name"] for row in graph.inputs} | set(graph.weights())
+
+    def check(names: Iterable[str], allowed: set[str], what: str, at: str) -> None:
+        for name in names:
+            if name not in allowed:
+                close = nearest(str(name), allowed)
+                raise user_error(what, place=f"{place}, {at}", value=shown(name), suggestion=close)
+
+    for number, part in enumerate(turns):
+        at = f"parts[{number}]"
+        check(part.operations, items, "an operation of a part is not in the plan", at)
+        check(part.inputs, known, "a part reads what no part before it computes", at)
+        known |= set(part.outputs)
+        moved = [transfer.value for transfer in (*part.before, *part.after)]
+        check(moved, known, "a transfer moves what is not there", at)
+    check((row["name"] for row in graph.outputs), known, "no part computes an output", "parts")
 
 
 def _turn(row: Mapping[str, Any], graph: Graph, machine: Machine, place: str) -> Turn:

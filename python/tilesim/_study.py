@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ._checked import checked_class
 from ._errors import user_error
 from .graph import Graph
 from .machine import Machine
@@ -12,6 +13,7 @@ from .mapping import MappingTable
 from .result import Result, Table
 
 
+@checked_class()
 class Study:
     """What tuning found: `best` (a table that `compile` takes), `result`, and every candidate in `rows`.
 

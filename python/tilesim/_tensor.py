@@ -6,12 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._errors import user_error
+from ._arguments import whole
+from ._checked import checked_class
+from ._errors import shown, user_error
 
 if TYPE_CHECKING:
     from ._function_builder import FunctionBuilder
 
 
+@checked_class("other")
 class Tensor:
     """A value of a graph under construction: made by a `GraphBuilder`, combined by operators and methods as in numpy.
 
@@ -84,11 +87,14 @@ class Tensor:
 
     def __getitem__(self, index: Any) -> Tensor:
         items = list(index) if isinstance(index, tuple) else [index]
+        dots = [at for at, item in enumerate(items) if item is Ellipsis]
+        if len(dots) > 1:
+            raise user_error("an index has one ellipsis at most", value=str(len(dots)), allowed="x[..., i]")
         named = sum(item is not None and item is not Ellipsis for item in items)
         if named > self.ndim:
             raise user_error("too many indices", value=str(named), allowed=f"at most {self.ndim} for {self!r}")
         rest = [slice(None)] * (self.ndim - named)
-        at = items.index(Ellipsis) if Ellipsis in items else len(items)
+        at = dots[0] if dots else len(items)
         items[at : at + 1] = rest
         start, limit, stride, shape = [], [], [], []
         axes = iter(self.shape)
@@ -104,9 +110,10 @@ class Tensor:
                 last = max(first, last)
                 shape.append(-(-(last - first) // step))
             else:
-                first = int(item) + (extent if item < 0 else 0)
-                if not 0 <= first < extent:
-                    raise user_error("an index is out of range", value=str(item), allowed=f"-{extent} to {extent - 1}")
+                if extent == 0:
+                    raise user_error("an axis without elements has no index", value=shown(item), allowed="slices")
+                item = whole("index", item, -extent, extent - 1)
+                first = item + (extent if item < 0 else 0)
                 last, step = first + 1, 1
             start.append(first)
             limit.append(last)

@@ -9,7 +9,7 @@ from typing import Any
 from . import memory
 from ._core import Unsupported, UserError
 from ._dram_reference import is_reference_form, part_from_reference
-from ._errors import nearest, user_error
+from ._errors import nearest, path_text, user_error
 from ._files import read_json
 from ._validation import envelope, positive, read_cases
 
@@ -32,7 +32,7 @@ def _parts_beside(cases: str | os.PathLike[str], parts: str | os.PathLike[str] |
         return {}
     data = read_json(path)
     if not isinstance(data, dict):
-        raise user_error("a file of parts is a JSON object", place=os.fspath(path), value=type(data).__name__)
+        raise user_error("a file of parts is a JSON object", place=path_text(path), value=type(data).__name__)
     return {name: entry for name, entry in data.items() if isinstance(entry, dict) and is_reference_form(entry)}
 
 

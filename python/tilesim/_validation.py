@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._errors import nearest, user_error
+from ._errors import nearest, path_text, shown, user_error
 
 
 def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, Any]]]:
@@ -22,15 +22,16 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, An
     Raises:
         UserError: for a file that cannot be read or is no text.
     """
+    name = path_text(path)
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with open(name, encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             rows = list(reader)
             return [name for name in reader.fieldnames or [] if name], rows
     except OSError as error:
-        raise user_error("the file cannot be read", place=os.fspath(path), value=error.strerror or "") from None
+        raise user_error("the file cannot be read", place=name, value=error.strerror or "") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise user_error("the file is no table of text", place=os.fspath(path), value=str(error)) from None
+        raise user_error("the file is no table of text", place=name, value=str(error)) from None
 
 
 def positive(row: dict[str, Any], column: str) -> float:
@@ -51,7 +52,7 @@ def positive(row: dict[str, Any], column: str) -> float:
     except (TypeError, ValueError):
         value = -1.0
     if not 0 < value < 1e15:
-        raise user_error(f"{column} is not a positive number", value=repr(row[column]))
+        raise user_error(f"{column} is not a positive number", value=shown(row[column]))
     return value
 
 
@@ -73,13 +74,20 @@ def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dic
     if missing:
         raise user_error(
             f"the table lacks the column {missing[0]}",
-            place=os.fspath(cases),
+            place=path_text(cases),
             value=", ".join(header) or "an empty file",
             allowed=", ".join(wanted),
             suggestion=nearest(missing[0], header),
         )
     if not table:
-        raise user_error("the table has no rows", place=os.fspath(cases), value="a header alone")
+        raise user_error("the table has no rows", place=path_text(cases), value="a header alone")
+    for number, row in enumerate(table, 2):
+        cells = sum(cell is not None for key, cell in row.items() if key is not None) + len(row.get(None) or [])
+        if cells != len(row) - (None in row):
+            place = f"{path_text(cases)}:{number}"
+            raise user_error(
+                "a row has another number of cells", place=place, value=str(cells), allowed=f"{len(header)}"
+            )
     return table
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _core
+from ._checked import checked, is_iterable
 from ._data_sources import data_of_parts, known_data
-from ._errors import unsupported
+from ._errors import path_text, shown, unsupported
 from ._files import loads
 from ._footprint import over_capacity
 from ._options import SimulateOptions
@@ -44,8 +45,8 @@ def _with_network(machine: MachineLike, network: str | None) -> Machine:
 
 
 def _names(resident: Iterable[str] | str) -> list[str]:
-    if isinstance(resident, str):
-        raise user_error("resident tensors are a list of names", value=f"'{resident}'", allowed='["w", ...], "auto"')
+    if not is_iterable(resident):
+        raise user_error("resident tensors are a list of names", value=shown(resident), allowed='["w", ...], "auto"')
     return list(resident)
 
 
@@ -57,6 +58,7 @@ def _dram_part(machine: Machine) -> _core.DramPart:
     return Part.load(name).core
 
 
+@checked("memory")
 def simulate(
     program: Program | GraphLike | list[Job] | tuple[Job, ...],
     machine: MachineLike | None = None,
@@ -102,17 +104,15 @@ def simulate(
         UserError: for an unknown fidelity or a program without a machine; for resident tensors that the program lacks,
             that exceed the cache, or of a machine without one; for tensors that neither program nor graph has.
     """
-    names = resident if resident == "auto" else tuple(_names(resident))
-    for place, values in (("tensors", tensors), ("placement", placement)):
-        if values is not None and not isinstance(values, Mapping):
-            raise user_error("values come by name", place=place, value=type(values).__name__, allowed="a dict")
+    automatic = isinstance(resident, str) and resident == "auto"
+    names = "auto" if automatic else tuple(_names(resident))
     options = SimulateOptions(
         memory, network, timeline, dict(tensors or {}), replay, dict(placement or {}), latencies, names
     )
     if isinstance(program, (list, tuple)):
         return _simulate_jobs(program, machine, options)
     if isinstance(program, (str, os.PathLike)):
-        program = load(os.fspath(program))
+        program = load(path_text(program))
     if not isinstance(program, Program):
         program = compile(program, _with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
@@ -122,11 +122,11 @@ def simulate(
 
 
 def _checked_memory(memory: str | None) -> None:
-    if memory not in (None, *FIDELITIES):
+    if memory is not None and not (isinstance(memory, str) and memory in FIDELITIES):
         named = nearest(memory, FIDELITIES) if isinstance(memory, str) else ""
         allowed = ", ".join(FIDELITIES)
         raise user_error(
-            "unknown memory fidelity", place="memory", value=repr(memory), allowed=allowed, suggestion=named
+            "unknown memory fidelity", place="memory", value=shown(memory), allowed=allowed, suggestion=named
         )
 
 
@@ -209,7 +209,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
 
 def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: SimulateOptions) -> Result:
     if not jobs or not all(isinstance(job, Job) for job in jobs):
-        raise user_error("nothing to simulate", value=repr(jobs), allowed="a Graph, a Program, a list of ts.Job")
+        raise user_error("nothing to simulate", value=shown(jobs), allowed="a Graph, a Program, a list of ts.Job")
     if options.tensors or options.latencies is not None:
         raise user_error("of jobs each has its own", place="tensors, latencies", suggestion="Job(program, tensors=...)")
     if any(isinstance(job.program, MixedProgram) for job in jobs):
@@ -244,6 +244,7 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
     return Result(data, _again(program, target, options))
 
 
+@checked("memory")
 def run(
     model: Any,
     args: Any = (),

@@ -11,6 +11,7 @@ import typer
 
 from . import __version__, cli_mapping, cli_report, models, validate_noc
 from . import validate as validation
+from ._arguments import is_size
 from ._core import Error
 from ._paths import configs_dir
 from ._table import amount
@@ -43,7 +44,7 @@ def _changes(settings: list[str]) -> dict[str, Any]:
             raise user_error("a setting needs a value", value=f"'{setting}'", allowed="path=value")
         try:
             changes[path] = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # no JSON, or more digits or brackets than Python reads
             changes[path] = value
     return changes
 
@@ -52,7 +53,7 @@ def _trips(texts: list[str]) -> dict[str, int]:
     trips: dict[str, int] = {}
     for text in texts:
         name, equals, count = text.rpartition("=")
-        if not equals or not count.isdecimal():
+        if not equals or not is_size(count):
             raise user_error("a loop needs its number of trips", value=f"'{text}'", allowed="name=number")
         trips[name] = int(count)
     return trips

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ._arguments import is_size
+from ._files import writing
 from ._mapping_fields import pieces_text
 from .api import compile, simulate
 from .cli_load import WHAT, load_graph
@@ -47,7 +49,7 @@ def _tiles(graph: Graph, machine: Machine, text: str) -> MappingTable:
     tiles: dict[str, int] = {}
     for part in text.split(","):
         name, equals, size = part.partition("=")
-        if not equals or not size.strip().isdecimal():
+        if not equals or not is_size(size.strip()):
             raise user_error("cannot read a tile size", value=f"'{part}'", allowed="loop=size, as m=128")
         tiles[name.strip()] = int(size)
     return MappingTable({chosen[0].operation: {"tiles": tiles}}, source="--tiles")
@@ -253,6 +255,16 @@ def _show(
     typer.echo("")
 
 
+def _draw(figure: Any, path: str) -> None:
+    """Writes a figure of matplotlib in the format that the path's ending names."""
+    known = figure.canvas.get_supported_filetypes()
+    ending = path.rpartition(".")[2].lower()
+    if ending not in known:
+        raise user_error("a picture of no known format", place=path, value=f"'{ending}'", allowed=", ".join(known))
+    with writing(path, "wb") as file:
+        figure.savefig(file, format=ending)
+
+
 def tune_(
     what: Annotated[str, typer.Argument(help=WHAT)],
     machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
@@ -289,7 +301,7 @@ def tune_(
     if history:
         typer.echo(str(study.history()))
     if plot:
-        study.plot("history").savefig(plot)
+        _draw(study.plot("history"), plot)
     if save:
         study.best.save(save)
     if study.interrupted:

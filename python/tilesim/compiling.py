@@ -8,12 +8,14 @@ from typing import Any
 
 from . import _core
 from ._arguments import whole
+from ._checked import checked
 from ._core import Unsupported
 from ._devices import alone
-from ._errors import unsupported
+from ._errors import shown, unsupported
 from ._footprint import check_capacity
 from ._integer_products import with_integer_products
-from ._trips import checked, counted
+from ._trips import checked as checked_trips
+from ._trips import counted
 from .graph import Graph, nearest, user_error
 from .loading import GraphLike, as_graph
 from .machine import Machine, MachineLike
@@ -25,6 +27,7 @@ __all__ = ["compile"]
 STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
+@checked("cores", "mapping")
 def compile(
     graph: GraphLike,
     machine: MachineLike = "tpu-v3",
@@ -110,7 +113,7 @@ def compile(
     if contexts is not None:
         options["contexts"] = contexts
     if trips:
-        known = checked(graph, trips)
+        known = checked_trips(graph, trips)
         program = compile(counted(graph, known), machine, capacity=capacity, **options)
         program.ended_by_data(graph, known, {**options, "trips": known})
         return program
@@ -173,7 +176,7 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
     """Nests by operation name, and how other products are mapped."""
     from .mapping import MappingTable
 
-    if mapping == "tuned":
+    if isinstance(mapping, str) and mapping == "tuned":
         from .tune import tune
 
         mapping = tune(graph, target, 16, fuse=fuse).best
@@ -183,12 +186,12 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
         return mapping.nests_for(graph, target, fuse), "profile"
     if isinstance(mapping, Mapping):
         return _nests(mapping), "profile"
-    if mapping in STRATEGIES:
+    if isinstance(mapping, str) and mapping in STRATEGIES:
         return {}, mapping
     allowed = (*STRATEGIES, "tuned")
     raise user_error(
         "unknown mapping",
-        value=repr(mapping),
+        value=shown(mapping),
         allowed=", ".join(allowed) + ", a MappingTable or its .json file, a dict of nests",
         suggestion=nearest(mapping, allowed) if isinstance(mapping, str) else "",
     )
@@ -208,7 +211,7 @@ def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         for key in (*lists, *(("sub",) if "sub" in nest else ())):
             numbers = list(nest[key]) if isinstance(nest[key], Sequence) else nest[key]
             if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
-                raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=repr(nest[key]))
+                raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=shown(nest[key]))
             checked[key] = numbers
         rest = {key: nest[key] for key in sorted(others) if key in nest and key not in checked}
         nests[str(operation)] = checked | (rest if vector else {"unit": "array"} | rest)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core
+from ._checked import checked, checked_class
 from ._files import loads
 from .api import compile, simulate
 from .graph import Graph
@@ -114,6 +115,7 @@ def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, str]]:
                     yield function, statement["scope"], statement.get("operation", "")
 
 
+@checked_class()
 class Coverage:
     """Per operation: what models it, and its share of FLOPs, bytes and time."""
 
@@ -191,6 +193,7 @@ def _row(key: Key, op: Mapping[str, Any], runs: int, found: Attribution, reason:
     }
 
 
+@checked()
 def coverage(graph: GraphLike, machine: MachineLike = "tpu-v3") -> Coverage:
     """How each operation is modelled on a machine: nothing is left out, and what the machine lacks is named.
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
+from ._arguments import dtype_name
+from ._checked import checked_class
 from ._device_fields import KEYS, Level, Rate, checked, sorts_of_units
-from ._errors import path_text
+from ._errors import path_text, shown
 from ._files import read_json
 from ._paths import configs_dir
 from .graph import nearest, user_error
@@ -20,6 +22,7 @@ from .machine import Machine
 __all__ = ["Device", "Level", "Rate"]
 
 
+@checked_class()
 @dataclass(frozen=True, init=False)
 class Device:
     """Rates per dtype, memory levels, launch cost and clock of a device; everything in SI units.
@@ -100,10 +103,10 @@ class Device:
             return cls(**{key: value for key, value in source.items() if key not in ("schema", "version")})
         if not isinstance(source, (str, os.PathLike)):
             raise user_error(
-                "this is no device", value=repr(source), allowed="a name, a file, a dict, a Machine, a Device"
+                "this is no device", value=shown(source), allowed="a name, a file, a dict, a Machine, a Device"
             )
         text = path_text(source)
-        if _plain(text) not in _labels() and (text.endswith(".json") or Path(text).is_file()):
+        if _plain(text) not in _labels() and (text.endswith(".json") or os.path.isfile(text)):
             return cls.load(_read(Path(text)))
         return cls.named(text)
 
@@ -198,7 +201,7 @@ class Device:
         Raises:
             UserError: for an unknown dtype.
         """
-        name = "tf32" if dtype == "tf32" else str(_core.parse_dtype(dtype))
+        name = "tf32" if isinstance(dtype, str) and dtype == "tf32" else dtype_name(dtype)
         found = self.matrix.get(name)
         return found if found else Rate(0.0, "absent", f"{self.name} has no matrix arithmetic on {name}")
 

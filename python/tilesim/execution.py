@@ -9,7 +9,9 @@ import numpy as np
 
 from . import _core
 from ._against_source import source_rows
-from ._arguments import LARGEST, whole
+from ._arguments import LARGEST, as_array, whole
+from ._checked import checked
+from ._errors import shown
 from ._trips import measured
 from .graph import Graph, user_error
 from .machine import Machine, MachineLike
@@ -30,7 +32,7 @@ def _array(value: Any) -> Any:
             what = "the rows of an input have different lengths"
             raise user_error(what, value=f"a {type(value).__name__}", allowed="an array") from None
     if not hasattr(value, "detach"):
-        return value
+        return as_array(value, "inputs")
     if value.device.type == "meta":
         raise user_error("a tensor without elements cannot be executed", value="one on the device 'meta'")
     from .frontends.torch_weights import elements_of
@@ -54,8 +56,8 @@ def inputs_of(graph: Graph, inputs: Any, seed: int) -> list[Any]:
             raise user_error("wrong inputs", value="; ".join(parts), allowed=", ".join(names))
         return [_array(inputs[name]) if name in inputs else state[name] for name in names]
     free = [name for name in names if name not in state]
-    if not isinstance(inputs, Sequence) or isinstance(inputs, str):
-        if len(free) != 1 or isinstance(inputs, str):
+    if not isinstance(inputs, Sequence) or isinstance(inputs, (str, bytes)):
+        if len(free) != 1 or isinstance(inputs, (str, bytes)):
             found = type(inputs).__name__
             raise user_error("inputs come as a dict or a sequence", value=found, allowed=", ".join(free))
         inputs = (inputs,)  # the only input, without a tuple around it
@@ -74,14 +76,6 @@ def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
     arrays: dict[str, Any] = dict(zip(names, inputs_of(program.graph, inputs, seed), strict=True))
     arrays.update(program.weights())
     return arrays
-
-
-def _program(value: Any) -> Program:
-    if not isinstance(value, Program):
-        raise user_error(
-            "this is no program", value=type(value).__name__, allowed="what ts.compile(model, machine) returns"
-        )
-    return value
 
 
 def _exact(program: Program) -> Program:
@@ -109,6 +103,7 @@ def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
     return compile(program.workload, program.machine, **{**program.options, "trips": needed})
 
 
+@checked()
 def execute(
     program: Program,
     inputs: Any = None,
@@ -134,9 +129,9 @@ def execute(
     Raises:
         UserError: for wrong inputs, unknown numerics, an unknown order, or a race.
     """
-    program, seed = _program(program), whole("seed", seed, -LARGEST)
+    seed = whole("seed", seed, -LARGEST)
     if numerics not in ("machine", "exact"):
-        raise user_error("unknown numerics", value=repr(numerics), allowed="machine, exact")
+        raise user_error("unknown numerics", value=shown(numerics), allowed="machine, exact")
     program = _for_inputs(program, inputs, seed)
     if numerics == "exact":
         program = _exact(program)
@@ -158,6 +153,7 @@ def _whole_inputs(program: MixedProgram, inputs: Any, seed: int) -> dict[str, An
     return dict(zip(names, inputs_of(program.graph, inputs, seed), strict=True))
 
 
+@checked()
 def reference(graph: Graph, inputs: Any = None, seed: int = 0, machine: MachineLike | None = None) -> dict[str, Any]:
     """Runs the reference kernels.
 
@@ -221,6 +217,7 @@ class Verification:
         return ("equal within the bound" if self.ok else "NOT equal") + "\n" + str(self.table())
 
 
+@checked()
 def verify(
     program: Program, inputs: Any = None, seed: int = 0, against: str = "reference", exact: bool = True
 ) -> Verification:
@@ -259,15 +256,15 @@ def verify(
             not known (a compiled program from a file keeps what passes made of it).
     """
     if against not in ("reference", "source"):
-        raise user_error("unknown graph to compare with", value=repr(against), allowed="reference, source")
+        raise user_error("unknown graph to compare with", value=shown(against), allowed="reference, source")
     if not isinstance(exact, bool):
-        raise user_error("a second run is made or not", place="exact", value=repr(exact), allowed="True, False")
+        raise user_error("a second run is made or not", place="exact", value=shown(exact), allowed="True, False")
     if against == "source":
         found = verify(program, inputs, seed, exact=exact)
         graph = program.workload
         assert graph is not None
         return Verification(found.rows + source_rows(graph, inputs_of(graph, inputs, seed)))
-    program, seed = _program(program), whole("seed", seed, -LARGEST)
+    seed = whole("seed", seed, -LARGEST)
     program = _for_inputs(program, inputs, seed)
     if isinstance(program, MixedProgram):
 

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from ._builder import GraphBuilder
+from ._checked import checked
 from ._errors import nearest as nearest
+from ._errors import shown
 from ._errors import user_error as user_error
 from ._graph import Graph
 from ._passes import NAMES
@@ -22,6 +24,7 @@ def passes() -> tuple[str, ...]:
     return NAMES
 
 
+@checked("graph")
 def optimize(graph: Graph, passes: str | Sequence[str] | None = None, without: Sequence[str] = ()) -> Changes:
     """Recognises patterns that are spelled out, in place: attention (masks, causality, grouped heads), softmax,
     normalizations, rotary positions, activations, gates, quantize after dequantize, transposes in front of products,
@@ -44,5 +47,5 @@ def optimize(graph: Graph, passes: str | Sequence[str] | None = None, without: S
     """
     if not isinstance(graph, Graph):
         named = f"ts.models.build({graph!r})" if isinstance(graph, str) else "ts.from_torch(module, args)"
-        raise user_error("passes change a Graph in place", value=repr(graph), suggestion=f"Make one first, as {named}")
+        raise user_error("passes change a Graph in place", value=shown(graph), suggestion=f"Make one first, as {named}")
     return graph.optimize(passes, without)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core
+from ._checked import checked_class
 from ._data_sources import Data, known_data
 from ._files import loads
 from .graph import user_error
@@ -18,6 +19,7 @@ from .result import Result
 __all__ = ["Job"]
 
 
+@checked_class()
 @dataclass(frozen=True)
 class Job:
     """A program, and where and when it runs.

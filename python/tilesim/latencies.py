@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _core
+from ._checked import checked, checked_class
 from ._errors import nearest, user_error
 from ._locks import Lock
 from .machine import Machine, MachineLike
@@ -23,6 +24,7 @@ UNITS = ("array", "vector", "cross_lane")
 CYCLES = ("busy", "weights_consumed", "consumed", "first", "done")
 
 
+@checked_class()
 class TileLatencies:
     """How long tile computes take on a core's units: by what is computed, for one source.
 
@@ -165,8 +167,13 @@ class TileLatencies:
 
         Returns:
             As `closed`, the sums over the sorts.
+
+        Raises:
+            UserError: without a book.
         """
         target = Machine.load(machine)
+        if not books:
+            raise user_error("nothing to take in", place="books", value="{}", allowed="what `books` returned")
         counts = [self.closed(target.only(sort) if sort else target, book) for sort, book in books.items()]
         keys = [key for key in counts[0] if key != "source"]
         return {"source": self.source, **{key: sum(count[key] for count in counts) for key in keys}}
@@ -258,6 +265,7 @@ class TileLatencies:
             self._store.close()
 
 
+@checked()
 def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
     """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array, none overlap.
 

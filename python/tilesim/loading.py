@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from . import _core, frontends, models, workloads
-from ._errors import nearest, user_error
+from ._arguments import is_size
+from ._errors import nearest, path_text, user_error
 from ._passes import chosen
 from .frontends.torch_entry import from_torch, is_module
 from .graph import Graph
@@ -49,7 +50,7 @@ def as_graph(model: Any, args: Any = ()) -> Graph:
             raise user_error(what, value=type(model).__name__, suggestion=f"Write {call}")
         return from_torch(model, args)
     if isinstance(model, (str, os.PathLike)):
-        return load_graph(os.fspath(model))
+        return load_graph(path_text(model))
     remedy = "A function of JAX is read by ts.from_jax(f, *args)" if callable(model) else ""
     raise user_error("this is no model", value=type(model).__name__, allowed=ACCEPTED, suggestion=remedy)
 
@@ -74,7 +75,7 @@ def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
         similar = f"matmul:{sizes}" if kind != "matmul" and nearest(kind, ("matmul",)) else ""
         raise user_error("cannot read the operation", value=f"'{text}'", allowed=PRODUCT, suggestion=similar)
     for name, part in zip("MNK", parts, strict=False):
-        if not (part.isascii() and part.isdecimal()) or not 0 < int(part) < 2**31:
+        if not is_size(part) or not 0 < int(part) < 2**31:
             raise user_error(f"{name} is no size", place=text, value=f"'{part}'", allowed="a whole number from 1 on")
     m, n, k = map(int, parts[:3])
     named = parts[3] if len(parts) == 4 else dtype or "f32"
@@ -123,19 +124,21 @@ def _load(
 ) -> Graph | Program:
     path = Path(what)
     if path.suffix.lower() not in ENDINGS:
-        if ":" in what and not path.exists():
+        if ":" in what and not os.path.exists(what):
             _refuse("a product has no tokens and no phases", what, context=context, phase=phase)
             return product(what, batch, dtype)
         if path.suffix.lower() in WEIGHTS:
             remedy = "Read the module in Python (ts.run(module, args)), or export it with torch.onnx.export"
             raise user_error("a file of weights holds no operations", place=what, suggestion=remedy)
-        if path.exists() or "/" in what:
-            found = "a directory" if path.is_dir() else "no such file"
-            found = (path.suffix or "no ending") if path.is_file() else found
+        if os.path.exists(what) or "/" in what:
+            found = "a directory" if os.path.isdir(what) else "no such file"
+            found = (path.suffix or "no ending") if os.path.isfile(what) else found
             raise user_error("this is no file of a known kind", place=what, value=found, allowed=", ".join(ENDINGS))
         return models.build(what, batch=batch, sequence=context, dtype=dtype, phase=phase)
-    if not path.is_file():
-        found = "a directory" if path.is_dir() else "a pipe or a device" if path.exists() else "no such file"
+    if not os.path.isfile(what):
+        found = (
+            "a directory" if os.path.isdir(what) else "a pipe or a device" if os.path.exists(what) else "no such file"
+        )
         raise user_error("the file cannot be read", place=what, value=found, allowed="a regular file")
     _refuse("a file has its phase and dtypes", what, phase=phase, dtype=dtype)
     return _file(path, batch, context, passes)

@@ -10,8 +10,9 @@ from typing import Any
 
 from . import _core
 from ._arguments import json_text
+from ._checked import checked_class
 from ._dram_part import Part
-from ._errors import nearest, user_error
+from ._errors import nearest, shown, user_error
 from ._paths import configs_dir
 from ._presets import preset_file
 
@@ -27,6 +28,7 @@ def _fits(part: str, mapping: str, bank_hash: str) -> None:
     Part.load(part).core.check_mapping(mapping, bank_hash)
 
 
+@checked_class("source")
 class Machine:
     """A chip: memory, network, cores with arrays, vector unit, scratchpad and DMA; every number with its source."""
 
@@ -121,7 +123,7 @@ class Machine:
                 other (regions that do not divide cores and channels, a mapping that does not cover the DRAM part).
         """
         if not isinstance(changes, Mapping) or not all(isinstance(path, str) for path in changes):
-            raise user_error("changes go by setting path", value=repr(changes), allowed='as {"core.array.count": 2}')
+            raise user_error("changes go by setting path", value=shown(changes), allowed='as {"core.array.count": 2}')
         texts = {
             path if path == "cores" and isinstance(value, list) else SHORT.get(path, path): json_text(value, path)
             for path, value in changes.items()

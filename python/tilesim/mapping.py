@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import _core
-from ._errors import path_text, user_error
+from ._checked import checked_class
+from ._errors import UnknownKey, nearest, path_text, user_error
 from ._files import read_json, writing
 from ._mapping_entries import Nest, checked_entry, nest_of_product, tiles_of_vector
 from ._mapping_fields import documentation, schema_of
@@ -23,6 +24,7 @@ ORDERS = ("M_K_N", "M_N_K")
 SCHEMA, VERSION = "tilesim.mapping", 1
 
 
+@checked_class()
 class MappingTable(Mapping[str, Any]):
     """Nests for products, by size ("M_K_N") or by operation name, and tiles of vector kernels, by name.
 
@@ -220,6 +222,9 @@ class MappingTable(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> dict[str, Any]:
         """One entry."""
+        if key not in self.entries:
+            close = nearest(key, self.entries)
+            raise user_error("no entry", place=self.source, value=f"'{key}'", suggestion=close, sort=UnknownKey)
         return self.entries[key]
 
     def __iter__(self) -> Iterator[str]:

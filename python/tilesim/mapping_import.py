@@ -16,7 +16,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._errors import path_text, unsupported, user_error
+from ._arguments import is_size
+from ._checked import checked
+from ._errors import path_text, shown, unsupported, user_error
 from ._files import read_json, read_text
 from .mapping import MappingTable, Product
 
@@ -80,8 +82,8 @@ class _Names:
 
 
 def _factor(value: Any, place: str) -> int:
-    if isinstance(value, bool) or not str(value).strip().isdecimal() or int(value) < 1:
-        raise user_error("a factor is an integer of at least 1", place=place, value=repr(value))
+    if isinstance(value, bool) or not is_size(str(value).strip()) or int(value) < 1:
+        raise user_error("a factor is an integer of at least 1", place=place, value=shown(value))
     return int(value)
 
 
@@ -111,7 +113,7 @@ def _timeloop_order(item: Mapping[str, Any], place: str) -> list[str]:
     else:
         loops = [str(name) for name in given]
     if len(set(loops)) != len(loops):
-        raise user_error("a permutation names a loop twice", place=place, value=repr(given))
+        raise user_error("a permutation names a loop twice", place=place, value=shown(given))
     return loops[::-1]
 
 
@@ -121,7 +123,7 @@ def _only(chosen: Sequence[Product], operation: str | None) -> Product:
         return chosen[0]
     if operation not in names:
         raise user_error(
-            "which product is the nest for?", value=repr(operation), allowed=", ".join(names[:8]), place="operation"
+            "which product is the nest for?", value=shown(operation), allowed=", ".join(names[:8]), place="operation"
         )
     return chosen[names.index(operation)]
 
@@ -134,6 +136,7 @@ def _entry(product: Product, tiles: list[int], order: list[int], depths: Sequenc
     return entry
 
 
+@checked()
 def from_timeloop(
     source: Any,
     chosen: Sequence[Product],
@@ -235,7 +238,7 @@ def _covered(product: Product, tiles: list[int], trips: list[int], place: str) -
 def _zigzag_loop(part: Any, place: str) -> tuple[str, Any]:
     pieces = [piece.strip() for piece in part.split(",")] if isinstance(part, str) else part
     if not isinstance(pieces, (list, tuple)) or len(pieces) != 2:
-        raise user_error("a loop is a name and a size", place=place, value=repr(part), allowed="[K, 4]")
+        raise user_error("a loop is a name and a size", place=place, value=shown(part), allowed="[K, 4]")
     return str(pieces[0]), pieces[1]
 
 
@@ -311,6 +314,7 @@ def _split(product: Product, unrolled: list[int], loops: list[tuple[int, int]], 
     return None
 
 
+@checked()
 def from_zigzag(
     source: Any,
     chosen: Sequence[Product],

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from . import _core
+from ._checked import checked, checked_class
 from ._errors import user_error
 from ._integer_products import with_integer_products
 from ._mapping_entries import Nest
@@ -18,6 +19,7 @@ from .mapping_vector import VectorKernel
 __all__ = ["Product", "kernels", "least_traffic", "products"]
 
 
+@checked_class()
 class Product:
     """One product (contract or convolution) of a compiled graph: its loops, and the nest that it got."""
 
@@ -100,8 +102,16 @@ class Product:
 
         Returns:
             One line: loops outer to inner with trips and tile, depths.
+
+        Raises:
+            UserError: for a nest that is not legal.
         """
-        nest = nest or self.nest
+        if nest is None:
+            nest = self.nest
+        else:
+            legal, reason = self.legal(nest)
+            if not legal:
+                raise user_error("the nest is not legal", place=self.operation, value=reason)
         loops = []
         for dim in nest["order"]:
             extent, tile = self.info["extents"][dim], nest["tiles"][dim]
@@ -122,6 +132,7 @@ class Product:
         return f"<Product {self.operation} {'x'.join(map(str, self.sizes))}>"
 
 
+@checked()
 def products(
     graph: Graph, machine: Machine | str = "tpu-v3", fuse: str = "all", mapping: str = "profile"
 ) -> list[Product]:
@@ -144,6 +155,7 @@ def products(
     return [Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows]
 
 
+@checked()
 def kernels(
     graph: Graph,
     machine: Machine | str = "tpu-v3",
@@ -179,6 +191,7 @@ def kernels(
     return chosen
 
 
+@checked()
 def least_traffic(m: int, n: int, k: int, words: int, sizes: str = "all") -> dict[str, Any]:
     """Least off-chip traffic of a product with one tile of each operand in one buffer, by trying every mapping.
 

@@ -6,11 +6,14 @@ import json
 from typing import Any
 
 from . import _core
+from ._checked import checked_class
+from ._errors import user_error
 from ._mapping_fields import pieces_text
 
 __all__ = ["VectorKernel"]
 
 
+@checked_class()
 class VectorKernel:
     """One kernel of the vector unit (elementwise, reduction, normalization, window, scan) and the tiles that it got."""
 
@@ -88,8 +91,16 @@ class VectorKernel:
 
         Returns:
             One line: loops with trips and tile, axis over the lanes, buffers.
+
+        Raises:
+            UserError: for tiles that are not legal.
         """
-        nest = nest or self.nest
+        if nest is None:
+            nest = self.nest
+        else:
+            legal, reason = self.legal(nest)
+            if not legal:
+                raise user_error("the nest is not legal", place=self.operation, value=reason)
         space = self.info["space"]
         pairs = list(enumerate(zip(space, nest["tiles"], strict=True)))
         loops = [f"{axis}:{-(-extent // tile)}x{tile}" for axis, (extent, tile) in pairs if tile < extent]

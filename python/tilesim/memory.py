@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from ._arguments import whole
+from ._checked import checked, checked_class
 from ._dram_part import Part
 from ._dram_trace import Trace
 from ._errors import user_error
@@ -29,6 +29,7 @@ _ENERGIES = {"activate": "ACT", "read": "RD", "write": "WR"}
 _REFRESHES = {"refresh_all": "REFab", "refresh_bank": "REFpb"}
 
 
+@checked_class()
 class MemoryResult:
     """What a run of DRAM channels did."""
 
@@ -196,12 +197,13 @@ def _trace(trace: TraceLike, requests: int, burst: int, span: int) -> tuple[Trac
     if isinstance(trace, Trace):
         return trace, False
     if isinstance(trace, (str, os.PathLike)):
-        if isinstance(trace, os.PathLike) or "/" in trace or "." in trace or Path(trace).is_file():
+        if isinstance(trace, os.PathLike) or "/" in trace or "." in trace or os.path.isfile(trace):
             return Trace.read(trace), False
         return Trace.generate(trace, requests, burst, span), True
     return Trace(trace), False
 
 
+@checked("part")
 def run(
     part: str | os.PathLike[str] | Mapping[str, Any] | Part = "HBM2-2000",
     trace: TraceLike = "sequential_read",

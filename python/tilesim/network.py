@@ -6,11 +6,12 @@ import math
 import os
 import re
 from dataclasses import dataclass, field
-from typing import Any, SupportsFloat
+from typing import Any
 
 from . import _core
 from ._arguments import whole
-from ._errors import nearest
+from ._checked import checked, checked_class, is_number
+from ._errors import nearest, path_text, shown
 from ._files import read_text
 from .graph import user_error
 from .machine import Machine
@@ -20,6 +21,7 @@ __all__ = ["NetworkResult", "for_endpoints", "run", "topology", "topology_of", "
 _KINDS = ("mesh", "torus", "ring", "crossbar", "cmesh", "tree")
 
 
+@checked_class()
 @dataclass(frozen=True)
 class NetworkResult:
     """What a network did under synthetic traffic.
@@ -93,6 +95,7 @@ def _extents(kind: str, sizes: list[int], dimensions: int) -> list[int]:
     return sizes * dimensions
 
 
+@checked("name")
 def topology(
     name: str | os.PathLike[str] | _core.NetworkTopology,
     k: int | list[int] | tuple[int, ...] | None = None,
@@ -123,8 +126,10 @@ def topology(
     if isinstance(name, _core.NetworkTopology):
         return name
     if not isinstance(name, (str, os.PathLike)):
-        raise user_error("this is no network", value=repr(name), allowed="a name as mesh_8x8, a .json file, a topology")
-    text = os.fspath(name)
+        raise user_error(
+            "this is no network", value=shown(name), allowed="a name as mesh_8x8, a .json file, a topology"
+        )
+    text = path_text(name)
     if text.endswith(".json"):
         return _core.NetworkTopology.from_json(read_text(text), text)
     if "_" in text or text not in _KINDS:
@@ -160,6 +165,7 @@ def _grid(count: int) -> list[int]:
     return [b, a]
 
 
+@checked()
 def for_endpoints(name: str | os.PathLike[str], count: int) -> _core.NetworkTopology:
     """A network with a node for each of a machine's core ports and memory channels.
 
@@ -174,7 +180,7 @@ def for_endpoints(name: str | os.PathLike[str], count: int) -> _core.NetworkTopo
     Raises:
         UserError: as `topology`, and for a network with too few nodes.
     """
-    text = os.fspath(name)
+    text = path_text(name)
     if text in ("ring", "crossbar"):
         net = topology(text, max(count, 2 if text == "ring" else 1))
     elif text in ("mesh", "torus"):
@@ -195,6 +201,7 @@ def for_endpoints(name: str | os.PathLike[str], count: int) -> _core.NetworkTopo
     return net
 
 
+@checked()
 def topology_of(machine: Machine, name: str | os.PathLike[str] | None = None) -> _core.NetworkTopology | None:
     """The routers between a machine's core ports and memory channels.
 
@@ -211,7 +218,7 @@ def topology_of(machine: Machine, name: str | os.PathLike[str] | None = None) ->
     Raises:
         UserError: as `for_endpoints`.
     """
-    text = os.fspath(name) if name is not None else str(machine.get("network.kind"))
+    text = path_text(name) if name is not None else str(machine.get("network.kind"))
     if text == "simple":
         return None
     ports = int(machine.get("core.count")) * int(machine.get("network.ports_per_core"))
@@ -250,6 +257,7 @@ def _in_regions(machine: Machine, region: _core.NetworkTopology, regions: int) -
     return _core.NetworkTopology.in_regions(region, regions, links, latency, per_flit, per_cycle, min(buffer, 4096))
 
 
+@checked("topology", "load")
 def run(
     topology: str | os.PathLike[str] | _core.NetworkTopology = "mesh",
     k: int | list[int] | tuple[int, ...] | None = None,
@@ -303,11 +311,11 @@ def run(
     """
     net = _named(topology, k, shape)
     if fidelity not in ("flit", "simple"):
-        raise user_error("unknown fidelity", value=repr(fidelity), allowed="flit, simple")
+        raise user_error("unknown fidelity", value=shown(fidelity), allowed="flit, simple")
     seed, packet = whole("seed", seed, 0, (1 << 64) - 1), whole("packet", packet, 1, (1 << 16) - 1)
     reply = None if reply is None else whole("reply", reply, 1, (1 << 16) - 1)
-    if isinstance(load, bool) or not isinstance(load, SupportsFloat) or not 0 <= float(load) <= packet:
-        raise user_error("the load is out of range", place="load", value=repr(load), allowed=f"0 to {packet}")
+    if not is_number(load) or not 0 <= float(load) <= packet:
+        raise user_error("the load is out of range", place="load", value=shown(load), allowed=f"0 to {packet}")
     try:
         half = virtual_channels // 2
         classes = [] if reply is None else [("packet", 0, half), ("reply", half, virtual_channels - half)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _core
+from ._checked import checked, checked_class
 from .api import compile, simulate
 from .coverage import Attribution, resolved, runs_of
 from .execution import inputs_of
@@ -19,6 +20,7 @@ from .result import Result, Table
 __all__ = ["OperationTimes", "profile"]
 
 
+@checked_class()
 class OperationTimes:
     """Per operation: measured seconds on this computer, simulated seconds on a machine."""
 
@@ -67,6 +69,7 @@ class OperationTimes:
         return f"{totals} on {self.result.data['machine']}\n{self.table()}"
 
 
+@checked()
 def profile(
     model: Any,
     inputs: Any = None,

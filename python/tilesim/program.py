@@ -7,8 +7,9 @@ import os
 from typing import Any
 
 from . import _core
-from ._errors import path_text
-from ._files import loads, read_text, writing
+from ._checked import checked_class
+from ._errors import path_text, shown
+from ._files import loads, parse_json, read_text, writing
 from ._footprint import footprint
 from ._kept import kept, restore
 from ._trips import Trips, counted, told
@@ -23,6 +24,7 @@ COMPILED = "tilesim.compiled"
 VERSIONS = (1, 2)  # the second: with parts for the host, or loops whose trips were said
 
 
+@checked_class()
 class Program:
     """A compiled tile program, with the graph and machine that it came from."""
 
@@ -85,8 +87,8 @@ class Program:
         """
         target = None if machine is None else Machine.load(machine)
         if path_text(path).endswith(".tsim"):
-            return cls._load_compiled(os.fspath(path), target)
-        core = _core.Program.from_json(read_text(path), os.fspath(path))
+            return cls._load_compiled(path_text(path), target)
+        core = _core.Program.from_json(read_text(path), path_text(path))
         core.check()
         return cls(core, None, target)
 
@@ -95,7 +97,9 @@ class Program:
         text = _core.Graph.compiled_header(path)
         if not text:
             raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
-        header = loads(text)
+        header = parse_json(text, path)
+        if not isinstance(header, dict):
+            raise user_error("the compiled program is damaged", place=path, value=shown(header), allowed="an object")
         if header.get("schema") != COMPILED or header.get("version") not in VERSIONS:
             found = f"{header.get('schema')} version {header.get('version')}"
             allowed = f"{COMPILED} version {' or '.join(map(str, VERSIONS))}"
@@ -105,7 +109,7 @@ class Program:
         except _core.Error:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise user_error("the compiled program is damaged", place=path, value=repr(error)[:200]) from None
+            raise user_error("the compiled program is damaged", place=path, value=shown(error)[:200]) from None
 
     @classmethod
     def _from_header(cls, header: dict[str, Any], path: str, machine: Machine | None) -> Program:
@@ -147,7 +151,7 @@ class Program:
             return
         if self.graph is None or self.machine is None:
             raise user_error(
-                "a program without its graph has no weights to write", place=os.fspath(path), allowed=".json"
+                "a program without its graph has no weights to write", place=path_text(path), allowed=".json"
             )
         graph = self.workload or self.graph
         header = {"schema": COMPILED, "version": VERSIONS[0], "tilesim": _core.__version__}
@@ -158,7 +162,7 @@ class Program:
             header |= {"trips": self.trips, "trips_counted": self.trips_counted}
         if self.trips or "mixed" in header:
             header["version"] = VERSIONS[1]
-        graph.core.save_compiled(os.fspath(path), json.dumps(header))
+        graph.core.save_compiled(path_text(path), json.dumps(header))
 
     def _contents(self) -> dict[str, Any]:
         """What a file holds beside graph and machine."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _core
+from ._checked import checked, checked_class
 from ._errors import user_error
 from .machine import Machine, MachineLike
 from .program import Program
@@ -36,6 +37,7 @@ def _bytes(text: Any) -> int:
     return int(number) * {"B": 1, "KiB": 1024, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
 
 
+@checked_class()
 class Residency:
     """A residency plan: an iterable of names for `simulate(resident=...)`, with what speaks for each."""
 
@@ -88,6 +90,7 @@ class Residency:
         )
 
 
+@checked()
 def residency(program: Program, machine: MachineLike | None = None, tensors: dict[str, Any] | None = None) -> Residency:
     """Proposes what stays in the cache: the largest saving of traffic per byte first, while it fits.
 

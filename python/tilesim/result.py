@@ -9,8 +9,9 @@ from typing import Any
 
 from . import _core
 from ._advice import Advice, changes_to_try
-from ._errors import user_error
-from ._files import loads, read_text, writing
+from ._checked import checked, checked_class
+from ._errors import path_text, user_error
+from ._files import loads, read_json, read_text, writing
 from ._paths import configs_dir
 from ._table import Table, amount
 
@@ -19,6 +20,7 @@ __all__ = ["Advice", "Result", "Table", "compare"]
 _MOVED = ("padding", "merged", "forwarded")
 
 
+@checked_class()
 class Result:
     """Cycles, bytes, utilisation, energy and what bounds each operation; the same type from engine and closed form."""
 
@@ -238,8 +240,7 @@ class Result:
         Returns:
             The schema as a dict; the file is `configs/schemas/result.json`.
         """
-        text = (configs_dir() / "schemas" / "result.json").read_text(encoding="utf-8")
-        return dict(json.loads(text))
+        return dict(read_json(configs_dir() / "schemas" / "result.json"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the JSON form.
@@ -253,8 +254,8 @@ class Result:
         with writing(path) as file:
             json.dump(self.data, file, indent=1)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Result:
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Result:
         """Reads a saved result.
 
         Args:
@@ -264,9 +265,12 @@ class Result:
             The result.
 
         Raises:
-            UserError: for a file that is no result, with line and path.
+            UserError: for a file that is no result, with line and path: keys, types or ranges that the schema excludes,
+                or sums that do not agree.
         """
-        return cls(loads(_core.Result.from_json(read_text(path)).to_json()))
+        text = read_text(path)
+        _core.Result.check(text, path_text(path), json.dumps(Result.schema()))
+        return Result(loads(text))
 
     def timing_hash(self) -> str:
         """Hash over everything that timing decides.
@@ -351,6 +355,7 @@ class Comparison:
         return Table(rows)
 
 
+@checked()
 def compare(a: Result, b: Result) -> Comparison:
     """Two results side by side.
 
@@ -364,7 +369,4 @@ def compare(a: Result, b: Result) -> Comparison:
     Raises:
         UserError: for anything but two results.
     """
-    for value in (a, b):
-        if not isinstance(value, Result):
-            raise user_error("this is no result", value=type(value).__name__, allowed="what ts.simulate returns")
     return Comparison(a, b)

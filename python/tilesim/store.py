@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _core
-from ._errors import path_text, user_error
+from ._checked import checked_class
+from ._errors import path_text, shown, user_error
+from ._files import parse_json
 from ._locks import Lock
 
 __all__ = ["Store"]
@@ -40,10 +42,11 @@ _TROUBLES = [
 
 def _text(key: Any) -> str:
     if not isinstance(key, str):
-        raise user_error("a key of a store is a text", value=repr(key)[:100])
+        raise user_error("a key of a store is a text", value=shown(key)[:100])
     return key
 
 
+@checked_class()
 class Store:
     """A SQLite file of simulated values, keyed by what they depend on and by the version of Tilesim.
 
@@ -181,12 +184,10 @@ class Store:
                         raise
 
     def _value(self, text: str) -> Any:
-        try:
-            return json.loads(text)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise user_error(
-                "the store is damaged or no store", place=self.path, value=str(error)[:100], suggestion=_DELETE
-            ) from None
+        if not isinstance(text, str):
+            damaged = "the store is damaged or no store"
+            raise user_error(damaged, place=self.path, value=shown(text), allowed="JSON", suggestion=_DELETE)
+        return parse_json(text, f"{self.path}, a value")
 
     def scan(self, prefix: str) -> dict[str, Any]:
         """Everything whose key starts with a text.
@@ -214,7 +215,7 @@ class Store:
             UserError: for a file that is damaged, full, in use, or not writable.
         """
         try:
-            rows = [(_text(key), json.dumps(value)) for key, value in dict(values).items()]
+            rows = [(_text(key), json.dumps(value, allow_nan=False)) for key, value in dict(values).items()]
         except (TypeError, ValueError, RecursionError) as error:
             raise user_error("a value is no JSON", place=self.path, value=str(error)[:100]) from None
 

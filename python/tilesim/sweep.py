@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _core
+from ._checked import checked
+from ._errors import shown
 from ._executors import in_order, opened, shares_memory
 from .api import compile, simulate
 from .graph import Graph, user_error
@@ -45,6 +47,7 @@ def _portable(mapping: Any) -> Any:
     return mapping
 
 
+@checked()
 def sweep(
     graph: GraphLike,
     machine: MachineLike | Sequence[MachineLike],
@@ -81,7 +84,7 @@ def sweep(
         if hasattr(values, "tolist"):  # an array of numpy
             settings[path] = values = values.tolist()
         if isinstance(values, str) or not isinstance(values, Sequence):
-            raise user_error("a sweep needs a list of values", place=path, value=repr(values), allowed="[1, 2, 4]")
+            raise user_error("a sweep needs a list of values", place=path, value=shown(values), allowed="[1, 2, 4]")
     rows: list[dict[str, Any]] = []
     points: list[tuple[Machine, Any]] = []
     for base, values, (name, mapping) in itertools.product(machines, itertools.product(*settings.values()), named):

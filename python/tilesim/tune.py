@@ -10,6 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from . import _core
+from ._checked import checked
+from ._errors import shown
 from ._executors import in_order, opened, shares_memory, stop
 from ._mapping_entries import Nest
 from ._progress import Bar
@@ -286,6 +288,7 @@ def _divide(groups: list[tuple[Kernel, list[str]]], graph: Graph, machine: Machi
                 kernel.divided.append(other)  # type: ignore[arg-type]
 
 
+@checked()
 def tune(
     graph: GraphLike,
     machine: MachineLike = "tpu-v3",
@@ -332,7 +335,7 @@ def tune(
         UserError: for a budget below 1, an unknown sampler, or as `compile`.
     """
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise user_error("a budget is a number of candidates", value=repr(budget), allowed="1 or more")
+        raise user_error("a budget is a number of candidates", value=shown(budget), allowed="1 or more")
     if jobs is not None and jobs < 1:
         raise user_error("a number of jobs", value=str(jobs), allowed="1 or more")
     if sampler not in SAMPLERS:
@@ -350,7 +353,7 @@ def tune(
     kept = store if isinstance(store, Store) or store is None else Store(store)
     groups = _distinct(kernels(workload, target, fuse), study.notes)
     _divide(groups, workload, target, fuse)
-    shown = Bar() if progress is True else progress or None
+    bar = Bar() if progress is True else progress or None
     try:
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
             tuner = _Tuner(study, budget, fuse, confirm, kept, pool)
@@ -359,15 +362,15 @@ def tune(
                 tuner.machine = target.core.to_json()
                 tuner.graph = travelling(workload, folder)
             try:
-                _tune_all(tuner, groups, shown)
+                _tune_all(tuner, groups, bar)
                 tuner.machine = target.core
                 tuner.finish()
             except KeyboardInterrupt:
                 study.leave(tuner.end)
                 stop(pool)
                 return study
-            if shown:
-                shown(budget * len(groups), budget * len(groups), "")
+            if bar:
+                bar(budget * len(groups), budget * len(groups), "")
     finally:
         if kept is not None and kept is not store:
             kept.close()
@@ -375,12 +378,12 @@ def tune(
 
 
 def _tune_all(
-    tuner: _Tuner, groups: list[tuple[Kernel, list[str]]], shown: Callable[[int, int, str], None] | None
+    tuner: _Tuner, groups: list[tuple[Kernel, list[str]]], bar: Callable[[int, int, str], None] | None
 ) -> None:
     """All groups, one after the other."""
     for index, (product, names) in enumerate(groups):
-        if shown:
+        if bar:
             total, before = tuner.budget * len(groups), tuner.budget * index
-            shown(before, total, product.operation)
-            tuner.tell = lambda done, name, before=before, total=total: shown(before + done, total, name)  # type: ignore[misc]
+            bar(before, total, product.operation)
+            tuner.tell = lambda done, name, before=before, total=total: bar(before + done, total, name)  # type: ignore[misc]
         tuner.one(product, names)

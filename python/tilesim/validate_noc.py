@@ -7,6 +7,7 @@ from typing import Any
 
 from . import network
 from ._core import UserError
+from ._errors import shown
 from ._validation import envelope, positive, read_cases
 from .graph import user_error
 from .network import NetworkResult
@@ -24,7 +25,7 @@ def _runs(row: dict[str, Any], load: float, seeds: int, **options: Any) -> list[
     try:
         packet = int(row["packet_flits"])
     except (TypeError, ValueError):
-        raise user_error("packet_flits is not a number", value=repr(row["packet_flits"])) from None
+        raise user_error("packet_flits is not a number", value=shown(row["packet_flits"])) from None
     name, traffic = row["network"], row["traffic"]
     return [network.run(name, None, traffic, load, packet, seed=seed + 1, **options) for seed in range(seeds)]
 
@@ -48,7 +49,7 @@ def _predict(row: dict[str, Any], seeds: int) -> dict[str, Any]:
 
 def _compare(row: dict[str, Any], seeds: int) -> None:
     if row["state"] not in ("stable", "saturated"):
-        raise user_error("unknown state", value=repr(row["state"]), allowed="stable, saturated")
+        raise user_error("unknown state", value=shown(row["state"]), allowed="stable, saturated")
     positive(row, _LOAD)
     stable = row["state"] == "stable"
     # Only what the error is of has to be there: the latency of a saturated network is a product of its stopping rule.

@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from ._checked import checked
 from ._drawing import axes_or_new, plotly
 from .graph import user_error
 
@@ -27,6 +28,7 @@ def _memory(result: Result) -> dict[str, Any]:
     return dict(memory)
 
 
+@checked()
 def bandwidth_rows(result: Result) -> list[list[float]]:
     """Bandwidth of each memory channel over time.
 
@@ -45,6 +47,7 @@ def bandwidth_rows(result: Result) -> list[list[float]]:
     return [[value * per_second for value in row] + [0.0] * (steps - len(row)) for row in memory["channel_bytes"]]
 
 
+@checked()
 def plot_bandwidth(result: Result, axes: Any = None) -> Any:
     """Bandwidth over time, channels on top of each other.
 
@@ -69,6 +72,7 @@ def plot_bandwidth(result: Result, axes: Any = None) -> Any:
     return axes
 
 
+@checked()
 def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
     """Commands of every bank as a heat map: one row per channel, one column per bank.
 
@@ -103,7 +107,7 @@ def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
 
 def _places(topology: str, routers: int) -> list[tuple[float, float]]:
     """Where routers are drawn: grids as grids, everything else round a circle."""
-    found = re.match(r"(mesh|cmesh|torus)_([0-9]+)x([0-9]+)", topology)
+    found = re.match(r"(mesh|cmesh|torus)_([1-9][0-9]{0,6})x([0-9]+)", topology)
     if found and routers % int(found[2]) == 0:
         return [(float(r % int(found[2])), float(r // int(found[2]))) for r in range(routers)]
     if routers == 1:
@@ -128,6 +132,7 @@ def _loads(source: Result | NetworkResult) -> tuple[str, _Links, _Points, int]:
     return network["topology"], links, points, network["routers"]
 
 
+@checked()
 def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
     """Load of every link on the topology: flits per cycle by colour, each direction on its own side.
 
@@ -176,6 +181,7 @@ def plot_links(source: Result | NetworkResult, axes: Any = None) -> Any:
     return axes
 
 
+@checked()
 def bandwidth_page(result: Result) -> str:
     """Bandwidth over time as a page to hover over.
 

@@ -7,11 +7,13 @@ from typing import Any
 
 from . import _core
 from ._arguments import whole
+from ._checked import checked
 from .graph import Graph, GraphBuilder, user_error
 
 __all__ = ["attention", "conv2d", "elementwise", "embedding", "experts", "layer_norm", "matmul", "rms_norm", "softmax"]
 
 
+@checked()
 def matmul(m: int, n: int, k: int, dtype: str = "f32", batch: int | None = None) -> Graph:
     """A matrix product, [m, k] · [k, n].
 
@@ -35,6 +37,7 @@ def matmul(m: int, n: int, k: int, dtype: str = "f32", batch: int | None = None)
     return b.build()
 
 
+@checked("kernel", "stride", "padding", "dilation")
 def conv2d(
     batch: int,
     channels: int,
@@ -80,6 +83,7 @@ def conv2d(
     return b.build()
 
 
+@checked()
 def softmax(*shape: int, axis: int = -1, dtype: str = "f32") -> Graph:
     """softmax along one axis.
 
@@ -99,6 +103,7 @@ def softmax(*shape: int, axis: int = -1, dtype: str = "f32") -> Graph:
     return b.build()
 
 
+@checked()
 def layer_norm(*shape: int, epsilon: float = 1e-5, dtype: str = "f32") -> Graph:
     """Layer normalization over the last axis, with scale and bias.
 
@@ -120,6 +125,7 @@ def layer_norm(*shape: int, epsilon: float = 1e-5, dtype: str = "f32") -> Graph:
     return b.build()
 
 
+@checked()
 def attention(
     batch: int,
     heads: int,
@@ -163,6 +169,7 @@ def attention(
     return b.build()
 
 
+@checked()
 def elementwise(function: str, *shape: int, dtype: str = "f32") -> Graph:
     """One elementwise function.
 
@@ -184,6 +191,7 @@ def elementwise(function: str, *shape: int, dtype: str = "f32") -> Graph:
     return b.build()
 
 
+@checked()
 def rms_norm(*shape: int, epsilon: float = 1e-6, dtype: str = "f32") -> Graph:
     """Normalization by the root mean square over the last axis, with a scale.
 
@@ -206,6 +214,7 @@ def rms_norm(*shape: int, epsilon: float = 1e-6, dtype: str = "f32") -> Graph:
     return b.build()
 
 
+@checked()
 def embedding(tokens: int, vocabulary: int, width: int, dtype: str = "f32") -> Graph:
     """Rows of a table by number.
 
@@ -229,6 +238,7 @@ def embedding(tokens: int, vocabulary: int, width: int, dtype: str = "f32") -> G
     return b.build()
 
 
+@checked()
 def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 2, dtype: str = "f32") -> Graph:
     """A layer of experts: router, the gated networks of the experts that each token takes, their weighted sum.
 

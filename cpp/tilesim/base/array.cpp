@@ -7,22 +7,13 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
+#include "tilesim/base/no_memory.hpp"
 
 namespace tilesim {
 
 namespace {
 
 constexpr std::align_val_t alignment{64};  // a cache line, and the widest vector register
-
-/// MemoryError in Python.
-class OutOfMemory : public std::bad_alloc {
- public:
-  explicit OutOfMemory(std::string text) : text_(std::move(text)) {}
-  const char* what() const noexcept override { return text_.c_str(); }
-
- private:
-  std::string text_;
-};
 
 std::byte* allocated(DType dtype, const Shape& shape, std::size_t bytes) {
   void* memory = ::operator new(bytes, alignment, std::nothrow);

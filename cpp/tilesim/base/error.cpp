@@ -7,10 +7,26 @@ namespace tilesim {
 
 namespace {
 
+/// Of a file: on one line, and not too long; never cut within a character.
+std::string shortened(const std::string& text, std::size_t most) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (result.size() >= most && (byte & 0xC0U) != 0x80U) return result + "...";
+    if (byte >= 0x20U && byte != 0x7FU) {
+      result += c;
+    } else {
+      const char* digits = "0123456789abcdef";
+      result += {'\\', 'x', digits[byte >> 4U], digits[byte & 15U]};
+    }
+  }
+  return result;
+}
+
 std::string compose(const UserError::Parts& parts) {
-  std::string text = parts.place.empty() ? parts.what : parts.place + ": " + parts.what;
+  std::string text = parts.place.empty() ? parts.what : shortened(parts.place, 1000) + ": " + parts.what;
   std::string detail;
-  if (!parts.value.empty()) detail = "got " + parts.value;
+  if (!parts.value.empty()) detail = "got " + shortened(parts.value, 200);
   if (!parts.allowed.empty()) detail += (detail.empty() ? "" : "; ") + std::string("allowed: ") + parts.allowed;
   if (!detail.empty()) text += " (" + detail + ")";
   if (!parts.suggestion.empty()) {

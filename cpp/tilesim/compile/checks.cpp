@@ -48,7 +48,7 @@ std::vector<program::Tensor> owners_first(std::vector<program::Tensor> left) {
   while (!left.empty()) {
     std::vector<program::Tensor> later;
     for (program::Tensor& tensor : left) {
-      if (names.count(tensor.alias_of) && !done.count(tensor.alias_of)) {
+      if (!tensor.alias_of.empty() && names.count(tensor.alias_of) && !done.count(tensor.alias_of)) {
         later.push_back(std::move(tensor));
         continue;
       }

@@ -7,6 +7,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/file.hpp"
 #include "tilesim/base/interrupt.hpp"
+#include "tilesim/base/no_memory.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/graph.hpp"
 
@@ -176,9 +177,9 @@ class WeightFile {
 Array Weight::load(const std::string& name) const {
   switch (source) {
     case Source::random:
-      return random_array(*this, name);
+      return naming("weight \"" + name + "\"", [&] { return random_array(*this, name); });
     case Source::file:
-      return WeightFile(*this, name).read();
+      return naming("weight \"" + name + "\"", [&] { return WeightFile(*this, name).read(); });
     case Source::data:
       break;
   }

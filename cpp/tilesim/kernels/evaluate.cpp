@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
+#include "tilesim/base/no_memory.hpp"
 #include "tilesim/kernels/kernel.hpp"
 
 namespace tilesim {
@@ -172,7 +173,8 @@ Results run_function(const Graph& graph, const GraphFunction& function, const st
     std::vector<Array> operands;
     for (const ValueId id : op.operands)
       operands.push_back(id == no_value ? Array() : values[static_cast<std::size_t>(id)]);
-    const Results results = run_op(graph, function, op, operands, options);
+    const Results results =
+        naming("operation \"" + op.name + "\"", [&] { return run_op(graph, function, op, operands, options); });
     if (options.observe) options.observe(function, op, results);
     for (std::size_t r = 0; r < op.results.size(); ++r) values[static_cast<std::size_t>(op.results[r])] = results[r];
     for (const ValueId id : dying[i]) values[static_cast<std::size_t>(id)] = Array();

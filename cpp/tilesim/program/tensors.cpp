@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/no_memory.hpp"
 
 namespace tilesim::program {
 
@@ -52,7 +53,7 @@ Tensors::Tensors(const CompiledProgram& program, const std::map<std::string, Arr
 void Tensors::bind(std::size_t i, const std::map<std::string, Array>& inputs, bool poison_fresh) {
   const CompiledTensor& t = program_.tensors[i];
   if (!is_given(t.tensor->role)) {
-    arrays_[i] = Array(t.dtype, t.shape);
+    arrays_[i] = naming("tensor \"" + t.name + "\"", [&] { return Array(t.dtype, t.shape); });
     owned_[i] = true;
     if (poison_fresh) poison(arrays_[i].bytes(), t.dtype, arrays_[i].size());
     return;

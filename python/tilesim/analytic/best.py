@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .._checked import checked
 from ..errors import Unsupported
 from ..graph import user_error
 from ..loading import GraphLike, as_graph
@@ -20,6 +21,7 @@ __all__ = ["SCHEMES", "best_schemes"]
 SCHEMES = ("bf16", "fp8", "int8_wo", "int4_wo")  #: what a network is compared in; the first is the baseline
 
 
+@checked()
 def best_schemes(
     graph: GraphLike,
     device: DeviceLike,

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .._checked import checked
+from .._errors import path_text
 from ..device import Device
 from ..graph import nearest, user_error
 from . import gemm
@@ -38,7 +40,7 @@ def _table_of(path: str | os.PathLike[str]) -> str:
             return table
     raise user_error(
         "the table is none that can be fitted",
-        place=os.fspath(path),
+        place=path_text(path),
         value=", ".join(header),
         allowed="; ".join(", ".join(columns[0]) for columns in COLUMNS.values()),
     )
@@ -297,6 +299,7 @@ def _by_group(table: str, rows: list[Measured], predicted: np.ndarray, holdout: 
     ]
 
 
+@checked()
 def calibrate(
     measurements: str | os.PathLike[str],
     device: str = "auto",
@@ -323,7 +326,7 @@ def calibrate(
         UserError: for a bad number, a missing column, another unit, duplicate rows, an unknown device or scheme, or
             rows that cannot be left out as asked.
     """
-    path = os.fspath(measurements)
+    path = path_text(measurements)
     if holdout not in HOLDOUTS:
         raise user_error(
             "unknown way to hold out",

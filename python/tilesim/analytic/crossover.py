@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .._checked import checked, is_iterable
+from .._errors import shown
 from ..device import Device
 from ..errors import Unsupported
 from ..graph import user_error
@@ -198,14 +200,15 @@ class CrossoverSummary:
 
 def _shapes(shapes: Iterable[Sequence[float]] | None) -> np.ndarray:
     rows = []
-    for shape in SQUARES if shapes is None else shapes if isinstance(shapes, Iterable) else (shapes,):
+    given: Any = SQUARES if shapes is None else shapes if is_iterable(shapes) else (shapes,)
+    for shape in given:
         try:
             values = tuple(float(x) for x in shape)
-        except (TypeError, ValueError):
+        except Exception:  # of the object's own too
             values = ()
         if len(values) not in (3, 4) or not all(x > 0 for x in values):
             raise user_error(
-                "a shape has three or four positive extents", value=repr(shape), allowed="m, n, k[, batch]"
+                "a shape has three or four positive extents", value=shown(shape), allowed="m, n, k[, batch]"
             )
         rows.append(values if len(values) == 4 else (*values, 1.0))
     if not rows:
@@ -238,7 +241,7 @@ def _extents(text: str) -> list[float]:
     except ValueError:
         ends = []
     if not 1 <= len(ends) <= 2 or not all(0 < end < 2**40 for end in ends) or ends[0] > ends[-1]:
-        raise user_error("an extent is a number or a range", value=repr(text), allowed="m,n,k, each 4096 or 1:4096")
+        raise user_error("an extent is a number or a range", value=shown(text), allowed="m,n,k, each 4096 or 1:4096")
     if len(ends) == 1:
         return ends
     values = [ends[0]]
@@ -298,6 +301,7 @@ def baseline(device: Device, asked: str | None = None) -> str:
     return "fp32"
 
 
+@checked("shapes")
 def crossover(
     device: DeviceLike,
     dtype: str | None = None,

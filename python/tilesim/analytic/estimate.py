@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import __version__ as version
+from .._checked import checked, checked_class
 from .._core import parse_dtype
 from ..device import Device
 from ..graph import Graph, user_error
@@ -39,6 +40,7 @@ def device_of(source: DeviceLike) -> Device:
     return Device.load(source)
 
 
+@checked_class()
 class Estimate(Result):
     """A closed-form result: the same figures as of a simulation, and the terms of every operation."""
 
@@ -184,6 +186,7 @@ def _operation_row(cost: Cost, hertz: int, start: int) -> dict[str, Any]:
     }
 
 
+@checked()
 def estimate(
     graph: GraphLike,
     device: DeviceLike = "h100",
@@ -262,6 +265,7 @@ def _result_data(graph: Graph, target: Device, rows: list[Cost], costs: Costs) -
     }
 
 
+@checked_class()
 class Roofline:
     """A bound that no run undercuts, and where each operation lies below it."""
 
@@ -371,6 +375,7 @@ class Roofline:
         return f"<Roofline {self.name} on {self.device.name}: at least {self.seconds * 1e3:.4g} ms, {self.bound}>"
 
 
+@checked()
 def roofline(graph: GraphLike, device: DeviceLike) -> Roofline:
     """The bound of a graph on a device from FLOPs, compulsory bytes and peak rates alone.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from .._errors import nearest, user_error
+from .._errors import nearest, shown, user_error
 from .._files import read_json
 from .._paths import configs_dir
 
@@ -168,7 +168,7 @@ def entry_from(row: Mapping[str, Any], place: str) -> Entry:
     for key in row:
         if key not in keys:
             raise user_error(
-                "unknown key", place=place, value=repr(key), allowed=", ".join(keys), suggestion=nearest(key, keys)
+                "unknown key", place=place, value=shown(key), allowed=", ".join(keys), suggestion=nearest(key, keys)
             )
     return Entry(**row)
 
@@ -182,7 +182,7 @@ def row_key(values: Iterable[Any]) -> int:
 def _cell(value: Any) -> str:
     try:
         return f"{float(value):.9g}"
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return str(value or "").strip().lower()
 
 

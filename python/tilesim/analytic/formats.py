@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+from .._errors import path_text
+from .._files import read_text
 from .._validation import read_csv
 from ..graph import user_error
 
@@ -30,7 +32,7 @@ def cells_of_file(path: str | os.PathLike[str]) -> tuple[list[str], list[Line]]:
     Raises:
         UserError: for a file that cannot be read, or one whose library is not installed, naming what to install.
     """
-    name = os.fspath(path)
+    name = path_text(path)
     suffix = Path(name).suffix.lower()
     if suffix in _BY_SUFFIX:
         try:
@@ -142,10 +144,7 @@ _NAMELESS = re.compile(r"(matmul|softmax|layernorm|gelu)_(\w+)\.csv$", re.IGNORE
 def _without_header(name: str, operation: str, device: str) -> tuple[list[str], list[Line]] | None:
     """LLMCompass: products as m, n, k, time and rate with their units behind; others as extents and 1e9 elements/s."""
     count = {"matmul": 5, "gelu": 2}.get(operation, 3)
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
+    text = read_text(name, MAX_BYTES)
     lines: list[Line] = []
     for number, line in enumerate(text.splitlines(), 1):
         cells = [cell.strip() for cell in line.split(",")]
@@ -158,15 +157,13 @@ def _without_header(name: str, operation: str, device: str) -> tuple[list[str], 
     return (list(lines[0][1]), lines) if lines else None
 
 
+MAX_BYTES = 1 << 30
 _TOKEN = re.compile(r'[{}]|"[^"]*"|[\w.]+')
 
 
 def _performance_table(name: str) -> tuple[list[str], list[Line]]:
     """XLA: entries { key: "sm_90" value { entries { b: 1 m: 256 n: 256 k: 256 flops { key: "..." value: 1 } } } }."""
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise user_error("the file is no text", place=name, value=str(error)) from None
+    text = read_text(name, MAX_BYTES)
     lines: list[Line] = []
     device, key = "", ""
     shape: dict[str, str] = {}

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import user_error
+from .._errors import path_text, user_error
 from .._files import check_writable, writing
 from .readers import label_of
 from .this_cpu import describe
@@ -141,15 +141,15 @@ def measure_cpu(
     if not 1 <= used <= allowed:
         raise user_error("a number of threads is needed", value=str(threads), allowed=f"1 to {allowed}")
     check_writable(path)  # a minute of measurements needs a place to go
-    beside = os.fspath(Path(path).with_suffix(".device.json"))
+    beside = path_text(Path(path).with_suffix(".device.json"))
     name = beside if device == "auto" else Device.load(device).name
     variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(variables, str(used))}
-    arguments = [sys.executable, "-m", __name__, os.fspath(path), name, str(seconds), str(used), device]
+    arguments = [sys.executable, "-m", __name__, path_text(path), name, str(seconds), str(used), device]
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise user_error("the measurement failed", place=os.fspath(path), value=done.stderr.strip()[-400:])
+        raise user_error("the measurement failed", place=path_text(path), value=done.stderr.strip()[-400:])
     return int(done.stdout.split()[-1])
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .._checked import checked_class
+from .._errors import path_text
 from .._files import read_json, writing
 from .._paths import configs_dir
 from ..graph import nearest, user_error
@@ -17,6 +19,7 @@ from .families import Entry, entry_from, pack_keys, protocol_names, row_key, unp
 __all__ = ["Profile", "engine_named"]
 
 
+@checked_class()
 class Profile:
     """Constants per operation, source, engine, device and scheme; never used unless named."""
 
@@ -71,9 +74,9 @@ class Profile:
         Raises:
             UserError: for a file that is no profile.
         """
-        path = Path(source)
-        shipped = configs_dir() / "profiles" / f"{os.fspath(source)}.json"
-        if not path.suffix and not path.is_file() and shipped.is_file():
+        path = Path(path_text(source))
+        shipped = configs_dir() / "profiles" / f"{path}.json"
+        if not path.suffix and not os.path.isfile(path) and os.path.isfile(shipped):
             path = shipped
         data = read_json(path, "tilesim.profile")
         return cls(

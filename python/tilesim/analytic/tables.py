@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._errors import path_text
 from ..device import Device
 from ..graph import nearest, user_error
 from .formats import Line, cells_of_file
@@ -97,7 +98,10 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
     Raises:
         UserError: for a file that cannot be read, lacks a column or gives times in another unit.
     """
-    name = os.fspath(path)
+    name = path_text(path)
+    if table not in COLUMNS:
+        known = ", ".join(COLUMNS)
+        raise user_error("unknown kind of table", value=f"'{table}'", allowed=known, suggestion=nearest(table, COLUMNS))
     header, lines = cells_of_file(path)
     if header and not lines:
         raise user_error("the table has no rows", place=name, value=f"the line {', '.join(header)} alone")
@@ -116,7 +120,7 @@ def read(table: str, path: str | os.PathLike[str], device: str | None = "auto") 
 
 
 def _measured(table: str, number: int, cells: dict[Any, Any], header: Sequence[str]) -> Measured:
-    cells.pop(None, None)
+    more = cells.pop(None, None)
     refused = cells.pop(REFUSED, "")
     row = Measured(number, dict(cells), {})
     for column in [*COLUMNS[table][0], *COLUMNS[table][1]]:
@@ -129,6 +133,9 @@ def _measured(table: str, number: int, cells: dict[Any, Any], header: Sequence[s
             row.numbers[column] = _number(column, text)
         except ValueError as error:
             row.status, row.reason = "invalid", f"line {number}: {error}"
+    if more or None in cells.values():
+        found = sum(cell is not None for cell in cells.values()) + len(more or [])
+        row.status, row.reason = "invalid", f"line {number}: {found} cells, allowed: {len(header)}"
     if refused:
         row.status, row.reason = "unsupported", refused
     return row
@@ -167,7 +174,7 @@ def kinds_of(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     """
     header, lines = cells_of_file(path)
     convert = recognise(header)
-    found = _renamed(convert, lines, os.fspath(path)) if convert else {}
+    found = _renamed(convert, lines, path_text(path)) if convert else {}
     return [table for table in COLUMNS if table in found], header
 
 

@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._checked import checked
 from .._core import Unsupported
-from .._errors import user_error
+from .._errors import path_text, user_error
 from .._files import read_bytes
 from .._graph import Graph
 from .extras import need
@@ -23,7 +24,7 @@ def opened(source: Any) -> tuple[Any, str, str]:
     onnx = need("onnx", "onnx")
     directory, name = ".", ""
     if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
+        path = path_text(source)
         directory, name = os.path.dirname(path) or ".", os.path.splitext(os.path.basename(path))[0]
         source = read_bytes(path, MAX_BYTES)
     if isinstance(source, bytes):
@@ -56,6 +57,7 @@ def known_opsets(model: Any, name: str) -> None:
             )
 
 
+@checked()
 def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, context: int | None) -> dict[str, int]:
     """Extents of a model's symbolic dimensions by what their names say.
 
@@ -82,6 +84,7 @@ def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, con
     return sizes
 
 
+@checked()
 def from_onnx(
     source: str | os.PathLike[str] | bytes | Any,
     *,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._builder import GraphBuilder
 from .._core import Unsupported
-from .._errors import user_error
+from .._errors import shown, user_error
 from .._graph import Graph
 from .._tensor import Tensor
 from . import (
@@ -122,7 +122,7 @@ class ModelReader:
         location = entries.get("location", "")
         base = os.path.realpath(self.directory)
         if "\0" in location:
-            raise user_error("a path holds a zero byte", place=place, value=repr(location))
+            raise user_error("a path holds a zero byte", place=place, value=shown(location))
         path = os.path.realpath(os.path.join(base, location))
         if not location or os.path.isabs(location) or os.path.commonpath([base, path]) != base:
             raise user_error("external data lie outside of the model's directory", place=place, value=f"'{location}'")

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from .._checked import checked
 from .._core import Unsupported
-from .._errors import nearest, user_error
+from .._errors import nearest, path_text, user_error
 from .._files import parse_json, read_text
 from .._graph import Graph
 from .._locks import QUIET
@@ -37,6 +38,7 @@ TEXTS = {
 }
 
 
+@checked()
 def is_pytorch_ir(text: str) -> bool:
     """Whether a JSON text starts like this format.
 
@@ -314,6 +316,7 @@ class Reader:
         return graph
 
 
+@checked()
 def from_pytorch_ir(
     source: str | os.PathLike[str] | Mapping[str, Any],
     weights: str | os.PathLike[str] | Mapping[str, Any] | None = None,
@@ -333,7 +336,7 @@ def from_pytorch_ir(
     """
     place, data = "pytorch-ir program", source
     if not isinstance(source, Mapping):
-        text = os.fspath(source)
+        text = path_text(source)
         if not text.lstrip().startswith("{"):
             place = text
             text = read_text(place, MAX_BYTES)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from .._checked import checked
 from .._core import Unsupported
 from .._files import writing
 from .._locks import QUIET
@@ -150,6 +151,7 @@ class Writer:
         return str(value)
 
 
+@checked()
 def to_pytorch_ir(module: Any, args: Sequence[Any], path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Writes a PyTorch module as pytorch-ir.
 

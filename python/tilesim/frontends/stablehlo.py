@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._checked import checked
 from .._core import Unsupported
-from .._errors import path_text, user_error
+from .._errors import path_text, shown, user_error
 from .._files import read_bytes
 from .._graph import Graph
 from .extras import need
@@ -99,6 +100,7 @@ def parsed(source: str | bytes, place: str) -> Any:
         ) from None
 
 
+@checked()
 def from_stablehlo(
     source: str | os.PathLike[str] | bytes, *, name: str = "", passes: str | Sequence[str] | None = None
 ) -> Graph:
@@ -145,6 +147,7 @@ def graph_of(module: Any, name: str, passes: str | Sequence[str] | None = None) 
     return graph
 
 
+@checked("function")
 def from_jax(
     function: Callable[..., Any],
     *args: Any,
@@ -169,7 +172,7 @@ def from_jax(
         Unsupported: naming operation and place.
     """
     if not callable(function):
-        raise user_error("this is no function", value=repr(function), allowed="what jax.jit takes, then its arguments")
+        raise user_error("this is no function", value=shown(function), allowed="what jax.jit takes, then its arguments")
     jax = need("jax", "jax")
     try:
         inspect.signature(function).bind(*args, **kwargs)
@@ -178,6 +181,9 @@ def from_jax(
     except ValueError:  # a builtin without a signature
         pass
     jitted = jax.jit(function, keep_unused=True)
-    lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("cpu",))
+    try:
+        lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("cpu",))
+    except OverflowError as error:  # an integer that JAX has no type for
+        raise user_error("jax cannot trace the function", value=str(error)[:200], allowed="arrays, numbers") from None
     module = lowered.compiler_ir("stablehlo")
     return graph_of(module, name or getattr(function, "__name__", "function").strip("<>"), passes)

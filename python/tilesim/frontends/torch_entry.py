@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._checked import checked
 from ..graph import Graph
 from .extras import need
 
@@ -16,6 +17,7 @@ def is_module(value: Any) -> bool:
     return any(base.__module__ == "torch.nn.modules.module" for base in type(value).__mro__)
 
 
+@checked()
 def from_torch(
     module: Any,
     args: Any = (),

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch.export.graph_signature import InputKind
 
+from .._arguments import as_array
 from .._errors import unsupported, user_error
 from .._locks import QUIET
 from ..graph import Graph
@@ -97,7 +98,7 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
         raise user_error("the model is no torch.nn.Module", value=type(module).__name__, allowed="a torch.nn.Module")
     if not isinstance(args, tuple):
         args = tuple(args) if isinstance(args, (list,)) else (args,)
-    args = tuple(to_torch(np.asarray(arg)) if _is_array(arg) else arg for arg in args)
+    args = tuple(to_torch(as_array(arg, "args")) if _is_array(arg) else arg for arg in args)
     _register_caches()
     try:
         with torch.no_grad(), _quiet():

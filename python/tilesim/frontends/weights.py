@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arguments import as_array
 from .._core import Unsupported
-from .._errors import nearest, user_error
+from .._errors import nearest, path_text, user_error
 from .._files import parse_json, read_json
 from .building import NUMPY
 from .extras import need
@@ -68,7 +69,7 @@ def open_weights(path: str | os.PathLike[str]) -> dict[str, Stored]:
     Raises:
         UserError: for a file that cannot be read or is damaged; naming what to install for .pt.
     """
-    text = os.fspath(path)
+    text = path_text(path)
     if os.path.isdir(text):
         found = sorted(name for name in os.listdir(text) if name.endswith(".safetensors.index.json"))
         single = sorted(name for name in os.listdir(text) if name.endswith(".safetensors"))
@@ -203,18 +204,21 @@ def _npz(path: str) -> dict[str, Stored]:
                         "an array does not fit its bytes", place=place, value=f"{member.file_size}", allowed=f"{wanted}"
                     )
                 found[name] = Stored(NAMES[dtype], tuple(shape), _member(path, member.filename))
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, zlib_error()) as error:
+    except _damaged_archive() as error:
         if isinstance(error, _own_errors()):
             raise
         raise user_error("this is no .npz file, or damaged", place=path, value=str(error)[:200]) from None
     return found
 
 
-def zlib_error() -> type[Exception]:
-    """The error of a damaged compressed stream."""
+def _damaged_archive() -> tuple[type[Exception], ...]:
+    """What zipfile, zlib and numpy's reader of headers (Python's parser) raise for damaged files."""
+    import tokenize
     import zlib
 
-    return zlib.error
+    archive = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error)
+    header = (tokenize.TokenError, SyntaxError, ValueError, TypeError, LookupError, OverflowError, MemoryError)
+    return (*archive, *header)
 
 
 def _own_errors() -> tuple[type[Exception], ...]:
@@ -228,7 +232,7 @@ def _member(path: str, name: str) -> Callable[[], NDArray[Any]]:
         try:
             with zipfile.ZipFile(path) as archive, archive.open(name) as file:
                 return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-        except (zipfile.BadZipFile, ValueError, EOFError, zlib_error()) as error:
+        except _damaged_archive() as error:
             raise user_error("an array of the .npz file is damaged", place=path, value=str(error)[:200]) from None
 
     return load
@@ -270,7 +274,7 @@ def load_weights(
 ) -> list[str]:
     """Gives the weights of a graph the elements of a file; see `Graph.load_weights`."""
     stored = source if isinstance(source, Mapping) else open_weights(source)
-    place = "weights" if isinstance(source, Mapping) else os.fspath(source)
+    place = "weights" if isinstance(source, Mapping) else path_text(source)
     given = []
     for name, row in graph.weights().items():
         key = names(name) if callable(names) else (names or {}).get(name, name)
@@ -285,12 +289,16 @@ def load_weights(
 
 def _give(graph: Any, name: str, row: Mapping[str, Any], entry: Any, place: str, convert: bool) -> None:
     tensor = entry if isinstance(entry, Stored) else None
-    shape = tuple(tensor.shape if tensor is not None else np.asarray(entry).shape)
+    shape = tuple(tensor.shape if tensor is not None else as_array(entry, "weights").shape)
     if shape != tuple(row["shape"]):
         raise user_error(
             "a weight has another shape", place=place, value=str(list(shape)), allowed=str(list(row["shape"]))
         )
-    dtype = tensor.dtype if tensor is not None else NAMES.get(np.asarray(entry).dtype, str(np.asarray(entry).dtype))
+    dtype = (
+        tensor.dtype
+        if tensor is not None
+        else NAMES.get(as_array(entry, "weights").dtype, str(as_array(entry, "weights").dtype))
+    )
     if dtype == row["dtype"] and tensor is not None and tensor.path:
         graph.core.set_weight_file(name, os.path.abspath(tensor.path), tensor.offset)
         return
@@ -302,5 +310,5 @@ def _give(graph: Any, name: str, row: Mapping[str, Any], entry: Any, place: str,
             allowed=row["dtype"],
             suggestion="Pass convert=True to round it",
         )
-    array = tensor.load() if tensor is not None else np.asarray(entry)
+    array = tensor.load() if tensor is not None else as_array(entry, "weights")
     graph.set_weight(name, np.asarray(array).astype(NUMPY[row["dtype"]], copy=False))

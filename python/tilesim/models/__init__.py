@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._arguments import whole
+from .._checked import checked
 from .._errors import nearest, user_error
 from ..graph import Graph
 from .clip import clip_vit_b_32
@@ -93,6 +94,7 @@ _MODELS = {
 }
 
 
+@checked()
 def names() -> list[str]:
     """The networks that `build` knows.
 
@@ -102,6 +104,7 @@ def names() -> list[str]:
     return list(_MODELS)
 
 
+@checked()
 def build(
     name: str,
     batch: int = 1,

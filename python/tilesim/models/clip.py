@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from .._checked import checked
 from .._errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
@@ -130,6 +131,7 @@ def _text_features(b: GraphBuilder, c: ClipConfig, batch: int, tokens: int) -> T
     return _projection(b, rows, c.features, "text_projection")
 
 
+@checked()
 def clip(config: ClipConfig, batch: int = 1, sequence: int = 77, dtype: str = "f32") -> Graph:
     """CLIP of any size.
 
@@ -163,6 +165,7 @@ def clip(config: ClipConfig, batch: int = 1, sequence: int = 77, dtype: str = "f
     return b.build()
 
 
+@checked()
 def clip_vit_b_32(batch: int = 1, sequence: int = 77, dtype: str = "f32") -> Graph:
     """CLIP ViT-B/32, 151,277,313 parameters.
 

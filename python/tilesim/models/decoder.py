@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .._checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import (
     Head,
@@ -132,6 +133,7 @@ class _Layer(Layer):
         return x + self.gated(normed, "mlp"), kept
 
 
+@checked()
 def decoder(
     config: DecoderConfig, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
 ) -> Graph:
@@ -168,6 +170,7 @@ def decoder(
     )
 
 
+@checked()
 def llama_3_8b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Llama 3 8B (Grattafiori et al., 2024), 8,030,261,248 parameters.
 
@@ -183,6 +186,7 @@ def llama_3_8b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtyp
     return decoder(LLAMA_3_8B, batch, context, phase, dtype)
 
 
+@checked()
 def llama_3_70b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Llama 3 70B (Grattafiori et al., 2024), 70,553,706,496 parameters.
 
@@ -198,6 +202,7 @@ def llama_3_70b(batch: int = 1, context: int = 2048, phase: str = "prefill", dty
     return decoder(LLAMA_3_70B, batch, context, phase, dtype)
 
 
+@checked()
 def mistral_7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Mistral 7B (Jiang et al., 2023), 7,241,732,096 parameters, with a window of 4096 tokens.
 
@@ -213,6 +218,7 @@ def mistral_7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtyp
     return decoder(MISTRAL_7B, batch, context, phase, dtype)
 
 
+@checked()
 def qwen2_5_1_5b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Qwen2.5 1.5B (Qwen team, 2024), 1,543,714,304 parameters; the head shares the token embeddings.
 
@@ -228,6 +234,7 @@ def qwen2_5_1_5b(batch: int = 1, context: int = 2048, phase: str = "prefill", dt
     return decoder(QWEN2_5_1_5B, batch, context, phase, dtype)
 
 
+@checked()
 def mixtral_8x7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Mixtral 8x7B (Jiang et al., 2024), 46,702,792,704 parameters, two of eight experts per token.
 
@@ -243,6 +250,7 @@ def mixtral_8x7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dt
     return decoder(MIXTRAL_8X7B, batch, context, phase, dtype)
 
 
+@checked()
 def deepseek_moe_16b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """DeepSeekMoE 16B (Dai et al., 2024), 16,375,728,128 parameters, six of 64 experts per token and two shared.
 

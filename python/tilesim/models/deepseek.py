@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from .._checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import (
     Head,
@@ -154,6 +155,7 @@ class _Layer(Layer):
         return x + more, {"latent": kept}
 
 
+@checked()
 def deepseek(
     config: DeepseekConfig, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
 ) -> Graph:
@@ -185,6 +187,7 @@ def deepseek(
     )
 
 
+@checked()
 def deepseek_v3(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """DeepSeek-V3, 671,026,419,200 parameters (without the layer that predicts one token more).
 

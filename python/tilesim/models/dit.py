@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._checked import checked
 from .._errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare, linear_weights, merge_heads, split_heads
@@ -96,6 +97,7 @@ def _condition(b: GraphBuilder, c: DitConfig, batch: int) -> Tensor:
     return b.linear(hidden, c.width, name="t_embedder.mlp.2") + classes
 
 
+@checked()
 def dit(config: DitConfig, batch: int = 1, dtype: str = "f32") -> Graph:
     """A DiT of any size.
 
@@ -136,6 +138,7 @@ def dit(config: DitConfig, batch: int = 1, dtype: str = "f32") -> Graph:
     return b.build()
 
 
+@checked()
 def dit_xl_2(batch: int = 1, dtype: str = "f32") -> Graph:
     """DiT-XL/2 at 256×256, 675,129,632 parameters (the table of positions included, as published).
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from .._checked import checked
 from .._errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 
@@ -48,6 +49,7 @@ def _network(b: GraphBuilder, x: Tensor, widths: tuple[int, ...], name: str, las
     return x
 
 
+@checked()
 def dlrm(config: DlrmConfig, batch: int = 2048, lookups: int = 1, dtype: str = "f32") -> Graph:
     """A DLRM of any size.
 
@@ -90,6 +92,7 @@ def dlrm(config: DlrmConfig, batch: int = 2048, lookups: int = 1, dtype: str = "
     return b.build()
 
 
+@checked()
 def dlrm_mlperf(batch: int = 2048, dtype: str = "f32") -> Graph:
     """DLRM of the MLPerf benchmark, 24,036,595,969 parameters.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._checked import checked
 from .._errors import user_error
 from ..graph import Graph, GraphBuilder
 
 __all__ = ["mlp"]
 
 
+@checked()
 def mlp(batch: int = 1, sizes: Sequence[int] = (784, 512, 256, 10), dtype: str = "f32") -> Graph:
     """Linear layers with relu between them.
 

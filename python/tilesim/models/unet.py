@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._checked import checked
 from .._errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import merge_heads, split_heads
@@ -135,6 +136,7 @@ def _up(net: _Net, x: Tensor, time: Tensor, text: Tensor, kept: list[Tensor]) ->
     return x
 
 
+@checked()
 def unet(config: UnetConfig, batch: int = 1, dtype: str = "f32") -> Graph:
     """A network of any size.
 
@@ -171,6 +173,7 @@ def unet(config: UnetConfig, batch: int = 1, dtype: str = "f32") -> Graph:
     return b.build()
 
 
+@checked()
 def stable_diffusion_1_5_unet(batch: int = 2, dtype: str = "f16") -> Graph:
     """The network of Stable Diffusion 1.5 for images of 512×512, 859,520,964 parameters.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .._errors import user_error
+from .._checked import checked
+from .._errors import shown, user_error
 from ..graph import Graph, GraphBuilder, Tensor
 
 __all__ = ["mobilenet_v2", "vgg", "vgg16"]
@@ -23,6 +24,7 @@ _MOBILENET_V2 = (
 )
 
 
+@checked()
 def vgg16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """VGG-16, 138,357,544 parameters.
 
@@ -40,6 +42,7 @@ def vgg16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     return vgg("vgg16", _VGG16, 4096, 1000, batch, image, dtype)
 
 
+@checked()
 def vgg(
     name: str,
     stages: Sequence[Sequence[int]],
@@ -68,7 +71,7 @@ def vgg(
     """
     if image < 224 or image % 224:
         raise user_error(
-            "the last maps are averaged to 7×7", place=f"model '{name}'", value=str(image), allowed="multiples of 224"
+            "the last maps are averaged to 7×7", place=f"model '{name}'", value=shown(image), allowed="multiples of 224"
         )
     b = GraphBuilder(name, dtype=dtype)
     x = b.input("x", (batch, 3, image, image))
@@ -128,6 +131,7 @@ class _MobileNet:
         return self.b.apply("add", x, y, name=f"{name}.add") if stride == 1 and x.shape[1] == filters else y
 
 
+@checked()
 def mobilenet_v2(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """MobileNetV2 of width 1.0, 3,504,872 parameters.
 

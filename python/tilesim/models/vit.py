@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from .._checked import checked
 from .._errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
@@ -58,6 +59,7 @@ def _layer(builder: GraphBuilder, batch: int, tokens: int, width: int, heads: in
     return layer, weights
 
 
+@checked()
 def vit(config: VitConfig, batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """A vision transformer of any size.
 
@@ -100,6 +102,7 @@ def vit(config: VitConfig, batch: int = 1, image: int = 224, dtype: str = "f32")
     return b.build()
 
 
+@checked()
 def vit_b_16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """ViT-B/16, 86,567,656 parameters (with the position embeddings of 224×224 images).
 

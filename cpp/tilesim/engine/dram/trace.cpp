@@ -119,8 +119,11 @@ Generator generator(const std::string& text, Address b, Address span) {
 }  // namespace
 
 Trace make_trace(const std::string& name, std::int64_t requests, std::int64_t burst, std::int64_t span) {
-  if (requests < 0)
-    throw UserError({"wrong number of requests", "requests", std::to_string(requests), "0 or more", {}});
+  constexpr std::int64_t most = std::int64_t{1} << 30, largest_burst = 1 << 20;
+  if (requests < 0 || requests > most)
+    throw UserError({"wrong number of requests", "requests", std::to_string(requests), "0 to 2^30", {}});
+  if (burst < 1 || burst > largest_burst)
+    throw UserError({"the burst does not fit", "burst_bytes", std::to_string(burst), "1 to 2^20 B", {}});
   if (span < 4 * burst || span % (4 * burst) != 0)
     throw UserError({"the span does not fit",
                      "span",

@@ -1,0 +1,319 @@
+"""Arguments of public calls against their annotations: one check for all, so that junk is named where it comes in.
+
+A call so marked refuses, before it does anything, an argument that its annotation excludes; the message has the call,
+the parameter, the value, what is allowed, and what the docstring says about the parameter. Ranges, names and shapes
+are the call's own matter.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections.abc
+import functools
+import inspect
+import operator
+import os
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from ._errors import shown, user_error
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+Test = Callable[[Any], bool]
+
+LARGEST = 2**63 - 1
+#: what takes many forms is read, and refused, by one function each: `Machine.load`, `as_graph`, `dtype_name`, ...
+_OWN_TYPES = re.compile(r"\b(MachineLike|GraphLike|DeviceLike|TraceLike|ArrayLike)\b")
+_OWN_NAMES = ("dtype",)
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "True, False", type(None): "None", Any: "any"}
+_FROM = {
+    "Graph": "a ts.Graph, as ts.models.build(name) and ts.Graph.load(path) return",
+    "Program": "what ts.compile(model, machine) returns",
+    "Result": "what ts.simulate and ts.run return",
+    "Machine": "a ts.Machine, as ts.Machine.load(name) returns",
+    "Tensor": "a tensor of this builder",
+}
+
+
+def is_text(value: Any) -> bool:
+    """A text that has a form in UTF-8: lone surrogates, as of damaged arguments of a command line, have none."""
+    if not isinstance(value, str):
+        return False
+    return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def is_whole(value: Any) -> bool:
+    """An integer (of Python, numpy, torch, ...) of 64 bits; True and False are none."""
+    if type(value) is int:
+        return -LARGEST <= value <= LARGEST
+    if isinstance(value, bool):
+        return False
+    try:
+        return -LARGEST <= operator.index(value) <= LARGEST
+    except Exception:  # an object may raise anything when it is asked
+        return False
+
+
+def is_number(value: Any) -> bool:
+    """A real number that a double holds, or a nan or infinity."""
+    if type(value) is float:
+        return True
+    if isinstance(value, (bool, str, bytes)):
+        return False
+    try:
+        return isinstance(float(value), float) and getattr(value, "ndim", 0) == 0
+    except Exception:  # an object may raise anything when it is asked
+        return False
+
+
+def _is_bool(value: Any) -> bool:
+    return value is True or value is False or type(value).__name__ in ("bool_", "bool")
+
+
+def is_iterable(value: Any) -> bool:
+    """What can be gone through, and is no text."""
+    if isinstance(value, (str, bytes)):
+        return False
+    try:
+        iter(value)
+    except Exception:  # an object may raise anything when it is asked
+        return False
+    return True
+
+
+def _is_sequence(value: Any) -> bool:
+    """Sequences, and arrays with axes."""
+    named = isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes))
+    return named or getattr(value, "ndim", 0) >= 1
+
+
+def _all(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
+    def check(value: Any) -> bool:
+        try:
+            return all(test(one) for one in values(value))
+        except Exception:  # a container may raise anything when it is asked
+            return False
+
+    return check
+
+
+def _both(first: Test, second: Test) -> Test:
+    return lambda value: first(value) and second(value)
+
+
+def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
+    if issubclass(origin, collections.abc.Mapping):
+        inner = [_test(one) for one in arguments[:2]]
+        test: Test = lambda value: isinstance(value, collections.abc.Mapping)  # noqa: E731
+        for one, values in zip(inner, (lambda v: v.keys(), lambda v: v.values()), strict=False):
+            if one is not None:
+                test = _both(test, _all(one, values))
+        return test
+    if origin is tuple and arguments and arguments[-1] is not Ellipsis:
+        inner = [_test(one) for one in arguments]
+        return lambda value: (
+            _is_sequence(value)
+            and len(value) == len(inner)
+            and all(one is None or one(part) for one, part in zip(inner, value, strict=True))
+        )
+    element = _test(arguments[0]) if arguments else None
+    if issubclass(origin, (list, tuple, collections.abc.Sequence)):
+        return _both(_is_sequence, _all(element, iter)) if element else _is_sequence
+    if issubclass(origin, (set, frozenset)):
+        return lambda value: isinstance(value, collections.abc.Set)
+    if origin is collections.abc.Iterable:  # elements of what can be gone through again are looked at
+        again = (collections.abc.Sequence, collections.abc.Set, collections.abc.Mapping)
+        if element is None:
+            return is_iterable
+        inside = _all(element, iter)
+        return lambda value: is_iterable(value) and (not isinstance(value, again) or inside(value))
+    return lambda value: isinstance(value, origin)
+
+
+def _test(hint: Any) -> Test | None:
+    """What an annotation asks of a value; none where it asks for nothing."""
+    simple: dict[Any, Test] = {str: is_text, int: is_whole, float: is_number, bool: _is_bool}
+    if hint is Any or isinstance(hint, (TypeVar, str)):
+        return None
+    if hint in simple:
+        return simple[hint]
+    if hint is None or hint is type(None):
+        return lambda value: value is None
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        tests = [_test(one) for one in arguments]
+        if any(test is None for test in tests):
+            return None
+        return lambda value: any(test(value) for test in tests if test)
+    if origin is typing.Literal:
+        return lambda value: isinstance(value, type(arguments[0])) and value in arguments
+    if (origin or hint) is collections.abc.Callable:
+        return callable
+    kind = origin or hint
+    if not isinstance(kind, type):
+        return None
+    if issubclass(kind, os.PathLike):
+        return lambda value: isinstance(value, (str, os.PathLike))
+    if issubclass(kind, (collections.abc.Mapping, collections.abc.Iterable)) and kind.__module__ in (
+        "collections.abc",
+        "builtins",
+    ):
+        return _container(kind, arguments)
+    return lambda value: isinstance(value, kind)
+
+
+def _words(hint: Any) -> str:
+    """An annotation as words."""
+    if hint in _WORDS:
+        return _WORDS[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return ", ".join(dict.fromkeys(_words(one) for one in arguments if one is not type(None)))
+    kind = origin or hint
+    if not isinstance(kind, type):
+        return str(kind)
+    if issubclass(kind, os.PathLike):
+        return "a path"
+    if kind is collections.abc.Callable:
+        return "a function"
+    if issubclass(kind, collections.abc.Mapping) and kind.__module__ != "tilesim":
+        return "a dict by name" if arguments and arguments[0] is str else "a dict"
+    if issubclass(kind, collections.abc.Iterable) and arguments:
+        return f"several, as a list, of: {_words(arguments[0])}"
+    return _FROM.get(kind.__name__, f"a {kind.__name__}")
+
+
+def _name(hint: Any) -> str:
+    kind = typing.get_origin(hint) or hint
+    if issubclass(kind, collections.abc.Mapping) and kind.__module__ in ("collections.abc", "builtins"):
+        return "dict"
+    return {float: "number", bool: "bool"}.get(kind, kind.__name__.lower())
+
+
+def _described(text: str, name: str) -> str:
+    """What a docstring says about a parameter, on one line."""
+    section = re.search(r"^\s*Args:\n(.*?)(?=^\s*(?:Returns|Raises|Yields):|\Z)", text, re.DOTALL | re.MULTILINE)
+    found = re.search(
+        rf"^(\s*)\*{{0,2}}{name}\b[^:\n]*:(.*?)(?=^\1\S|\Z)", section[1] if section else "", re.DOTALL | re.MULTILINE
+    )
+    return " ".join(found[2].split()) if found else ""
+
+
+def _named(word: str, module: types.ModuleType) -> Any:
+    """What a name of an annotation stands for; classes imported for the type checker alone lie in another module."""
+    others = [found for name, found in sys.modules.items() if name.startswith("tilesim.") and name != "tilesim._core"]
+    every = [module, sys.modules["tilesim"], *others]
+    return next((vars(found)[word] for found in every if word in vars(found)), vars(builtins).get(word))
+
+
+class _Plan:
+    """Tests of the parameters of one function."""
+
+    def __init__(self, function: Callable[..., Any], where: str, own: tuple[str, ...]) -> None:
+        self.function, self.where = function, where
+        self.positional: list[tuple[str, Test | None]] = []
+        self.named: dict[str, Test] = {}
+        self.rest: tuple[str, Test | None] = ("", None)
+        self.hints: dict[str, Any] = {}
+        more: Test | None = None
+        for name, parameter in inspect.signature(function).parameters.items():
+            test = None if name in own or name in _OWN_NAMES else self._of(name, parameter)
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                self.rest = (name, test)
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                more = test
+            else:
+                if parameter.kind is not parameter.KEYWORD_ONLY:
+                    self.positional.append((name, test))
+                if test is not None:
+                    self.named[name] = test
+        self.more = more
+
+    def _of(self, name: str, parameter: inspect.Parameter) -> Test | None:
+        annotation = parameter.annotation
+        if annotation is parameter.empty or (isinstance(annotation, str) and _OWN_TYPES.search(annotation)):
+            return None
+        own = sys.modules[self.function.__module__]
+        scope = {word: _named(word, own) for word in re.findall(r"[A-Za-z_]\w*", str(annotation))}
+        hint = typing.get_type_hints(types.SimpleNamespace(__annotations__={name: annotation}), scope)[name]
+        self.hints[name] = hint
+        test = _test(hint)
+        return (
+            None
+            if test is None
+            else (lambda value: value is None or test(value))
+            if parameter.default is None
+            else test
+        )
+
+    def check(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Refuses the first argument that does not fit."""
+        for (name, test), value in zip(self.positional, args, strict=False):
+            if test is not None and not test(value):
+                self.refuse(name, value)
+        if len(args) > len(self.positional) and self.rest[1] is not None:
+            for value in args[len(self.positional) :]:
+                if not self.rest[1](value):
+                    self.refuse(self.rest[0], value)
+        for name, value in named.items():
+            test = self.named.get(name)
+            if test is not None and not test(value):
+                self.refuse(name, value)
+
+    def refuse(self, name: str, value: Any) -> None:
+        hint = self.hints[name]
+        parts = {part for part in typing.get_args(hint) or (hint,) if part is not type(None)}
+        whole = parts == {int}
+        what = f"this is no {_name(next(iter(parts)))}" if len(parts) == 1 and parts != {str} else ""
+        what = "this is no path" if any(typing.get_origin(part) is os.PathLike for part in parts) else what
+        what = ("out of range" if type(value) is int else "not a whole number") if whole else what or "a wrong argument"
+        said = _described(inspect.getdoc(self.function) or "", name)
+        raise user_error(
+            what,
+            place=f"{self.where}{name}" if whole else f"{self.where}: {name}",
+            value=shown(value),
+            allowed=_words(hint),
+            suggestion=f"`{name}`: {said}" if said else "",
+        )
+
+
+def checked(*own: str) -> Callable[[F], F]:
+    """Marks a public function or method whose arguments are held to its annotations; `own`: those that it checks
+    itself, since it says more about them."""
+
+    def mark(function: F) -> F:
+        plan: _Plan | None = None
+
+        @functools.wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            nonlocal plan
+            if plan is None:
+                plan = _Plan(function, function.__qualname__.removesuffix(".__init__"), own)
+            plan.check(args, named)
+            return function(*args, **named)
+
+        return typing.cast(F, call)
+
+    return mark
+
+
+def checked_class(*own: str) -> Callable[[C], C]:
+    """Marks a public class: its constructor, operators and public methods, as `checked` does."""
+
+    def mark(owner: C) -> C:
+        for key, value in list(vars(owner).items()):
+            special = key.startswith("__") and key.endswith("__") and key not in ("__eq__", "__new__", "__reduce__")
+            if key.startswith("_") and not special:
+                continue
+            if isinstance(value, (staticmethod, classmethod)) and key != "__class_getitem__":
+                setattr(owner, key, type(value)(checked(*own)(value.__func__)))
+            elif inspect.isfunction(value) and len(inspect.signature(value).parameters) > 1:
+                setattr(owner, key, checked(*own)(value))
+        return owner
+
+    return mark
