@@ -26,6 +26,7 @@ struct CoreSplit {
   std::vector<Part> parts;
   /// Operands that several cores need are fetched by one of them and sent to all: faster by the estimate.
   bool multicast = false;
+  bool counted = false;  ///< loops over dims of uneven parts go around the contraction's
 
   std::int64_t used() const;
   const Part* find(int dim) const;
@@ -42,12 +43,15 @@ double port_rate(const Machine& machine);
 /// port once: networks of routers copy no packets, so there a send to each core takes longer than fetching.
 bool multicasts(const Machine& machine);
 
+/// Which parts a division may have: any; uneven ones only with their loops outside of the contraction's; even ones.
+enum class Parts : std::uint8_t { any, counted, even };
+
 /// The fastest way to divide the product over the machine's cores, by the cost model; of ways that take as long, the
 /// one that leaves fewest cores idle, then the one of fewest bytes. Leaves in problem.domain the extents of one part,
 /// in `seen` the machine with the bandwidth that each core at work gets (the context's: an equal share of all cores).
-/// `kept`: dims that stay whole; `even`: only parts of equal extent.
+/// `kept`: dims that stay whole.
 CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem, Machine& seen,
-                        const std::vector<int>& kept, bool even = false);
+                        const std::vector<int>& kept, Parts allowed);
 
 /// Contractions that are longer than the results are many: where the estimate says that it is clearly faster, each core
 /// sums a part of the contraction, and a reduction adds the parts. Only where parts are equal and tensors lie dense.

@@ -214,6 +214,7 @@ mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& 
     result.parts[d] = part.parts;
     const bool fits = part.chunk % moved_together(problem, machine.layout.tile, part.dim) == 0;
     if (part.stretches.empty() && (part.parts > 2 || !fits)) result.first[d] = part.chunk;
+    if (split.counted && !part.even()) result.outside_contraction.push_back(part.dim);
   }
   result.multicast = supply(machine, result, split).multicast;
   return result;
@@ -332,14 +333,15 @@ const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
 }  // namespace
 
 CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem, Machine& seen,
-                        const std::vector<int>& kept, bool even) {
+                        const std::vector<int>& kept, Parts allowed) {
   const std::int64_t cores = context.machine.core.count;
   if (cores < 2) return {};
   std::vector<Ranked> ways;
   for (CoreSplit& split : all_candidates(context, problem, kept)) {
     const auto uneven = [](const CoreSplit::Part& part) { return !part.even(); };
-    if (even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
+    if (allowed == Parts::even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
     split.multicast = true;  // if that promises more
+    split.counted = allowed == Parts::counted;
     const mapping::Problem part = part_problem(problem, split, context.machine);
     Ranked way{0, 0, spread(split, cores), std::move(split)};
     for (const Share& share : shares(part, context.machine, way.split))

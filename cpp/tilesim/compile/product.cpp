@@ -29,9 +29,9 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
 /// Which part of the product each core takes, and the nest of a part.
 void ProductLowering::divide_over_cores() {
   const mapping::Problem whole = problem_;
-  for (const bool even : {false, true}) {
+  for (const Parts allowed : {Parts::any, Parts::counted, Parts::even}) {
     problem_ = whole;
-    split_ = split_product(context_, kernel_, problem_, seen_, reduced_result_dims(), even);
+    split_ = split_product(context_, kernel_, problem_, seen_, reduced_result_dims(), allowed);
     nest_ = product_nest(context_, kernel_, problem_, seen_);
     domain_ = problem_.domain;
     keep_reduced_columns_whole();

@@ -46,6 +46,7 @@ std::string identity(const Problem& problem) {
   out.add_all(problem.prologue_bytes_per_element);
   out.add_all(problem.parts);
   out.add_all(problem.first);
+  out.add_all(problem.outside_contraction);
   for (std::int64_t number : {std::int64_t{problem.computed}, std::int64_t{problem.on_vector}, problem.contexts,
                               problem.cores, std::int64_t{problem.multicast}, problem.extra_bytes,
                               problem.extra_bytes_per_result_element, problem.epilogue_functions})

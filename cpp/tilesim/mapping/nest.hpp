@@ -54,6 +54,9 @@ struct Problem {
   /// Where several cores work, per dim: into how many parts they cut the whole, and where the part that is priced
   /// begins in it. Empty: the dims are whole.
   std::vector<std::int64_t> parts = {}, first = {};
+  /// Dims whose loops go around those of the contraction: parts of them differ, and what a contraction has passed is
+  /// counted in the order of its loops.
+  std::vector<int> outside_contraction = {};
   bool multicast = false;        ///< what several cores need is fetched by one of them and sent to all
   std::int64_t extra_bytes = 0;  ///< further scratchpad: operands that broadcast
   /// Scratchpad for each element of an operand's tile: what a prologue computes that operand from.

@@ -164,6 +164,21 @@ std::vector<Nest> Space::neighbours(const Nest& nest, bool all_fields) const {
   return result;
 }
 
+namespace {
+
+/// Whether no loop of the contraction goes around one that must go around it.
+bool counts_contraction(const Problem& problem, const std::vector<int>& order) {
+  bool inside = false;
+  for (int dim : order) {
+    inside |= problem.domain.reduction[static_cast<std::size_t>(dim)];
+    const std::vector<int>& outside = problem.outside_contraction;
+    if (inside && std::find(outside.begin(), outside.end(), dim) != outside.end()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
   Space result;
   result.on_vector = problem.on_vector;
@@ -185,6 +200,7 @@ Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
   const std::vector<int>&b = problem.batch_dims, &m = problem.m_dims, &n = problem.n_dims, &k = problem.k_dims;
   result.orders = {concatenate({&b, &m, &n, &k}), concatenate({&b, &n, &m, &k}), concatenate({&b, &m, &k, &n}),
                    concatenate({&b, &n, &k, &m}), concatenate({&b, &k, &m, &n}), concatenate({&b, &k, &n, &m})};
+  std::erase_if(result.orders, [&](const std::vector<int>& order) { return !counts_contraction(problem, order); });
   result.depths = {{2, 2, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {1, 2, 1}, {2, 1, 1}, {1, 1, 1}, {4, 4, 2}};
   result.pieces = cuts(problem);
   if (problem.k_dims.size() > 1)
