@@ -210,8 +210,8 @@ def stablehlo_text(folder: Path) -> Case:
 
 def fused(folder: Path) -> Case:
     """One group of very many operations."""
-    graph = spelled(200)
-    return Case(lambda: ts.compile(graph, "edge-8"), lambda: graph == spelled(200))
+    graph = spelled(2000)
+    return Case(lambda: ts.compile(graph, "edge-8"), lambda: graph == spelled(2000))
 
 
 def header(folder: Path) -> Case:
