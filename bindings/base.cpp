@@ -187,14 +187,11 @@ void register_text(py::module_& m) {
       "hash_text", [](const std::string& text) { return hash_text(text); }, py::arg("text"),
       "64-bit FNV-1a as 16 hex digits.");
   m.def(
-      "read_file",
-      [](const std::string& path) {
-        return py::bytes(cancellable([&] { return read_file(path); }));
-      },
+      "read_file", [](const std::string& path) { return py::bytes(cancellable([&] { return read_file(path); })); },
       py::arg("path"),
       "Bytes of a regular file. UserError with the system's reason, and for a directory, pipe or device.");
-  py::class_<ReplacedFile, std::shared_ptr<ReplacedFile>>(m, "ReplacedFile",
-                           "The new content of a file, written beside it and renamed over it by commit().")
+  py::class_<ReplacedFile, std::shared_ptr<ReplacedFile>>(
+      m, "ReplacedFile", "The new content of a file, written beside it and renamed over it by commit().")
       .def(py::init<std::string>(), py::arg("path"), "UserError where the directory takes no file.")
       .def_property_readonly("temporary", &ReplacedFile::temporary, "Path that the content is written to.")
       .def(
@@ -212,8 +209,7 @@ void register_text(py::module_& m) {
       .def(
           "__enter__", [](Stop& stop) { stop.enter(); }, "From here on this thread's calls obey it.")
       .def(
-          "__exit__",
-          [](Stop& stop, const py::object&, const py::object&, const py::object&) { stop.leave(); },
+          "__exit__", [](Stop& stop, const py::object&, const py::object&, const py::object&) { stop.leave(); },
           py::arg("kind"), py::arg("error"), py::arg("trace"), "Until here.");
   m.def("parse_frequency", &parse_frequency, py::arg("text"), "'940 MHz' in hertz. UserError for a wrong unit.");
   m.def("parse_bytes", &parse_bytes, py::arg("text"), "'16 MiB' in bytes. UserError for a wrong unit.");

@@ -166,8 +166,7 @@ void init_dram(py::module_& module) {
   module.def(
       "dram_trace",
       [](const std::string& name, std::int64_t requests, std::int64_t burst, std::int64_t span) {
-        const dram::Trace trace =
-            bindings::cancellable([&] { return dram::make_trace(name, requests, burst, span); });
+        const dram::Trace trace = bindings::cancellable([&] { return dram::make_trace(name, requests, burst, span); });
         return py::make_tuple(array_of(trace.addresses), array_of(trace.writes));
       },
       py::arg("name"), py::arg("requests"), py::arg("burst"), py::arg("span"), "Addresses and write flags by name.");

@@ -178,8 +178,7 @@ void init_engine(py::module_& module) {
       .def(
           "finished",
           [](Own& own, int job) { return own.ask([&](Session& session) { return session.finished(job); }); },
-          py::arg("job"),
-          "Core cycle of completion, or None.")
+          py::arg("job"), "Core cycle of completion, or None.")
       .def(
           "result", [](Own& own) { return own.ask([](Session& session) { return session.result(); }); },
           "The Result so far.");

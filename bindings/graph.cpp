@@ -191,7 +191,8 @@ void bind_files(GraphClass& type) {
           "Reads the JSON form. directory: where relative paths of weight files start, and beyond which they may not "
           "lie unless weights_anywhere. Raises UserError with line and path.")
       .def(
-          "to_json", [](const GraphValue& graph) { return cancellable([&] { return graph->text(); }); }, "The JSON form, schema \"tilesim.graph\"; reads back to an equal graph.")
+          "to_json", [](const GraphValue& graph) { return cancellable([&] { return graph->text(); }); },
+          "The JSON form, schema \"tilesim.graph\"; reads back to an equal graph.")
       .def(
           "save",
           [](const GraphValue& graph, const std::string& path, bool weights_anywhere) {
@@ -210,8 +211,7 @@ void bind_files(GraphClass& type) {
       .def(
           "save_compiled",
           [](const GraphValue& graph, const std::string& path, const std::string& header) {
-            cancellable(
-                [&] { save_compiled_graph(*graph, path, Json::parse(header)); });
+            cancellable([&] { save_compiled_graph(*graph, path, Json::parse(header)); });
           },
           py::arg("path"), py::arg("header"), "Writes .tsim with a JSON header that holds more than the graph.")
       .def_static(
@@ -224,7 +224,8 @@ void bind_files(GraphClass& type) {
           },
           py::arg("path"), "The header that save_compiled wrote, as JSON; empty for a plain graph.")
       .def(
-          "check", [](const GraphValue& graph) { cancellable([&] { check(*graph); }); }, "Raises UserError naming function and operation.")
+          "check", [](const GraphValue& graph) { cancellable([&] { check(*graph); }); },
+          "Raises UserError naming function and operation.")
       .def(
           "copy", [](const SharedGraph& graph) { return SharedGraph(graph); },
           "Another graph with the same value; what changes one leaves the other alone.")
@@ -234,17 +235,14 @@ void bind_files(GraphClass& type) {
           [](const GraphValue& a, const GraphValue& b) {
             return a.held == b.held || cancellable([&] { return a->to_json() == b->to_json(); });
           },
-          py::arg("other"),
-          "Whether both have the same JSON form.")
+          py::arg("other"), "Whether both have the same JSON form.")
       .def("__repr__", &shown);
 }
 
 void bind_contents(GraphClass& type) {
   type.def_property(
           "name", [](const GraphValue& graph) { return graph->name; },
-          [](SharedGraph& shared, const std::string& name) {
-            shared.in_place().name = name;
-          })
+          [](SharedGraph& shared, const std::string& name) { shared.in_place().name = name; })
       .def_property_readonly(
           "main", [](const GraphValue& graph) { return graph->entry().name; }, "Name of the entry function.")
       .def_property_readonly(
@@ -305,7 +303,8 @@ void bind_contents(GraphClass& type) {
            "Takes the elements of one weight from a file of raw little-endian elements, which is mapped when they are "
            "read.")
       .def(
-          "parameter_count", [](const GraphValue& graph) { return graph->parameter_count(); }, "Number of elements of all trainable weights.")
+          "parameter_count", [](const GraphValue& graph) { return graph->parameter_count(); },
+          "Number of elements of all trainable weights.")
       .def(
           "flops", [](const GraphValue& graph) { return to_dict(flops(*graph)); },
           "Operations by unit: matrix (a multiply-add is 2), simple, multiply, divide, transcendental.")

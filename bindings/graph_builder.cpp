@@ -161,7 +161,8 @@ py::list kind_table() {
 using BuilderClass = py::class_<PyBuilder>;
 
 void bind_values(BuilderClass& type) {
-  type.def(py::init<bindings::SharedGraph&, const std::string&>(), py::arg("graph"), py::arg("name") = "main", py::keep_alive<1, 2>())
+  type.def(py::init<bindings::SharedGraph&, const std::string&>(), py::arg("graph"), py::arg("name") = "main",
+           py::keep_alive<1, 2>())
       .def(
           "input",
           [](PyBuilder& self, const std::string& name, const std::string& dtype, const Shape& shape) {
@@ -220,7 +221,8 @@ void bind_operations(BuilderClass& type) {
           },
           py::arg("x"), py::arg("dtype"), "x in another dtype.")
       .def(
-          "reshape", [](PyBuilder& self, ValueId x, Shape shape) { return self.builder().reshape(x, std::move(shape)); },
+          "reshape",
+          [](PyBuilder& self, ValueId x, Shape shape) { return self.builder().reshape(x, std::move(shape)); },
           py::arg("x"), py::arg("shape"), "x in another shape of as many elements.")
       .def(
           "transpose",
@@ -235,8 +237,8 @@ void bind_operations(BuilderClass& type) {
           "output", [](PyBuilder& self, ValueId value, const std::string& name) { self.builder().output(value, name); },
           py::arg("value"), py::arg("name") = "", "Makes a value an output of the function.")
       .def(
-          "alias", [](PyBuilder& self, int output, int input) { self.builder().alias(output, input); }, py::arg("output"),
-          py::arg("input"), "Output number `output` overwrites input number `input`.")
+          "alias", [](PyBuilder& self, int output, int input) { self.builder().alias(output, input); },
+          py::arg("output"), py::arg("input"), "Output number `output` overwrites input number `input`.")
       .def(
           "type",
           [](PyBuilder& self, ValueId value) {

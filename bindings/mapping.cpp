@@ -258,8 +258,8 @@ void init_mapping(py::module_& module) {
       .def(
           "heuristic",
           [](const MappingProblem& own) {
-            mapping::Nest nest = bindings::cancellable(
-                [&] { return mapping::by_strategy("heuristic", own.problem, own.machine); });
+            mapping::Nest nest =
+                bindings::cancellable([&] { return mapping::by_strategy("heuristic", own.problem, own.machine); });
             nest.on_vector = own.problem.on_vector;
             nest.contexts = own.problem.contexts;
             return nest_to_python(nest);
@@ -279,8 +279,8 @@ void init_mapping(py::module_& module) {
   module.def(
       "least_traffic",
       [](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t words, const std::string& sizes) {
-        const auto least = bindings::cancellable(
-            [&] { return mapping::least_traffic(m, n, k, words, mapping::parse_sizes(sizes)); });
+        const auto least =
+            bindings::cancellable([&] { return mapping::least_traffic(m, n, k, words, mapping::parse_sizes(sizes)); });
         py::dict result;
         result["words"] = least.words;
         result["tiles"] = std::vector<std::int64_t>(least.tiles, least.tiles + 3);

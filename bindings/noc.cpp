@@ -193,8 +193,7 @@ void register_network(py::module_& module) {
       .def(
           "inject",
           [](Own& own, std::uint32_t source, std::uint32_t destination, std::uint32_t flits, std::int64_t cycle,
-             std::uint32_t message_class,
-             std::uint64_t tag) {
+             std::uint32_t message_class, std::uint64_t tag) {
             own.ask([&](Network& net) { net.inject({source, destination, flits, message_class, tag}, cycle); });
           },
           py::arg("source"), py::arg("destination"), py::arg("flits"), py::arg("cycle"), py::arg("message_class") = 0,
@@ -226,7 +225,7 @@ void register_network(py::module_& module) {
         return Own(noc::flit_network(topology, router, seed));
       },
       py::arg("topology"), py::arg("router"), py::arg("seed") = 1,
-             "A network decided flit by flit. UserError if packets could wait for each other in a circle.");
+      "A network decided flit by flit. UserError if packets could wait for each other in a circle.");
   module.def(
       "simple_network",
       [](const noc::Topology& topology, const noc::RouterSpec& router, const noc::SimpleSpec& simple) {

@@ -92,8 +92,7 @@ void init_program(py::module_& module) {
         if (found == known.end()) throw UserError({"unknown change", {}, change, "erase, repeat, delay, fewer", {}});
         py::list list;
         auto mutants = bindings::cancellable([&] { return program::mutants(program, found->second); });
-        for (auto& mutant : mutants)
-          list.append(py::make_tuple(std::move(mutant.program), mutant.changed));
+        for (auto& mutant : mutants) list.append(py::make_tuple(std::move(mutant.program), mutant.changed));
         return list;
       },
       py::arg("program"), py::arg("change") = "erase",

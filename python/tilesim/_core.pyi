@@ -57,7 +57,7 @@ class Stop:
         """
         From here on this thread's calls obey it.
         """
-    def __exit__(self, *args) -> None:
+    def __exit__(self, kind: typing.Any, error: typing.Any, trace: typing.Any) -> None:
         """
         Until here.
         """
