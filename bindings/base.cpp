@@ -209,7 +209,9 @@ void register_text(py::module_& m) {
       .def_property_readonly("requested", &Stop::requested, "Whether it was asked for.")
       .def(
           "__enter__", [](Stop& stop) { stop.enter(); }, "From here on this thread's calls obey it.")
-      .def("__exit__", [](Stop& stop, const py::args&) { stop.leave(); }, "Until here.");
+      .def(
+          "__exit__", [](Stop& stop, const py::object&, const py::object&, const py::object&) { stop.leave(); },
+          py::arg("kind"), py::arg("error"), py::arg("trace"), "Until here.");
   m.def("parse_frequency", &parse_frequency, py::arg("text"), "'940 MHz' in hertz. UserError for a wrong unit.");
   m.def("parse_bytes", &parse_bytes, py::arg("text"), "'16 MiB' in bytes. UserError for a wrong unit.");
   m.def("parse_bandwidth", &parse_bandwidth, py::arg("text"), "'450 GB/s' in bytes/s. UserError for a wrong unit.");

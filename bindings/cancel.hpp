@@ -34,10 +34,10 @@ class Stop {
 /// Raises what is pending: signals in the main thread; in others what was sent by PyThreadState_SetAsyncExc. GIL held.
 void raise_pending();
 
-/// Runs `call(token)` without the GIL, or `call()`. The token, which is the thread's while it runs (see `worked`), looks
-/// for signals, other exceptions and the thread's Stop about 20 times a second and calls `progress(fraction)` if that
-/// is not None; what a signal's handler or `progress` raises stops the call at its next poll and is raised here. `call`
-/// must not touch Python objects, and reads nothing that another thread may change: it holds snapshots.
+/// Runs `call(token)` without the GIL, or `call()`. The token, which is the thread's while it runs (see `worked`),
+/// looks for signals, other exceptions and the thread's Stop about 20 times a second and calls `progress(fraction)` if
+/// that is not None; what a signal's handler or `progress` raises stops the call at its next poll and is raised here.
+/// `call` must not touch Python objects, and reads nothing that another thread may change: it holds snapshots.
 template <class Call>
 auto cancellable(Call&& call, const pybind11::object& progress = pybind11::none()) {
   CancelToken token;
@@ -75,7 +75,8 @@ auto cancellable(Call&& call, const pybind11::object& progress = pybind11::none(
 class Exclusive {
  public:
   Exclusive(bool& busy, const char* what) : busy_(busy) {  // GIL held
-    if (busy_) throw UserError({std::string(what) + " is in use by another thread", {}, {}, "one thread at a time", {}});
+    if (busy_)
+      throw UserError({std::string(what) + " is in use by another thread", {}, {}, "one thread at a time", {}});
     busy_ = true;
   }
   ~Exclusive() { busy_ = false; }  // GIL held

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'ReplacedFile', 'Result', 'Session', 'SimpleNetwork', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'ReplacedFile', 'Result', 'Session', 'SimpleNetwork', 'Stop', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -49,6 +49,29 @@ class ReplacedFile:
         """
         Path that the content is written to.
         """
+class Stop:
+    """
+    Ends the calls of the threads that entered it, at their next poll.
+    """
+    def __enter__(self) -> None:
+        """
+        From here on this thread's calls obey it.
+        """
+    def __exit__(self, kind: typing.Any, error: typing.Any, trace: typing.Any) -> None:
+        """
+        Until here.
+        """
+    def __init__(self) -> None:
+        ...
+    def request(self) -> None:
+        """
+        Ends them with KeyboardInterrupt, and those that begin later.
+        """
+    @property
+    def requested(self) -> bool:
+        """
+        Whether it was asked for.
+        """
 class Graph:
     """
     Operations on single-assignment tensors, in functions, with weights by name.
@@ -83,7 +106,7 @@ class Graph:
         """
     def copy(self) -> Graph:
         """
-        An independent copy.
+        Another graph with the same value; what changes one leaves the other alone.
         """
     def domain(self, operation: str, function: str = '') -> dict:
         """
@@ -128,6 +151,10 @@ class Graph:
     def remove_no_ops(self) -> int:
         """
         Removes operations that change nothing; returns the number of operations.
+        """
+    def replaced(self) -> None:
+        """
+        Builders that build into it refuse to go on.
         """
     def save(self, path: str, weights_anywhere: bool = False) -> None:
         """

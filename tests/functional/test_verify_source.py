@@ -49,7 +49,7 @@ def wrongly_recognised() -> ts.Graph:
     x = right.input("x", [4, 8])
     right.output(right.apply("clamp", right.scalar(0), x, right.scalar(4)), "y")
     graph = wrong.build()
-    graph._source = right.build()
+    graph.set_source(right.build())
     return graph
 
 

@@ -103,13 +103,14 @@ def sweeping(folder: Path) -> Case:
     graph, bandwidths = ts.workloads.matmul(2048, 2048, 2048), [f"{i} GB/s" for i in range(10, 500)]
     changes = {"memory.bandwidth": bandwidths}
     return Case(
-        lambda: ts.sweep(graph, "edge-8", changes, store=folder / "store.db"), lambda: ts.Store(folder / "store.db")
+        lambda: ts.sweep(graph, "edge-8", changes, store=folder / "store.db"),
+        lambda: ts.Store(folder / "store.db").get(["none"]) == {},
     )
 
 
 def searching(folder: Path) -> Case:
     product = ts.mapping.products(ts.workloads.matmul(4096, 4096, 4096), "tpu-v3")[0]
-    return Case(lambda: product.core.search(most_priced=10**9, most_walked=10**6))
+    return Case(lambda: [product.problem.search(1, 10**9, 10**6) for _ in range(100_000)])
 
 
 def least(folder: Path) -> Case:
@@ -135,7 +136,7 @@ def networks(folder: Path) -> Case:
         "network,traffic,packet_flits,offered_flits_per_node_per_cycle,packet_latency_cycles,"
         "accepted_flits_per_node_per_cycle,state\n" + f"{row}\n" * 50
     )
-    from tilesim.validate import noc
+    from tilesim.validate_noc import noc
 
     return Case(lambda: noc(path))
 
@@ -207,9 +208,20 @@ def stablehlo_text(folder: Path) -> Case:
     return Case(lambda: ts.from_stablehlo(text))
 
 
+def fused(folder: Path) -> Case:
+    """One group of very many operations."""
+    graph = spelled(2000)
+    return Case(lambda: ts.compile(graph, "edge-8"), lambda: graph == spelled(2000))
+
+
 def header(folder: Path) -> Case:
     """A compiled program of many operations, written and read."""
-    program = ts.compile(spelled(1500), "edge-8")
+    b = ts.GraphBuilder("long")
+    x = b.input("x", (8, 8))
+    for _ in range(200):
+        x = x.softmax() @ x
+    b.output(x, "y")
+    program = ts.compile(b.build(), "edge-8")
     path = folder / "program.tsim"
 
     def call() -> None:
@@ -256,6 +268,7 @@ MORE: dict[str, Callable[[Path], Case]] = {
     "page, timeline, JSON": result_page,
     "ONNX": onnx_model,
     "StableHLO": stablehlo_text,
+    "compile one group": fused,
     "compiled programs in files": header,
     "pickle": pickled,
     "parse JSON": base64_text,

@@ -17,6 +17,7 @@ DType sum_dtype(DType dtype) { return is_float(dtype) ? (dtype == DType::f64 ? D
 
 VectorLowering::VectorLowering(Context& context, const Kernel& kernel)
     : context_(context), kernel_(kernel), ops_(kernel.ops.begin(), kernel.ops.end()) {
+  find_levels();
   find_space();
 }
 
@@ -192,15 +193,18 @@ void VectorLowering::make_slots() {
   }
 }
 
-int VectorLowering::level_of(ValueId value) const {
-  for (int i : kernel_.ops) {
-    if (op(i).results[0] != value) continue;
+void VectorLowering::find_levels() {
+  for (int i : ops_) {  // operands before results
     int level = 0;
     for (ValueId operand : op(i).operands)
       if (operand != no_value) level = std::max(level, level_of(operand));
-    return level + (is_reduce(i) ? 1 : 0);
+    levels_[op(i).results[0]] = level + (is_reduce(i) ? 1 : 0);
   }
-  return 0;
+}
+
+int VectorLowering::level_of(ValueId value) const {
+  const auto found = levels_.find(value);
+  return found == levels_.end() ? 0 : found->second;
 }
 
 View VectorLowering::view(const Held& held, bool points) const {

@@ -2,6 +2,7 @@
 // otherwise tiles of them stream by, once per level of reductions that depend on each other.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -63,6 +64,7 @@ class VectorLowering {
   void make_slots();
   /// Reductions that must be finished before the value can be computed, one after the other.
   int level_of(ValueId value) const;
+  void find_levels();
   program::View view(const Held& held, bool points = false) const;
   program::Transfer transfer(const Held& held) const;
   std::string load_queue(std::size_t i) const;
@@ -111,6 +113,7 @@ class VectorLowering {
 
   Context& context_;
   const Kernel& kernel_;
+  std::map<ValueId, int> levels_;  ///< of the kernel's results
   std::set<int> ops_;
   Shape space_, tiles_;
   std::vector<bool> reduced_;

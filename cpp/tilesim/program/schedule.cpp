@@ -37,9 +37,8 @@ std::uint64_t Schedule::next_random() {
 
 void Schedule::run() {
   std::vector<Event> events;
-  std::int64_t steps = 0;
   while (true) {
-    if ((++steps & 0x7) == 0 && options_.cancel) options_.cancel->poll();
+    if (options_.cancel) options_.cancel->poll();
     events.clear();
     candidates(events);
     if (events.empty()) break;
