@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import _core
+from ._kinds import of_kind
 from .graph import nearest, user_error
 
 KINDS = ("gpu", "cpu", "tpu", "npu")
@@ -175,12 +176,12 @@ def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
         "family": str(data.get("family", "")),
         "unit": str(data.get("unit", "unit")),
         "description": str(data.get("description", "")),
-        "labels": tuple(map(str, data.get("labels") or ())),
+        "labels": tuple(of_kind(data.get("labels") or (), [str], f"{place}.labels")),
         "shared_level": str(data.get("shared_level", "")),
         "partitions": int(_positive(data, "partitions", place)) if "partitions" in data else 1,
         "multicast": int(_positive(data, "multicast", place)) if "multicast" in data else 1,
         "launch_seconds": _positive(data, "launch_seconds", place, zero=True) if data.get("launch_seconds") else 0.0,
         "power_watts": None if power is None else _positive(data, "power_watts", place),
         "year": data.get("year"),
-        "sources": {str(key): str(value) for key, value in (data.get("sources") or {}).items()},
+        "sources": dict(of_kind(data.get("sources") or {}, {str: str}, f"{place}.sources")),
     }

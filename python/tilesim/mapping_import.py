@@ -47,7 +47,7 @@ def _read(source: Any) -> tuple[Any, str]:
         ) from None
     try:
         return yaml.safe_load(text), name
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except Exception as error:  # of another's parser, which raises anything
         raise user_error("this is no YAML", place=name, value=" ".join(str(error).split())[:120]) from None
 
 

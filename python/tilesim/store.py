@@ -143,24 +143,25 @@ class Store:
         """
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
-    def get(self, keys: Iterable[str]) -> dict[str, Any]:
+    def get(self, keys: Iterable[str], fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
         """Looks values up.
 
         Args:
             keys: from `key`.
+            fits: whether a value is of the kind that is kept under such keys; none: all are.
 
         Returns:
             Values of those that are known.
 
         Raises:
-            UserError: for a file that is damaged, full, in use, or not writable.
+            UserError: for a file that is damaged (holds what does not fit), full, in use, or not writable.
         """
         found: dict[str, Any] = {}
         query = "SELECT value FROM results WHERE key = ?"
         for key in keys:
             rows = self._rows(query, (_text(key),))
             if rows:
-                found[key] = self._value(rows[0][0])
+                found[key] = self._value(rows[0][0], fits)
         return found
 
     def _rows(self, query: str, values: tuple[str, ...] = ()) -> list[Any]:
@@ -180,19 +181,22 @@ class Store:
                     if "locked" not in str(error) or time.monotonic() > limit:
                         raise
 
-    def _value(self, text: str) -> Any:
+    def _value(self, text: str, fits: Callable[[Any], bool] | None) -> Any:
         try:
-            return json.loads(text)
+            value = json.loads(text)
+            if fits is None or fits(value):
+                return value
+            why = f"a value of another kind, {text[:60]}"
         except (TypeError, ValueError, RecursionError) as error:
-            raise user_error(
-                "the store is damaged or no store", place=self.path, value=str(error)[:100], suggestion=_DELETE
-            ) from None
+            why = str(error)[:100]
+        raise user_error("the store is damaged or no store", place=self.path, value=why, suggestion=_DELETE)
 
-    def scan(self, prefix: str) -> dict[str, Any]:
+    def scan(self, prefix: str, fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
         """Everything whose key starts with a text.
 
         Args:
             prefix: of keys, ASCII.
+            fits: as for `get`.
 
         Returns:
             Values by key.
@@ -202,7 +206,7 @@ class Store:
         """
         query = "SELECT key, value FROM results WHERE key >= ? AND key < ?"
         rows = self._rows(query, (_text(prefix), prefix + "\x7f"))
-        return {str(key): self._value(value) for key, value in rows}
+        return {str(key): self._value(value, fits) for key, value in rows}
 
     def put(self, values: dict[str, Any]) -> None:
         """Writes values, all or none.

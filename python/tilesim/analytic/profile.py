@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .._files import read_json, writing
+from .._kinds import of_kind
 from .._paths import configs_dir
 from ..graph import nearest, user_error
 from ..result import Table
@@ -76,12 +77,14 @@ class Profile:
         if not path.suffix and not path.is_file() and shipped.is_file():
             path = shipped
         data = read_json(path, "tilesim.profile")
+        kinds: dict[str, Any] = {"name": str, "entries": [dict], "held_out": [dict], "refused": [str], "fitted_rows": str}
+        given = {key: of_kind(data[key], kind, f"{path}: {key}") for key, kind in kinds.items() if key in data}
         return cls(
-            str(data.get("name", path.stem)),
-            [entry_from(row, str(path)) for row in data.get("entries", [])],
-            unpack_keys(data.get("fitted_rows", ""), str(path)),
-            data.get("held_out", []),
-            data.get("refused", []),
+            given.get("name", path.stem),
+            [entry_from(row, f"{path}: entries[{i}]") for i, row in enumerate(given.get("entries", []))],
+            unpack_keys(given.get("fitted_rows", ""), f"{path}: fitted_rows"),
+            given.get("held_out", []),
+            given.get("refused", []),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

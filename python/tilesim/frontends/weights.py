@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import Unsupported
+from .._core import Error, Unsupported
 from .._errors import nearest, user_error
 from .._files import parse_json, read_json
 from .building import NUMPY
@@ -182,6 +182,7 @@ def _npz(path: str) -> dict[str, Stored]:
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
+                _plain_member(member, path)
                 name = member.filename.removesuffix(".npy")
                 place = f"{path}, array '{name}'"
                 with archive.open(member) as file:
@@ -203,24 +204,17 @@ def _npz(path: str) -> dict[str, Stored]:
                         "an array does not fit its bytes", place=place, value=f"{member.file_size}", allowed=f"{wanted}"
                     )
                 found[name] = Stored(NAMES[dtype], tuple(shape), _member(path, member.filename))
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, zlib_error()) as error:
-        if isinstance(error, _own_errors()):
-            raise
+    except (OSError, Error):
+        raise
+    except Exception as error:  # of the archive, its stream, the header's text: each raises its own
         raise user_error("this is no .npz file, or damaged", place=path, value=str(error)[:200]) from None
     return found
 
 
-def zlib_error() -> type[Exception]:
-    """The error of a damaged compressed stream."""
-    import zlib
-
-    return zlib.error
-
-
-def _own_errors() -> tuple[type[Exception], ...]:
-    from .._core import Error
-
-    return (Error,)
+def _plain_member(member: zipfile.ZipInfo, path: str) -> None:
+    """Refuses what numpy does not write: other compressions unpack without a bound."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Unsupported(f"{path}, array '{member.filename}': compression of type {member.compress_type}")
 
 
 def _member(path: str, name: str) -> Callable[[], NDArray[Any]]:
@@ -228,7 +222,9 @@ def _member(path: str, name: str) -> Callable[[], NDArray[Any]]:
         try:
             with zipfile.ZipFile(path) as archive, archive.open(name) as file:
                 return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-        except (zipfile.BadZipFile, ValueError, EOFError, zlib_error()) as error:
+        except (OSError, Error, MemoryError):
+            raise
+        except Exception as error:
             raise user_error("an array of the .npz file is damaged", place=path, value=str(error)[:200]) from None
 
     return load
