@@ -17,11 +17,11 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
         raise user_error(f"this is no {what}", value=repr(source), allowed=f"a name ({known}), a file, a dict")
     text = os.fspath(source)
     path = configs_dir() / folder / f"{text}.json"
-    shipped = text in names or ("/" not in text and path.is_file())  # a file of that name does not stand before it
-    if not shipped and (text.endswith(".json") or Path(text).is_file()):
+    shipped = text in names or ("/" not in text and os.path.isfile(path))  # a file of that name does not stand before it
+    if not shipped and (text.endswith(".json") or os.path.isfile(text)):
         return text
     if not shipped:
-        if Path(text).is_dir():
+        if os.path.isdir(text):
             raise user_error(f"a {what} is a file", place=text, value="a directory", allowed="a name, or a .json file")
         raise user_error(
             f"unknown {what}", value=f"'{text}'", allowed=", ".join(names), suggestion=nearest(text, names)

@@ -196,7 +196,7 @@ def _trace(trace: TraceLike, requests: int, burst: int, span: int) -> tuple[Trac
     if isinstance(trace, Trace):
         return trace, False
     if isinstance(trace, (str, os.PathLike)):
-        if isinstance(trace, os.PathLike) or "/" in trace or "." in trace or Path(trace).is_file():
+        if isinstance(trace, os.PathLike) or "/" in trace or "." in trace or os.path.isfile(trace):
             return Trace.read(trace), False
         return Trace.generate(trace, requests, burst, span), True
     return Trace(trace), False

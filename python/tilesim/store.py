@@ -20,6 +20,7 @@ __all__ = ["Store"]
 FORMAT = 1
 TIMEOUT_SECONDS = 60
 POLL_SECONDS = 0.1  # SQLite waits so long for another process, and answers no Ctrl-C meanwhile
+_DAMAGED = "the store is damaged or no store"
 _DELETE = "Delete it: it only saves time"
 _TROUBLES = [
     (("disk is full", "disk I/O error"), "the disk of the store is full or fails", "Make room, or name another file"),
@@ -31,7 +32,7 @@ _TROUBLES = [
     ),
     (
         ("malformed", "not a database", "no such table", "no such column", "corrupt"),
-        "the store is damaged or no store",
+        _DAMAGED,
         _DELETE,
     ),
     (("closed",), "the store is closed", "Open it again"),
@@ -71,6 +72,8 @@ class Store:
                 yield
             except (sqlite3.Error, sqlite3.Warning) as error:
                 raise self._told(error) from None
+            except UnicodeError as error:  # of a text in a damaged file, or of SQLite's message about one
+                raise user_error(_DAMAGED, place=self.path, value=str(error)[:100], suggestion=_DELETE) from None
 
     def _told(self, error: Exception) -> Exception:
         """Damaged, full, in use, not writable: by SQLite's text, since Python before 3.11 keeps no code of it."""
@@ -189,7 +192,7 @@ class Store:
             why = f"a value of another kind, {text[:60]}"
         except (TypeError, ValueError, RecursionError) as error:
             why = str(error)[:100]
-        raise user_error("the store is damaged or no store", place=self.path, value=why, suggestion=_DELETE)
+        raise user_error(_DAMAGED, place=self.path, value=why, suggestion=_DELETE)
 
     def scan(self, prefix: str, fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
         """Everything whose key starts with a text.

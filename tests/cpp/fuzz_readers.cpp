@@ -11,6 +11,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/expr.hpp"
 #include "tilesim/base/json.hpp"
+#include "tilesim/base/shape.hpp"
 #include "tilesim/engine/dram/part.hpp"
 #include "tilesim/engine/dram/trace.hpp"
 #include "tilesim/engine/noc/topology.hpp"
@@ -30,7 +31,7 @@ void use(const Graph& graph) {
   check(graph);
   graph.parameter_count();
   for (const auto& [name, weight] : graph.weights)
-    if (weight.type.elements() < small) weight.load(name);
+    if (element_count(weight.type.shape) < small) weight.load(name);
   graph_from_json(Json::parse(graph.text(), "again"), ".");
 }
 

@@ -76,6 +76,7 @@ class Spans:
                 self.values.append((begin, end))
                 if open_:
                     self.members.append((member[-1] if after_colon else begin, end))
+        self.numbers = [(a, b) for a, b in self.values if re.fullmatch(rb"-?\d{1,18}", text[a:b])]
 
 
 def _literal(choose: Choose) -> bytes:
@@ -95,12 +96,12 @@ def _literal(choose: Choose) -> bytes:
 def _json_change(spans: Spans, choose: Choose, others: Sequence[Spans]) -> tuple[int, int, bytes]:
     """One splice: start, end, what stands there now."""
     text, what = spans.text, choose.random()
+    if spans.numbers and choose.random() < 0.4:  # gently: most of these are still read
+        begin, end = choose.choice(spans.numbers)
+        number = int(text[begin:end])
+        return begin, end, b"%d" % choose.choice([number + 1, number - 1, number * 2, number // 2, number << 20, 0, -number])
     if what < 0.4:
         begin, end = choose.choice(spans.values)
-        old = text[begin:end]
-        if re.fullmatch(rb"-?\d{1,18}", old) and choose.random() < 0.4:
-            number = int(old)
-            return begin, end, b"%d" % choose.choice([number + 1, number - 1, -number, number << 20, number * 2])
         return begin, end, _literal(choose)
     if what < 0.55:  # a value from elsewhere
         begin, end = choose.choice(spans.values)
@@ -134,7 +135,7 @@ def json_damaged(spans: Spans, choose: Choose, others: Sequence[Spans] = ()) -> 
     """Some changes of a JSON text; those that overlap an earlier one are left out."""
     if choose.random() < 0.12:
         return bytes_damaged(spans.text, choose)
-    changes = sorted(_json_change(spans, choose, others) for _ in range(choose.choice([1, 1, 1, 2, 4])))
+    changes = sorted(_json_change(spans, choose, others) for _ in range(choose.choice([1, 1, 1, 1, 2, 4])))
     parts, at = [], 0
     for begin, end, new in changes:
         if begin >= at:

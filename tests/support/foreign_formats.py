@@ -200,8 +200,7 @@ def pytorch_ir(folder: Path) -> list[bytes]:
 
 # --- measured tables ---
 
-GEMM = ["t4,fp16,64,64,64,0.01,vLLM", "A100,bfloat16,512,512,512,0.02,"]
-GEMM += [f"H100,bfloat16,{m},4096,4096,{m / 5000},vLLM" for m in (512, 1024, 2048, 4096, 8192)]
+GEMM = [f"H100,bfloat16,{m},{n},4096,{m * n / 2e7},vLLM" for m in (512, 1024, 2048, 4096) for n in (2048, 4096)]
 ATTENTION = ["H100-SXM-80GB,context,8,1024,24,1,64,bfloat16,fp8,0,128,0.08"]
 ATTENTION += [f"H100,generation,{b},1,24,1,64,bfloat16,bfloat16,512,0,{b / 400}" for b in (4, 8, 16, 32, 64)]
 CONV = [f"NeuSight,T4,fp32,{b},64,64,28,3,1,1,{b / 16}" for b in (4, 8, 16, 32, 64)]

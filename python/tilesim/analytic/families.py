@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from .._errors import nearest, user_error
@@ -145,6 +146,12 @@ class Family:
 
 
 @cache
+def _shipped() -> dict[str, Path]:
+    """Files by the family's name: a device's file names one, and that is no path."""
+    return {path.stem: path for path in (configs_dir() / "families").glob("*.json")}
+
+
+@cache
 def family(name: str) -> Family:
     """A family by name.
 
@@ -154,8 +161,8 @@ def family(name: str) -> Family:
     Returns:
         The family.
     """
-    path = configs_dir() / "families" / f"{name}.json"
-    if not name or not path.is_file():
+    path = _shipped().get(name)
+    if path is None:
         return Family(name, "", (), frozenset())
     data = read_json(path, "tilesim.family")
     entries = tuple(entry_from(row, f"{path}: entries[{i}]") for i, row in enumerate(data.get("entries", [])))

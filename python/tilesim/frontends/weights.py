@@ -19,6 +19,8 @@ from .building import NUMPY
 from .extras import need
 
 MAX_HEADER = 100 << 20  # bytes of a safetensors header
+MAX_ELEMENTS = 1 << 56  # of a tensor
+MAX_RANK = 64
 MAX_RATIO = 1100  # of an npz member to its compressed size: more than deflate can reach
 
 # https://github.com/huggingface/safetensors, format description
@@ -128,7 +130,9 @@ def _safetensors(path: str) -> dict[str, Stored]:
         if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
             raise user_error("extents and offsets are integers of at least 0", place=place, value=str(entry)[:200])
         dtype = SAFETENSORS[kind]
-        count = int(np.prod(shape, dtype=object))
+        count = int(np.prod(shape, dtype=object)) if len(shape) <= MAX_RANK else MAX_ELEMENTS + 1
+        if count > MAX_ELEMENTS:
+            raise user_error("a tensor has too many elements or dimensions", place=place, value=str(shape)[:200])
         wanted = count * np.dtype(NUMPY[dtype]).itemsize
         if end - begin != wanted or end > size:
             raise user_error(
