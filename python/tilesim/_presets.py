@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from ._errors import nearest, user_error
 from ._paths import configs_dir
@@ -17,7 +16,9 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
         raise user_error(f"this is no {what}", value=repr(source), allowed=f"a name ({known}), a file, a dict")
     text = os.fspath(source)
     path = configs_dir() / folder / f"{text}.json"
-    shipped = text in names or ("/" not in text and os.path.isfile(path))  # a file of that name does not stand before it
+    shipped = text in names or (
+        "/" not in text and os.path.isfile(path)
+    )  # a file of that name does not stand before it
     if not shipped and (text.endswith(".json") or os.path.isfile(text)):
         return text
     if not shipped:

@@ -135,7 +135,9 @@ def _load(
             raise user_error("this is no file of a known kind", place=what, value=found, allowed=", ".join(ENDINGS))
         return models.build(what, batch=batch, sequence=context, dtype=dtype, phase=phase)
     if not os.path.isfile(path):
-        found = "a directory" if os.path.isdir(path) else "a pipe or a device" if os.path.exists(path) else "no such file"
+        found = (
+            "a directory" if os.path.isdir(path) else "a pipe or a device" if os.path.exists(path) else "no such file"
+        )
         raise user_error("the file cannot be read", place=what, value=found, allowed="a regular file")
     _refuse("a file has its phase and dtypes", what, phase=phase, dtype=dtype)
     return _file(path, batch, context, passes)

@@ -63,7 +63,7 @@ class Bench:
             format.beside(self.folder)
         self.path = self.folder / format.file
         made: set[int] = set()
-        told: Exception | None = None
+        told: list[str] = []
         for sample in self.samples:
             self.write(sample)
             read = format.read(self.path)
@@ -72,9 +72,9 @@ class Bench:
                     use(read, self.folder)
                     made.add(index)
                 except _core.UserError as error:  # a loop that data end is not compiled, say
-                    told = error
+                    told.append(f"{getattr(use, '__name__', use)}: {error}")
         if len(made) < len(format.uses):
-            raise AssertionError(f"{format.name}: a use that no sample allows") from told
+            raise AssertionError(f"{format.name}: a use that no sample allows: {told}")
 
     def write(self, data: bytes) -> None:
         """The file, without what was left of an earlier one."""
@@ -195,12 +195,18 @@ def supervised(options: argparse.Namespace, folder: Path, tell: Callable[[str], 
     """A process for the files, another behind every one that dies: outcomes and faults."""
     table: dict[str, Any] = {}
     wrong: list[dict[str, Any]] = []
-    left, first, peak = [(format.name, count) for format, count in shares(options.formats, options.count)], options.begin, 0
+    left, first, peak = (
+        [(format.name, count) for format, count in shares(options.formats, options.count)],
+        options.begin,
+        0,
+    )
     while left:
         command = [sys.executable, __file__, "--work", "--formats", ";".join(f"{name}={count}" for name, count in left)]
         command += ["--seed", str(options.seed), "--first", str(first), "--begin", str(options.begin)]
         command += ["--folder", str(folder), "--seconds", str(options.seconds)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace") as child:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+        ) as child:
             errors: list[str] = []
             reader = threading.Thread(target=lambda child=child, errors=errors: errors.append(child.stderr.read()))
             reader.start()
@@ -219,10 +225,16 @@ def supervised(options: argparse.Namespace, folder: Path, tell: Callable[[str], 
             reader.join()
         if left:
             name, number = (folder / "at").read_text(encoding="utf-8").strip().split("\n")
-            row = {"format": name, "number": int(number), "wrong": f"ended with {child.returncode}: {errors[0][-options.told:]}"}
+            row = {
+                "format": name,
+                "number": int(number),
+                "wrong": f"ended with {child.returncode}: {errors[0][-options.told :]}",
+            }
             wrong.append(row)
             tell(f"WRONG {row['format']} {row['number']}: {row['wrong']}")
-            table[name] = dict(Counter(table.get(name, {})) + Counter({"before": max(0, int(number) - first), "wrong": 1}))
+            table[name] = dict(
+                Counter(table.get(name, {})) + Counter({"before": max(0, int(number) - first), "wrong": 1})
+            )
             left, first = (left, int(number) + 1) if number != "-1" else (left[1:], options.begin)
     return {"wrong": wrong, "formats": table, "peak": peak}
 
@@ -260,7 +272,9 @@ def run(options: argparse.Namespace, tell: Callable[[str], None] = print) -> dic
 def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--formats", default="", help="names joined by ;, a number of files behind each or not: graph=300;npz=20")
+    parser.add_argument(
+        "--formats", default="", help="names joined by ;, a number of files behind each or not: graph=300;npz=20"
+    )
     parser.add_argument("--count", type=int, default=20000, help="files in all")
     parser.add_argument("--begin", type=int, default=0, help="number of the first file of each format")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,7 +1,7 @@
 """Sends damaged files to `fuzz_readers`, a program of the core's readers alone, built with sanitizers: fast long runs.
 
-    cmake --preset asan-ubsan && cmake --build --preset asan-ubsan --target fuzz_readers
-    python tests/badinput/fuzz_core.py build/asan-ubsan/tests/cpp/fuzz_readers --count 1000000
+cmake --preset asan-ubsan && cmake --build --preset asan-ubsan --target fuzz_readers
+python tests/badinput/fuzz_core.py build/asan-ubsan/tests/cpp/fuzz_readers --count 1000000
 """
 
 from __future__ import annotations

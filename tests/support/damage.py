@@ -17,22 +17,23 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from support.damage_bytes import LONGEST, TEXTS, bytes_damaged
+from support.damage_proto import proto_damaged
+
 NUMBERS = [
     *("0", "-1", "1", "2", "3", "7", "255", "65535", "65536", "1048576"),
-    *(str(base + more) for base in (1 << 31, 1 << 32, 1 << 53, 1 << 61, 1 << 62, 1 << 63, 1 << 64) for more in (-1, 0, 1)),
+    *(
+        str(base + more)
+        for base in (1 << 31, 1 << 32, 1 << 53, 1 << 61, 1 << 62, 1 << 63, 1 << 64)
+        for more in (-1, 0, 1)
+    ),
     *(str(-(1 << 31)), str(-(1 << 63)), str(-(1 << 63) - 1), "9" * 30, "9" * 500, "1e308", "-1e308", "1e309", "1e-320"),
     *("nan", "NaN", "Infinity", "-Infinity", "0.5", "-0.0", "007", "0x10", "1_000", "true", "null", "1e9", "1e18"),
-]
-TEXTS = [
-    *("", " ", "\0", "a\0b", "\n", "\\ud800", "é漢\u202e", "\ufeff", "x" * 300, "a" * 100_000, "%s%n", "{0}", "'; --"),
-    *(".", "..", "../../etc/passwd", "/etc/passwd", "/dev/zero", "//", "core", "main", "f32", "__class__", "<b>", "${x}"),
-    *("16 EiB", "1 GHz", "9223372036854775807 * 9223372036854775807", "(" * 1000, "read(x, 0)", "-1 B", "1e400 GB/s"),
 ]
 SHAPES = [
     *([1 << 61], [1 << 31, 1 << 31], [1 << 32, 1 << 32], [40, 107367629, 536903681], [(1 << 40) - 1, (1 << 17) + 1]),
     *([0], [], [1 << 62, 4], [-1, 4], [0, 1 << 40, 1 << 40], [1] * 70, [1 << 56], [2, 3], [1 << 20, 1 << 20]),
 ]
-LONGEST = 1 << 21  # bytes of a damaged copy: more only makes the run slow
 
 Choose = random.Random
 
@@ -99,7 +100,11 @@ def _json_change(spans: Spans, choose: Choose, others: Sequence[Spans]) -> tuple
     if spans.numbers and choose.random() < 0.4:  # gently: most of these are still read
         begin, end = choose.choice(spans.numbers)
         number = int(text[begin:end])
-        return begin, end, b"%d" % choose.choice([number + 1, number - 1, number * 2, number // 2, number << 20, 0, -number])
+        return (
+            begin,
+            end,
+            b"%d" % choose.choice([number + 1, number - 1, number * 2, number // 2, number << 20, 0, -number]),
+        )
     if what < 0.4:
         begin, end = choose.choice(spans.values)
         return begin, end, _literal(choose)
@@ -147,36 +152,6 @@ def json_damaged(spans: Spans, choose: Choose, others: Sequence[Spans] = ()) -> 
 # --- bytes and tokens of other texts ---
 
 
-def bytes_damaged(data: bytes, choose: Choose) -> bytes:
-    """Bits flipped, bytes put in, taken out, said again, numbers of 2, 4 and 8 bytes replaced, cut off."""
-    copy = bytearray(data)
-    for _ in range(choose.choice([1, 1, 2, 4, 16])):
-        if not copy:
-            break
-        at, what = choose.randrange(len(copy)), choose.random()
-        if choose.random() < 0.3:
-            at = min(at, choose.randrange(64))  # headers
-        if what < 0.3:
-            copy[at] ^= 1 << choose.randrange(8)
-        elif what < 0.45:
-            copy[at] = choose.choice([0, 1, 0x7F, 0x80, 0xFF, choose.randrange(256)])
-        elif what < 0.65:
-            size = choose.choice([2, 4, 8])
-            number = choose.choice([0, 1, -1, 1 << 31, 1 << 32, 1 << 61, 1 << 62, 1 << 63, len(copy), len(copy) - 1])
-            copy[at : at + size] = (number % (1 << (8 * size))).to_bytes(size, choose.choice(["little", "big"]))
-        elif what < 0.75:
-            del copy[at : at + choose.choice([1, 2, 8, 100])]
-        elif what < 0.85:
-            copy[at:at] = copy[at : at + choose.choice([1, 8, 64, 1000])] * choose.choice([1, 1, 30])
-        elif what < 0.92:
-            copy[at:at] = bytes(choose.randrange(256) for _ in range(choose.choice([1, 4, 16])))
-        elif what < 0.96:
-            del copy[at:]
-        else:
-            del copy[len(copy) - choose.randrange(1, 17) :]
-    return bytes(copy[:LONGEST])
-
-
 WORD = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|[A-Za-z_][\w.\-]*|\"[^\"\n]*\"")
 
 
@@ -204,7 +179,21 @@ def text_damaged(data: bytes, choose: Choose, others: Sequence[bytes] = ()) -> b
             data = b"".join(lines)
         else:
             at = choose.randrange(len(data) + 1)
-            marks = [b",", b",,,,", b'"', b"\n", b"\r\n", b"\0", b"(", b"}" * 9, b"{" * 300, b"[" * 300, b"<", b":", b"#"]
+            marks = [
+                b",",
+                b",,,,",
+                b'"',
+                b"\n",
+                b"\r\n",
+                b"\0",
+                b"(",
+                b"}" * 9,
+                b"{" * 300,
+                b"[" * 300,
+                b"<",
+                b":",
+                b"#",
+            ]
             data = data[:at] + choose.choice([*marks, b"\t", b"%", *(other[:200] for other in others)]) + data[at:]
     return data[:LONGEST]
 
@@ -238,7 +227,10 @@ def zip_damaged(data: bytes, choose: Choose) -> bytes:
         changed = text_damaged(contents, choose) if choose.random() < 0.3 else bytes_damaged(contents, choose)
         members[at] = (info, changed)
     elif what < 0.75:
-        members[at] = (zipfile.ZipInfo(choose.choice(["../x.npy", "", "x", "a" * 300, info.filename + ".npy"])), contents)
+        members[at] = (
+            zipfile.ZipInfo(choose.choice(["../x.npy", "", "x", "a" * 300, info.filename + ".npy"])),
+            contents,
+        )
     elif what < 0.85:
         members.append((zipfile.ZipInfo(choose.choice(members)[0].filename), contents))
     elif what < 0.95:
@@ -264,85 +256,17 @@ def store_damaged(data: bytes, choose: Choose) -> bytes:
         rows = connection.execute("SELECT key, value FROM results ORDER BY key").fetchall()
         key, value = choose.choice(rows)
         text = json_damaged(Spans(value.encode()), choose)
-        fresh = choose.choice([text.decode("utf-8", "replace"), text.decode("utf-8", "replace"), text, None, 3, "[]", "null"])
+        fresh = choose.choice(
+            [text.decode("utf-8", "replace"), text.decode("utf-8", "replace"), text, None, 3, "[]", "null"]
+        )
         with connection:
             connection.execute("UPDATE OR IGNORE results SET value = ? WHERE key = ?", (fresh, key))
             if choose.random() < 0.1:
-                connection.execute(choose.choice(["DROP TABLE results", "ALTER TABLE results RENAME COLUMN value TO v"]))
+                connection.execute(
+                    choose.choice(["DROP TABLE results", "ALTER TABLE results RENAME COLUMN value TO v"])
+                )
         connection.close()
         return path.read_bytes()
-
-
-# --- protocol buffers ---
-
-
-def proto_damaged(data: bytes, choose: Choose, depth: int = 0) -> bytes:
-    """One field of a message, at any depth: another number or text, gone, twice, of another wire type."""
-    fields = _fields(data)
-    if not fields or choose.random() < 0.05:
-        return bytes_damaged(data, choose) if data else b"\x00"
-    at = choose.randrange(len(fields))
-    begin, body, end, kind = fields[at]
-    what = choose.random()
-    if kind == 2 and depth < 12 and what < 0.75 and _fields(data[body:end]):
-        inner = proto_damaged(data[body:end], choose, depth + 1)
-        return data[:begin] + _key(data, begin) + _varint(len(inner)) + inner + data[end:]
-    if what < 0.15:
-        return data[:begin] + data[end:]
-    if what < 0.3:
-        return data[:end] + data[begin:end] * choose.choice([1, 2, 100]) + data[end:]
-    if kind == 0:
-        number = choose.choice([0, 1, 2, 3, 7, 11, 16, 1 << 31, 1 << 40, 1 << 61, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
-        return data[:begin] + _key(data, begin) + _varint(number) + data[end:]
-    if kind == 2:
-        old = data[body:end]
-        text = choose.choice([choose.choice(TEXTS).encode(), bytes_damaged(old, choose) if old else b"x", old[:-1]])
-        return data[:begin] + _key(data, begin) + _varint(len(text)) + text + data[end:]
-    return data[:body] + bytes(choose.randrange(256) for _ in range(end - body)) + data[end:]
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while at < len(data) and shift < 64:
-        number |= (data[at] & 127) << shift
-        at, shift = at + 1, shift + 7
-        if data[at - 1] < 128:
-            return number, at
-    return -1, at
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def _key(data: bytes, begin: int) -> bytes:
-    return data[begin : _read_varint(data, begin)[1]]
-
-
-def _fields(data: bytes) -> list[tuple[int, int, int, int]]:
-    """Start, start of its value, end and wire type of every field; empty where the bytes are no message."""
-    found, at = [], 0
-    while at < len(data):
-        begin = at
-        key, at = _read_varint(data, at)
-        kind, body = key & 7, at
-        if key <= 7:
-            return []
-        if kind == 0:
-            number, at = _read_varint(data, at)
-        elif kind == 2:
-            number, body = _read_varint(data, at)
-            at = body + number
-        else:
-            number, at = 0, at + {1: 8, 5: 4}.get(kind, 1 << 60)
-        if number < 0 or at > len(data):
-            return []
-        found.append((begin, body, at, kind))
-    return found
 
 
 # --- by form ---
@@ -362,8 +286,8 @@ def damaged(data: bytes, form: str, choose: Choose, others: Sequence[bytes] = ()
 
     Args:
         data: an undamaged file.
-        form: json, text, bytes, zip, proto, store, tsim (JSON behind 8 bytes and its length) or safetensors (JSON behind
-            its length).
+        form: json, text, bytes, zip, proto, store, tsim (JSON behind 8 bytes and its length) or safetensors (JSON
+            behind its length).
         choose: of one seed, one copy.
         others: more undamaged files of the format, whose parts may be put in.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import tilesim as ts
-from support.formats import GRAPH_USES, Format, Use, texts
+from support.format_graphs import GRAPH_USES, Format, Use, texts
 from tilesim.analytic.calibrate import calibrate
 from tilesim.analytic.tables import kinds_of
 from tilesim.analytic.validation import validate
@@ -114,7 +114,8 @@ MODULE = """module @m {
 """
 SMALL = """func.func @main(%a: tensor<4x8xf32>, %b: tensor<8x4xf32>) -> tensor<4x4xbf16> {
   %table = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xbf16>
-  %p = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %p = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+    : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
   %t = stablehlo.transpose %p, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %r = stablehlo.slice %t [0:4, 0:2] : (tensor<4x4xf32>) -> tensor<4x2xf32>
   %s = stablehlo.concatenate %r, %r, dim = 1 : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
@@ -194,7 +195,11 @@ def pytorch_ir(folder: Path) -> list[bytes]:
     node = {"name": "l", "op_type": "aten.linear.default", "inputs": [x, w], "outputs": [m], "attrs": {}}
     add = {"name": "a", "op_type": "aten.add.Tensor", "inputs": [m, m], "outputs": [{"name": "s"}]}
     program = {"model_name": "m", "pytorch_version": "2", "graph_inputs": [x], "graph_outputs": [{"name": "s"}]}
-    rest = {"weights": [w], "weight_name_mapping": {"w": "layer.weight"}, "nodes": [node, {**add, "attrs": {"alpha": 2}}]}
+    rest = {
+        "weights": [w],
+        "weight_name_mapping": {"w": "layer.weight"},
+        "nodes": [node, {**add, "attrs": {"alpha": 2}}],
+    }
     return texts({**program, **rest, "constants": {"c": {"shape": [3], "dtype": "float32", "data": [1, 2, 3]}}})
 
 
@@ -227,9 +232,7 @@ TABLES = {
         "8192,64,8,2,16,1,512,0,True,0.2,,H100\n8192,64,8,2,16,32,0,2047,False,,0.3,H100\n",
     ],
     "conv": [
-        "\n".join(
-            ["source,device,dtype,batch,in_channels,out_channels,size,kernel,stride,padding,latency_ms", *CONV]
-        ),
+        "\n".join(["source,device,dtype,batch,in_channels,out_channels,size,kernel,stride,padding,latency_ms", *CONV]),
         "OPName,Latency (ms),Device,B,Cin,Cout,H,kernel,stride,padding\nconv2d,2.0,Tesla T4,32,64,128,28,3,1,1\n",
     ],
     "vector": [
@@ -294,27 +297,29 @@ def parquet(folder: Path) -> list[bytes]:
 
 WEIGHTS = [take, given]
 FOREIGN = [
-    Format("safetensors", "weights.safetensors", "safetensors", safetensors, open_weights, WEIGHTS, 1000),
+    Format("safetensors", "weights.safetensors", "safetensors", safetensors, open_weights, WEIGHTS, 1800),
     Format("safetensors index", "weights.safetensors.index.json", "json",
            lambda f: texts({"metadata": {}, "weight_map": {"a": "x.safetensors", "b": "x.safetensors"}}), open_weights,
-           WEIGHTS, 400, lambda f: (f / "x.safetensors").write_bytes(safetensors(f)[0])),
-    Format("npz", "weights.npz", "zip", npz, open_weights, WEIGHTS, 800),
-    Format("torch", "weights.pt", "zip", torch_file, open_weights, WEIGHTS, 500, needs="torch"),
-    Format("ONNX", "model.onnx", "proto", onnx_models, ts.from_onnx, FEW, 900, needs="onnx"),
-    Format("ONNX, external data", "model.onnx", "proto", onnx_external, ts.from_onnx, FEW, 400,
+           WEIGHTS, 900, lambda f: (f / "x.safetensors").write_bytes(safetensors(f)[0])),
+    Format("npz", "weights.npz", "zip", npz, open_weights, WEIGHTS, 900),
+    Format("torch", "weights.pt", "zip", torch_file, open_weights, WEIGHTS, 150, needs="torch"),
+    Format("ONNX", "model.onnx", "proto", onnx_models, ts.from_onnx, FEW, 800, needs="onnx"),
+    Format("ONNX, external data", "model.onnx", "proto", onnx_external, ts.from_onnx, FEW, 600,
            lambda f: (f / "w.bin").write_bytes(bytes(range(28))), needs="onnx"),
-    Format("StableHLO", "module.mlir", "text", lambda f: texts(MODULE, SMALL), ts.from_stablehlo, FEW, 500, needs="jax"),
-    Format("MLIR bytecode", "module.mlirbc", "bytes", bytecode, ts.from_stablehlo, FEW, 3, needs="jax"),
-    Format("pytorch-ir", "model.json", "json", pytorch_ir, ts.from_pytorch_ir, FEW, 40, needs="torch"),
-    *(Format(f"table, {kind}", "table.csv", "text", lambda f, kind=kind: texts(*TABLES[kind]), measured(kind), [fitted], 500)
+    Format("StableHLO", "module.mlir", "text", lambda f: texts(MODULE, SMALL), ts.from_stablehlo, FEW, 250,
+           needs="jax"),
+    Format("MLIR bytecode", "module.mlirbc", "bytes", bytecode, ts.from_stablehlo, FEW, 2, needs="jax"),
+    Format("pytorch-ir", "model.json", "json", pytorch_ir, ts.from_pytorch_ir, FEW, 12, needs="torch"),
+    *(Format(f"table, {kind}", "table.csv", "text", lambda f, kind=kind: texts(*TABLES[kind]), measured(kind),
+             [fitted], 90)
       for kind in TABLES),
-    Format("table, columns", "table.csv", "text", lambda f: texts(*sum(TABLES.values(), [])), kinds_of, (), 500),
-    Format("table, XLA", "table.pbtxt", "text", lambda f: texts(XLA), measured("gemm"), (), 300),
+    Format("table, columns", "table.csv", "text", lambda f: texts(*(text for kind in TABLES.values() for text in kind)), kinds_of, (), 250),
+    Format("table, XLA", "table.pbtxt", "text", lambda f: texts(XLA), measured("gemm"), (), 100),
     Format("table, LLMCompass", "matmul_A100.csv", "text",
-           lambda f: texts("64, 12288, 12288, 0.1900ms, 101.7124Tflops\n"), measured("gemm"), (), 300),
-    Format("table, workbook", "table.xlsx", "zip", workbook, measured("gemm"), (), 150, needs="openpyxl"),
-    Format("table, Parquet", "table.parquet", "bytes", parquet, measured("gemm"), (), 200, needs="pyarrow"),
-    Format("table, DRAM", "dram.csv", "text", lambda f: texts(DRAM), dram, (), 300),
-    Format("table, networks", "noc.csv", "text", lambda f: texts(NOC), lambda path: noc(path, 1), (), 60),
-    Format("table, TPU", "tpu.csv", "text", lambda f: texts(TPU), tpu_v3, (), 100),
+           lambda f: texts("64, 12288, 12288, 0.1900ms, 101.7124Tflops\n"), measured("gemm"), (), 60),
+    Format("table, workbook", "table.xlsx", "zip", workbook, measured("gemm"), (), 60, needs="openpyxl"),
+    Format("table, Parquet", "table.parquet", "bytes", parquet, measured("gemm"), (), 60, needs="pyarrow"),
+    Format("table, DRAM", "dram.csv", "text", lambda f: texts(DRAM), dram, (), 40),
+    Format("table, networks", "noc.csv", "text", lambda f: texts(NOC), lambda path: noc(path, 1), (), 40),
+    Format("table, TPU", "tpu.csv", "text", lambda f: texts(TPU), tpu_v3, (), 60),
 ]  # fmt: skip

@@ -103,7 +103,11 @@ SAVERS = [
     Saver("g.tsim", lambda path, n: heavier(n).save(path), lambda path: of_graph(ts.Graph.load(path))),
     Saver("g.json", lambda path, n: heavier(n).save(path), lambda path: of_graph(ts.Graph.load(path))),
     Saver("p.tsim", save_program, lambda path: of_graph(ts.Program.load(path).graph)),
-    Saver("r.json", lambda path, n: numbered(n).save(path), lambda path: int(ts.Result.load(path).data["program"].split()[1])),
+    Saver(
+        "r.json",
+        lambda path, n: numbered(n).save(path),
+        lambda path: int(ts.Result.load(path).data["program"].split()[1]),
+    ),
     Saver("r.html", lambda path, n: numbered(n).report(path), of_report),
     Saver("t.perfetto", lambda path, _: RESULT.timeline(path), of_timeline),
     Saver(
@@ -111,13 +115,17 @@ SAVERS = [
         lambda path, n: mapping(n).save(path),
         lambda path: next(iter(ts.MappingTable.load(path).entries.values()))["TILE_M"] - 1,
     ),
-    Saver("f.json", lambda path, n: ts.Profile(str(n), held_out=[{"n": 3}] * 500).save(path), lambda path: int(ts.Profile.load(path).name)),
-]  # fmt: skip
+    Saver(
+        "f.json",
+        lambda path, n: ts.Profile(str(n), held_out=[{"n": 3}] * 500).save(path),
+        lambda path: int(ts.Profile.load(path).name),
+    ),
+]
 
 
 @contextlib.contextmanager
 def child(work: Callable[[int], None]) -> Iterator[tuple[int, int]]:
-    """A fork that does the work, which may write to a pipe; its id and the pipe's other end. It is killed at the end."""
+    """A fork that does the work, which may write to a pipe; its id and the pipe's other end. At the end it is killed."""
     ours, theirs = os.pipe()
     process = os.fork()
     if process == 0:
@@ -176,11 +184,13 @@ def tuned(store: Path | None) -> list[dict[str, Any]]:
     return list(ts.tune(PRODUCT, "edge-8", budget=12, store=store, jobs=2).rows)
 
 
-def kill_store(run: Callable[[Path | None], list[dict[str, Any]]], whole: list[Any], path: Path, choose: Random) -> None:
-    """Kills at a random moment of a run; nothing that was in the store is lost, and going on gives what a whole run gives."""
+def kill_store(
+    run: Callable[[Path | None], list[dict[str, Any]]], whole: list[Any], path: Path, choose: Random
+) -> None:
+    """Kills at a random moment of a run: nothing that was in the store is lost; going on gives what a whole run gives."""
     before = length(path)
     start = time.monotonic()
-    with child(lambda pipe: run(path) and None) as (process, pipe):
+    with child(lambda pipe: run(path) and None) as (process, _):
         while length(path) <= before and time.monotonic() - start < choose.random():
             time.sleep(0.001)
         time.sleep(choose.random() * 0.03)

@@ -61,8 +61,8 @@ void remove_abandoned(const std::filesystem::path& directory) {
   if (std::exchange(process, ::getpid()) != process) done.clear();  // a fork has its own killed siblings
   if (!done.insert(directory).second) return;
   std::error_code none;
-  for (std::filesystem::directory_iterator entry(directory.empty() ? "." : directory, none), end;
-       !none && entry != end; entry.increment(none)) {
+  for (std::filesystem::directory_iterator entry(directory.empty() ? "." : directory, none), end; !none && entry != end;
+       entry.increment(none)) {
     if (!is_temporary(entry->path().filename().string())) continue;
     const int found = ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (found < 0) continue;

@@ -66,7 +66,9 @@ def _parquet(name: str) -> tuple[list[str], list[Line]]:
         with parquet.ParquetFile(name) as file:
             for batch in file.iter_batches():
                 rows = batch.to_pylist()
-                lines += [(i, {key: _text(cell) for key, cell in row.items()}) for i, row in enumerate(rows, len(lines) + 1)]
+                lines += [
+                    (i, {key: _text(cell) for key, cell in row.items()}) for i, row in enumerate(rows, len(lines) + 1)
+                ]
                 _few_rows(len(lines), name)
     except (OSError, _core.Error):
         raise

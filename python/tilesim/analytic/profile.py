@@ -77,7 +77,13 @@ class Profile:
         if not path.suffix and not path.is_file() and shipped.is_file():
             path = shipped
         data = read_json(path, "tilesim.profile")
-        kinds: dict[str, Any] = {"name": str, "entries": [dict], "held_out": [dict], "refused": [str], "fitted_rows": str}
+        kinds: dict[str, Any] = {
+            "name": str,
+            "entries": [dict],
+            "held_out": [dict],
+            "refused": [str],
+            "fitted_rows": str,
+        }
         given = {key: of_kind(data[key], kind, f"{path}: {key}") for key, kind in kinds.items() if key in data}
         return cls(
             given.get("name", path.stem),

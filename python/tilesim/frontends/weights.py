@@ -168,8 +168,8 @@ def _shards(path: str) -> dict[str, Stored]:
     files: dict[str, dict[str, Stored]] = {}
     found = {}
     for name, shard in pairs:
-        if os.path.basename(shard) != shard:
-            raise user_error("a shard lies outside of the index's directory", place=path, value=f"'{shard}'")
+        if os.path.basename(shard) != shard or "\0" in shard:
+            raise user_error("a shard lies outside of the index's directory", place=path, value=repr(shard))
         if shard not in files:
             files[shard] = _safetensors(os.path.join(directory, shard))
         if name not in files[shard]:
