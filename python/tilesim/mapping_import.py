@@ -90,7 +90,7 @@ def _parts(item: Mapping[str, Any], key: str, place: str, kinds: tuple[type, ...
     """What a key holds, of these kinds; none where it is missing or empty."""
     given = item.get(key)
     if given is not None and not isinstance(given, kinds):
-        allowed = {str: "a text", list: "a list", dict: "an object"}
+        allowed: dict[Any, str] = {str: "a text", list: "a list", dict: "an object"}
         names = ", ".join(allowed[kind] for kind in kinds)
         raise user_error("a value has the wrong type", place=f"{place}: {key}", value=repr(given)[:60], allowed=names)
     return given or None

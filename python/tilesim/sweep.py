@@ -35,7 +35,7 @@ def _point(graph: Any, machine: Any, mapping: Any, memory: str | None) -> dict[s
 
 def _is_point(value: Any) -> bool:
     """Whether a store holds what `_point` gave."""
-    kinds = {"cycles": int, "seconds": (int, float), "bottleneck": str}
+    kinds: dict[str, Any] = {"cycles": int, "seconds": (int, float), "bottleneck": str}
     return (
         isinstance(value, dict)
         and value.keys() == kinds.keys()

@@ -5,7 +5,8 @@
     python tests/badinput/fuzz.py --formats graph --seed 3 --only 4711  # one file again, with its traceback
 
 Every file hangs on the seed, the format and its number alone. The core may be built with sanitizers: put its directory
-first on PYTHONPATH, LD_PRELOAD libasan.so and libstdc++.so, and set ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1.
+first on PYTHONPATH, LD_PRELOAD libasan.so and libstdc++.so, and set ASAN_OPTIONS to
+detect_leaks=0:allocator_may_return_null=1.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def chosen(names: str) -> list[Any]:
 
 
 def shares(names: str, count: int) -> list[tuple[Any, int]]:
-    """Formats, and how many files of each: as said behind a name ("graph=300;npz=20"), or by their shares of `count`."""
+    """Formats, and how many files of each: as said behind a name ("graph=300;npz=20"), or by shares of `count`."""
     if "=" in names:
         said = dict(part.rsplit("=", 1) for part in names.split(";"))
         return [(format, int(said[format.name])) for format in chosen(";".join(said))]

@@ -26,7 +26,8 @@ from support.past_findings import PAST
 from support.program_checks import limited_memory
 from tilesim import _core
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[1] / "functional")]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "functional"))
 import fuzz
 from test_programs import CASES as PROGRAMS
 from test_programs import FOLDER

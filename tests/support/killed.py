@@ -125,7 +125,7 @@ SAVERS = [
 
 @contextlib.contextmanager
 def child(work: Callable[[int], None]) -> Iterator[tuple[int, int]]:
-    """A fork that does the work, which may write to a pipe; its id and the pipe's other end. At the end it is killed."""
+    """A fork that does the work, which may write to a pipe; its id and the pipe's other end. It is killed at last."""
     ours, theirs = os.pipe()
     process = os.fork()
     if process == 0:
@@ -187,7 +187,7 @@ def tuned(store: Path | None) -> list[dict[str, Any]]:
 def kill_store(
     run: Callable[[Path | None], list[dict[str, Any]]], whole: list[Any], path: Path, choose: Random
 ) -> None:
-    """Kills at a random moment of a run: nothing that was in the store is lost; going on gives what a whole run gives."""
+    """Kills at a random moment: nothing that was in the store is lost; going on gives what a whole run gives."""
     before = length(path)
     start = time.monotonic()
     with child(lambda pipe: run(path) and None) as (process, _):
