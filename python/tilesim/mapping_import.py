@@ -82,7 +82,9 @@ class _Names:
 def _factor(value: Any, place: str) -> int:
     text = str(value).strip() if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
     if not (text.isascii() and text.isdecimal()) or not 1 <= len(text) < 19 or int(text) < 1:
-        raise user_error("a factor is an integer of at least 1", place=place, value=repr(value)[:60], allowed="to 10^18")
+        raise user_error(
+            "a factor is an integer of at least 1", place=place, value=repr(value)[:60], allowed="to 10^18"
+        )
     return int(text)
 
 
