@@ -10,6 +10,7 @@ from typing import Any
 from . import _core
 from ._checked import checked_class
 from ._errors import shown
+from ._kinds import of_kind
 from .graph import nearest, user_error
 
 KINDS = ("gpu", "cpu", "tpu", "npu")
@@ -192,12 +193,12 @@ def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
         "family": _text(data, "family", place),
         "unit": _text(data, "unit", place, "unit"),
         "description": _text(data, "description", place),
-        "labels": _labels(data.get("labels") or [], f"{place}.labels"),
+        "labels": tuple(of_kind(data.get("labels") or (), [str], f"{place}.labels")),
         "shared_level": _text(data, "shared_level", place),
         "partitions": int(_positive(data, "partitions", place)) if "partitions" in data else 1,
         "multicast": int(_positive(data, "multicast", place)) if "multicast" in data else 1,
         "launch_seconds": _positive(data, "launch_seconds", place, zero=True) if data.get("launch_seconds") else 0.0,
         "power_watts": None if power is None else _positive(data, "power_watts", place),
         "year": data.get("year"),
-        "sources": {str(key): str(value) for key, value in (data.get("sources") or {}).items()},
+        "sources": dict(of_kind(data.get("sources") or {}, {str: str}, f"{place}.sources")),
     }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._errors import user_error
+from ._kinds import of_kind
 
 _LEVELS = {
     "Channel": "channel",
@@ -38,7 +39,8 @@ def is_reference_form(data: Mapping[str, Any]) -> bool:
     return "timing_cycles" in data and "constraints" in data
 
 
-def _constraint(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _constraint(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
+    _keys(entry, {"after": [str], "before": [str], "cycles": int, "level": str}, place)
     result = {key: entry[key] for key in ("after", "before", "cycles")}
     result["level"] = _LEVELS.get(entry["level"], entry["level"])
     if entry.get("window") == 1:  # an explicit 1 marks a sibling constraint
@@ -46,6 +48,35 @@ def _constraint(entry: Mapping[str, Any]) -> dict[str, Any]:
     elif "window" in entry:
         result["window"] = entry["window"]
     return result
+
+
+def _keys(data: Any, kinds: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """An object with these keys at least, each of its kind."""
+    of_kind(data, dict, place)
+    for key, kind in kinds.items():
+        if key not in data:
+            raise user_error("a part in the reference form lacks a key", place=place, value=f"'{key}'")
+        of_kind(data[key], kind, f"{place}.{key}")
+    return dict(data)
+
+
+_PART = {
+    "standard": str,
+    "burst_bytes": int,
+    "prefetch": int,
+    "read_latency_cycles": int,
+    "levels": {str: int},
+    "timing_cycles": {str: float},
+    "constraints": [dict],
+    "controller": dict,
+}
+_CONTROLLER = {
+    "impl": str,
+    "read_buffer_size": int,
+    "write_buffer_size": int,
+    "wr_high_watermark": float,
+    "wr_low_watermark": float,
+}
 
 
 def part_from_reference(data: Mapping[str, Any], name: str = "") -> dict[str, Any]:
@@ -59,18 +90,15 @@ def part_from_reference(data: Mapping[str, Any], name: str = "") -> dict[str, An
         The content of a part file.
 
     Raises:
-        UserError: for a controller that the reference form does not know, or a missing key.
+        UserError: for a controller that the reference form does not know, a missing key, or a value of the wrong type.
     """
-    try:
-        return _converted(data, name)
-    except KeyError as error:
-        raise user_error("a part in the reference form lacks a key", place=name, value=str(error)) from None
-
-
-def _converted(data: Mapping[str, Any], name: str) -> dict[str, Any]:
-    impl = data["controller"]["impl"]
+    place = name or "part"
+    _keys(data, _PART, place)
+    controller = _keys(data["controller"], _CONTROLLER, f"{place}.controller")
+    impl = controller["impl"]
     if impl not in _CONTROLLERS:
-        raise user_error("unknown controller", value=f"'{impl}'", allowed=", ".join(_CONTROLLERS))
+        raise user_error("unknown controller", place=place, value=f"'{impl}'", allowed=", ".join(_CONTROLLERS))
+    _keys(data["timing_cycles"], {"tCK_ps": int}, f"{place}.timing_cycles")
     levels = {_LEVELS.get(key, key): count for key, count in data["levels"].items()}
     timing = {key: value for key, value in data["timing_cycles"].items() if key not in ("rate", "tCK_ps")}
     burst = "nBL_min" if "nBL_min" in timing else "nBL"
@@ -80,7 +108,7 @@ def _converted(data: Mapping[str, Any], name: str) -> dict[str, Any]:
         features["two_step_activate"] = "nAAD"
         features["clock_sync"] = {kind: f"{start} + nBL_min + nWCKPST" for kind, start in _SYNC.items()}
     fields = [key for key in ("row", "bank", "bank_group", "stack", "pseudo_channel", "rank") if key in levels]
-    controller = data["controller"]
+    rows = enumerate(data["constraints"])
     return {
         "schema": "tilesim.dram",
         "version": 1,
@@ -97,7 +125,7 @@ def _converted(data: Mapping[str, Any], name: str) -> dict[str, Any]:
         "read_latency": data["read_latency_cycles"],
         "refresh_interval": "nREFI",
         **({"refresh_bank_interval": "nREFIpb"} if "nREFIpb" in timing else {}),
-        "constraints": [_constraint(entry) for entry in data["constraints"]],
+        "constraints": [_constraint(entry, f"{place}.constraints[{i}]") for i, entry in rows],
         "controller": {
             "read_queue": controller["read_buffer_size"],
             "write_queue": controller["write_buffer_size"],

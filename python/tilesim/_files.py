@@ -72,14 +72,20 @@ def _same(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes, place: str) -> Any:
-    """The value of a JSON text: at most 200 levels, no key twice, no number that is not finite; a `UserError` with its
-    line for anything else."""
+    """The value of a JSON text: at most 200 levels, no key twice, no number that is not finite, no integer of more than
+    20 digits; a `UserError` with its line for anything else."""
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise user_error("this is no text", place=place, value=f"byte {error.start}", allowed="UTF-8") from None
-    return loads(_core.parse_json(text, place))
+
+    def whole(digits: str) -> int:
+        if len(digits) > 20:
+            raise user_error("an integer has more than 64 bits", place=place, value=digits[:40])
+        return int(digits)
+
+    return json.loads(_core.parse_json(text, place), object_hook=_same, parse_int=whole)
 
 
 def read_json(path: str | os.PathLike[str], schema: str = "", limit: int = MAX_JSON_BYTES) -> Any:

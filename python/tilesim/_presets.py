@@ -15,7 +15,7 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
         known = ", ".join(names)
         raise user_error(f"this is no {what}", value=shown(source), allowed=f"a name ({known}), a file, a dict")
     text = path_text(source)
-    path = str(configs_dir() / folder / f"{text}.json")
+    path = configs_dir() / folder / f"{text}.json"
     shipped = text in names or (
         "/" not in text and os.path.isfile(path)
     )  # a file of that name does not stand before it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -66,7 +66,8 @@ class Device:
         Raises:
             UserError: for an unknown or missing setting or a value out of range.
         """
-        data = {"name": "custom", "kind": "npu", **settings, "levels": list(levels), "units": units}
+        data = {"name": "custom", "kind": "npu", **settings, "units": units}
+        data["levels"] = list(levels) if isinstance(levels, Iterable) else levels  # which `checked` refuses
         if isinstance(units, (list, tuple)):
             data.update(sorts_of_units(units, settings))
         for key, value in checked(data, "device").items():

@@ -24,6 +24,11 @@ UNITS = ("array", "vector", "cross_lane")
 CYCLES = ("busy", "weights_consumed", "consumed", "first", "done")
 
 
+def _is_latency(value: Any) -> bool:
+    """Whether a store holds what `update` wrote."""
+    return isinstance(value, dict) and set(CYCLES) <= value.keys() and all(type(value[key]) is int for key in CYCLES)
+
+
 @checked_class()
 class TileLatencies:
     """How long tile computes take on a core's units: by what is computed, for one source.
@@ -61,7 +66,7 @@ class TileLatencies:
         prefix = self._prefix(machine)
         with self._lock:
             if prefix not in self._books:
-                found = self._store.scan(prefix) if self._store is not None else {}
+                found = self._store.scan(prefix, _is_latency) if self._store is not None else {}
                 self._books[prefix] = {key[len(prefix) :]: value for key, value in found.items()}
             return self._books[prefix]
 

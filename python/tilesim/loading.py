@@ -124,20 +124,20 @@ def _load(
 ) -> Graph | Program:
     path = Path(what)
     if path.suffix.lower() not in ENDINGS:
-        if ":" in what and not os.path.exists(what):
+        if ":" in what and not os.path.exists(path):
             _refuse("a product has no tokens and no phases", what, context=context, phase=phase)
             return product(what, batch, dtype)
         if path.suffix.lower() in WEIGHTS:
             remedy = "Read the module in Python (ts.run(module, args)), or export it with torch.onnx.export"
             raise user_error("a file of weights holds no operations", place=what, suggestion=remedy)
-        if os.path.exists(what) or "/" in what:
-            found = "a directory" if os.path.isdir(what) else "no such file"
-            found = (path.suffix or "no ending") if os.path.isfile(what) else found
+        if os.path.exists(path) or "/" in what:
+            found = "a directory" if os.path.isdir(path) else "no such file"
+            found = (path.suffix or "no ending") if os.path.isfile(path) else found
             raise user_error("this is no file of a known kind", place=what, value=found, allowed=", ".join(ENDINGS))
         return models.build(what, batch=batch, sequence=context, dtype=dtype, phase=phase)
-    if not os.path.isfile(what):
+    if not os.path.isfile(path):
         found = (
-            "a directory" if os.path.isdir(what) else "a pipe or a device" if os.path.exists(what) else "no such file"
+            "a directory" if os.path.isdir(path) else "a pipe or a device" if os.path.exists(path) else "no such file"
         )
         raise user_error("the file cannot be read", place=what, value=found, allowed="a regular file")
     _refuse("a file has its phase and dtypes", what, phase=phase, dtype=dtype)

@@ -49,7 +49,7 @@ def _read(source: Any) -> tuple[Any, str]:
         ) from None
     try:
         return yaml.safe_load(text), name
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except Exception as error:  # of another's parser, which raises anything
         raise user_error("this is no YAML", place=name, value=" ".join(str(error).split())[:120]) from None
 
 
@@ -82,14 +82,25 @@ class _Names:
 
 
 def _factor(value: Any, place: str) -> int:
-    if isinstance(value, bool) or not is_size(str(value).strip()) or int(value) < 1:
-        raise user_error("a factor is an integer of at least 1", place=place, value=shown(value))
-    return int(value)
+    text = str(value).strip() if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
+    if not is_size(text) or int(text) < 1:
+        raise user_error("a factor is an integer of at least 1", place=place, value=shown(value), allowed="to 10^18")
+    return int(text)
+
+
+def _parts(item: Mapping[str, Any], key: str, place: str, kinds: tuple[type, ...]) -> Any:
+    """What a key holds, of these kinds; none where it is missing or empty."""
+    given = item.get(key)
+    if given is not None and not isinstance(given, kinds):
+        allowed: dict[Any, str] = {str: "a text", list: "a list", dict: "an object"}
+        names = ", ".join(allowed[kind] for kind in kinds)
+        raise user_error("a value has the wrong type", place=f"{place}: {key}", value=shown(given), allowed=names)
+    return given or None
 
 
 def _timeloop_factors(item: Mapping[str, Any], place: str) -> dict[str, int]:
     """Factors written as "M=4 N2", as a list of such parts, or as an object."""
-    given = item.get("factors", {})
+    given = _parts(item, "factors", place, (str, list, dict)) or {}
     if isinstance(given, Mapping):
         return {str(name): _factor(value, f"{place}: factors: {name}") for name, value in given.items()}
     parts = given.replace(",", " ").split() if isinstance(given, str) else [str(part) for part in given]
@@ -106,7 +117,7 @@ def _timeloop_factors(item: Mapping[str, Any], place: str) -> dict[str, int]:
 
 def _timeloop_order(item: Mapping[str, Any], place: str) -> list[str]:
     """Loops of a level, outer to inner."""
-    given = item.get("permutation", "")
+    given = _parts(item, "permutation", place, (str, list)) or ""
     if isinstance(given, str):
         text = given.strip()
         loops = re.split(r"[\s,]+", text) if re.search(r"[\s,]", text) else list(text)
@@ -245,7 +256,7 @@ def _zigzag_loop(part: Any, place: str) -> tuple[str, Any]:
 def _zigzag_spatial(item: Mapping[str, Any], names: _Names, place: str) -> list[int]:
     """Elements of each loop that the array takes at once."""
     unrolled = [1] * len(names.product.names)
-    for axis, parts in dict(item.get("spatial_mapping") or {}).items():
+    for axis, parts in (_parts(item, "spatial_mapping", place, (dict,)) or {}).items():
         for part in parts if isinstance(parts, list) else [parts]:
             name, size = _zigzag_loop(part, f"{place}: spatial_mapping: {axis}")
             number, factor = names.number(name), _factor(size, f"{place}: spatial_mapping: {axis}")
@@ -258,7 +269,8 @@ def _zigzag_spatial(item: Mapping[str, Any], names: _Names, place: str) -> list[
 
 def _zigzag_loops(item: Mapping[str, Any], names: _Names, unrolled: list[int], place: str) -> list[tuple[int, int]]:
     """Temporal loops as (number, trips), inner to outer, "*" filled with what is left."""
-    given = [_zigzag_loop(part, f"{place}: temporal_ordering") for part in item.get("temporal_ordering") or []]
+    listed = _parts(item, "temporal_ordering", place, (list,)) or []
+    given = [_zigzag_loop(part, f"{place}: temporal_ordering") for part in listed]
     if not given:
         raise user_error("the nest has no order of loops", place=place, allowed="temporal_ordering: [[K, 4], ...]")
     left = [math.ceil(names.extent(n) / unrolled[n]) for n in range(len(unrolled))]
@@ -274,7 +286,7 @@ def _zigzag_loops(item: Mapping[str, Any], names: _Names, unrolled: list[int], p
             continue
         if size != "*":
             left[number] = math.ceil(left[number] / _factor(size, f"{place}: {name}"))
-        fixed.append((number, None if size == "*" else int(size)))
+        fixed.append((number, None if size == "*" else _factor(size, f"{place}: {name}")))
     named = {number for number, size in fixed if size is None and number is not None}
     loops: list[tuple[int, int]] = []
     for number, size in fixed:

@@ -22,6 +22,7 @@ __all__ = ["Store"]
 FORMAT = 1
 TIMEOUT_SECONDS = 60
 POLL_SECONDS = 0.1  # SQLite waits so long for another process, and answers no Ctrl-C meanwhile
+_DAMAGED = "the store is damaged or no store"
 _DELETE = "Delete it: it only saves time"
 _TROUBLES = [
     (("disk is full", "disk I/O error"), "the disk of the store is full or fails", "Make room, or name another file"),
@@ -33,7 +34,7 @@ _TROUBLES = [
     ),
     (
         ("malformed", "not a database", "no such table", "no such column", "corrupt"),
-        "the store is damaged or no store",
+        _DAMAGED,
         _DELETE,
     ),
     (("closed",), "the store is closed", "Open it again"),
@@ -74,6 +75,8 @@ class Store:
                 yield
             except (sqlite3.Error, sqlite3.Warning) as error:
                 raise self._told(error) from None
+            except UnicodeError as error:  # of a text in a damaged file, or of SQLite's message about one
+                raise user_error(_DAMAGED, place=self.path, value=str(error)[:100], suggestion=_DELETE) from None
 
     def _told(self, error: Exception) -> Exception:
         """Damaged, full, in use, not writable: by SQLite's text, since Python before 3.11 keeps no code of it."""
@@ -146,24 +149,25 @@ class Store:
         """
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
-    def get(self, keys: Iterable[str]) -> dict[str, Any]:
+    def get(self, keys: Iterable[str], fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
         """Looks values up.
 
         Args:
             keys: from `key`.
+            fits: whether a value is of the kind that is kept under such keys; none: all are.
 
         Returns:
             Values of those that are known.
 
         Raises:
-            UserError: for a file that is damaged, full, in use, or not writable.
+            UserError: for a file that is damaged (holds what does not fit), full, in use, or not writable.
         """
         found: dict[str, Any] = {}
         query = "SELECT value FROM results WHERE key = ?"
         for key in keys:
             rows = self._rows(query, (_text(key),))
             if rows:
-                found[key] = self._value(rows[0][0])
+                found[key] = self._value(rows[0][0], fits)
         return found
 
     def _rows(self, query: str, values: tuple[str, ...] = ()) -> list[Any]:
@@ -183,17 +187,22 @@ class Store:
                     if "locked" not in str(error) or time.monotonic() > limit:
                         raise
 
-    def _value(self, text: str) -> Any:
-        if not isinstance(text, str):
-            damaged = "the store is damaged or no store"
-            raise user_error(damaged, place=self.path, value=shown(text), allowed="JSON", suggestion=_DELETE)
-        return parse_json(text, f"{self.path}, a value")
+    def _value(self, text: str, fits: Callable[[Any], bool] | None) -> Any:
+        try:
+            value = parse_json(text, "a value")
+            if fits is None or fits(value):
+                return value
+            why = f"a value of another kind, {text[:60]}"
+        except Exception as error:
+            why = str(error)[:200]
+        raise user_error(_DAMAGED, place=self.path, value=why, suggestion=_DELETE)
 
-    def scan(self, prefix: str) -> dict[str, Any]:
+    def scan(self, prefix: str, fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
         """Everything whose key starts with a text.
 
         Args:
             prefix: of keys, ASCII.
+            fits: as for `get`.
 
         Returns:
             Values by key.
@@ -203,7 +212,7 @@ class Store:
         """
         query = "SELECT key, value FROM results WHERE key >= ? AND key < ?"
         rows = self._rows(query, (_text(prefix), prefix + "\x7f"))
-        return {str(key): self._value(value) for key, value in rows}
+        return {str(key): self._value(value, fits) for key, value in rows}
 
     def put(self, values: dict[str, Any]) -> None:
         """Writes values, all or none.

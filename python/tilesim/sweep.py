@@ -35,6 +35,16 @@ def _point(graph: Any, machine: Any, mapping: Any, memory: str | None) -> dict[s
     return {"cycles": result.cycles, "seconds": result.seconds, "bottleneck": result.bottleneck}
 
 
+def _is_point(value: Any) -> bool:
+    """Whether a store holds what `_point` gave."""
+    kinds: dict[str, Any] = {"cycles": int, "seconds": (int, float), "bottleneck": str}
+    return (
+        isinstance(value, dict)
+        and value.keys() == kinds.keys()
+        and all(isinstance(value[key], kind) and not isinstance(value[key], bool) for key, kind in kinds.items())
+    )
+
+
 def _machines(machine: Any) -> tuple[list[Machine], bool]:
     several = isinstance(machine, Sequence) and not isinstance(machine, (str, os.PathLike))
     return [Machine.load(one) for one in (machine if several else [machine])], several
@@ -109,7 +119,7 @@ def _outcomes(
     kept = store if isinstance(store, Store) or store is None else Store(store)
     text = graph.core.to_json()
     keys = [Store.key(graph=text, machine=m.core.hash(), mapping=mapping, memory=memory) for m, mapping in points]
-    known = kept.get(keys) if kept is not None else {}
+    known = kept.get(keys, _is_point) if kept is not None else {}
     missing = [i for i, key in enumerate(keys) if key not in known]
     try:
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:

@@ -62,6 +62,11 @@ def _measure(
     return measured
 
 
+def _is_outcome(value: Any) -> bool:
+    """Whether a store holds what `_measure` gave for a nest."""
+    return isinstance(value, list) and [type(part) for part in value] == [int, str]
+
+
 Kernel = Product | VectorKernel
 
 
@@ -87,7 +92,7 @@ class _Tuner:
             Store.key(operation=product.key, machine=self.hash, memory=memory, fuse=self.fuse, nest=nest)
             for nest in nests
         ]
-        known = self.store.get(keys) if self.store is not None else {}
+        known = self.store.get(keys, _is_outcome) if self.store is not None else {}
         missing = [i for i, key in enumerate(keys) if key not in known]
         parts = [missing[i : i + CHUNK] for i in range(0, len(missing), CHUNK)]
         tasks = [

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import collections
-import copy
 import faulthandler
 import json
 import random
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tilesim as ts
-from support.mutate import damage_tree, damaged
+from support.damage import damaged
+from support.foreign_formats import FOREIGN
+from support.formats import OWN
+from support.past_findings import PAST
 from support.program_checks import limited_memory
 from tilesim import _core
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "functional"))
+import fuzz
 from test_programs import CASES as PROGRAMS
 from test_programs import FOLDER
 
-TESTS = Path(__file__).resolve().parents[1]
 SECONDS = 5.0  # of process time for one file: far above what any takes
 HANG = 300.0  # of wall time, generous for a loaded machine: the whole run is stopped with a traceback
 
@@ -40,132 +44,69 @@ def limits() -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
-def use_graph(text: str) -> None:
-    graph = ts.Graph.from_json(text)
-    graph.core.flops()
-    graph.core.compulsory_bytes()
-    ts.compile(graph, "edge-8")
+def fuzzed(count: int, seed: int = 1, seconds: float = 0) -> dict[str, Any]:
+    """Outcomes over so many damaged files: the formats in two halves, each in a process of its own."""
+    formats = fuzz.shares("", count)
+    halves = [formats[0::2], formats[1::2]]
+    outcomes: list[dict[str, Any]] = []
+
+    def work(half: list[tuple[Any, int]]) -> None:
+        names = ";".join(f"{format.name}={share}" for format, share in half)
+        arguments = ["--formats", names, "--seed", str(seed), "--seconds", str(seconds)]
+        outcomes.append(fuzz.run(fuzz.parsed(arguments)))
+
+    threads = [threading.Thread(target=work, args=(half,)) for half in halves]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    total: collections.Counter[str] = collections.Counter()
+    for outcome in outcomes:
+        total.update(outcome["total"])
+    formats_of = {name: counts for outcome in outcomes for name, counts in outcome["formats"].items()}
+    wrong = [row for outcome in outcomes for row in outcome["wrong"]]
+    return {"total": total, "formats": formats_of, "wrong": wrong, "peak": max(outcome["peak"] for outcome in outcomes)}
 
 
-def use_machine(text: str) -> None:
-    machine = ts.Machine(_core.Machine.from_json(text, "fuzzed"))
-    assert ts.Machine.load(machine.to_dict()).core.hash() == machine.core.hash()
-    dtypes = sorted(machine.core.device()["matrix_flops_per_second"])
-    ts.simulate(ts.compile(ts.workloads.matmul(20, 20, 20, dtype=dtypes[0] if dtypes else "f32"), machine))
-
-
-def use_program(text: str) -> None:
-    program = _core.Program.from_json(text, "fuzzed")
-    program.check()
-    program.tensors()
-    program.to_json()
-
-
-def use_result(text: str) -> None:
-    result = _core.Result.from_json(text)
-    result.timing_hash()
-    assert _core.Result.from_json(result.to_json()).to_json() == result.to_json()
-
-
-def use_part(text: str) -> None:
-    part = _core.DramPart.from_json(text, "fuzzed")
-    assert _core.DramPart.from_json(part.to_json()).hash() == part.hash()
-    ts.memory.run(json.loads(text), "random_read", requests=20, inject_every=50)
-
-
-def use_network(text: str) -> None:
-    net = _core.NetworkTopology.from_json(text, "fuzzed")
-    _core.measure_network(net, _core.NetworkRouter(), "neighbor", 0.1, 1, 1, 20, 1, 3)
-
-
-def graphs() -> list[str]:
-    made = [
-        ts.workloads.softmax(4, 8),
-        ts.workloads.conv2d(2, 3, 6, 6, 4, 3, padding=1),
-        ts.workloads.attention(1, 2, 8, 4),
-        ts.workloads.layer_norm(4, 8),
-        ts.models.mlp(),
-    ]
-    return [graph.to_json() for graph in made]
-
-
-def machines() -> list[str]:
-    return [json.dumps(ts.Machine.load(name).to_dict(), indent=1) for name in ("edge-8", "tpu-v3", "gemmini-16")]
-
-
-def programs() -> list[str]:
-    return [path.read_text(encoding="utf-8") for path in sorted((TESTS / "programs").glob("*.json"))]
-
-
-def results() -> list[str]:
-    return [json.dumps(ts.simulate(ts.compile(ts.workloads.softmax(4, 8)), timeline=True).data)]
-
-
-def parts() -> list[str]:
-    return [json.dumps(ts.memory.Part.load(name).to_dict()) for name in ("HBM2-2000", "DDR4-3200")]
-
-
-def networks() -> list[str]:
-    star = [{"between": [0, leaf], "latency": 3} for leaf in (1, 2, 3)]
-    network = {"schema": "tilesim.network", "version": 1, "name": "star", "routers": 4, "nodes": [1, 2, 3]}
-    return [json.dumps({**network, "links": star}), json.dumps({**network, "links": star, "root": 2})]
-
-
-KINDS: dict[str, tuple[Callable[[], list[str]], Callable[[str], None]]] = {
-    "graph": (graphs, use_graph),
-    "machine": (machines, use_machine),
-    "program": (programs, use_program),
-    "result": (results, use_result),
-    "DRAM part": (parts, use_part),
-    "network": (networks, use_network),
-}
-
-
-def fuzz(kind: str, rounds: int) -> dict[str, int]:
-    """Outcomes by name, over so many damaged files."""
-    make, use = KINDS[kind]
-    texts = make()
-    for text in texts:
-        use(text)  # undamaged
-    outcomes: dict[str, int] = {"read": 0, "refused": 0}
-
-    @settings(max_examples=rounds, deadline=None, derandomize=True, database=None, suppress_health_check=HealthCheck)
-    @given(st.integers(0, 2**48))
-    def one(seed: int) -> None:
-        choose = random.Random(seed)
-        text = damaged(choose.choice(texts), choose)
-        faulthandler.dump_traceback_later(HANG, exit=True)
-        start = time.process_time()
-        try:
-            use(text)
-            outcomes["read"] += 1
-        except ts.UserError as error:
-            assert str(error).strip()
-            outcomes["refused"] += 1
-        assert time.process_time() - start < SECONDS
-
-    one()
-    return outcomes
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_damaged_files(kind: str) -> None:
-    outcomes = fuzz(kind, 300)
-    print(kind, outcomes)
-    assert outcomes["refused"] >= 100
-    assert outcomes["read"] >= 1
+def test_damaged_files_of_every_format() -> None:
+    """At least 20,000; each is refused with a message, or read and used; else its number is here: `fuzz.py --only`."""
+    outcome = fuzzed(20000)
+    print(outcome["total"], outcome["peak"] >> 20, "MiB")
+    assert not outcome["wrong"]
+    assert sum(outcome["total"].values()) >= 20000
+    assert outcome["total"]["read"] >= 1000
+    assert outcome["peak"] < 4 << 30
+    for name, counts in outcome["formats"].items():
+        assert sum(counts.values()) < 100 or min(counts.get("read", 0), counts.get("refused", 0)) > 0, (name, counts)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_damaged_files(kind: str) -> None:
-    print(kind, fuzz(kind, 20000))
+def test_many_damaged_files() -> None:
+    outcome = fuzzed(200_000, seed=7)
+    print(outcome["total"])
+    assert not outcome["wrong"]
+
+
+@pytest.mark.parametrize("name", PAST)
+def test_past_findings(name: str, tmp_path: Path) -> None:
+    (format,) = (format for format in [*OWN, *FOREIGN] if format.name == name)
+    if format.needs:
+        pytest.importorskip(format.needs)
+    for data in PAST[name]:
+        (tmp_path / format.file).write_bytes(data)
+        start = time.process_time()
+        for use in format.uses or [lambda read, folder: None]:
+            try:
+                use(format.read(tmp_path / format.file), tmp_path)
+            except ts.UserError as error:
+                assert str(error).strip()
+        assert time.process_time() - start < SECONDS * len(format.uses or [1])
 
 
 def run(rounds: int) -> dict[str, int]:
     """Damaged programs that the checker accepts, executed and simulated, each for a second at most."""
     chip = ts.Machine.load("tpu-v3").replace({"core.count": 2, "core.dma.load_queues": 2, "layout.tile": []})
-    documents = {name: json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")) for name in PROGRAMS}
+    documents = {name: (FOLDER / f"{name}.json").read_bytes() for name in PROGRAMS}
     inputs = {name: make()[0] for name, make in PROGRAMS.items()}
     outcomes: dict[str, int] = collections.Counter()
 
@@ -174,12 +115,11 @@ def run(rounds: int) -> dict[str, int]:
     def one(seed: int) -> None:
         choose = random.Random(seed)
         name = choose.choice(sorted(documents))
-        document = copy.deepcopy(documents[name])
-        damage_tree(document, choose)
+        document = damaged(documents[name], "json", choose)
         given_arrays = inputs[name]
         faulthandler.dump_traceback_later(HANG, exit=True)
         try:
-            made = _core.Program.from_json(json.dumps(document))
+            made = _core.Program.from_json(document)
             made.check()
         except ts.UserError:
             outcomes["refused"] += 1

@@ -1,13 +1,16 @@
 #include "tilesim/base/file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <mutex>
 #include <random>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -30,11 +33,42 @@ void check_path(const std::string& path) {
     throw UserError({"a path holds a zero byte", path.substr(0, path.find('\0')), {}, "a path without", {}});
 }
 
+constexpr std::string_view hexadecimal = "0123456789abcdef";
+constexpr std::string_view mark = ".tilesim-";  ///< of temporaries: nobody else's files have it and 16 digits behind it
+constexpr std::size_t digits = 16;
+
 std::string random_name() {
   std::random_device device;
-  std::string text;
-  for (int i = 0; i < 16; ++i) text += "0123456789abcdef"[device() % 16];
+  std::string text(mark);
+  for (std::size_t i = 0; i < digits; ++i) text += hexadecimal[device() % hexadecimal.size()];
   return text;
+}
+
+bool is_temporary(const std::string& name) {
+  const std::size_t at = name.find(mark), end = at + mark.size() + digits;
+  if (name.empty() || name[0] != '.' || at == std::string::npos || name.size() < end) return false;
+  const bool random = name.find_first_not_of(hexadecimal, at + mark.size()) >= end;
+  return random && (name.size() == end || name[end] == '.');
+}
+
+/// Removes what killed writers left in a directory: a living one holds a lock on its own. Once per process: the
+/// directory may be large.
+void remove_abandoned(const std::filesystem::path& directory) {
+  static std::mutex mutex;
+  static std::set<std::filesystem::path> done;
+  static pid_t process = 0;
+  const std::lock_guard guard(mutex);
+  if (std::exchange(process, ::getpid()) != process) done.clear();  // a fork has its own killed siblings
+  if (!done.insert(directory).second) return;
+  std::error_code none;
+  for (std::filesystem::directory_iterator entry(directory.empty() ? "." : directory, none), end; !none && entry != end;
+       entry.increment(none)) {
+    if (!is_temporary(entry->path().filename().string())) continue;
+    const int found = ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (found < 0) continue;
+    if (::flock(found, LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
+    ::close(found);
+  }
 }
 
 constexpr std::int64_t chunk = std::int64_t{4} << 20;
@@ -91,26 +125,36 @@ ReplacedFile::ReplacedFile(std::string path) : path_(std::move(path)) {
   if (exists && S_ISDIR(status.st_mode)) fail(EISDIR);
   direct_ = exists && !S_ISREG(status.st_mode);
   if (exists && !direct_ && ::access(target_.c_str(), W_OK) != 0) fail(errno);  // its owner wants it kept
-  const std::filesystem::path whole = target_;
-  // the ending stays last: some writers ask it
-  const std::string name =
-      "." + whole.stem().string().substr(0, 100) + "." + random_name() + whole.extension().string();
-  temporary_ = direct_ ? target_ : (whole.parent_path() / name).string();
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | (direct_ ? 0 : O_CREAT | O_EXCL), 0666);
-  if (descriptor_ < 0) {
-    const int error = errno;
-    temporary_.clear();
-    fail(error);
-  }
+  open();
   if (exists && !direct_ && ::fchmod(descriptor_, status.st_mode & 07777) != 0) errno = 0;
+}
+
+void ReplacedFile::open() {
+  const std::filesystem::path whole = target_;
+  if (!direct_) remove_abandoned(whole.parent_path());
+  for (struct stat status{};;) {
+    // the ending stays last: some writers ask it
+    const std::string name = "." + whole.stem().string().substr(0, 100) + random_name() + whole.extension().string();
+    temporary_ = direct_ ? target_ : (whole.parent_path() / name).string();
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | (direct_ ? 0 : O_CREAT | O_EXCL), 0666);
+    if (descriptor_ < 0) {
+      const int error = errno;
+      temporary_.clear();
+      fail(error);
+    }
+    // before the lock another process may have taken it for abandoned
+    if (direct_ || ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) return;
+    if (::fstat(descriptor_, &status) != 0 || status.st_nlink > 0) return;
+    ::close(descriptor_);
+  }
 }
 
 ReplacedFile::~ReplacedFile() { discard(); }
 
 void ReplacedFile::discard() noexcept {
+  if (!direct_ && !temporary_.empty()) ::unlink(temporary_.c_str());
   if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = -1;
-  if (!direct_ && !temporary_.empty()) ::unlink(temporary_.c_str());
   temporary_.clear();
 }
 
@@ -137,11 +181,12 @@ void ReplacedFile::write(const void* data, std::int64_t bytes) {
 void ReplacedFile::commit() {
   if (descriptor_ < 0) throw InternalError("a file is committed twice");
   if (!direct_ && ::fsync(descriptor_) != 0) fail(errno);
+  // renamed while the lock is held: an unlocked temporary may be removed
+  if (!direct_ && ::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
+  temporary_.clear();
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0) fail(errno);
   if (direct_) return;
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
-  temporary_.clear();
   // the directory's entry, too, should survive a loss of power; some file systems refuse, which changes nothing
   const std::string directory = std::filesystem::path(target_).parent_path().string();
   const int entry = ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);

@@ -33,8 +33,9 @@ class InputFile {
 std::string read_file(const std::string& path);
 
 /// The new content of a file: written beside it under a name of its own, which nobody else uses, then brought to disk
-/// and renamed over it. Until `commit` the old file stands; without it nothing is left. A link is followed; what exists
-/// and is no regular file (a terminal, a pipe) is written directly.
+/// and renamed over it. Until `commit` the old file stands; without it nothing is left, and what a killed process left
+/// the next one removes that writes in the directory. A link is followed; what exists and is no regular file (a
+/// terminal, a pipe) is written directly.
 class ReplacedFile {
  public:
   /// UserError where the directory takes no file.
@@ -52,6 +53,7 @@ class ReplacedFile {
   void discard() noexcept;
 
  private:
+  void open();
   [[noreturn]] void fail(int error) const;
 
   std::string path_, target_, temporary_;

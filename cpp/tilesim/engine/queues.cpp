@@ -327,7 +327,16 @@ void Simulator::commit(int id, int slot_id, std::int64_t version, std::int64_t s
   SlotState& slot = streams_[static_cast<std::size_t>(id)]->slots[static_cast<std::size_t>(slot_id)];
   BufferState& buffer = slot.buffers[static_cast<std::size_t>(version) % slot.buffers.size()];
   if (buffer.version != version) race(id, slot_id, version, "a commit");
-  require(sequence - buffer.next_sequence < 64, "too many commits of a version are out of order");
+  if (sequence - buffer.next_sequence >= 64) {
+    const program::CompiledProgram& program = *streams_[static_cast<std::size_t>(id)]->program;
+    const std::string place =
+        program.slots[static_cast<std::size_t>(slot_id)].name + "[" + std::to_string(version) + "]";
+    throw UserError({"too many commits of a version come before an earlier one: " + program.program().name,
+                     place,
+                     std::to_string(sequence - buffer.next_sequence),
+                     "fewer than 64",
+                     {}});
+  }
   buffer.pending[static_cast<std::size_t>(sequence & 63)] = static_cast<std::int32_t>(pieces);
   buffer.done_mask |= 1ULL << (sequence & 63);
   while (buffer.done_mask >> (buffer.next_sequence & 63) & 1) {

@@ -10,6 +10,8 @@ namespace tilesim::mapping {
 
 namespace {
 
+constexpr std::int64_t most_depth = 1 << 10;  ///< of a ring: products with its bytes stay within 64 bits
+
 /// Dims that an access depends on.
 std::set<int> dims_of(const Access& access) {
   std::set<int> dims;
@@ -212,7 +214,8 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
       return {false, "tile size of " + problem.domain.names[d] + " is " + std::to_string(nest.tiles[d]) +
                          "; at least 1 is needed"};
   for (std::int64_t depth : nest.depths)
-    if (depth < 1) return {false, "a ring needs a depth of at least 1"};
+    if (depth < 1 || depth > most_depth)
+      return {false, "a ring needs a depth of 1 to " + std::to_string(most_depth) + ", not " + std::to_string(depth)};
   if (const std::string wrong = wrong_pieces(problem, nest); !wrong.empty()) return {false, wrong};
   if (const std::string wrong = wrong_contexts(nest.contexts, machine); !wrong.empty()) return {false, wrong};
   if (const std::string wrong = wrong_pack(problem, nest, machine); !wrong.empty()) return {false, wrong};

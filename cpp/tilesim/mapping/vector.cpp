@@ -248,7 +248,7 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Mac
     if (problem.whole[axis] && tiles.tiles[axis] < problem.space[axis])
       return {false, "axis " + std::to_string(axis) + " stays whole: a tile has " +
                          std::to_string(problem.space[axis]) + " elements along it"};
-  if (tiles.depth < 1) return {false, "a ring needs a depth of at least 1"};
+  if (tiles.depth < 1 || tiles.depth > 1 << 10) return {false, "a ring needs a depth of 1 to 1024"};
   if (const std::string wrong = wrong_pieces(problem, tiles); !wrong.empty()) return {false, wrong};
   if (const std::string wrong = wrong_contexts(tiles.contexts, machine); !wrong.empty()) return {false, wrong};
   if (rank > 0 && std::find(problem.lanes.begin(), problem.lanes.end(), tiles.lane) == problem.lanes.end()) {

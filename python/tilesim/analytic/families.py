@@ -8,10 +8,12 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from .._errors import nearest, shown, user_error
 from .._files import read_json
+from .._kinds import of_kind
 from .._paths import configs_dir
 
 __all__ = ["Entry", "Family", "Protocol", "family", "pack_keys", "protocol", "row_key", "unpack_keys"]
@@ -144,6 +146,12 @@ class Family:
 
 
 @cache
+def _shipped() -> dict[str, Path]:
+    """Files by the family's name: a device's file names one, and that is no path."""
+    return {path.stem: path for path in (configs_dir() / "families").glob("*.json")}
+
+
+@cache
 def family(name: str) -> Family:
     """A family by name.
 
@@ -153,23 +161,30 @@ def family(name: str) -> Family:
     Returns:
         The family.
     """
-    path = configs_dir() / "families" / f"{name}.json"
-    if not name or not path.is_file():
+    path = _shipped().get(name)
+    if path is None:
         return Family(name, "", (), frozenset())
     data = read_json(path, "tilesim.family")
-    entries = tuple(entry_from(row, str(path)) for row in data.get("entries", []))
+    entries = tuple(entry_from(row, f"{path}: entries[{i}]") for i, row in enumerate(data.get("entries", [])))
     rows = unpack_keys(data.get("fitted_rows", ""), str(path))
     return Family(name, data.get("like", ""), entries, rows, data.get("note", ""))
 
 
+_KINDS: dict[str, Any] = {"constants": {str: float}, "provenance": {str: str}, "fit_error": {str: float}, "rows": int}
+
+
 def entry_from(row: Mapping[str, Any], place: str) -> Entry:
-    """An entry from its JSON form; raises UserError for an unknown key."""
+    """An entry from its JSON form; raises UserError for an unknown key, a missing one, or a value of the wrong type."""
     keys = list(Entry.__dataclass_fields__)
-    for key in row:
+    for key, value in of_kind(row, dict, place).items():
         if key not in keys:
             raise user_error(
                 "unknown key", place=place, value=shown(key), allowed=", ".join(keys), suggestion=nearest(key, keys)
             )
+        of_kind(value, _KINDS.get(key, str), f"{place}.{key}")
+    for key in ("operation", "scheme"):
+        if key not in row:
+            raise user_error("a key is missing", place=place, value=repr(key))
     return Entry(**row)
 
 

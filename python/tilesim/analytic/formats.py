@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import ZipFile
 
 from .._errors import path_text
 from .._files import read_text
+from .. import _core
 from .._validation import read_csv
 from ..graph import user_error
 
 __all__ = ["Line", "cells_of_file"]
+
+MAX_ROWS = 1 << 20  # of a workbook's sheet by its own rules, and of a Parquet table
+MAX_WORKBOOK = 256 << 20  # bytes of its unpacked members
 
 Line = tuple[int, dict[str, str]]  # number in the file, cells by column
 
@@ -54,17 +58,31 @@ def _text(value: Any) -> str:
 
 def _parquet(name: str) -> tuple[list[str], list[Line]]:
     try:
-        from pyarrow import ArrowException, parquet
+        from pyarrow import parquet
     except ImportError:
         raise user_error(
             "pyarrow is needed to read Parquet", place=name, suggestion="pip install 'tilesim[tables]'"
         ) from None
+    lines: list[Line] = []
     try:
-        rows = parquet.read_table(name).to_pylist()
-    except ArrowException as error:
-        raise user_error("the file is no Parquet table", place=name, value=str(error)) from None
-    lines = [(number, {key: _text(value) for key, value in row.items()}) for number, row in enumerate(rows, 1)]
-    return list(rows[0]) if rows else [], lines
+        with parquet.ParquetFile(name) as file:
+            for batch in file.iter_batches():
+                rows = batch.to_pylist()
+                lines += [
+                    (i, {key: _text(cell) for key, cell in row.items()}) for i, row in enumerate(rows, len(lines) + 1)
+                ]
+                _few_rows(len(lines), name)
+    except (OSError, _core.Error):
+        raise
+    except Exception as error:  # of another's parser, which raises anything
+        raise user_error("the file is no Parquet table", place=name, value=str(error)[:300]) from None
+    return list(lines[0][1]) if lines else [], lines
+
+
+def _few_rows(count: int, name: str) -> None:
+    """Refuses more rows than a table of measurements has: kilobytes can stand for any number of them."""
+    if count > MAX_ROWS:
+        raise user_error("the table has too many rows", place=name, allowed=f"at most {MAX_ROWS}")
 
 
 # Cells of a workbook that name a column of a table of products or convolutions.
@@ -105,13 +123,29 @@ def _workbook(name: str) -> tuple[list[str], list[Line]]:
             "openpyxl is needed to read a workbook", place=name, suggestion="pip install 'tilesim[tables]'"
         ) from None
     try:
+        with ZipFile(name) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MAX_WORKBOOK:
+            raise user_error("the workbook is too large", place=name, value=f"{size} B", allowed=f"{MAX_WORKBOOK} B")
         book = openpyxl.load_workbook(name, read_only=True, data_only=True)
-    except (ValueError, KeyError, BadZipFile, openpyxl.utils.exceptions.InvalidFileException) as error:
-        raise user_error("the file is no workbook", place=name, value=str(error)) from None
+        try:
+            lines = _lines_of_sheets(book.worksheets, name)
+        finally:
+            book.close()
+    except (OSError, _core.Error):
+        raise
+    except Exception as error:  # of another's parser, which raises anything
+        raise user_error("the file is no workbook", place=name, value=str(error)[:300]) from None
+    names = [column for _, cells in lines for column in cells]
+    return list(dict.fromkeys(names)), lines
+
+
+def _lines_of_sheets(sheets: Iterable[Any], name: str) -> list[Line]:
     lines: list[Line] = []
-    for sheet in book.worksheets:
+    for sheet in sheets:
         headings: dict[int, str] = {}
         for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+            _few_rows(number, name)
             words = {index: word for index, cell in enumerate(row) if cell is not None and (word := _heading(cell))}
             if {"m", "n", "k"} <= set(words.values()) or {"w", "h", "c", "n"} <= set(words.values()):
                 headings = _first_of_each(words)
@@ -119,9 +153,7 @@ def _workbook(name: str) -> tuple[list[str], list[Line]]:
             cells = {word: _text(row[index]) for index, word in headings.items() if index < len(row)}
             if any(_is_number(cells.get(word)) for word in ("ms", "usec", "forward", "forward_us")):
                 lines.append((number, {"device": Path(name).stem, "dtype": _dtype_of_sheet(sheet.title), **cells}))
-    book.close()
-    names = [column for _, cells in lines for column in cells]
-    return list(dict.fromkeys(names)), lines
+    return lines
 
 
 def _first_of_each(words: Mapping[int, str]) -> dict[int, str]:

@@ -204,7 +204,7 @@ class ConvPredictor:
 
     def _estimator(self, batch: Batch) -> gemm.GemmEstimator:
         device, dtype, engine, source = (batch.text(name) for name in ("device", "dtype", "engine", "source"))
-        return conv.estimator_of(device, dtype, engine, source, batch.profile)
+        return conv.estimator_of(Device.named(device), dtype, engine, source, batch.profile)
 
     def entry(self, batch: Batch) -> Entry:
         """The constants that `model` starts from."""

@@ -11,6 +11,7 @@ from typing import Any
 from .._checked import checked_class
 from .._errors import path_text
 from .._files import read_json, writing
+from .._kinds import of_kind
 from .._paths import configs_dir
 from ..graph import nearest, user_error
 from ..result import Table
@@ -79,12 +80,20 @@ class Profile:
         if not path.suffix and not os.path.isfile(path) and os.path.isfile(shipped):
             path = shipped
         data = read_json(path, "tilesim.profile")
+        kinds: dict[str, Any] = {
+            "name": str,
+            "entries": [dict],
+            "held_out": [dict],
+            "refused": [str],
+            "fitted_rows": str,
+        }
+        given = {key: of_kind(data[key], kind, f"{path}: {key}") for key, kind in kinds.items() if key in data}
         return cls(
-            str(data.get("name", path.stem)),
-            [entry_from(row, str(path)) for row in data.get("entries", [])],
-            unpack_keys(data.get("fitted_rows", ""), str(path)),
-            data.get("held_out", []),
-            data.get("refused", []),
+            given.get("name", path.stem),
+            [entry_from(row, f"{path}: entries[{i}]") for i, row in enumerate(given.get("entries", []))],
+            unpack_keys(given.get("fitted_rows", ""), f"{path}: fitted_rows"),
+            given.get("held_out", []),
+            given.get("refused", []),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -16,6 +16,7 @@ from .._core import Unsupported
 from .._errors import nearest, path_text, user_error
 from .._files import parse_json, read_text
 from .._graph import Graph
+from .._kinds import of_kind
 from .._locks import QUIET
 from .extras import need
 from .weights import Stored, load_weights, open_weights
@@ -194,7 +195,7 @@ class Reader:
             kind = field(entry, "op_type", str, place)
             place = f"{place} ({kind})"
             inputs = [self.operand(x, place) for x in field(entry, "inputs", list, place)]
-            attributes = dict(entry.get("attrs") or {})
+            attributes = dict(field(entry, "attrs", Mapping, place)) if entry.get("attrs") else {}
             outputs = field(entry, "outputs", list, place)
             if "getitem" in kind:
                 node = self.item(entry["inputs"], inputs, attributes.get("index"), place)
@@ -242,8 +243,10 @@ class Reader:
             # which views are legal hangs on strides, which the format leaves out
             kind, attributes["shape"] = "aten.reshape.default", attributes.pop("size")
         target = self.overload(kind, place)
-        rest, sizes = iter(inputs), iter(attributes.pop("_tensor_list_sizes", []) or [])
-        masks = iter(attributes.pop("_tensor_list_none_masks", []) or [])
+        rest = iter(inputs)
+        sizes = iter(of_kind(attributes.pop("_tensor_list_sizes", None) or [], [int], f"{place}._tensor_list_sizes"))
+        absent = attributes.pop("_tensor_list_none_masks", None) or []
+        masks = iter(of_kind(absent, [[bool]], f"{place}._tensor_list_none_masks"))
         keywords: dict[str, Any] = {}
         for argument in target._schema.arguments:
             text, name = str(argument.type), argument.name
@@ -269,10 +272,10 @@ class Reader:
         """A list of tensors; a mask says where None stands."""
         if mask is not None:
             return [None if absent else next(rest, None) for absent in mask]
-        count = len(inputs) if size is None else int(size)
+        count = len(inputs) if size is None else min(size, len(inputs) + 1)
         found = [value for value in (next(rest, None) for _ in range(count)) if value is not None]
-        if size is not None and len(found) != count:
-            raise user_error("a list of tensors is too short", place=place, value=str(len(found)), allowed=str(count))
+        if size is not None and len(found) != size:
+            raise user_error("a list of tensors is too short", place=place, value=str(len(found)), allowed=str(size))
         return found
 
     def plain(self, value: Any, kind: str, place: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -21,7 +22,9 @@ from .stablehlo_module import ModuleReader
 __all__ = ["from_jax", "from_stablehlo"]
 
 MAX_BYTES = 1 << 30  # of a module's text or bytecode
-MAX_SECONDS = 600  # for the translation of bytecode
+MAX_SECONDS = 600  # of wall time for the translation of bytecode, on however loaded a machine
+MAX_WORK = 4  # seconds of process time for it, and one more per MiB: damaged bytecode can make MLIR's reader spin
+MAX_MEMORY = 4 << 30  # bytes for it, and 64 per byte of the module
 MAX_NESTING = 256  # of brackets: the parser recurses
 
 
@@ -39,9 +42,20 @@ def nesting(text: str) -> int:
 
 
 TRANSLATE = """
-import sys
+import resource, sys
 from jax.interpreters import mlir
 from jaxlib.mlir import ir
+seconds, memory = int(sys.argv[1]), int(sys.argv[2])
+used = resource.getrusage(resource.RUSAGE_SELF)
+seconds += int(used.ru_utime + used.ru_stime) + 1
+resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+try:
+    with open("/proc/self/statm") as file:
+        memory += int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+except (OSError, ValueError):  # a system that does not say, or does not limit
+    pass
 with mlir.make_ir_context(), ir.Location.unknown():
     module = ir.Module.parse(sys.stdin.buffer.read())
     text = module.operation.get_asm(enable_debug_info=True, large_elements_limit=None)
@@ -51,12 +65,14 @@ sys.stdout.buffer.write(text.encode("utf-8"))
 
 def translated(source: bytes, place: str) -> str:
     """Text of a module in bytecode. Another process translates it: MLIR's reader aborts on some damaged input."""
+    limits = [str(MAX_WORK + (len(source) >> 20)), str(MAX_MEMORY + 64 * len(source))]
+    command = [sys.executable, "-c", TRANSLATE, *limits]
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", TRANSLATE], input=source, capture_output=True, timeout=MAX_SECONDS, check=False
-        )
+        done = subprocess.run(command, input=source, capture_output=True, timeout=MAX_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise user_error("bytecode takes too long to read", place=place, allowed=f"{MAX_SECONDS} seconds") from None
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise user_error("bytecode takes too long to read", place=place, allowed=f"{limits[0]} seconds of process time")
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["the reader stopped"]
         raise user_error("this is no bytecode of MLIR that can be read", place=place, value=lines[-1][:300])

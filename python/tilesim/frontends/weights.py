@@ -13,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arguments import as_array
-from .._core import Unsupported
+from .._core import Error, Unsupported
 from .._errors import nearest, path_text, user_error
 from .._files import parse_json, read_json
 from .building import NUMPY
 from .extras import need
 
 MAX_HEADER = 100 << 20  # bytes of a safetensors header
+MAX_ELEMENTS = 1 << 56  # of a tensor
+MAX_RANK = 64
 MAX_RATIO = 1100  # of an npz member to its compressed size: more than deflate can reach
 
 # https://github.com/huggingface/safetensors, format description
@@ -129,7 +131,9 @@ def _safetensors(path: str) -> dict[str, Stored]:
         if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
             raise user_error("extents and offsets are integers of at least 0", place=place, value=str(entry)[:200])
         dtype = SAFETENSORS[kind]
-        count = int(np.prod(shape, dtype=object))
+        count = int(np.prod(shape, dtype=object)) if len(shape) <= MAX_RANK else MAX_ELEMENTS + 1
+        if count > MAX_ELEMENTS:
+            raise user_error("a tensor has too many elements or dimensions", place=place, value=str(shape)[:200])
         wanted = count * np.dtype(NUMPY[dtype]).itemsize
         if end - begin != wanted or end > size:
             raise user_error(
@@ -165,8 +169,8 @@ def _shards(path: str) -> dict[str, Stored]:
     files: dict[str, dict[str, Stored]] = {}
     found = {}
     for name, shard in pairs:
-        if os.path.basename(shard) != shard:
-            raise user_error("a shard lies outside of the index's directory", place=path, value=f"'{shard}'")
+        if os.path.basename(shard) != shard or "\0" in shard:
+            raise user_error("a shard lies outside of the index's directory", place=path, value=repr(shard))
         if shard not in files:
             files[shard] = _safetensors(os.path.join(directory, shard))
         if name not in files[shard]:
@@ -183,6 +187,7 @@ def _npz(path: str) -> dict[str, Stored]:
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
+                _plain_member(member, path)
                 name = member.filename.removesuffix(".npy")
                 place = f"{path}, array '{name}'"
                 with archive.open(member) as file:
@@ -204,27 +209,17 @@ def _npz(path: str) -> dict[str, Stored]:
                         "an array does not fit its bytes", place=place, value=f"{member.file_size}", allowed=f"{wanted}"
                     )
                 found[name] = Stored(NAMES[dtype], tuple(shape), _member(path, member.filename))
-    except _damaged_archive() as error:
-        if isinstance(error, _own_errors()):
-            raise
+    except (OSError, Error):
+        raise
+    except Exception as error:  # of the archive, its stream, the header's text: each raises its own
         raise user_error("this is no .npz file, or damaged", place=path, value=str(error)[:200]) from None
     return found
 
 
-def _damaged_archive() -> tuple[type[Exception], ...]:
-    """What zipfile, zlib and numpy's reader of headers (Python's parser) raise for damaged files."""
-    import tokenize
-    import zlib
-
-    archive = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error)
-    header = (tokenize.TokenError, SyntaxError, ValueError, TypeError, LookupError, OverflowError, MemoryError)
-    return (*archive, *header)
-
-
-def _own_errors() -> tuple[type[Exception], ...]:
-    from .._core import Error
-
-    return (Error,)
+def _plain_member(member: zipfile.ZipInfo, path: str) -> None:
+    """Refuses what numpy does not write: other compressions unpack without a bound."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Unsupported(f"{path}, array '{member.filename}': compression of type {member.compress_type}")
 
 
 def _member(path: str, name: str) -> Callable[[], NDArray[Any]]:
@@ -232,7 +227,9 @@ def _member(path: str, name: str) -> Callable[[], NDArray[Any]]:
         try:
             with zipfile.ZipFile(path) as archive, archive.open(name) as file:
                 return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-        except _damaged_archive() as error:
+        except (OSError, Error, MemoryError):
+            raise
+        except Exception as error:
             raise user_error("an array of the .npz file is damaged", place=path, value=str(error)[:200]) from None
 
     return load

@@ -6,8 +6,6 @@ namespace tilesim::engine::noc {
 
 namespace {
 
-constexpr int most_nodes = 1 << 12;
-
 /// Product of the extents; fails beyond what the tables are made for.
 int product(const std::vector<int>& extents, int times, int low, const char* what) {
   std::int64_t count = times;
@@ -111,7 +109,8 @@ Topology torus(const std::vector<int>& extents, int link_latency) {
 
 Topology crossbar(int nodes) {
   product({nodes}, 1, 1, "crossbar");
-  if (nodes > 1024) throw UserError({"the crossbar is too large", "network", std::to_string(nodes), "1 ... 1024", {}});
+  if (nodes > most_ports)
+    throw UserError({"the crossbar is too large", "network", std::to_string(nodes), "1 ... 1024", {}});
   Topology net;
   net.name = "crossbar_" + std::to_string(nodes);
   net.routing = "destination_tag";

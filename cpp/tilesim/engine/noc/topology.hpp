@@ -85,6 +85,9 @@ struct RegionLinks {
   int buffer_flits = 0;
 };
 
+constexpr int most_nodes = 1 << 12;  ///< of a network: tables have a row per router and a column per node
+constexpr int most_ports = 1 << 10;  ///< of a router: its allocators compare every input with every output
+
 /// k-ary mesh of any number of dimensions, `concentration` nodes at each router. Router r = y*kx + x; output 2D leads
 /// to the +1 neighbour in dimension D, 2D+1 to the -1 neighbour, then come the nodes; input 2D comes from the +1
 /// neighbour. Dimension-order routing, lowest dimension first.
@@ -99,7 +102,7 @@ Topology tree(int arity, int levels, int link_latency = 1);
 /// Any graph. {"schema": "tilesim.network", "version": 1, "name", "routers": count, "nodes": [router of node 0, ...],
 /// "links": [{"between": [a, b]} | {"from": a, "to": b}, "latency": cycles], "routing": "up_down" | "shortest" |
 /// {"table": [[next router towards node 0, ...] of router 0, ...]}, "root": router}. Ports follow the order of the
-/// links, then of the nodes. UserError with the place in the file.
+/// links, then of the nodes. UserError with the place in the file, also for more than most_nodes or most_ports.
 Topology graph_from_json(const Json& json);
 
 /// As many copies of a network as there are regions, joined by links. Nodes of region r follow those of region r - 1.

@@ -23,6 +23,11 @@ int router_at(const Json& json, std::size_t routers) {
   return static_cast<int>(json.as_int(0, static_cast<std::int64_t>(routers) - 1));
 }
 
+void check_ports(const Topology::Router& router, const Json& place) {
+  if (std::max(router.inputs, router.outputs) > most_ports)
+    place.fail("a router has too many ports", "at most " + std::to_string(most_ports));
+}
+
 void add_link(Graph& graph, const Json& place, int from, int to, const Topology::Link& kind) {
   if (from == to) place.fail("a link needs two routers");
   std::vector<Topology::Router>& routers = graph.net.routers;
@@ -34,6 +39,7 @@ void add_link(Graph& graph, const Json& place, int from, int to, const Topology:
   Topology::Link& link = graph.net.links.emplace_back(kind);
   link.from = from, link.output = routers[static_cast<std::size_t>(from)].outputs++;
   link.to = to, link.input = routers[static_cast<std::size_t>(to)].inputs++;
+  for (const int router : {from, to}) check_ports(routers[static_cast<std::size_t>(router)], place);
 }
 
 void read_links(Graph& graph, const Json& links) {
@@ -59,10 +65,14 @@ void read_links(Graph& graph, const Json& links) {
 
 void read_nodes(Graph& graph, const Json& nodes) {
   if (nodes.items().empty()) nodes.fail("a network needs a node", "at least one");
+  if (nodes.items().size() > static_cast<std::size_t>(most_nodes))
+    nodes.fail("the network is too large: " + std::to_string(nodes.items().size()) + " nodes",
+               "at most " + std::to_string(most_nodes));
   for (const Json& item : nodes.items()) {
     const int router = router_at(item, graph.net.routers.size());
     Topology::Router& at = graph.net.routers[static_cast<std::size_t>(router)];
     graph.net.nodes.push_back({router, at.inputs++, at.outputs++});
+    check_ports(at, item);
   }
   graph.net.extents = {static_cast<int>(graph.net.nodes.size())};
 }

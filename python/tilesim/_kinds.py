@@ -1,0 +1,53 @@
+"""What kind a value of a JSON file is: one check, worded once, for all readers of the Python half."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._errors import user_error
+
+_NAMES = {str: "a text", int: "an integer", float: "a finite number", bool: "true or false", dict: "an object"}
+
+
+def of_kind(value: Any, kind: Any, place: str) -> Any:
+    """The value, if it is of a kind.
+
+    Args:
+        value: of JSON.
+        kind: str, int, float (any finite number), bool, dict; [kind] for a list of such, {str: kind} for an object of
+            them.
+        place: for messages.
+
+    Returns:
+        The value as it is.
+
+    Raises:
+        UserError: for a value of another kind, with its place.
+    """
+    if isinstance(kind, list):
+        if not isinstance(value, (list, tuple)):
+            raise _other(value, "a list", place)
+        for index, item in enumerate(value):
+            of_kind(item, kind[0], f"{place}[{index}]")
+    elif isinstance(kind, dict):
+        of_kind(value, dict, place)
+        for key, item in value.items():
+            of_kind(key, str, place)
+            of_kind(item, kind[str], f"{place}.{key}")
+    elif kind is float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not -1.7e308 < value < 1.7e308:  # neither nan nor what no float holds
+            raise _other(value, _NAMES[kind], place)
+    elif not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise _other(value, _NAMES[kind], place)
+    return value
+
+
+def _other(value: Any, wanted: str, place: str) -> Exception:
+    text = f"{value:.9g}" if isinstance(value, float) else "a large integer" if _large(value) else repr(value)
+    return user_error("a value has the wrong type", place=place, value=text[:100], allowed=wanted)
+
+
+def _large(value: Any) -> bool:
+    """Whether Python refuses to write the number, or would take long."""
+    return isinstance(value, int) and value.bit_length() > 4096
