@@ -4,9 +4,11 @@
 
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tilesim/compile/plan.hpp"
+#include "tilesim/compile/row_bytes.hpp"
 #include "tilesim/mapping/vector.hpp"
 
 namespace tilesim::lower {
@@ -14,8 +16,6 @@ namespace tilesim::lower {
 class VectorLowering {
  public:
   VectorLowering(Context& context, const Kernel& kernel);
-  /// Whether the rows fit the scratchpad.
-  bool fits();
   program::Scope lower();
 
  private:
@@ -38,7 +38,7 @@ class VectorLowering {
   const Op& op(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }
   const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
   bool is_reduce(int i) const { return op(i).kind == Kind::reduce; }
-  bool is_arg(int i) const;
+  bool is_arg(int i) const { return is_arg_reduce(op(i)); }
 
   // vector.cpp
   void find_space();
@@ -124,6 +124,9 @@ class VectorLowering {
   std::int64_t overfetch_ = 1;  ///< what memory moves at least, over what the tiles hold
   program::Scope scope_;
   std::vector<int> reduces_;
+  std::set<ValueId> dropped_;                ///< results of reductions that drop their axes
+  std::unordered_map<ValueId, int> levels_;  ///< of `level_of`, of what the kernel computes
+  std::unordered_map<ValueId, int> makers_;  ///< operation by its result
   std::vector<Held> inputs_, sums_, outputs_;
 };
 
