@@ -284,8 +284,16 @@ class Compiler {
     const std::int64_t contexts = contexts_of(context.function, kernel);
     if (contexts_ == 1) return lower::on("", lower_with(context, kernel));
     const Machine machine = lower::with_contexts(machine_, contexts);
-    Context own{context.graph,   context.function,   machine,         context.options, context.choices,
-                context.program, std::move(context.placements), context.scalars, contexts,        context.counters};
+    Context own{context.graph,
+                context.function,
+                machine,
+                context.options,
+                context.choices,
+                context.program,
+                std::move(context.placements),
+                context.scalars,
+                contexts,
+                context.counters};
     program::Scope scope = lower_with(own, kernel);
     context.placements = std::move(own.placements);
     lower::over_contexts(scope, contexts, contexts_);

@@ -268,7 +268,8 @@ program::Scope ProductLowering::lower() {
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
   if (context_.options.record && !ragged()) {
-    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_, seen_ ? *seen_ : context_.machine});
+    context_.options.record->push_back(
+        {context_.function.name, anchor_.name, problem_, nest_, seen_ ? *seen_ : context_.machine});
     context_.options.record->back().nest.on_vector = problem_.on_vector;
     context_.options.record->back().nest.contexts = problem_.contexts;
   }

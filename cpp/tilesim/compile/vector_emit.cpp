@@ -47,8 +47,7 @@ void VectorLowering::load_inputs(const std::vector<ValueId>& wanted, Block& bloc
 void VectorLowering::release_inputs(const std::vector<ValueId>& wanted, Block& block) const {
   const std::set<ValueId> all(wanted.begin(), wanted.end());
   for (const Held& held : inputs_)
-    if (all.count(held.value))
-      block.push_back(on("vector", program::Release{held.slot, 0}));
+    if (all.count(held.value)) block.push_back(on("vector", program::Release{held.slot, 0}));
 }
 
 VectorLowering::Compute VectorLowering::begin(bool points, const std::set<int>& finished) const {
