@@ -1,4 +1,4 @@
-"""Work grows with what there is to do: four times the operations take no sixteen times as long, extents cost nothing."""
+"""Work grows with what there is to do: with the operations, not with their square, and not with extents."""
 
 from __future__ import annotations
 
