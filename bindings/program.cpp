@@ -74,6 +74,14 @@ void init_program(py::module_& module) {
           "check", [](const Program& program) { bindings::cancellable([&] { program::check(program); }); },
           "Checks structure, names and rings; raises UserError.")
       .def("tensors", &tensors, "Name, dtype, shape, role of every tensor.")
+      .def(
+          "tensors_json",
+          [](const Program& program) {
+            Program only;
+            only.tensors = program.tensors;
+            return only.to_json().find("tensors")->dump();
+          },
+          "The tensors of the JSON form, a list.")
       .def_readonly("name", &Program::name)
       .def_readonly("machine", &Program::machine)
       .def_readonly("notes", &Program::notes)

@@ -504,6 +504,10 @@ class Program:
         """
         Name, dtype, shape, role of every tensor.
         """
+    def tensors_json(self) -> str:
+        """
+        The tensors of the JSON form, a list.
+        """
     def to_json(self) -> str:
         """
         The JSON form, schema "tilesim.program".

@@ -27,4 +27,4 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
         raise user_error(
             f"unknown {what}", value=f"'{text}'", allowed=", ".join(names), suggestion=nearest(text, names)
         )
-    return path
+    return str(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,12 +76,12 @@ class Attribution:
         """
         names = {name: {op["name"] for op in graph.operations(name)} for name in graph.functions}
         main, found = graph.core.main, cls()
-        places = list(_scopes(program, main))
+        places: dict[tuple[str, str], deque[str]] = {}
+        for function, kernel, operation in _scopes(program, main):
+            places.setdefault((kernel, operation), deque()).append(function)
         for row in result.data["operations"]:
-            scope = next((s for s in places if s[1:] == (row["name"], row["operation"])), None)
-            if scope:
-                places.remove(scope)
-            function = scope[0] if scope else main
+            left = places.get((row["name"], row["operation"]))
+            function = left.popleft() if left else main
             pieces = [resolved(piece, names[function]) for piece in row["operation"].split("+")]
             owner = resolved(row["name"], names[function]) or next((p for p in reversed(pieces) if p), "")
             if row["bound"] == "link" or not owner:

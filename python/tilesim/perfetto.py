@@ -13,6 +13,8 @@ __all__ = ["write_trace"]
 
 def _varint(value: int) -> bytes:
     """A number of 64 bits; a negative one in two's complement, as protobuf writes an int64."""
+    if 0 <= value < 0x80:
+        return value.to_bytes(1, "little")
     value &= 0xFFFF_FFFF_FFFF_FFFF
     out = bytearray()
     while True:
@@ -30,9 +32,12 @@ def _bytes(field: int, value: bytes) -> bytes:
     return _varint(field << 3 | 2) + _varint(len(value)) + value
 
 
+_SEQUENCE = _number(10, 1)
+
+
 def _packet(body: bytes, nanoseconds: int | None = None) -> bytes:
-    stamp = b"" if nanoseconds is None else _number(8, nanoseconds)
-    return _bytes(1, stamp + body + _number(10, 1))
+    stamp = b"" if nanoseconds is None else b"\x40" + _varint(nanoseconds)  # field 8
+    return _bytes(1, stamp + body + _SEQUENCE)
 
 
 def write_trace(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
@@ -53,12 +58,14 @@ def write_trace(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
             track = _number(1, unit + 1) + _bytes(2, data["units"][unit]["unit"].encode())
             file.write(_packet(_bytes(60, track)))
         scale = 1e9 / data["hertz"]
+        begins: dict[tuple[int, int], bytes] = {}
+        ends = {unit: _bytes(11, _number(9, 2) + _number(11, unit + 1)) for unit in used}
         for unit, label, start, finish in data["intervals"]:
-            name = _bytes(23, data["labels"][label].encode())
-            begin = _number(9, 1) + _number(11, unit + 1) + name
-            end = _number(9, 2) + _number(11, unit + 1)
-            file.write(_packet(_bytes(11, begin), round(start * scale)))
-            file.write(_packet(_bytes(11, end), round(finish * scale)))
+            begin = begins.get((unit, label))
+            if begin is None:
+                name = _bytes(23, data["labels"][label].encode())
+                begin = begins[unit, label] = _bytes(11, _number(9, 1) + _number(11, unit + 1) + name)
+            file.write(_packet(begin, round(start * scale)) + _packet(ends[unit], round(finish * scale)))
         _write_counters(data, len(data["units"]) + 1, file)
 
 

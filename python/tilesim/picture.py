@@ -132,12 +132,13 @@ def picture(result: Result) -> str:
     return "".join(parts)
 
 
-def page(result: Result, advice: list[Any] | None = None) -> str:
+def page(result: Result, advice: list[Any] | None = None, left_out: str = "") -> str:
     """A whole document that opens in any browser and loads nothing.
 
     Args:
         result: of a simulation or an estimate.
         advice: changes that were simulated again, as `Result.explain` gives them.
+        left_out: why there are none, in words.
 
     Returns:
         The HTML text.
@@ -146,7 +147,9 @@ def page(result: Result, advice: list[Any] | None = None) -> str:
     rows = result.table().rows
     head = "".join(f"<th>{escape(str(key))}</th>" for key in (rows[0] if rows else {}))
     body = "".join("<tr>" + "".join(f"<td>{escape(str(v))}</td>" for v in row.values()) + "</tr>" for row in rows)
-    helps = "".join(f"<li>{escape(repr(item))}</li>" for item in advice or [])
+    helps = "".join(
+        f"<li>{escape(text)}</li>" for text in [*map(repr, advice or []), *([left_out] if left_out else [])]
+    )
     modelled = "".join(f"<li>{escape(text)}</li>" for text in result.approximations)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'

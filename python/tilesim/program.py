@@ -41,7 +41,7 @@ class Program:
         self.sort = ""
         self._prepared: _core.Graph | None = None
         self._operations, self._reads, self._sends = -1, False, False
-        self._footprint: list[tuple[int, str]] = []
+        self._footprint: list[tuple[int, str]] | None = None
         self._weights: dict[str, Any] | None = None
         #: of `compile`, by name; to compile the same graph for another machine
         self.options: dict[str, Any] = {}
@@ -192,7 +192,8 @@ class Program:
     @property
     def footprint(self) -> list[tuple[int, str]]:
         """Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first."""
-        self._count()
+        if self._footprint is None:
+            self._footprint = footprint(loads(self.core.tensors_json()))
         return self._footprint
 
     @property
@@ -212,7 +213,6 @@ class Program:
             text = self.core.to_json()
             document = loads(text)
             self._reads, self._sends = "read(" in text, '"send":' in text
-            self._footprint = footprint(document["tensors"])
             self._operations = operations(document)  # last: another thread asks it whether the others are known
 
     @property

@@ -19,6 +19,8 @@ __all__ = ["Advice", "Result", "Table", "compare"]
 
 _MOVED = ("padding", "merged", "forwarded")
 
+_KERNELS_ADVISED = 1000  # of results whose report simulates changes by itself
+
 
 @checked_class()
 class Result:
@@ -316,17 +318,27 @@ class Result:
 
         return picture(self)
 
-    def report(self, path: str | os.PathLike[str]) -> None:
+    def report(self, path: str | os.PathLike[str], advice: bool | None = None) -> None:
         """Writes one HTML page: headline, pictures, what would help, all operations, what was modelled and how.
 
         Args:
             path: file to write.
+            advice: whether to simulate changes again, as `explain` does, some ten times what compiling and simulating
+                took; by default for results of up to 1,000 kernels. Never for a result read from a file.
+
+        Raises:
+            UserError: for a file that cannot be written.
         """
         from .picture import page
 
-        advice = self.explain() if self._again else []
+        kernels = len(self.data["operations"])
+        wanted = kernels <= _KERNELS_ADVISED if advice is None else advice
+        left_out = ""
+        if self._again and not wanted:
+            left_out = f"not simulated for {kernels:,} kernels: Result.explain(), or report(path, advice=True)"
+        found = self.explain() if self._again and wanted else []
         with writing(path) as file:
-            file.write(page(self, advice))
+            file.write(page(self, found, left_out))
 
 
 class Comparison:

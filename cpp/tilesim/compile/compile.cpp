@@ -45,24 +45,26 @@ class Compiler {
     lower::check_mappings(graph, options_);
     lower::check_elements(graph);
     std::map<ValueId, std::string> boundary = declare_boundary(graph.entry());
+    const std::set<std::int32_t> called = called_functions();
     for (std::size_t i = 0; i < graph.functions.size(); ++i)
-      if (static_cast<std::int32_t>(i) != graph.main && is_called(static_cast<std::int32_t>(i)))
+      if (static_cast<std::int32_t>(i) != graph.main && called.count(static_cast<std::int32_t>(i)))
         add_function(graph.functions[i]);
     add_loops(graph.entry());
     program_.body = lower_function(graph.entry(), "", boundary, true);
     check_vectors();
     lower::note_lane_changes(program_);
     program_.tensors = lower::owners_first(std::move(program_.tensors));
+    choices_.tensors.forget();
     return std::move(program_);
   }
 
  private:
-  bool is_called(std::int32_t index) const {
+  std::set<std::int32_t> called_functions() const {
+    std::set<std::int32_t> called;
     for (const GraphFunction& function : prepared_.graph.functions)
       for (const Op& op : function.ops)
-        if (op.kind == Kind::call && std::find(op.functions.begin(), op.functions.end(), index) != op.functions.end())
-          return true;
-    return false;
+        if (op.kind == Kind::call) called.insert(op.functions.begin(), op.functions.end());
+    return called;
   }
 
   /// Tiles given from outside are for a vector kernel of the program.
@@ -84,32 +86,39 @@ class Compiler {
     program_.tensors.push_back(std::move(tensor));
   }
 
-  /// The state that an output is an update of and replaces: it lies in the same bytes, so that only the written part
-  /// moves. Empty where anything else reads the state.
-  static std::string updated_state(const GraphFunction& function, ValueId output) {
-    for (const Alias& alias : function.aliases) {
-      if (function.outputs[static_cast<std::size_t>(alias.output)] != output) continue;
-      const ValueId input = function.inputs[static_cast<std::size_t>(alias.input)];
-      std::int64_t readers = std::count(function.outputs.begin(), function.outputs.end(), input);
-      bool updates = false;
-      for (const Op& op : function.ops) {
-        readers += std::count(op.operands.begin(), op.operands.end(), input);
-        updates |= (op.kind == Kind::dynamic_update || op.kind == Kind::scatter) && op.operands[0] == input &&
-                   op.results[0] == output;
-      }
-      if (updates && readers == 1) return function.value(input).name;
+  /// By output, the state that it is an update of and replaces: it lies in the same bytes, so that only the written
+  /// part moves. Not where anything else reads the state.
+  static std::map<ValueId, std::string> updated_states(const GraphFunction& function) {
+    std::map<ValueId, std::string> states;
+    if (function.aliases.empty()) return states;
+    std::map<ValueId, std::int64_t> readers;
+    std::map<ValueId, const Op*> makers;
+    for (ValueId output : function.outputs) ++readers[output];
+    for (const Op& op : function.ops) {
+      for (ValueId operand : op.operands) ++readers[operand];
+      if (!op.results.empty()) makers[op.results[0]] = &op;
     }
-    return {};
+    for (const Alias& alias : function.aliases) {
+      const ValueId output = function.outputs[static_cast<std::size_t>(alias.output)];
+      const ValueId input = function.inputs[static_cast<std::size_t>(alias.input)];
+      const auto made = makers.find(output);
+      if (made == makers.end() || readers[input] != 1) continue;
+      const Op& op = *made->second;
+      if ((op.kind == Kind::dynamic_update || op.kind == Kind::scatter) && op.operands[0] == input)
+        states.emplace(output, function.value(input).name);
+    }
+    return states;
   }
 
   /// Tensors of the main function's inputs and outputs, named as in the graph.
   std::map<ValueId, std::string> declare_boundary(const GraphFunction& function) {
     std::map<ValueId, std::string> boundary;
+    std::set<std::size_t> states;
+    for (const Alias& alias : function.aliases) states.insert(static_cast<std::size_t>(alias.input));
+    const std::map<ValueId, std::string> updated = updated_states(function);
     for (std::size_t i = 0; i < function.inputs.size(); ++i) {
       const Value& value = function.value(function.inputs[i]);
-      const bool state = std::any_of(function.aliases.begin(), function.aliases.end(),
-                                     [&](const Alias& alias) { return alias.input == static_cast<std::int32_t>(i); });
-      declare(value.name, value.type, state ? program::Role::state : program::Role::input);
+      declare(value.name, value.type, states.count(i) ? program::Role::state : program::Role::input);
       if (is_integer(value.type.dtype) || value.type.dtype == DType::boolean)
         program_.tensors.back().typical = {{0}, "zeros"};
       boundary[function.inputs[i]] = value.name;
@@ -117,7 +126,8 @@ class Compiler {
     for (ValueId output : function.outputs) {
       if (boundary.count(output)) continue;  // passed through, or listed twice
       const Value& value = function.value(output);
-      declare(value.name, value.type, program::Role::output, updated_state(function, output));
+      const auto state = updated.find(output);
+      declare(value.name, value.type, program::Role::output, state == updated.end() ? std::string{} : state->second);
       boundary[output] = value.name;
     }
     return boundary;
@@ -216,6 +226,7 @@ class Compiler {
         notes.push_back(current->name + ": fused, its tiles do not fit the scratchpad; its parts run one by one");
       }
       program_.tensors = tensors;
+      choices_.tensors.forget();
       program_.notes = notes;
       if (options_.record) options_.record->erase(options_.record->begin() + recorded, options_.record->end());
       if (options_.record_vectors)
@@ -273,8 +284,16 @@ class Compiler {
     const std::int64_t contexts = contexts_of(context.function, kernel);
     if (contexts_ == 1) return lower::on("", lower_with(context, kernel));
     const Machine machine = lower::with_contexts(machine_, contexts);
-    Context own{context.graph,   context.function,   machine,         context.options, context.choices,
-                context.program, context.placements, context.scalars, contexts,        context.counters};
+    Context own{context.graph,
+                context.function,
+                machine,
+                context.options,
+                context.choices,
+                context.program,
+                std::move(context.placements),
+                context.scalars,
+                contexts,
+                context.counters};
     program::Scope scope = lower_with(own, kernel);
     context.placements = std::move(own.placements);
     lower::over_contexts(scope, contexts, contexts_);
@@ -312,7 +331,7 @@ class Compiler {
     program::Scope scope = kernel.family == lower::Family::product  ? lower::lower_product(context, kernel)
                            : kernel.family == lower::Family::vector ? lower::lower_vector(context, kernel)
                                                                     : lower::lower_movement(context, kernel);
-    lower::divide_loops(scope, program_, context.machine);
+    lower::divide_loops(scope, program_, choices_.tensors, context.machine);
     return scope;
   }
 
@@ -321,7 +340,7 @@ class Compiler {
     program::Scope scope = lower::lower_loop(context, op, loops_.at({context.function.name, op.name}));
     for (program::Statement& statement : scope.body)
       if (auto* step = std::get_if<program::Scope>(&statement.action))
-        lower::divide_loops(*step, program_, context.machine);
+        lower::divide_loops(*step, program_, choices_.tensors, context.machine);
     return scope;
   }
 

@@ -37,23 +37,50 @@ void DagBuilder::bind_input(ValueId value, int input) {
 
 void DagBuilder::bind_node(ValueId value, int node) { known_[value] = node; }
 
+const Op* DagBuilder::maker(ValueId value, const std::set<int>& ops) {
+  if (indexed_ != &ops) {
+    makers_.clear();
+    for (int index : ops) makers_[context_.function.ops[static_cast<std::size_t>(index)].results[0]] = index;
+    indexed_ = &ops;
+  }
+  const auto found = makers_.find(value);
+  return found == makers_.end() ? nullptr : &context_.function.ops[static_cast<std::size_t>(found->second)];
+}
+
+/// Operands first, without recursion: chains are as long as models make them.
 int DagBuilder::node_of(ValueId value, const std::set<int>& ops) {
-  if (const auto found = known_.find(value); found != known_.end()) return found->second;
-  const TensorType& type = context_.value(value).type;
-  if (const auto counter = context_.counters.find(value); counter != context_.counters.end())
-    return known_[value] = append(nodes_, {.op = VectorNode::Op::scalar, .dtype = type.dtype}, counter->second);
-  if (const auto scalar = context_.scalars.find(value); scalar != context_.scalars.end())
-    return known_[value] =
-               append(nodes_, {.op = VectorNode::Op::constant, .number = scalar->second, .dtype = type.dtype});
-  const Op* op = nullptr;
-  for (int index : ops)
-    if (context_.function.ops[static_cast<std::size_t>(index)].results[0] == value)
-      op = &context_.function.ops[static_cast<std::size_t>(index)];
-  require(op != nullptr, "a value of a vector compute is neither an input nor computed in the kernel");
+  std::vector<ValueId> pending{value};
+  while (!pending.empty()) {
+    const ValueId next = pending.back();
+    if (known_.count(next)) {
+      pending.pop_back();
+      continue;
+    }
+    const TensorType& type = context_.value(next).type;
+    if (const auto counter = context_.counters.find(next); counter != context_.counters.end()) {
+      known_[next] = append(nodes_, {.op = VectorNode::Op::scalar, .dtype = type.dtype}, counter->second);
+      continue;
+    }
+    if (const auto scalar = context_.scalars.find(next); scalar != context_.scalars.end()) {
+      known_[next] = append(nodes_, {.op = VectorNode::Op::constant, .number = scalar->second, .dtype = type.dtype});
+      continue;
+    }
+    const Op* op = maker(next, ops);
+    require(op != nullptr, "a value of a vector compute is neither an input nor computed in the kernel");
+    const std::size_t before = pending.size();
+    if (op->kind != Kind::iota)
+      for (std::size_t i = op->operands.size(); i-- > 0;)
+        if (!known_.count(op->operands[i])) pending.push_back(op->operands[i]);
+    if (pending.size() == before) known_[next] = node_of_op(*op, type);
+  }
+  return known_.at(value);
+}
+
+int DagBuilder::node_of_op(const Op& op, const TensorType& type) {
   int node = -1;
-  if (op->kind == Kind::iota) {
+  if (op.kind == Kind::iota) {
     const std::size_t axis =
-        static_cast<std::size_t>(op->attributes.integer("dim")) + axis_dim.size() - type.shape.size();
+        static_cast<std::size_t>(op.attributes.integer("dim")) + axis_dim.size() - type.shape.size();
     node = append(nodes_, {.op = VectorNode::Op::iota, .index = axis_dim[axis], .dtype = DType::i64});
     if (!(axis_start[axis] == Expr(0))) {
       const int start = append(nodes_, {.op = VectorNode::Op::scalar, .dtype = DType::i64}, axis_start[axis]);
@@ -64,20 +91,20 @@ int DagBuilder::node_of(ValueId value, const std::set<int>& ops) {
     }
     if (type.dtype != DType::i64)
       node = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = type.dtype});
-    return known_[value] = node;
+    return node;
   }
-  if (op->kind == Kind::convert) return known_[value] = converted(*op, node_of(op->operands[0], ops));
-  require(op->kind == Kind::elementwise,
+  if (op.kind == Kind::convert) return converted(op, known_.at(op.operands[0]));
+  require(op.kind == Kind::elementwise,
           "only elementwise operations, conversions and indices form a vector compute's DAG");
   VectorNode function{
-      .op = VectorNode::Op::function, .function = parse_function(op->attributes.text("function")), .dtype = type.dtype};
+      .op = VectorNode::Op::function, .function = parse_function(op.attributes.text("function")), .dtype = type.dtype};
   if (function.function == Function::bitwise_not && type.dtype == DType::boolean)
     function.function = Function::logical_not;
-  for (std::size_t i = 0; i < op->operands.size(); ++i) function.arguments[i] = node_of(op->operands[i], ops);
+  for (std::size_t i = 0; i < op.operands.size(); ++i) function.arguments[i] = known_.at(op.operands[i]);
   node = append(nodes_, function);
   if (!computes_exactly(type.dtype))
     node = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = type.dtype});
-  return known_[value] = node;
+  return node;
 }
 
 int DagBuilder::converted(const Op& op, int from) {

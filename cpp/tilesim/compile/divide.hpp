@@ -60,7 +60,7 @@ void divide_contractions(Graph& graph, const Machine& machine);
 /// Divides the outer loops of a lowered kernel (of each of its steps) over the cores where each trip is proven to stand
 /// alone: it fills the slots that it uses, and stores elements that no other trip stores or loads. Otherwise the first
 /// core runs the whole kernel, and the program says so in a note.
-void divide_loops(program::Scope& scope, program::Program& program, const Machine& machine);
+void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Machine& machine);
 
 /// Replaces symbols in every expression of the block.
 void substitute(program::Block& block, const std::map<std::string, Expr>& values);

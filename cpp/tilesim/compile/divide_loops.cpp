@@ -55,11 +55,12 @@ struct Facts {
 
 class Divider {
  public:
-  Divider(program::Scope& scope, program::Program& program, const Machine& machine)
-      : scope_(scope), program_(program), cores_(machine.core.count), speeds_(vector_speeds(machine)) {
-    for (const program::Tensor& tensor : program.tensors)
-      if (!tensor.alias_of.empty()) root_[tensor.name] = tensor.alias_of;
-  }
+  Divider(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Machine& machine)
+      : scope_(scope),
+        program_(program),
+        tensors_(tensors),
+        cores_(machine.core.count),
+        speeds_(vector_speeds(machine)) {}
 
   void run() {
     std::vector<std::string> around;
@@ -74,7 +75,9 @@ class Divider {
 
  private:
   std::string root(std::string tensor) const {
-    for (auto found = root_.find(tensor); found != root_.end(); found = root_.find(tensor)) tensor = found->second;
+    for (const program::Tensor* found = tensors_.find(program_, tensor); found && !found->alias_of.empty();
+         found = tensors_.find(program_, tensor))
+      tensor = found->alias_of;
     return tensor;
   }
 
@@ -273,20 +276,20 @@ class Divider {
 
   program::Scope& scope_;
   program::Program& program_;
+  TensorIndex& tensors_;
   std::int64_t cores_;
   std::vector<Stretch> speeds_;
-  std::map<std::string, std::string> root_;
   Facts facts_;
 };
 
 }  // namespace
 
-void divide_loops(program::Scope& scope, program::Program& program, const Machine& machine) {
+void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Machine& machine) {
   if (machine.core.count < 2) return;
   const auto is_step = [](const Statement& s) { return std::holds_alternative<program::Scope>(s.action); };
   if (scope.body.empty() || !std::all_of(scope.body.begin(), scope.body.end(), is_step))
-    return Divider(scope, program, machine).run();
-  for (Statement& step : scope.body) Divider(std::get<program::Scope>(step.action), program, machine).run();
+    return Divider(scope, program, tensors, machine).run();
+  for (Statement& step : scope.body) Divider(std::get<program::Scope>(step.action), program, tensors, machine).run();
 }
 
 }  // namespace tilesim::lower

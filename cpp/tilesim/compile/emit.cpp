@@ -6,6 +6,12 @@
 
 namespace tilesim::lower {
 
+program::Tensor* TensorIndex::find(program::Program& program, const std::string& name) {
+  for (; seen_ < program.tensors.size(); ++seen_) known_.emplace(program.tensors[seen_].name, seen_);
+  const auto found = known_.find(name);
+  return found == known_.end() ? nullptr : &program.tensors[found->second];
+}
+
 program::Statement on(const std::string& queue, program::Action action) { return {std::move(action), queue, {}}; }
 
 program::Statement loop(const std::string& index, Expr extent, program::Block body) {

@@ -1,11 +1,12 @@
 #include "tilesim/compile/grouping.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <compare>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/placement.hpp"
+#include "tilesim/compile/row_bytes.hpp"
 
 namespace tilesim::lower {
 
@@ -109,13 +110,27 @@ class Grouping {
     kernel.ops = {i};
     if (family == Family::product) kernel.anchor = i;
     kernels_.push_back(std::move(kernel));
-    owner_[index(i)] = static_cast<int>(kernels_.size()) - 1;
-    return owner_[index(i)];
+    readers_.emplace_back();
+    last_.push_back(i);
+    const int made = static_cast<int>(kernels_.size()) - 1;
+    take(i, made);
+    return made;
   }
 
   void own(int i, int kernel) {
-    owner_[index(i)] = kernel;
     kernels_[index(kernel)].ops.push_back(i);
+    last_[index(kernel)] = std::max(last_[index(kernel)], i);
+    take(i, kernel);
+  }
+
+  void take(int i, int kernel) {
+    owner_[index(i)] = kernel;
+    std::set<int>& readers = readers_[index(kernel)];
+    readers.erase(i);
+    for (ValueId result : op(i).results)
+      if (result != no_value)
+        for (int reader : uses_.consumers[index(result)])
+          if (owner_[index(reader)] != kernel) readers.insert(reader);
   }
 
   /// A product with the chain of elementwise operations that alone reads it, and a row reduction at its end.
@@ -149,74 +164,62 @@ class Grouping {
     }
   }
 
-  /// The space that an operation iterates over.
-  Shape space(int i) const { return op(i).kind == Kind::reduce ? shape(op(i).operands[0]) : shape(op(i).results[0]); }
-
   void place_vector(int i) {
     if (op(i).kind == Kind::iota) return;  // recomputed as an index by whoever reads it
     if (rules_.resident) {
       if (rules_.fuse && join(i)) return;
-      add_kernel(Family::vector, i);
+      rows_.emplace(add_kernel(Family::vector, i), RowBytes(context_, i));
     } else if (!is_recomputable(op(i).kind)) {
       add_kernel(Family::vector, i);  // a root; make_passes adds what it recomputes
     }
   }
 
-  bool reaches(int from, int to) const {
-    std::set<int> seen;
-    const auto& ends = kernels_[index(to)].ops;
-    const int last = *std::max_element(ends.begin(), ends.end());  // operations stand in order: no way leads back
-    std::function<bool(int)> walk = [&](int kernel) {
-      if (kernel == to) return true;
-      if (!seen.insert(kernel).second) return false;
-      for (int member : kernels_[index(kernel)].ops)
-        for (ValueId result : op(member).results)
-          for (int reader : uses_.consumers[index(result)]) {
-            if (reader <= last && walk_reader(reader, kernel, walk)) return true;
-          }
-      return false;
-    };
-    return walk(from);
+  /// Nodes of the kernels' graph: kernels, and operations that belong to none (views; movement until it has a kernel).
+  struct Node {
+    int kernel = -1, op = -1;
+    auto operator<=>(const Node&) const = default;
+  };
+  Node node(int i) const { return owner_[index(i)] >= 0 ? Node{owner_[index(i)], -1} : Node{-1, i}; }
+  int last(const Node& of) const { return of.kernel >= 0 ? last_[index(of.kernel)] : of.op; }
+
+  template <typename Visit>
+  void each_reader(const Node& of, int until, Visit visit) const {
+    if (of.kernel >= 0) {
+      const std::set<int>& readers = readers_[index(of.kernel)];
+      for (auto reader = readers.begin(); reader != readers.end() && *reader <= until; ++reader) visit(*reader);
+      return;
+    }
+    for (ValueId result : op(of.op).results)
+      if (result != no_value)
+        for (int reader : uses_.consumers[index(result)])
+          if (reader <= until) visit(reader);
   }
 
-  /// Follows views, which belong to no kernel.
-  bool walk_reader(int reader, int from, const std::function<bool(int)>& walk) const {
-    const int next = owner_[index(reader)];
-    if (next == from) return false;
-    if (next >= 0) return walk(next);
-    for (ValueId result : op(reader).results)
-      for (int further : uses_.consumers[index(result)])
-        if (walk_reader(further, from, walk)) return true;
-    return false;
-  }
-
-  /// A kernel computes over its whole space, or over its rows, where each axis that its reductions take has extent 1.
-  bool compatible(const Kernel& kernel, int i) const {
-    const Shape own_space = space(i), their_space = space(kernel.ops.front());
-    std::set<std::int64_t> reduced;
-    bool reduces = false;
-    for (int member : kernel.ops) {
-      const Op& other = op(member);
-      if (!is_recomputable(other.kind) && other.kind != Kind::reduce) return false;
-      if (other.kind != Kind::reduce) continue;
-      reduces = true;
-      const std::string combiner = other.attributes.text("combiner");
-      if (combiner == "argmax" || combiner == "argmin" || !other.attributes.flag("keep_dims")) return false;
-      const std::vector<std::int64_t>& dims = other.attributes.integers("dims");
-      if (op(i).kind == Kind::reduce && op(i).attributes.integers("dims") != dims) return false;
-      reduced.insert(dims.begin(), dims.end());
+  /// Whether a way leads from the kernel through others, or through views, to an operand of the operation. Operations
+  /// stand in order: no way leads back.
+  bool returns(int kernel, int i) const {
+    std::set<Node> targets, seen;
+    int until = -1;
+    for (ValueId operand : op(i).operands) {
+      const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];
+      if (producer < 0 || owner_[index(producer)] == kernel) continue;
+      targets.insert(node(producer));
+      until = std::max(until, last(node(producer)));
     }
-    if (op(i).kind == Kind::reduce) {
-      const std::string combiner = op(i).attributes.text("combiner");
-      if (combiner == "argmax" || combiner == "argmin") return false;
-      if (reduces && !op(i).attributes.flag("keep_dims")) return false;
+    if (targets.empty()) return false;
+    std::vector<Node> pending{{kernel, -1}};
+    bool found = false;
+    while (!pending.empty() && !found) {
+      const Node next = pending.back();
+      pending.pop_back();
+      each_reader(next, until, [&](int reader) {
+        const Node to = node(reader);
+        if (to.kernel == kernel || !seen.insert(to).second) return;
+        found |= targets.count(to) > 0;
+        pending.push_back(to);
+      });
     }
-    if (own_space == their_space) return true;
-    // A reduction of rows would take each row's one value as often as the row is long.
-    if (!reduces || op(i).kind == Kind::reduce || own_space.size() != their_space.size()) return false;
-    for (std::size_t d = 0; d < own_space.size(); ++d)
-      if (own_space[d] != (reduced.count(static_cast<std::int64_t>(d)) ? 1 : their_space[d])) return false;
-    return true;
+    return found;
   }
 
   bool join(int i) {
@@ -229,34 +232,13 @@ class Grouping {
       if (kernel < 0 || kernels_[index(kernel)].family != Family::vector ||
           kept_apart_.count(context_.value(operand).name))
         continue;
-      if (!compatible(kernels_[index(kernel)], i)) continue;
-      bool cycle = false;
-      for (ValueId other : op(i).operands) {
-        const int source = other == no_value ? -1 : producing_kernel(other);
-        if (source >= 0 && source != kernel && reaches(kernel, source)) cycle = true;
-        if (source == kernel && owner_[index(uses_.producer[index(other)])] < 0)
-          cycle = true;  // a view of its own result
-      }
-      if (cycle) continue;
-      std::vector<int> together = kernels_[index(kernel)].ops;
-      together.push_back(i);
-      // Rows that do not fit stream by in passes, however many operations take part.
-      if (!fits_resident(context_, together) && fits_resident(context_, kernels_[index(kernel)].ops)) continue;
+      RowBytes& rows = rows_.at(kernel);
+      if (!rows.compatible(i) || returns(kernel, i) || !rows.stays_resident(i)) continue;
       own(i, kernel);
+      rows.add(i);
       return true;
     }
     return false;
-  }
-
-  /// Kernel that produces a value, through views.
-  int producing_kernel(ValueId value) const {
-    const int producer = uses_.producer[index(value)];
-    if (producer < 0) return -1;
-    if (owner_[index(producer)] >= 0) return owner_[index(producer)];
-    for (ValueId operand : op(producer).operands)
-      if (operand != no_value)
-        if (const int kernel = producing_kernel(operand); kernel >= 0) return kernel;
-    return -1;
   }
 
   /// Each reduction and each value that must be stored becomes a kernel that recomputes its elementwise producers.
@@ -268,14 +250,18 @@ class Grouping {
     for (Kernel& kernel : kernels_) {
       if (kernel.family != Family::vector && kernel.family != Family::product) continue;
       std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
-      std::function<void(ValueId)> pull = [&](ValueId value) {
-        const int producer = value == no_value || scalar(value) ? -1 : uses_.producer[index(value)];
-        if (producer < 0 || owner_[index(producer)] >= 0 || !is_recomputable(op(producer).kind)) return;
-        if (!ops.insert(producer).second) return;
-        for (ValueId operand : op(producer).operands) pull(operand);
+      std::vector<ValueId> pending;
+      const auto read = [&](int member) {
+        pending.insert(pending.end(), op(member).operands.begin(), op(member).operands.end());
       };
-      for (int member : std::vector<int>(kernel.ops))
-        for (ValueId operand : op(member).operands) pull(operand);
+      for (int member : kernel.ops) read(member);
+      while (!pending.empty()) {
+        const ValueId value = pending.back();
+        pending.pop_back();
+        const int producer = value == no_value || scalar(value) ? -1 : uses_.producer[index(value)];
+        if (producer < 0 || owner_[index(producer)] >= 0 || !is_recomputable(op(producer).kind)) continue;
+        if (ops.insert(producer).second) read(producer);
+      }
       kernel.ops.assign(ops.begin(), ops.end());
     }
   }
@@ -310,11 +296,11 @@ class Grouping {
         if (producer < 0 || !members.count(producer)) inputs.insert(operand);
       }
       for (ValueId result : op(member).results) {
-        if (result == no_value) continue;
-        bool outside = uses_.is_output[index(result)];
-        for (int reader : uses_.consumers[index(result)])
-          outside |= !members.count(reader) && reads_stored(reader, member);
-        if (outside && owner_[index(member)] >= 0 && owned_by(member, kernel)) kernel.outputs.push_back(result);
+        if (result == no_value || owner_[index(member)] < 0 || !owned_by(member, kernel)) continue;  // recomputed
+        const std::vector<int>& readers = uses_.consumers[index(result)];
+        const auto outside = [&](int reader) { return !members.count(reader); };
+        if (uses_.is_output[index(result)] || std::any_of(readers.begin(), readers.end(), outside))
+          kernel.outputs.push_back(result);
       }
     }
     kernel.inputs.assign(inputs.begin(), inputs.end());
@@ -325,16 +311,25 @@ class Grouping {
     }
   }
 
-  /// Whether a reader outside the kernel reads the stored bytes (and does not recompute the producer).
-  bool reads_stored(int, int producer) const { return owner_[index(producer)] >= 0; }
   bool owned_by(int member, const Kernel& kernel) const { return &kernels_[index(owner_[index(member)])] == &kernel; }
 
+  /// By operation: the kernel that makes its results, through views.
+  std::vector<int> sources() const {
+    std::vector<int> result(owner_);
+    for (int i = 0; i < count(); ++i)
+      for (ValueId operand : op(i).operands)
+        if (result[index(i)] < 0 && operand != no_value && uses_.producer[index(operand)] >= 0)
+          result[index(i)] = result[index(uses_.producer[index(operand)])];
+    return result;
+  }
+
   std::vector<Kernel> ordered() {
+    const std::vector<int> made_by = sources();
     std::vector<int> waits(kernels_.size(), 0);
     std::vector<std::set<int>> next(kernels_.size());
     for (int k = 0; k < static_cast<int>(kernels_.size()); ++k)
       for (ValueId input : kernels_[index(k)].inputs) {
-        const int source = producing_kernel(input);
+        const int producer = uses_.producer[index(input)], source = producer < 0 ? -1 : made_by[index(producer)];
         if (source >= 0 && source != k && next[index(source)].insert(k).second) ++waits[index(k)];
       }
     std::set<std::pair<int, int>> ready;  // by first own operation, for a stable order
@@ -344,7 +339,7 @@ class Grouping {
     while (!ready.empty()) {
       const int k = ready.begin()->second;
       ready.erase(ready.begin());
-      result.push_back(kernels_[index(k)]);
+      result.push_back(std::move(kernels_[index(k)]));
       for (int other : next[index(k)])
         if (--waits[index(other)] == 0) ready.insert({kernels_[index(other)].ops.back(), other});
     }
@@ -360,6 +355,9 @@ class Grouping {
   const Views& views_;
   std::vector<int> owner_;
   std::vector<Kernel> kernels_;
+  std::vector<std::set<int>> readers_;  ///< by kernel: operations of others that read what it computes
+  std::vector<int> last_;               ///< by kernel: its last operation
+  std::map<int, RowBytes> rows_;        ///< by vector kernel
 };
 
 }  // namespace

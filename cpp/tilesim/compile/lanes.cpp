@@ -7,7 +7,7 @@
 namespace tilesim::lower {
 
 std::vector<std::int64_t> memory_strides(const Context& context, const Placement& placement, const Shape& tile) {
-  const program::Tensor* tensor = context.program.find_tensor(placement.tensor);
+  const program::Tensor* tensor = find_tensor(context, placement.tensor);
   const std::size_t axes = placement.axes.size();
   const bool ordered = tensor && tensor->minor_to_major.size() == axes;
   std::vector<std::int64_t> strides(tile.size(), 0);

@@ -13,16 +13,6 @@ namespace tilesim::lower {
 
 using program::Block;
 
-namespace {
-
-program::Tensor* mutable_tensor(program::Program& program, const std::string& name) {
-  for (program::Tensor& tensor : program.tensors)
-    if (tensor.name == name) return &tensor;
-  return nullptr;
-}
-
-}  // namespace
-
 AxisAccess affine_axis(std::size_t dim, std::int64_t coefficient, std::int64_t constant) {
   AxisAccess access;
   access.terms.push_back({static_cast<int>(dim), coefficient});
@@ -272,7 +262,7 @@ void MovementLowering::bitcast() {
 Placement MovementLowering::temporary(const std::string& stem, DType dtype, const Shape& shape) {
   program::Tensor tensor;
   tensor.name = placement(y_).tensor + "." + stem;
-  while (context_.program.find_tensor(tensor.name)) tensor.name += std::to_string(++temporaries_);
+  while (find_tensor(context_, tensor.name)) tensor.name += std::to_string(++temporaries_);
   tensor.dtype = dtype;
   for (std::int64_t extent : shape) tensor.shape.push_back(Expr(extent));
   tensor.role = program::Role::temporary;
@@ -283,13 +273,13 @@ Placement MovementLowering::temporary(const std::string& stem, DType dtype, cons
 std::optional<Placement> MovementLowering::same_bytes(const Placement& placement, DType dtype, const Shape& shape) {
   if (!placement.identity) return std::nullopt;
   if (placement.dtype == dtype && placement.tensor_shape == shape) return placement;
-  program::Tensor* owner = mutable_tensor(context_.program, placement.tensor);
+  program::Tensor* owner = find_tensor(context_, placement.tensor);
   if (!owner || bits(owner->dtype) != bits(dtype)) return std::nullopt;
   owner->tile.clear();  // one order of bytes for both shapes
   owner->minor_to_major.clear();
   const std::string name = owner->name;
   Placement result = temporary("bytes", dtype, shape);
-  mutable_tensor(context_.program, result.tensor)->alias_of = name;
+  find_tensor(context_, result.tensor)->alias_of = name;
   return result;
 }
 
@@ -298,7 +288,7 @@ Placement MovementLowering::dense(ValueId value, bool flat) {
   const Shape all{element_count(own.tensor_shape)};
   if (own.identity && !flat) return own;
   if (own.identity) {
-    const program::Tensor* tensor = context_.program.find_tensor(own.tensor);
+    const program::Tensor* tensor = find_tensor(context_, own.tensor);
     const bool padded = tensor && !tensor->tile.empty();
     if (!padded)
       if (const auto bytes = same_bytes(own, own.dtype, all)) return *bytes;

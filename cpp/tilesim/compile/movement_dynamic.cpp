@@ -28,7 +28,7 @@ std::vector<MovementLowering::Start> MovementLowering::clamped_starts(std::size_
       start.at = inside(Expr(static_cast<std::int64_t>(known->second)));
     } else if (last > 0 || strict) {
       const Placement own = dense(value);
-      const program::Tensor* tensor = context_.program.find_tensor(own.tensor);
+      const program::Tensor* tensor = find_tensor(context_, own.tensor);
       const bool given = tensor && tensor->role == program::Role::input && tensor->alias_of.empty();
       if (given) {
         start.at = inside(Expr::read(own.tensor, std::vector<Expr>(own.axes.size(), Expr(0))));
@@ -110,7 +110,7 @@ void MovementLowering::dynamic_slice() {
 void MovementLowering::dynamic_update() {
   const ValueId x = op_.operands[0], update = op_.operands[1];
   const std::vector<AxisAccess> plain = plain_axes(shape_.size());
-  const program::Tensor* result = context_.program.find_tensor(placement(y_).tensor);
+  const program::Tensor* result = find_tensor(context_, placement(y_).tensor);
   const bool in_place =
       placement(y_).tensor == placement(x).tensor || (result && result->alias_of == placement(x).tensor);
   if (in_place)

@@ -52,7 +52,7 @@ void MovementLowering::scatter() {
   const Shape& given = shape(op_.operands[2]);
   const std::vector<AxisAccess> plain = plain_axes(shape_.size());
   const DType dtype = meeting_dtype(context_.value(y_).type.dtype, combiner);
-  const program::Tensor* result = context_.program.find_tensor(placement(y_).tensor);
+  const program::Tensor* result = find_tensor(context_, placement(y_).tensor);
   const bool own = placement(y_).identity && placement(y_).dtype == dtype && result && result->tile.empty();
   const bool in_place = own && result->alias_of == placement(x).tensor;
   const Placement target = own ? placement(y_) : temporary("meeting", dtype, shape_);

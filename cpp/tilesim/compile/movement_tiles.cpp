@@ -48,7 +48,7 @@ Shape MovementLowering::usual_tiles(const Shape& space, std::int64_t bytes,
   choice.buffers = {{std::vector<bool>(space.size(), true), bytes}};
   choice.whole.assign(space.size(), false);
   for (const Placement& tensor : tensors) add_granules(choice, context_, tensor);
-  const program::Tensor* target = context_.program.find_tensor(placement(y_).tensor);
+  const program::Tensor* target = find_tensor(context_, placement(y_).tensor);
   if (target && target->minor_to_major.size() == space.size() && placement(y_).identity)
     for (auto axis = target->minor_to_major.rbegin(); axis != target->minor_to_major.rend(); ++axis)
       choice.order.push_back(at(*axis));

@@ -41,22 +41,26 @@ std::optional<std::vector<AxisAccess>> split_access(const Shape& from, const Sha
 
 namespace {
 
-/// Whether a reader needs a tensor that ends with the value: a window over its edges reads a fill value there, not its
-/// neighbour.
-bool needs_own_tensor(const GraphFunction& function, const Uses& uses, ValueId value) {
-  for (int reader : uses.consumers[index(value)]) {
-    const Op& op = function.ops[index(reader)];
-    if (runs_functions(op.kind)) return true;          // a function takes whole tensors
-    if (op.kind == Kind::window_scatter) return true;  // tiles of windows reach over the edges of both operands
-    if (op.operands.empty() || op.operands[0] != value) continue;
+/// By value: whether a reader needs a tensor that ends with it. A window over its edges reads a fill value there, not
+/// its neighbour; one behind views asks it of what they view.
+std::vector<bool> needing_own_tensors(const GraphFunction& function) {
+  std::vector<bool> needs(function.values.size(), false);
+  for (std::size_t i = function.ops.size(); i-- > 0;) {  // readers stand behind producers
+    const Op& op = function.ops[i];
+    // A function takes whole tensors; tiles of windows reach over the edges of both operands.
+    if (runs_functions(op.kind) || op.kind == Kind::window_scatter)
+      for (ValueId operand : op.operands)
+        if (operand != no_value) needs[index(operand)] = true;
+    if (op.operands.empty() || op.operands[0] == no_value) continue;
     const bool window = op.kind == Kind::convolution || op.kind == Kind::window_reduce;
     const auto pads = window ? op.attributes.integers("pads", {}) : std::vector<std::int64_t>{};
-    if (std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad > 0; })) return true;
     const bool may_view = op.kind == Kind::reshape || op.kind == Kind::transpose || op.kind == Kind::slice ||
                           op.kind == Kind::broadcast || op.kind == Kind::copy;
-    if (may_view && needs_own_tensor(function, uses, op.results[0])) return true;
+    if (std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad > 0; }) ||
+        (may_view && needs[index(op.results[0])]))
+      needs[index(op.operands[0])] = true;
   }
-  return false;
+  return needs;
 }
 
 bool read_by_call(const GraphFunction& function, const Uses& uses, ValueId value) {
@@ -86,6 +90,7 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
   Views views{std::vector<bool>(function.ops.size(), false), std::vector<bool>(function.ops.size(), false),
               std::vector<bool>(function.values.size(), true)};
   Owners owners;
+  const std::vector<bool> needs_own = needing_own_tensors(function);
   const auto formal = [&](ValueId value) { return !is_main && uses.producer[index(value)] < 0; };
   for (std::size_t i = 0; i < function.ops.size(); ++i) {
     const Op& op = function.ops[i];
@@ -104,7 +109,7 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
       case Kind::reshape:
         if (renames)
           views.view[i] = true;
-        else if (!output && !needs_own_tensor(function, uses, y) && split_access(from, to))
+        else if (!output && !needs_own[index(y)] && split_access(from, to))
           views.view[i] = true, views.identity[index(y)] = false;
         break;
       case Kind::bitcast:
@@ -123,7 +128,7 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
       case Kind::broadcast:
       case Kind::copy:
         if (output || (op.kind == Kind::copy && op.attributes.flag("layout"))) break;
-        if (op.kind == Kind::copy ? read_by_call(function, uses, y) : needs_own_tensor(function, uses, y)) break;
+        if (op.kind == Kind::copy ? read_by_call(function, uses, y) : needs_own[index(y)]) break;
         views.view[i] = true;
         views.identity[index(y)] = op.kind == Kind::copy && views.identity[index(x)];
         break;
@@ -216,9 +221,17 @@ class Placer {
 
   void place_identity(ValueId value, DType dtype) {
     const TensorType& type = context_.value(value).type;
-    Placement placement;
     const auto named = boundary_.find(value);
-    placement.tensor = named != boundary_.end() ? named->second : prefix_ + context_.value(value).name;
+    const bool given = named != boundary_.end();
+    const std::string name = given ? named->second : prefix_ + context_.value(value).name;
+    place_dense(value, name, dtype);
+    if (!given) declare(name, dtype, type.shape, program::Role::temporary, {});
+  }
+
+  void place_dense(ValueId value, const std::string& tensor, DType dtype) {
+    const TensorType& type = context_.value(value).type;
+    Placement placement;
+    placement.tensor = tensor;
     placement.tensor_shape = type.shape;
     placement.dtype = dtype;
     for (std::size_t axis = 0; axis < type.shape.size(); ++axis) {
@@ -226,12 +239,11 @@ class Placer {
       access.terms.push_back({static_cast<int>(axis), 1});
       placement.axes.push_back(access);
     }
-    at(value) = placement;
-    if (named == boundary_.end()) declare(placement.tensor, dtype, type.shape, program::Role::temporary, {});
+    at(value) = std::move(placement);
   }
 
   void declare(const std::string& name, DType dtype, const Shape& shape, program::Role role, const std::string& alias) {
-    if (context_.program.find_tensor(name)) return;
+    if (find_tensor(context_, name)) return;
     program::Tensor tensor;
     tensor.name = name;
     tensor.dtype = dtype;
@@ -244,12 +256,10 @@ class Placer {
   void place_weight(const Op& op) {
     const ValueId value = op.results[0];
     const TensorType& type = context_.value(value).type;
-    place_identity(value, type.dtype);
-    if (boundary_.count(value)) return;
+    if (boundary_.count(value)) return place_identity(value, type.dtype);
     const std::string& reference = op.attributes.text("reference");
-    context_.program.tensors.pop_back();
-    at(value).tensor = reference;
-    if (!context_.program.find_tensor(reference)) {
+    place_dense(value, reference, type.dtype);
+    if (!find_tensor(context_, reference)) {
       declare(reference, type.dtype, type.shape, program::Role::weight, {});
       context_.program.tensors.back().weight = reference;
     }
@@ -276,16 +286,19 @@ class Placer {
   }
 
   bool only_products_read(ValueId value) const {
-    if (uses_.consumers[index(value)].empty() || uses_.is_output[index(value)]) return false;
-    for (int reader : uses_.consumers[index(value)]) {
-      const Op& op = function_.ops[index(reader)];
-      if (views_.view[index(reader)]) {
-        if (!only_products_read(op.results[0])) return false;
-        continue;
+    std::vector<ValueId> pending{value};  // and its views
+    while (!pending.empty()) {
+      const ValueId next = pending.back();
+      pending.pop_back();
+      if (uses_.consumers[index(next)].empty() || uses_.is_output[index(next)]) return false;
+      for (int reader : uses_.consumers[index(next)]) {
+        const Op& op = function_.ops[index(reader)];
+        if (views_.view[index(reader)])
+          pending.push_back(op.results[0]);
+        else if (op.kind != Kind::contract || is_exact(op) ||
+                 std::find(op.operands.begin() + 2, op.operands.end(), next) != op.operands.end())
+          return false;
       }
-      if (op.kind != Kind::contract || is_exact(op)) return false;
-      for (std::size_t i = 2; i < op.operands.size(); ++i)
-        if (op.operands[i] == value) return false;
     }
     return true;
   }
@@ -319,13 +332,7 @@ class Placer {
     const DType dtype = op.kind == Kind::bitcast ? context_.value(y).type.dtype : at(x).dtype;
     const std::string source = at(x).tensor;
     place_identity(y, dtype);
-    if (program::Tensor* tensor = mutable_tensor(at(y).tensor)) tensor->alias_of = source;
-  }
-
-  program::Tensor* mutable_tensor(const std::string& name) {
-    for (program::Tensor& tensor : context_.program.tensors)
-      if (tensor.name == name) return &tensor;
-    return nullptr;
+    if (program::Tensor* tensor = find_tensor(context_, at(y).tensor)) tensor->alias_of = source;
   }
 
   Context& context_;

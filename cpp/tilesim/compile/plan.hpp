@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -40,8 +41,24 @@ struct Kernel {
 /// Operations that run functions of the graph: whole tensors are bound.
 inline bool runs_functions(Kind kind) { return kind == Kind::call || kind == Kind::while_loop || kind == Kind::branch; }
 
+/// Finds tensors of a program that is being made by name. Tensors are added at the end only; `forget` after they were
+/// replaced.
+class TensorIndex {
+ public:
+  /// Null for an unknown name.
+  program::Tensor* find(program::Program& program, const std::string& name);
+  void forget() { known_.clear(), seen_ = 0; }
+
+ private:
+  std::unordered_map<std::string, std::size_t> known_;
+  std::size_t seen_ = 0;
+};
+
 /// What was chosen for problems of this program: equal ones are solved once.
+struct Division;
 struct Choices {
+  TensorIndex tensors;
+  std::unordered_map<std::string, std::shared_ptr<const Division>> divisions;
   std::unordered_map<std::string, mapping::Nest> nests;
   std::unordered_map<std::string, mapping::VectorTiles> tiles;
 };
@@ -65,6 +82,11 @@ struct Context {
   const Value& value(ValueId id) const { return function.value(id); }
   bool placed(ValueId id) const { return !placements[static_cast<std::size_t>(id)].tensor.empty(); }
 };
+
+/// A tensor of the program; null for an unknown name.
+inline program::Tensor* find_tensor(const Context& context, const std::string& name) {
+  return context.choices.tensors.find(context.program, name);
+}
 
 /// How products and vector kernels without a given mapping are mapped: "profile" only where the machine's file has a
 /// profile of its own, "cost" in its place elsewhere.
@@ -96,10 +118,6 @@ program::Scope lower_movement(Context& context, const Kernel& kernel);
 /// Throws Unsupported naming the operation whose operands the vector unit does not compute on.
 void check_vector_dtypes(const Context& context, const std::vector<int>& ops);
 
-/// Whether lower_vector can keep all reduced dims of these operations resident in the scratchpad (one pass over
-/// memory).
-bool fits_resident(const Context& context, const std::vector<int>& ops);
-
 /// Builds the DAG of elementwise, convert, iota and scalar-constant operations for one vector compute.
 class DagBuilder {
  public:
@@ -118,8 +136,15 @@ class DagBuilder {
   std::vector<Expr> axis_start;  ///< start of the tile along each space axis
 
  private:
+  /// The node of a value whose operands all have theirs.
+  int node_of_op(const Op& op, const TensorType& type);
+  /// The operation among `ops` that makes the value; null where none does.
+  const Op* maker(ValueId value, const std::set<int>& ops);
+
   const Context& context_;
-  std::map<ValueId, int> known_;
+  std::unordered_map<ValueId, int> known_;
+  std::unordered_map<ValueId, int> makers_;  ///< by result, of the operations seen
+  const std::set<int>* indexed_ = nullptr;   ///< whose makers these are
   std::vector<program::VectorNodeSpec> nodes_;
 };
 

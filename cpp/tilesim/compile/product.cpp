@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/cost.hpp"
+#include "tilesim/mapping/identity.hpp"
 #include "tilesim/program/limits.hpp"
 
 namespace tilesim::lower {
@@ -14,8 +15,7 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
     : context_(context),
       kernel_(kernel),
       anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
-      problem_(ragged() ? ragged_problem(context, kernel) : product_problem(context, kernel)),
-      seen_(context.machine) {
+      problem_(ragged() ? ragged_problem(context, kernel) : product_problem(context, kernel)) {
   for (int index : kernel.ops)
     if (index != kernel.anchor) fused_ops_.insert(index);
   for (const AxisAccess& axis : problem_.domain.results[0].axes)
@@ -28,11 +28,44 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
 
 /// Which part of the product each core takes, and the nest of a part.
 void ProductLowering::divide_over_cores() {
+  const bool given = context_.options.mappings.count(anchor_.name) > 0;
+  std::string key;
+  if (!given) {
+    key = division_key();
+    if (const auto known = context_.choices.divisions.find(key); known != context_.choices.divisions.end()) {
+      const Division& division = *known->second;
+      const std::string operation = problem_.operation;
+      problem_ = division.problem;
+      problem_.operation = operation;
+      split_ = division.split;
+      seen_ = division.seen;
+      nest_ = division.nest;
+      domain_ = division.domain;
+      return;
+    }
+  }
+  search_division();
+  if (!given)
+    context_.choices.divisions[key] =
+        std::make_shared<const Division>(Division{problem_, split_, seen_, nest_, domain_});
+}
+
+/// All that the choice looks at, beside what is the same for the whole program.
+std::string ProductLowering::division_key() const {
+  std::string key = mapping::identity(problem_) + (is_exact(anchor_) ? "exact " : "");
+  key += std::string(info(anchor_.kind).name) + " " + mapping::identity(context_.machine);
+  for (int dim : reduced_result_dims()) key += " " + std::to_string(dim);
+  return key;
+}
+
+void ProductLowering::search_division() {
   const mapping::Problem whole = problem_;
   for (const Parts allowed : {Parts::any, Parts::counted, Parts::even}) {
     problem_ = whole;
-    split_ = split_product(context_, kernel_, problem_, seen_, reduced_result_dims(), allowed);
-    nest_ = product_nest(context_, kernel_, problem_, seen_);
+    Machine seen = context_.machine;
+    split_ = split_product(context_, kernel_, problem_, seen, reduced_result_dims(), allowed);
+    nest_ = product_nest(context_, kernel_, problem_, seen);
+    seen_ = std::make_shared<const Machine>(std::move(seen));
     domain_ = problem_.domain;
     keep_reduced_columns_whole();
     if (counts_windows()) return;
@@ -235,13 +268,14 @@ program::Scope ProductLowering::lower() {
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
   if (context_.options.record && !ragged()) {
-    context_.options.record->push_back({context_.function.name, anchor_.name, problem_, nest_, seen_});
+    context_.options.record->push_back(
+        {context_.function.name, anchor_.name, problem_, nest_, seen_ ? *seen_ : context_.machine});
     context_.options.record->back().nest.on_vector = problem_.on_vector;
     context_.options.record->back().nest.contexts = problem_.contexts;
   }
   load_queues_ = context_.machine.core.dma.load_queues;
   if (load_queues_ > 1 && !split_.multicast && context_.machine.sorts.empty())
-    load_queues_ = mapping::CostModel(problem_, seen_).load_queues(nest_);
+    load_queues_ = mapping::CostModel(problem_, seen_ ? *seen_ : context_.machine).load_queues(nest_);
   ClosedForm latency(context_.machine);
   grid_ = mapping::array_grid(problem_, nest_, context_.machine, latency);
   check_queues();

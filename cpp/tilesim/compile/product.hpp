@@ -44,6 +44,15 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
 /// Whether an operand's address changes along a dimension.
 bool depends_on(const Access& access, int dim);
 
+/// How a product is divided over the cores, and the nest of a part.
+struct Division {
+  mapping::Problem problem;  ///< of one core
+  CoreSplit split;
+  std::shared_ptr<const Machine> seen;
+  mapping::Nest nest;
+  Domain domain;
+};
+
 /// One product kernel being lowered.
 class ProductLowering {
  public:
@@ -88,6 +97,8 @@ class ProductLowering {
   void keep_reduced_columns_whole();
   void check_queues() const;
   void divide_over_cores();
+  std::string division_key() const;
+  void search_division();
   std::vector<int> reduced_result_dims() const;
   bool counts_windows() const;
   bool same_trips(const CoreSplit::Part& part) const;  ///< of all parts
@@ -171,7 +182,7 @@ class ProductLowering {
   mapping::Problem problem_;      ///< of one core
   std::int64_t load_queues_ = 1;  ///< that take its operands
   CoreSplit split_;
-  Machine seen_;  ///< with the bandwidth that each core of the split gets
+  std::shared_ptr<const Machine> seen_;  ///< with the bandwidth that each core of the split gets; null: the context's
   mapping::Nest nest_;
   Domain domain_;
   program::Scope scope_;

@@ -52,7 +52,7 @@ void order_contraction(mapping::Problem& problem) {
 
 std::vector<int> layout_of(const Context& context, ValueId value) {
   const Placement& placement = context.placements[static_cast<std::size_t>(value)];
-  const program::Tensor* tensor = context.program.find_tensor(placement.tensor);
+  const program::Tensor* tensor = find_tensor(context, placement.tensor);
   return tensor && placement.identity ? tensor->minor_to_major : std::vector<int>{};
 }
 

@@ -72,7 +72,7 @@ mapping::Problem ragged_problem(const Context& context, const Kernel& kernel) {
   problem.k_dims = {ragged_depth};
   for (ValueId value : {op.operands[0], op.operands[1]}) {
     const Placement& placement = context.placements[at(value)];
-    const program::Tensor* tensor = context.program.find_tensor(placement.tensor);
+    const program::Tensor* tensor = find_tensor(context, placement.tensor);
     problem.dtypes.push_back(placement.dtype);
     problem.memory_dtypes.push_back(placement.dtype);
     problem.shapes.push_back(context.value(value).type.shape);

@@ -72,7 +72,7 @@ std::int64_t parts_wanted(const Machine& machine) {
 void add_granules(TileChoice& choice, const Context& context, const Placement& placement) {
   const std::size_t rank = placement.axes.size();
   if (rank == 0) return;
-  const program::Tensor* tensor = context.program.find_tensor(placement.tensor);
+  const program::Tensor* tensor = find_tensor(context, placement.tensor);
   const bool ordered = tensor && tensor->minor_to_major.size() == rank;
   const bool padded = tensor && tensor->tile.size() == 2 && rank >= 2;
   choice.granules.resize(choice.space.size(), 1);

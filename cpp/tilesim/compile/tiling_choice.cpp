@@ -133,7 +133,7 @@ mapping::VectorOperand placed_operand(const Context& context, const Placement& p
   operand.use = use;
   operand.dtype = placement.dtype;
   operand.step.assign(rank, 1);
-  const program::Tensor* tensor = context.program.find_tensor(placement.tensor);
+  const program::Tensor* tensor = find_tensor(context, placement.tensor);
   const std::size_t axes = placement.axes.size();
   if (tensor && tensor->tile.size() == 2 && axes >= 2) operand.layout = tensor->tile;
   const bool ordered = tensor && tensor->minor_to_major.size() == axes;

@@ -17,13 +17,7 @@ DType sum_dtype(DType dtype) { return is_float(dtype) ? (dtype == DType::f64 ? D
 
 VectorLowering::VectorLowering(Context& context, const Kernel& kernel)
     : context_(context), kernel_(kernel), ops_(kernel.ops.begin(), kernel.ops.end()) {
-  find_levels();
   find_space();
-}
-
-bool VectorLowering::fits() {
-  make_tiles(true);
-  return tiles_fit_;
 }
 
 program::Scope VectorLowering::lower() {
@@ -49,11 +43,6 @@ program::Scope VectorLowering::lower() {
   return std::move(scope_);
 }
 
-bool VectorLowering::is_arg(int i) const {
-  const std::string combiner = op(i).kind == Kind::reduce ? op(i).attributes.text("combiner") : "";
-  return combiner == "argmax" || combiner == "argmin";
-}
-
 void VectorLowering::find_space() {
   for (int i : kernel_.ops) {
     const Shape& own = is_reduce(i) ? shape(op(i).operands[0]) : shape(op(i).results[0]);
@@ -65,27 +54,27 @@ void VectorLowering::find_space() {
     if (!is_reduce(i)) continue;
     require(shape(op(i).operands[0]) == space_, "a reduction takes less than the space of its vector kernel");
     for (std::int64_t dim : op(i).attributes.integers("dims")) reduced_[static_cast<std::size_t>(dim)] = true;
+    if (!op(i).attributes.flag("keep_dims")) dropped_.insert(op(i).results[0]);
+  }
+  for (int i : kernel_.ops) {  // producers stand before readers
+    int level = 0;
+    for (ValueId operand : op(i).operands)
+      if (const auto found = levels_.find(operand); found != levels_.end()) level = std::max(level, found->second);
+    levels_[op(i).results[0]] = level + (is_reduce(i) ? 1 : 0);
+    makers_[op(i).results[0]] = i;
   }
 }
 
 /// Which space axes a value spans: numpy alignment, except results of reductions that drop their axes.
 std::vector<bool> VectorLowering::spans(ValueId value) const {
-  std::vector<bool> result(space_.size(), false);
   const Shape& own = shape(value);
-  if (own.size() < space_.size() && dropped(value)) {
-    for (std::size_t axis = 0; axis < space_.size(); ++axis) result[axis] = !reduced_[axis];
-    return result;
-  }
-  for (std::size_t i = 0; i < own.size(); ++i)
-    result[i + space_.size() - own.size()] = own[i] > 1 || space_[i + space_.size() - own.size()] == 1;
+  if (own.size() == space_.size() || !dropped(value)) return spanned_axes(own, space_);
+  std::vector<bool> result(reduced_);
+  result.flip();
   return result;
 }
 
-bool VectorLowering::dropped(ValueId value) const {
-  return std::any_of(kernel_.ops.begin(), kernel_.ops.end(), [&](int i) {
-    return is_reduce(i) && op(i).results[0] == value && !op(i).attributes.flag("keep_dims");
-  });
-}
+bool VectorLowering::dropped(ValueId value) const { return dropped_.count(value) > 0; }
 
 void VectorLowering::make_tiles(bool rows_whole) {
   streamed_ = !rows_whole;
@@ -93,23 +82,22 @@ void VectorLowering::make_tiles(bool rows_whole) {
   choice.space = space_;
   choice.whole = rows_whole ? reduced_ : std::vector<bool>(space_.size(), false);
   choice.joined = reduced_;
-  const auto add = [&](ValueId value, std::int64_t depth) {
+  const auto add = [&](ValueId value) {
     const bool placed = context_.placed(value);
     const DType dtype =
         placed ? context_.placements[static_cast<std::size_t>(value)].dtype : context_.value(value).type.dtype;
-    choice.buffers.push_back({spans(value), depth * std::max(1, bits(dtype) / 8)});
+    choice.buffers.push_back({spans(value), ring_bytes(dtype)});
   };
   for (const auto* values : {&kernel_.inputs, &kernel_.outputs})
     for (ValueId value : *values) {
-      add(value, 2);
+      add(value);
       if (shape(value) == space_ && context_.placed(value))
         add_granules(choice, context_, context_.placements[static_cast<std::size_t>(value)]);
     }
   for (int i : kernel_.ops)
     if (is_reduce(i)) {
-      add(op(i).results[0], 2);
-      const std::int64_t sum = host_bytes(sum_dtype(context_.value(op(i).operands[0]).type.dtype));
-      choice.buffers.back().bytes = is_arg(i) ? 4 * (sum + 8) : 2 * sum;  // extreme and index, of the tile and the row
+      add(op(i).results[0]);
+      choice.buffers.back().bytes = sum_bytes(op(i), context_.value(op(i).operands[0]).type.dtype);
     }
   tiles_fit_ = choose_tiles(choice, context_.machine);
   tiles_ = choice.tiles;
@@ -190,15 +178,6 @@ void VectorLowering::make_slots() {
     const ValueId value = kernel_.outputs[i];
     outputs_.push_back(hold(value, "y" + std::to_string(i), context_.placements[at(value)].dtype, {"store0"}, depth_));
     find_shuffle(outputs_.back(), kernel_.inputs.size() + i);
-  }
-}
-
-void VectorLowering::find_levels() {
-  for (int i : ops_) {  // operands before results
-    int level = 0;
-    for (ValueId operand : op(i).operands)
-      if (operand != no_value) level = std::max(level, level_of(operand));
-    levels_[op(i).results[0]] = level + (is_reduce(i) ? 1 : 0);
   }
 }
 
@@ -356,24 +335,6 @@ program::Scope lower_vector(Context& context, const Kernel& kernel) {
   if (first.kind == Kind::cumulative) return lower_cumulative(context, kernel);
   if (first.kind == Kind::window_reduce) return lower_window(context, kernel);
   return VectorLowering(context, kernel).lower();
-}
-
-bool fits_resident(const Context& context, const std::vector<int>& ops) {
-  Kernel kernel;
-  kernel.ops = ops;
-  std::sort(kernel.ops.begin(), kernel.ops.end());
-  std::set<ValueId> made, read;
-  for (int i : kernel.ops) {
-    for (ValueId value : context.function.ops[at(i)].operands)
-      if (value != no_value && !made.count(value) && !context.scalars.count(value)) read.insert(value);
-    for (ValueId value : context.function.ops[at(i)].results) made.insert(value);
-  }
-  kernel.inputs.assign(read.begin(), read.end());
-  kernel.outputs.push_back(context.function.ops[at(kernel.ops.back())].results[0]);
-  Context copy{context.graph,  context.function, context.machine, context.options, context.choices, context.program, {},
-               context.scalars};
-  copy.placements.assign(context.function.values.size(), {});
-  return VectorLowering(copy, kernel).fits();
 }
 
 }  // namespace tilesim::lower

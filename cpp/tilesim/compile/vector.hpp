@@ -5,9 +5,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tilesim/compile/plan.hpp"
+#include "tilesim/compile/row_bytes.hpp"
 #include "tilesim/mapping/vector.hpp"
 
 namespace tilesim::lower {
@@ -15,8 +17,6 @@ namespace tilesim::lower {
 class VectorLowering {
  public:
   VectorLowering(Context& context, const Kernel& kernel);
-  /// Whether the rows fit the scratchpad.
-  bool fits();
   program::Scope lower();
 
  private:
@@ -39,7 +39,7 @@ class VectorLowering {
   const Op& op(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }
   const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
   bool is_reduce(int i) const { return op(i).kind == Kind::reduce; }
-  bool is_arg(int i) const;
+  bool is_arg(int i) const { return is_arg_reduce(op(i)); }
 
   // vector.cpp
   void find_space();
@@ -64,7 +64,6 @@ class VectorLowering {
   void make_slots();
   /// Reductions that must be finished before the value can be computed, one after the other.
   int level_of(ValueId value) const;
-  void find_levels();
   program::View view(const Held& held, bool points = false) const;
   program::Transfer transfer(const Held& held) const;
   std::string load_queue(std::size_t i) const;
@@ -113,7 +112,6 @@ class VectorLowering {
 
   Context& context_;
   const Kernel& kernel_;
-  std::map<ValueId, int> levels_;  ///< of the kernel's results
   std::set<int> ops_;
   Shape space_, tiles_;
   std::vector<bool> reduced_;
@@ -127,6 +125,9 @@ class VectorLowering {
   std::int64_t overfetch_ = 1;  ///< what memory moves at least, over what the tiles hold
   program::Scope scope_;
   std::vector<int> reduces_;
+  std::set<ValueId> dropped_;                ///< results of reductions that drop their axes
+  std::unordered_map<ValueId, int> levels_;  ///< of `level_of`, of what the kernel computes
+  std::unordered_map<ValueId, int> makers_;  ///< operation by its result
   std::vector<Held> inputs_, sums_, outputs_;
 };
 

@@ -1,6 +1,5 @@
 // The statements of a vector kernel.
 #include <algorithm>
-#include <functional>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
@@ -19,13 +18,14 @@ int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node) {
 /// Inputs of the kernel that these values are computed from; what reductions give lies on chip.
 std::vector<ValueId> VectorLowering::inputs_of(const std::vector<ValueId>& values) const {
   std::set<ValueId> seen;
-  std::function<void(ValueId)> visit = [&](ValueId value) {
-    if (value == no_value || !seen.insert(value).second) return;
-    for (int i : kernel_.ops)
-      if (op(i).results[0] == value && !is_reduce(i))
-        for (ValueId operand : op(i).operands) visit(operand);
-  };
-  for (ValueId value : values) visit(value);
+  std::vector<ValueId> pending(values);
+  while (!pending.empty()) {
+    const ValueId value = pending.back();
+    pending.pop_back();
+    if (value == no_value || !seen.insert(value).second) continue;
+    if (const auto made = makers_.find(value); made != makers_.end() && !is_reduce(made->second))
+      pending.insert(pending.end(), op(made->second).operands.begin(), op(made->second).operands.end());
+  }
   std::vector<ValueId> inputs;
   for (const Held& held : inputs_)
     if (seen.count(held.value)) inputs.push_back(held.value);
@@ -33,8 +33,9 @@ std::vector<ValueId> VectorLowering::inputs_of(const std::vector<ValueId>& value
 }
 
 void VectorLowering::load_inputs(const std::vector<ValueId>& wanted, Block& block) const {
+  const std::set<ValueId> all(wanted.begin(), wanted.end());
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (std::find(wanted.begin(), wanted.end(), inputs_[i].value) == wanted.end()) continue;
+    if (!all.count(inputs_[i].value)) continue;
     block.push_back(on("", program::Acquire{inputs_[i].slot, {load_queue(i)}}));
     block.push_back(on(load_queue(i), program::Load{transfer(inputs_[i])}));
     block.push_back(on(load_queue(i), program::Commit{inputs_[i].slot, 0, 1}));
@@ -44,9 +45,9 @@ void VectorLowering::load_inputs(const std::vector<ValueId>& wanted, Block& bloc
 }
 
 void VectorLowering::release_inputs(const std::vector<ValueId>& wanted, Block& block) const {
+  const std::set<ValueId> all(wanted.begin(), wanted.end());
   for (const Held& held : inputs_)
-    if (std::find(wanted.begin(), wanted.end(), held.value) != wanted.end())
-      block.push_back(on("vector", program::Release{held.slot, 0}));
+    if (all.count(held.value)) block.push_back(on("vector", program::Release{held.slot, 0}));
 }
 
 VectorLowering::Compute VectorLowering::begin(bool points, const std::set<int>& finished) const {

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -154,49 +153,6 @@ std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const 
   for (std::size_t axis = 0; axis < axes.size(); ++axis)
     region_[axis] = span(axes[axis], problem_.shapes[operand][axis], nest, index);
   return moved(operand, region_, &place_);
-}
-
-/// Positions of the tiles along one axis; those of equal length and equal place in a burst or layout tile are one
-/// group.
-const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std::size_t axis, const Nest& nest) {
-  const AxisAccess& map = access(operand).axes[axis];
-  Extents key{static_cast<std::int64_t>(operand), static_cast<std::int64_t>(axis)};
-  for (const AxisAccess::Term& term : map.terms) key.push_back(nest.tiles[static_cast<std::size_t>(term.dim)]);
-  if (!nest.sub.empty())
-    for (const AxisAccess::Term& term : map.terms) key.push_back(nest.sub[static_cast<std::size_t>(term.dim)]);
-  const auto [entry, fresh] = groups_.try_emplace(std::move(key));
-  if (!fresh) return entry->second;
-  const Shape& tile = machine_.layout.tile;
-  const std::size_t rank = access(operand).axes.size();
-  const std::vector<int>& order = problem_.minor_to_major[operand];
-  std::int64_t unit = 1;  // positions that agree modulo this many elements cost the same
-  if (tile.size() == 2 && rank >= 2) {
-    if (static_cast<std::size_t>(order[0]) == axis) unit = tile[1];
-    if (static_cast<std::size_t>(order[1]) == axis) unit = tile[0];
-  } else {
-    const std::int64_t burst = machine_.memory.burst_bytes * 8, stride = strides_[operand][axis];
-    unit = burst / std::gcd(burst, stride);
-  }
-  std::vector<Group>& result = entry->second;
-  Extents index(nest.tiles.size(), 0);
-  while (true) {
-    const Span here = span(map, problem_.shapes[operand][axis], nest, index);
-    const std::int64_t start = std::max<std::int64_t>(0, here.start) % unit;
-    const auto same = std::find_if(result.begin(), result.end(), [&](const Group& group) {
-      return group.span.length == here.length && group.span.start == start && group.span.to_end == here.to_end;
-    });
-    if (same != result.end())
-      ++same->count;
-    else
-      result.push_back({{start, here.length, here.to_end}, 1});
-    std::size_t i = 0;
-    for (; i < map.terms.size(); ++i) {
-      const auto d = static_cast<std::size_t>(map.terms[i].dim);
-      if (++index[d] < parts(nest, d)) break;
-      index[d] = 0;
-    }
-    if (i == map.terms.size()) return result;
-  }
 }
 
 /// Bytes of all tiles of an operand, each once.

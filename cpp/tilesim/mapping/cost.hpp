@@ -90,6 +90,12 @@ class CostModel {
   std::int64_t moved(std::size_t operand, const std::vector<Span>& region, std::int64_t* place = nullptr) const;
   Span span(const AxisAccess& axis, std::int64_t size, const Nest& nest, const Extents& index) const;
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index);
+  /// Parts [first, end) of a dim, the others at 0, that stand for so many stretches of as many parts.
+  struct Repeated {
+    int dim = -1;
+    std::int64_t first = 0, end = 0, times = 1;
+  };
+  Repeated repeats(const AxisAccess& axis, std::int64_t size, const Nest& nest, std::int64_t unit) const;
   const std::vector<Group>& groups(std::size_t operand, std::size_t axis, const Nest& nest);
   Sweep sweep(std::size_t operand, const Nest& nest);
   std::int64_t busy(const Extents& tile, const ArrayGrid& grid, int pack);
