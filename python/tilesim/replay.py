@@ -182,7 +182,7 @@ def _numbers(data: Any, path: Path = ()) -> Iterator[tuple[Path, float]]:
 
 
 def _bounds(shorter: dict[str, Any], longer: dict[str, Any]) -> tuple[float, float, float]:
-    """What two predictions from different runs leave open: of cycles, of all other counts, of busy cycles of DMA queues.
+    """What two predictions from different runs leave open: of cycles, other counts, busy cycles of DMA queues.
 
     The one from longer runs is as far off as both are apart where errors halve with twice the trips. Rings that fill
     over more trips than were simulated are seen by neither: of 2,400 random loops, ten were further off than twice the

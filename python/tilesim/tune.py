@@ -207,12 +207,13 @@ class _Tuner:
         study = self.study
         core = _core.compile(study.graph.core, self.machine, self.fuse)
         memory = self.confirm or study.fidelity
-        study.baseline = simulate(Program(core, study.graph, study.machine), memory=memory)
+        baseline = simulate(Program(core, study.graph, study.machine), memory=memory)
+        study.baseline = baseline
         tuned = self.whole_graph(memory)
-        if tuned.cycles > study.baseline.cycles:
+        if tuned.cycles > baseline.cycles:
             study.notes.append("together the tuned mappings are slower than the default ones: kept those")
             study.best.entries.clear()
-            tuned = study.baseline
+            tuned = baseline
         has_profile = "lowering" in json.loads(study.machine.core.to_json())  # otherwise the default is "cost"
         for rule in ("heuristic", "cost") if has_profile else ("heuristic",):
             result = simulate(compile(study.graph, study.machine, mapping=rule, fuse=self.fuse), memory=memory)

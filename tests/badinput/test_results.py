@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from support.mutate import damage_tree
+from support.damage import json_damaged, spans_of
 
 
 @functools.cache
@@ -116,11 +116,8 @@ def use(result: ts.Result, folder: Path) -> None:
 def damage(rng: random.Random, folder: Path) -> bool:
     """One damaged file is read; whether it was refused."""
     result = results()[rng.choice(sorted(results()))]
-    data = json.loads(json.dumps(result.data))
-    for _ in range(rng.choice([1, 1, 2, 4])):
-        damage_tree(data, rng)
     file = folder / "result.json"
-    file.write_text(json.dumps(data), encoding="utf-8")
+    file.write_bytes(json_damaged(spans_of(json.dumps(result.data).encode()), rng))
     try:
         loaded = ts.Result.load(file)
     except ts.UserError as error:

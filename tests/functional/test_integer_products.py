@@ -184,9 +184,9 @@ def test_switched_off_and_on():
         onnx.save(made, file.name)
         graph = ts.from_onnx(file.name)
     assert "integer_products" not in graph.changes.counts()
-    assert ts.compile(graph, "tpu-v3").graph is graph and ts.verify(ts.compile(graph, "tpu-v3")).ok
+    assert ts.compile(graph, "tpu-v3").graph == graph and ts.verify(ts.compile(graph, "tpu-v3")).ok
     plain = ts.compile(graph, "edge-8", integer_products=False)
-    assert plain.graph is graph
+    assert plain.graph == graph
     integer = ts.compile(graph, "edge-8")
     gemmini = ts.Machine.load("gemmini-16")
     assert ts.simulate(ts.compile(graph, gemmini)).cycles > 0

@@ -211,6 +211,7 @@ def cycles_in_a_process(graph: ts.Graph, program: ts.Program, machine: ts.Machin
     return ts.simulate(ts.compile(graph, machine)).cycles, ts.simulate(program).cycles
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # JAX's, where an earlier test has imported it
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_process_pools(method: str) -> None:
     graph, machine = spelled(1), ts.Machine.load("edge-8")
@@ -222,7 +223,7 @@ def test_process_pools(method: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*fork:RuntimeWarning")
 def test_a_fork_while_other_threads_hold_locks(tmp_path: Path) -> None:
     """A child finds no lock held by a thread that it does not have."""
     graph, store, latencies = spelled(1), ts.Store(tmp_path / "store.db"), ts.TileLatencies()

@@ -16,7 +16,6 @@ using Order = std::vector<int>;  ///< axes, minor to major
 
 constexpr double twice = 2;  ///< padding beyond this factor is noted
 
-
 Order last_axis_minor(std::size_t rank) {
   Order order;
   for (std::size_t axis = rank; axis-- > 0;) order.push_back(static_cast<int>(axis));
