@@ -1,5 +1,6 @@
 """Shared by every test: where the sources lie, and the closing lines of ctest."""
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ def repository() -> Path:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[CTEST_REPORT] = []
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of whom a shell has put into the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -67,6 +67,15 @@ def _stoppable(stopped: _core.Stop, function: Callable[..., Any], *task: Any) ->
         return function(*task)
 
 
+def _awaited(future: Any) -> Any:
+    """The result of a future. A signal that arrives just before a thread begins to wait does not wake it: so no wait is
+    longer than a moment."""
+    if isinstance(future, concurrent.futures.Future):
+        while not future.done():
+            concurrent.futures.wait([future], timeout=0.1)
+    return future.result()
+
+
 def in_order(executor: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """Results of all tasks in their order; where the caller stops or is interrupted, what waits is cancelled and what
     runs in threads ends at its next poll."""
@@ -78,7 +87,7 @@ def in_order(executor: Any, function: Callable[..., Any], tasks: Sequence[tuple[
         futures = [executor.submit(function, *task) for task in tasks]
     try:
         for future in futures:
-            yield future.result()
+            yield _awaited(future)
     except BaseException:
         if stopped is not None:
             stopped.request()
