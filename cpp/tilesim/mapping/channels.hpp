@@ -11,59 +11,70 @@
 namespace tilesim::mapping {
 
 /// Channels that each take so many bytes per core cycle; consecutive units of the interleaving lie on neighbours, or
-/// are spread where the memory spreads them. What other cores ask for takes its mean share of each channel.
+/// are spread where the memory spreads them. What the other `workers` ask for (cores, and contexts of them) takes its
+/// mean share of each channel; the machine at hand has one core's part of the bandwidth.
 class Channels {
  public:
-  Channels(const Machine& machine, double cores)
+  Channels(const Machine& machine, double workers, double contexts)
       : unit_(machine.memory.interleave_bytes),
-        cores_(cores),
+        workers_(workers),
         spreads_(machine.memory.channel_hash != "none"),
         free_(static_cast<std::size_t>(machine.memory.channels), 0) {
     const auto hertz = static_cast<double>(machine.core.clock.hertz);
-    rate_ = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / hertz /
-            static_cast<double>(free_.size());
+    rate_ = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / hertz *
+            static_cast<double>(machine.core.count) / static_cast<double>(free_.size());
     const auto ratio = hertz / static_cast<double>(machine.network.clock.hertz);
-    port_ = static_cast<double>(machine.network.port_bytes_per_cycle) / ratio;
+    port_ = static_cast<double>(machine.network.port_bytes_per_cycle) / ratio / contexts;
     one_way_ = static_cast<double>(machine.network.latency_cycles) * ratio;
     latency_ = static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz;
-    const auto regions = static_cast<double>(machine.memory.regions);
-    if (regions <= 1) return;
+    regions_ = static_cast<double>(machine.memory.regions);
+    if (regions_ <= 1) return;
     apart_ = static_cast<double>(machine.network.region_latency_cycles) * ratio;
-    const double crowd = std::max(1.0, cores / regions) * (regions - 1) / regions;
-    link_ = crowd / std::max(1.0, static_cast<double>(machine.network.region_bytes_per_cycle)) * ratio;
+    link_ = std::max(1.0, workers / regions_) / std::max(1.0, static_cast<double>(machine.network.region_bytes_per_cycle)) * ratio;
   }
 
   /// When a request that leaves the core at `now` is answered.
   double request(std::int64_t address, std::int64_t bytes, double now, bool write) {
-    const double arrival = now + one_way_ + apart_;
-    port_free_ = std::max(port_free_, now) + static_cast<double>(bytes) / port_;
-    double& link = link_free_[write ? 1 : 0];
-    link = std::max(link, now) + static_cast<double>(bytes) * link_;
-    double finish = std::max(port_free_, link);
     const auto count = static_cast<std::int64_t>(free_.size());
     const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
-    const double crowd = std::max(1.0, cores_ * static_cast<double>(units) / static_cast<double>(count));
+    const std::int64_t remote = link_ > 0 ? remote_units(first, units) : 0;
+    const double further = remote > 0 ? apart_ : 0, arrival = now + one_way_ + further;
+    port_free_ = std::max(port_free_, now) + static_cast<double>(bytes) / port_;
+    // What this core stores elsewhere shares the links' directions with what cores there load.
+    double& link = link_free_[write && workers_ < regions_ ? 1 : 0];
+    if (remote > 0)
+      link = std::max(link, now) + static_cast<double>(bytes * remote) / static_cast<double>(units) * link_;
+    double finish = std::max(port_free_, remote > 0 ? link : 0);
+    const double crowd = std::max(1.0, workers_ * static_cast<double>(units) / static_cast<double>(count));
     const double share = crowd * static_cast<double>(bytes) / static_cast<double>(units) / rate_;
     for (std::int64_t i = 0; i < units; ++i) {
       double& free = free_[static_cast<std::size_t>(channel(first + i, units < count))];
       free = std::max(free, arrival) + share;
       finish = std::max(finish, free);
     }
-    return finish + latency_ + (write ? 0 : one_way_ + apart_);
+    return finish + latency_ + (write ? 0 : one_way_ + further);
   }
 
  private:
+  /// Of the units, those in other regions than the first, where the core is.
+  std::int64_t remote_units(std::int64_t first, std::int64_t units) const {
+    const auto count = static_cast<std::int64_t>(free_.size()), here = count / static_cast<std::int64_t>(regions_);
+    std::int64_t remote = 0;
+    for (std::int64_t i = 0; i < units; ++i) remote += (first + i) % count >= here;
+    return remote;
+  }
+
   std::int64_t channel(std::int64_t unit, bool few) const {
     const auto count = static_cast<std::int64_t>(free_.size());
     return (spreads_ && few ? unit + unit / count + unit / count / count : unit) % count;
   }
 
   std::int64_t unit_;
-  double cores_;
+  double workers_;
   bool spreads_;
   std::vector<double> free_;
   double rate_ = 1, port_ = 1, one_way_ = 0, latency_ = 0, port_free_ = 0;
-  double apart_ = 0, link_ = 0, link_free_[2] = {0, 0};
+  double regions_ = 1, apart_ = 0, link_ = 0, link_free_[2] = {0, 0};
 };
 
 /// A DMA queue: transfers in order, in requests of a bounded size, a bounded number of them in flight.

@@ -270,10 +270,14 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
   if (problem.stages.empty()) computing *= static_cast<double>(passes);
   const auto lanes_rate = static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
   const double lanes_latency = changes * static_cast<double>(machine.core.cross_lane.latency);
-  cost.compute = std::max(computing, shuffled / lanes_rate);
-  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
-                      static_cast<double>(machine.core.clock.hertz);
+  // Cores take rows of tiles, contexts of a core share its units; the machine at hand has one part of the bandwidth.
+  const auto count = static_cast<double>(machine.core.count);
+  const double workers = std::max(1.0, std::min(count, rows));
+  const double units = std::max(1.0, workers / static_cast<double>(std::max<std::int64_t>(1, tiles.contexts)));
+  cost.compute = std::max(computing, shuffled / lanes_rate) / units;
   const double hertz = static_cast<double>(machine.core.clock.hertz);
+  const double peak = static_cast<double>(machine.memory.bytes_per_second) * count / hertz;
+  const double rate = peak * machine.memory.efficiency;
   const double latency =
       round_trip(machine) + static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
   cost.memory = (read + written) / rate;
@@ -282,22 +286,22 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
   cost.transfers = static_cast<std::int64_t>(std::min(transfers, 9e18));
   // A buffer is loaded, turned to its lanes, computed on and loaded again, behind stores on the same memory; a ring of
   // d has d in turn.
-  const double each = turns * (latency + lanes_latency + static_cast<double>(machine.core.vector.latency));
+  const double each = turns / workers * (latency + lanes_latency + static_cast<double>(machine.core.vector.latency));
   const double used = tiles.sub.empty() ? cost.compute + cost.memory : std::max(cost.compute, cost.memory);
   const double ring = (each + used) / static_cast<double>(tiles.depth);
-  const double issue = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
+  const double issue = static_cast<double>(machine.core.dma.issue_cycles) * transfers / workers;
   const std::pair<double, const char*> parts[] = {
       {cost.compute, "compute"},
       {cost.memory, "memory"},
       {ring, "the ring of buffers"},
       {issue, "issue of transfers"},
-      {in_queue[0] / static_cast<double>(machine.core.dma.load_queues), "latency of loads"},
-      {in_queue[1], "latency of stores"}};
+      {in_queue[0] / workers / static_cast<double>(machine.core.dma.load_queues), "latency of loads"},
+      {in_queue[1] / workers, "latency of stores"}};
   const auto longest = std::max_element(std::begin(parts), std::end(parts));
   cost.limit = longest->second;
-  cost.bound = least * hertz / static_cast<double>(machine.memory.bytes_per_second);
+  cost.bound = least / peak;
   // Of the first tile's loads and the last one's stores nothing hides what they take.
-  cost.cycles = longest->first + exposed / rate + turned / lanes_rate + lanes_latency + latency + transfers;
+  cost.cycles = longest->first + exposed / rate + turned / lanes_rate + lanes_latency + latency + transfers / workers;
   return cost;
 }
 

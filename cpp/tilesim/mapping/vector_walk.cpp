@@ -37,6 +37,7 @@ class TileWalk {
         stages_(stages_of(problem)),
         rank_(problem.space.size()),
         streamed_(streams(problem, tiles)),
+        contexts_(static_cast<double>(std::max<std::int64_t>(1, tiles.contexts))),
         rings_(problem.operands.size()),
         store_(machine, true) {
     for (std::int64_t i = 0; i < machine.core.dma.load_queues; ++i) loads_.push_back({Queue(machine, false), {}, 0});
@@ -61,7 +62,7 @@ class TileWalk {
   double cycles() {
     divide_trips();
     make_entries();
-    Channels channels(machine_, active_);
+    Channels channels(machine_, active_, std::min(contexts_, active_));
     run(channels);
     const std::size_t count = ends_.size();
     const double last = count > 0 ? *std::max_element(ends_.begin(), ends_.end()) : 0;
@@ -113,7 +114,7 @@ class TileWalk {
                           (axis < problem_.carried.size() && problem_.carried[axis]);
       if (!joined) apart[axis] = trips_[axis];
     }
-    const std::int64_t cores = machine_.core.count / std::max<std::int64_t>(1, tiles_.contexts);
+    const std::int64_t cores = machine_.core.count;
     if (cores <= 1) return;
     Sizes own(rank_, 1), best(rank_, 1);
     double least = -1;
@@ -269,8 +270,8 @@ class TileWalk {
     item.piece = piece;
     if (problem_.points > 0) {
       const TileLatency latency = stage_latency(problem_, stage, tiles_.lane, size, closed_form_);
-      item.busy = static_cast<double>(latency.busy);
-      item.done = static_cast<double>(latency.done);
+      item.busy = static_cast<double>(latency.busy) * std::min(contexts_, active_);
+      item.done = item.busy + static_cast<double>(latency.done - latency.busy);
     }
     item.waits = stage.reductions > 0 && !streamed_;
     item.needs = needs;
@@ -396,11 +397,12 @@ class TileWalk {
   std::vector<VectorStage> stages_;
   std::size_t rank_;
   bool streamed_;
+  double contexts_;  ///< of a core, that take turns on its units
   std::vector<Ring> rings_;
   std::vector<int> inputs_;
   int shared_ = -1;  ///< the result whose buffers are those that are loaded; -1: none
   Sizes trips_;
-  double active_ = 1, total_ = 1;  ///< cores at work; steps of the busiest
+  double active_ = 1, total_ = 1;  ///< cores (of contexts) at work; steps of the busiest
   int steps_ = 0;
   std::vector<LoadQueue> loads_;
   Queue store_;
