@@ -30,7 +30,8 @@ class Channels {
     regions_ = static_cast<double>(machine.memory.regions);
     if (regions_ <= 1) return;
     apart_ = static_cast<double>(machine.network.region_latency_cycles) * ratio;
-    link_ = std::max(1.0, workers / regions_) / std::max(1.0, static_cast<double>(machine.network.region_bytes_per_cycle)) * ratio;
+    link_ = std::max(1.0, workers / regions_) /
+            std::max(1.0, static_cast<double>(machine.network.region_bytes_per_cycle)) * ratio;
   }
 
   /// When a request that leaves the core at `now` is answered.

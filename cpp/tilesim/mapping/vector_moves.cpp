@@ -24,6 +24,19 @@ std::int64_t tiled_length(const VectorOperand& operand, std::size_t i, std::int6
   return to_end ? round_up(length, granule) : length;
 }
 
+/// Trips per axis that the busiest core has where `cores` divide them, with the fewest trips in all.
+void divide(const std::vector<std::int64_t>& trips, std::size_t axis, std::int64_t cores, double count,
+            std::vector<std::int64_t>& own, std::vector<std::int64_t>& best, double& least) {
+  if (axis == trips.size()) {
+    if (least < 0 || count < least) least = count, best = own;
+    return;
+  }
+  for (std::int64_t parts = std::min(cores, trips[axis]); parts >= 1; --parts) {
+    own[axis] = ceil_div(trips[axis], parts);
+    divide(trips, axis + 1, cores / parts, count * static_cast<double>(own[axis]), own, best, least);
+  }
+}
+
 }  // namespace
 
 std::vector<std::int64_t> strides_of(const VectorOperand& operand) {
@@ -119,6 +132,26 @@ TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage
   if (!problem.space.empty() && problem.reduced[over]) d.lane_reductions = stage.reductions;
   if (problem.scanned == lane) d.lane_scans = 1;
   return latency.latency(d, {});
+}
+
+CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, std::int64_t cores) {
+  const std::size_t rank = problem.space.size();
+  CoreTrips result;
+  std::vector<std::int64_t> apart(rank, 1), own(rank, 1), best(rank, 1);
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    result.trips.push_back(ceil_div(std::max<std::int64_t>(1, problem.space[axis]), tiles.tiles[axis]));
+    const bool joined = problem.reduced[axis] || problem.scanned == static_cast<int>(axis) ||
+                        (axis < problem.carried.size() && problem.carried[axis]);
+    if (!joined) apart[axis] = result.trips[axis];
+  }
+  if (cores <= 1) return result;
+  double least = -1;
+  divide(apart, 0, cores, 1, own, best, least);
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    result.workers *= static_cast<double>(ceil_div(apart[axis], best[axis]));
+    if (apart[axis] > 1) result.trips[axis] = best[axis];
+  }
+  return result;
 }
 
 bool streams(const VectorProblem& problem, const VectorTiles& tiles) {

@@ -32,6 +32,14 @@ std::vector<VectorStage> stages_of(const VectorProblem& problem);
 TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage, int lane,
                           const std::vector<std::int64_t>& size, LatencyModel& latency);
 
+/// Trips over tiles, per axis, of the core that has most of them; how many cores (or contexts of them) are at work.
+/// Loops over tiles are what they divide; those along which tiles depend on each other stay whole.
+struct CoreTrips {
+  std::vector<std::int64_t> trips;
+  double workers = 1;
+};
+CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, std::int64_t cores);
+
 /// Whether an axis that is combined is cut, so that the tiles of a row stream by.
 bool streams(const VectorProblem& problem, const VectorTiles& tiles);
 /// Whether a result of the kernel has elements along the combined axes.

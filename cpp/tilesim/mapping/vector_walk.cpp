@@ -11,21 +11,8 @@ namespace tilesim::mapping {
 
 namespace {
 
-constexpr int most_pieces_walked = 600;  // of tiles; the time of further ones is extended linearly
+constexpr int most_pieces_walked = 300;  // of tiles; the time of further ones is extended linearly
 using Sizes = std::vector<std::int64_t>;
-
-/// Trips per axis that the busiest core has where `cores` divide them, with the fewest trips in all.
-void divide(const Sizes& trips, std::size_t axis, std::int64_t cores, double count, Sizes& own, Sizes& best,
-            double& least) {
-  if (axis == trips.size()) {
-    if (least < 0 || count < least) least = count, best = own;
-    return;
-  }
-  for (std::int64_t parts = std::min(cores, trips[axis]); parts >= 1; --parts) {
-    own[axis] = ceil_div(trips[axis], parts);
-    divide(trips, axis + 1, cores / parts, count * static_cast<double>(own[axis]), own, best, least);
-  }
-}
 
 class TileWalk {
  public:
@@ -40,6 +27,9 @@ class TileWalk {
         contexts_(static_cast<double>(std::max<std::int64_t>(1, tiles.contexts))),
         rings_(problem.operands.size()),
         store_(machine, true) {
+    const CoreTrips own = busiest_trips(problem, tiles, machine.core.count);
+    trips_ = own.trips;
+    active_ = own.workers;
     for (std::int64_t i = 0; i < machine.core.dma.load_queues; ++i) loads_.push_back({Queue(machine, false), {}, 0});
     const std::int64_t page = 4096;
     std::int64_t next = 0;
@@ -60,7 +50,6 @@ class TileWalk {
   }
 
   double cycles() {
-    divide_trips();
     make_entries();
     Channels channels(machine_, active_, std::min(contexts_, active_));
     run(channels);
@@ -104,26 +93,6 @@ class TileWalk {
     std::vector<Need> needs, results;  ///< tiles that it reads and writes
     std::vector<Need> frees;
   };
-
-  /// Loops over tiles are what cores divide; those along which tiles depend on each other stay whole.
-  void divide_trips() {
-    Sizes apart(rank_, 1);
-    for (std::size_t axis = 0; axis < rank_; ++axis) {
-      trips_.push_back(ceil_div(std::max<std::int64_t>(1, problem_.space[axis]), tiles_.tiles[axis]));
-      const bool joined = problem_.reduced[axis] || problem_.scanned == static_cast<int>(axis) ||
-                          (axis < problem_.carried.size() && problem_.carried[axis]);
-      if (!joined) apart[axis] = trips_[axis];
-    }
-    const std::int64_t cores = machine_.core.count;
-    if (cores <= 1) return;
-    Sizes own(rank_, 1), best(rank_, 1);
-    double least = -1;
-    divide(apart, 0, cores, 1, own, best, least);
-    for (std::size_t axis = 0; axis < rank_; ++axis) {
-      active_ *= static_cast<double>(ceil_div(apart[axis], best[axis]));
-      if (apart[axis] > 1) trips_[axis] = best[axis];
-    }
-  }
 
   /// The tile's start and size at these numbers of tiles.
   void place(const Sizes& index, Sizes& start, Sizes& size) const {
@@ -217,11 +186,13 @@ class TileWalk {
       if (pass >= 0 && stage.pass != pass) continue;
       results.clear();
       for (int k : stage.stores) results.push_back({k, new_version(k)});
-      for (std::size_t piece = 0; piece < (stage.points ? 1 : starts.size()); ++piece) {
-        add_item(stage, step, static_cast<int>(piece), sizes[piece], needs, results);
+      const std::size_t pieces = stage.points ? 1 : starts.size();
+      for (std::size_t piece = 0; piece < pieces; ++piece) {
+        const Sizes& from = stage.points ? start : starts[piece];
+        const Sizes& extent = stage.points ? size : sizes[piece];
+        add_item(stage, step, static_cast<int>(piece), extent, needs, results);
         for (const Need& result : results)
-          add_store(result, step, static_cast<int>(piece), starts[piece], sizes[piece],
-                    stage.points || piece + 1 == starts.size());
+          add_store(result, step, static_cast<int>(piece), from, extent, piece + 1 == pieces);
       }
       last = s;
     }
