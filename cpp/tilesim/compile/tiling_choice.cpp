@@ -37,7 +37,7 @@ std::vector<int> lanes_of(const Machine& machine, const mapping::VectorProblem& 
 /// The best tiles by the estimate, where that promises enough; of those alike the ones of fewest transfers.
 mapping::VectorTiles fastest(const Context& context, const mapping::VectorProblem& problem,
                              const mapping::VectorTiles& usual) {
-  constexpr std::size_t compared = 16;
+  constexpr std::size_t compared = 10;
   constexpr double alike = 1.01;
   if (!mapping::legal(problem, usual, context.machine).legal) return usual;
   const std::vector<mapping::RankedTiles> found =

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t most_sizes = 4000;  // combinations of tile sizes that are priced
 constexpr double most_steps = 1 << 20;     // tiles in all: longer programs are not worth simulating
-constexpr std::size_t least_walked = 16;   // of the best by the closed form
+constexpr std::size_t least_walked = 10;   // of the best by the closed form
 constexpr std::int64_t most_bytes = INT64_MAX / 8;
 
 std::int64_t saturating(std::int64_t a, std::int64_t b) {
@@ -58,17 +58,16 @@ double compute_cycles(const VectorProblem& problem, const VectorStage& stage, Ve
 }
 
 /// Mean bytes of a tile: those of the first two, which begin differently within bursts.
-double mean_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
-                  const Machine& machine) {
-  const std::vector<std::int64_t> strides = strides_of(operand);
+double mean_bytes(const VectorProblem& problem, const VectorOperand& operand, const std::vector<std::int64_t>& strides,
+                  const VectorTiles& tiles, const Machine& machine) {
   std::vector<std::int64_t> start(problem.space.size(), 0), size = tiles.tiles;
   const std::int64_t first = moved(operand, strides, start, size, machine).bytes;
+  if (operand.layout.size() == 2) return static_cast<double>(first);
   double filled = 1;  // of full tiles, by the tensor: the last ones are ragged
   for (std::size_t axis = 0; axis < start.size(); ++axis) {
     const std::int64_t extent = std::max<std::int64_t>(1, problem.space[axis]), trips = ceil_div(extent, size[axis]);
     start[axis] = trips > 1 ? size[axis] : 0;
-    if (operand.step[axis] > 0 && operand.layout.empty())
-      filled *= static_cast<double>(extent) / static_cast<double>(trips * size[axis]);
+    if (operand.step[axis] > 0) filled *= static_cast<double>(extent) / static_cast<double>(trips * size[axis]);
   }
   const std::int64_t second = moved(operand, strides, start, size, machine).bytes;
   return filled * (static_cast<double>(first) + static_cast<double>(second)) / 2;
@@ -233,8 +232,20 @@ double trip_cycles(double bytes, const Machine& machine) {
          static_cast<double>(dma.issue_cycles);
 }
 
+/// What is the same for all tiles.
+struct Prepared {
+  std::vector<VectorStage> stages;
+  std::vector<std::vector<std::int64_t>> strides;  ///< per operand
+};
+
+Prepared prepared(const VectorProblem& problem) {
+  Prepared own{stages_of(problem), {}};
+  for (const VectorOperand& operand : problem.operands) own.strides.push_back(strides_of(operand));
+  return own;
+}
+
 VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine,
-                  ClosedForm& closed_form, const std::vector<VectorStage>& stages) {
+                  ClosedForm& closed_form, const Prepared& own) {
   VectorCost cost;
   VectorTiles walked = tiles;  // pieces move and are computed on as tiles of their size
   if (!tiles.sub.empty()) walked.tiles = tiles.sub;
@@ -252,7 +263,8 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
   double shuffled = 0, turned = 0, changes = 0;  // cross-lane unit: bytes of all tiles and of one; operands
   for (const VectorOperand& operand : problem.operands) {
     if (operand.use == VectorOperand::Use::scratch) continue;
-    const double bytes = mean_bytes(problem, operand, walked, machine);
+    const auto number = static_cast<std::size_t>(&operand - problem.operands.data());
+    const double bytes = mean_bytes(problem, operand, own.strides[number], walked, machine);
     const bool load = operand.use == VectorOperand::Use::load;
     const double times = load ? steps * static_cast<double>(passes) : spans_rows(problem, operand) ? steps : rows;
     (load ? read : written) += bytes * times;
@@ -266,7 +278,7 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
     exposed += bytes;
   }
   double computing = 0;
-  for (const VectorStage& stage : stages) computing += compute_cycles(problem, stage, walked, closed_form, 0, 1);
+  for (const VectorStage& stage : own.stages) computing += compute_cycles(problem, stage, walked, closed_form, 0, 1);
   if (problem.stages.empty()) computing *= static_cast<double>(passes);
   const auto lanes_rate = static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
   const double lanes_latency = changes * static_cast<double>(machine.core.cross_lane.latency);
@@ -309,7 +321,7 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
 
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
   ClosedForm closed_form(machine);
-  VectorCost cost = priced(problem, tiles, machine, closed_form, stages_of(problem));
+  VectorCost cost = priced(problem, tiles, machine, closed_form, prepared(problem));
   if (problem.ranks || problem.walks) cost.cycles = walked_cycles(problem, tiles, machine);
   return cost;
 }
@@ -318,7 +330,7 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
                                 CancelToken* cancel) {
   const std::size_t rank = problem.space.size();
   ClosedForm closed_form(machine);
-  const std::vector<VectorStage> stages = stages_of(problem);
+  const Prepared own = prepared(problem);
   const std::vector<std::vector<std::int64_t>> sizes = all_sizes(problem, machine);
   std::vector<RankedTiles> found;
   std::vector<std::size_t> index(rank, 0);
@@ -337,7 +349,7 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
           tiles.lane = lane;
           tiles.depth = depth;
           if (legal(problem, tiles, machine).legal)
-            found.push_back({tiles, priced(problem, tiles, machine, closed_form, stages)});
+            found.push_back({tiles, priced(problem, tiles, machine, closed_form, own)});
         }
     std::size_t axis = 0;
     for (; axis < rank; ++axis) {
@@ -356,7 +368,7 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
         tiles.sub = tiles.tiles;
         tiles.sub[axis] = ceil_div(tiles.tiles[axis], pieces);
         if (tiles.sub[axis] < tiles.tiles[axis] && legal(problem, tiles, machine).legal)
-          found.push_back({tiles, priced(problem, tiles, machine, closed_form, stages)});
+          found.push_back({tiles, priced(problem, tiles, machine, closed_form, own)});
       }
   std::stable_sort(found.begin(), found.end(),
                    [](const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles < b.cost.cycles; });

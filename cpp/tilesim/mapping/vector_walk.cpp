@@ -11,7 +11,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-constexpr int most_pieces_walked = 300;  // of tiles; the time of further ones is extended linearly
+constexpr int most_pieces_walked = 128;  // of tiles; the time of further ones is extended linearly
 using Sizes = std::vector<std::int64_t>;
 
 class TileWalk {
