@@ -34,27 +34,11 @@ std::vector<int> lanes_of(const Machine& machine, const mapping::VectorProblem& 
   return lanes;
 }
 
-/// The fastest of the best few tiles, where that promises enough.
-mapping::VectorTiles fastest_walked(const Context& context, const mapping::VectorProblem& problem,
-                                    const mapping::VectorTiles& usual) {
-  constexpr std::size_t walked = 16;
-  const Machine& machine = context.machine;
-  if (!mapping::legal(problem, usual, machine).legal) return usual;
-  mapping::VectorTiles best = usual;
-  double least = worth * mapping::walked_cycles(problem, usual, machine);
-  for (const mapping::RankedTiles& ranked : mapping::search(problem, machine, walked, context.options.cancel))
-    if (const double cycles = mapping::walked_cycles(problem, ranked.tiles, machine); cycles < least) {
-      least = cycles;
-      best = ranked.tiles;
-    }
-  return best;
-}
-
 /// The best tiles by the estimate, where that promises enough; of those alike the ones of fewest transfers.
-mapping::VectorTiles fastest_priced(const Context& context, const mapping::VectorProblem& problem,
-                                    const mapping::VectorTiles& usual) {
-  constexpr std::size_t compared = 32;
-  constexpr double alike = 1.01;  // what each transfer takes beside its bytes is not priced
+mapping::VectorTiles fastest(const Context& context, const mapping::VectorProblem& problem,
+                             const mapping::VectorTiles& usual) {
+  constexpr std::size_t compared = 10;
+  constexpr double alike = 1.01;
   if (!mapping::legal(problem, usual, context.machine).legal) return usual;
   const std::vector<mapping::RankedTiles> found =
       mapping::search(problem, context.machine, compared, context.options.cancel);
@@ -66,39 +50,19 @@ mapping::VectorTiles fastest_priced(const Context& context, const mapping::Vecto
   return best->tiles;
 }
 
-/// One core's part of the problem, if an axis is long enough: outer loops over tiles are what cores divide.
-mapping::VectorProblem part_of(const mapping::VectorProblem& problem, std::int64_t cores) {
-  mapping::VectorProblem part = problem;
-  const auto stays = [&](std::size_t axis) {
-    return (axis < problem.reduced.size() && problem.reduced[axis]) ||
-           (axis < problem.carried.size() && problem.carried[axis]) ||
-           (axis < problem.whole.size() && problem.whole[axis]);
-  };
-  for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {
-    if (stays(axis) || problem.space[axis] < cores) continue;
-    part.space[axis] = ceil_div(problem.space[axis], cores);
-    return part;
-  }
-  return part;
-}
-
 /// Sizes that give each core as much stay; which axis lies over the lanes, and in how many buffers, is chosen.
 mapping::VectorTiles fastest_part(const Context& context, const mapping::VectorProblem& problem,
                                   const mapping::VectorTiles& usual) {
-  const mapping::VectorProblem part = part_of(problem, context.machine.core.count);
-  mapping::VectorTiles own = usual, best = usual;
-  for (std::size_t axis = 0; axis < own.tiles.size(); ++axis)
-    own.tiles[axis] = std::min(own.tiles[axis], std::max<std::int64_t>(1, part.space[axis]));
-  for (std::size_t axis = 0; axis < own.sub.size(); ++axis) own.sub[axis] = std::min(own.sub[axis], own.tiles[axis]);
-  if (!mapping::legal(part, own, context.machine).legal) return usual;
-  double least = worth * mapping::price(part, own, context.machine).cycles;
+  if (!mapping::legal(problem, usual, context.machine).legal) return usual;
+  mapping::VectorTiles best = usual;
+  double least = worth * mapping::price(problem, usual, context.machine).cycles;
   for (int lane : problem.lanes)
     for (std::int64_t depth = 1; depth <= 3; ++depth) {
       mapping::VectorTiles other = usual;
-      other.lane = own.lane = lane;
-      other.depth = own.depth = depth;
+      other.lane = lane;
+      other.depth = depth;
       if (!mapping::legal(problem, other, context.machine).legal) continue;
-      const double cycles = mapping::price(part, own, context.machine).cycles;
+      const double cycles = mapping::price(problem, other, context.machine).cycles;
       if (cycles >= least) continue;
       least = cycles;
       best = other;
@@ -118,10 +82,10 @@ mapping::VectorTiles searched_tiles(const Context& context, const mapping::Vecto
   if (known != context.choices.tiles.end()) return known->second;
   const bool alone = context.machine.core.count == context.contexts;
   mapping::VectorTiles chosen = usual;
-  if (problem.ranks)
-    chosen = alone ? fastest_priced(context, problem, usual) : fastest_part(context, problem, usual);
-  else if (alone)
-    chosen = fastest_walked(context, problem, usual);
+  if (alone)
+    chosen = fastest(context, problem, usual);
+  else if (problem.ranks)
+    chosen = fastest_part(context, problem, usual);
   return context.choices.tiles[std::move(key)] = chosen;
 }
 

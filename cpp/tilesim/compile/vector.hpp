@@ -48,6 +48,8 @@ class VectorLowering {
   void make_tiles(bool rows_whole);
   void choose();
   mapping::VectorProblem problem() const;
+  std::vector<mapping::VectorStage> stages() const;
+  mapping::VectorStage stage(const std::vector<ValueId>& values, const std::set<int>& finished) const;
   mapping::VectorOperand operand(ValueId value, mapping::VectorOperand::Use use) const;
   mapping::VectorOperand scratch(ValueId value, DType dtype) const;
   Expr start(std::size_t axis) const;
@@ -84,6 +86,7 @@ class VectorLowering {
   std::vector<ValueId> inputs_of(const std::vector<ValueId>& values) const;
   Compute begin(bool points, const std::set<int>& finished) const;
   void bind_result(Compute& compute, std::size_t index) const;
+  int result_node(std::vector<program::VectorNodeSpec>& nodes, std::size_t index, int sum) const;
   static void finish(Compute& compute);
   void emit_reduce(std::size_t index, const std::set<int>& finished, const Expr& accumulate,
                    program::Block& block) const;
@@ -133,6 +136,8 @@ class VectorLowering {
 
 /// The type that a reduction of elements of this type runs in.
 DType sum_dtype(DType dtype);
+/// Which nodes these roots are computed from.
+std::vector<bool> needed_nodes(const std::vector<program::VectorNodeSpec>& nodes, const std::vector<int>& roots);
 int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node);
 
 }  // namespace tilesim::lower

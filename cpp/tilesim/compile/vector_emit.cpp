@@ -27,8 +27,8 @@ std::vector<ValueId> VectorLowering::inputs_of(const std::vector<ValueId>& value
       pending.insert(pending.end(), op(made->second).operands.begin(), op(made->second).operands.end());
   }
   std::vector<ValueId> inputs;
-  for (const Held& held : inputs_)
-    if (seen.count(held.value)) inputs.push_back(held.value);
+  for (ValueId value : kernel_.inputs)
+    if (seen.count(value)) inputs.push_back(value);
   return inputs;
 }
 
@@ -66,15 +66,22 @@ VectorLowering::Compute VectorLowering::begin(bool points, const std::set<int>& 
   return compute;
 }
 
+std::vector<bool> needed_nodes(const std::vector<program::VectorNodeSpec>& nodes, const std::vector<int>& roots) {
+  std::vector<bool> needed(nodes.size(), false);
+  for (int root : roots) needed[at(root)] = true;
+  for (std::size_t i = nodes.size(); i-- > 0;)
+    if (needed[i])
+      for (int argument : nodes[i].node.arguments)
+        if (argument >= 0) needed[at(argument)] = true;
+  return needed;
+}
+
 /// Drops inputs that no node reads.
 void VectorLowering::finish(Compute& compute) {
   auto& nodes = compute.dag.nodes();
-  std::vector<bool> used(nodes.size(), false);
-  for (const auto& output : compute.op.outputs) used[at(output.node)] = true;
-  for (std::size_t i = nodes.size(); i-- > 0;)
-    if (used[i])
-      for (int argument : nodes[i].node.arguments)
-        if (argument >= 0) used[at(argument)] = true;
+  std::vector<int> roots;
+  for (const auto& output : compute.op.outputs) roots.push_back(output.node);
+  const std::vector<bool> used = needed_nodes(nodes, roots);
   std::vector<int> node_map(nodes.size(), -1), input_map(compute.op.inputs.size(), -1);
   std::vector<program::VectorNodeSpec> kept;
   std::vector<View> inputs;
@@ -150,13 +157,20 @@ void VectorLowering::store_outputs(Compute& compute, const std::vector<const Hel
 void VectorLowering::bind_result(Compute& compute, std::size_t index) const {
   const Op& reduce = op(reduces_[index]);
   auto& nodes = compute.dag.nodes();
-  const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype),
-              wanted = context_.value(reduce.results[0]).type.dtype;
-  int node = add_node(
-      nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(compute.op.inputs.size()), .dtype = held});
+  const int sum = add_node(nodes, {.op = VectorNode::Op::input,
+                                   .index = static_cast<int>(compute.op.inputs.size()),
+                                   .dtype = sum_dtype(context_.value(reduce.operands[0]).type.dtype)});
   compute.op.inputs.push_back(view(sums_[index]));
   for (std::size_t axis = 0; axis < space_.size(); ++axis)
     compute.op.inputs.back().dims[axis].extent = compute.op.extents[axis];
+  compute.dag.bind_node(reduce.results[0], result_node(nodes, index, sum));
+}
+
+int VectorLowering::result_node(std::vector<program::VectorNodeSpec>& nodes, std::size_t index, int sum) const {
+  const Op& reduce = op(reduces_[index]);
+  const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype),
+              wanted = context_.value(reduce.results[0]).type.dtype;
+  int node = sum;
   if (reduce.attributes.text("combiner") == "mean") {
     const int count =
         add_node(nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(row_count()), .dtype = held});
@@ -166,7 +180,7 @@ void VectorLowering::bind_result(Compute& compute, std::size_t index) const {
   }
   if (wanted != held)
     node = add_node(nodes, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = wanted});
-  compute.dag.bind_node(reduce.results[0], node);
+  return node;
 }
 
 }  // namespace tilesim::lower

@@ -5,8 +5,13 @@
 #include "tilesim/compile/lanes.hpp"
 #include "tilesim/compile/tiling.hpp"
 #include "tilesim/compile/vector.hpp"
+#include "tilesim/program/vector_work.hpp"
 
 namespace tilesim::lower {
+
+namespace {
+constexpr std::int32_t where_functions = 6;  // comparison, index and selection: where the extreme of a row lies
+}
 
 /// The tiles to use, with those of make_tiles as the usual ones.
 void VectorLowering::choose() {
@@ -100,8 +105,69 @@ mapping::VectorProblem VectorLowering::problem() const {
     problem.operands.push_back(scratch(result, held));  // extreme and index of the row, where tiles of it stream
     for (int index = 0; index < 2; ++index) problem.operands.push_back(scratch(result, DType::i64));
   }
-  problem.reductions = static_cast<std::int64_t>(reduces_.size());
+  problem.stages = stages();
   return problem;
+}
+
+/// The compute that gives these values, as it is emitted.
+mapping::VectorStage VectorLowering::stage(const std::vector<ValueId>& values, const std::set<int>& finished) const {
+  DagBuilder dag(context_);
+  for (std::size_t axis = 0; axis < space_.size(); ++axis) {
+    dag.axis_dim.push_back(static_cast<int>(axis));
+    dag.axis_start.push_back(start(axis));
+  }
+  for (std::size_t i = 0; i < kernel_.inputs.size(); ++i) dag.bind_input(kernel_.inputs[i], static_cast<int>(i));
+  for (int i : finished) {
+    const ValueId result = op(reduces_[at(i)]).results[0];
+    const int sum = add_node(dag.nodes(), {.op = VectorNode::Op::input, .dtype = context_.value(result).type.dtype});
+    dag.bind_node(result, result_node(dag.nodes(), at(i), sum));
+  }
+  std::vector<int> roots;
+  for (ValueId value : values) roots.push_back(dag.node_of(value, ops_));
+  const std::vector<bool> needed = needed_nodes(dag.nodes(), roots);
+  std::vector<program::VectorNodeSpec> nodes;
+  for (std::size_t i = 0; i < needed.size(); ++i)
+    if (needed[i]) nodes.push_back(dag.nodes()[i]);
+  mapping::VectorStage result;
+  result.functions = program::work_of(nodes, -1).functions;
+  const std::vector<ValueId> wanted = inputs_of(values);
+  for (std::size_t i = 0; i < kernel_.inputs.size(); ++i)
+    if (std::find(wanted.begin(), wanted.end(), kernel_.inputs[i]) != wanted.end())
+      result.loads.push_back(static_cast<int>(i));
+  return result;
+}
+
+/// The computes on a tile, in the order in which they are emitted.
+std::vector<mapping::VectorStage> VectorLowering::stages() const {
+  std::vector<mapping::VectorStage> stages;
+  std::set<int> finished;
+  for (std::size_t i = 0; i < reduces_.size(); ++i) {
+    const Op& reduce = op(reduces_[i]);
+    mapping::VectorStage sums = stage({reduce.operands[0]}, finished);
+    ++sums.functions[reduce.attributes.text("combiner") == "multiply" ? 1 : 0];
+    sums.reductions = 1;
+    sums.pass = level_of(reduce.results[0]);
+    stages.push_back(sums);
+    finished.insert(static_cast<int>(i));
+    if (!is_arg(reduces_[i])) continue;
+    sums.functions[0] += where_functions;
+    stages.push_back(sums);
+  }
+  std::vector<ValueId> points, full;
+  for (ValueId output : kernel_.outputs)
+    (spans_rows(spans(output)) || reduces_.empty() ? full : points).push_back(output);
+  for (const auto* values : {&points, &full}) {
+    if (values->empty()) continue;
+    const bool arg = !reduces_.empty() && is_arg(reduces_[0]);
+    mapping::VectorStage last = arg ? mapping::VectorStage{} : stage(*values, finished);
+    last.points = values == &points;
+    last.pass = last.points ? 0 : passes();
+    for (std::size_t i = 0; i < kernel_.outputs.size(); ++i)
+      if (std::find(values->begin(), values->end(), kernel_.outputs[i]) != values->end())
+        last.stores.push_back(static_cast<int>(kernel_.inputs.size() + i));
+    stages.push_back(std::move(last));
+  }
+  return stages;
 }
 
 }  // namespace tilesim::lower

@@ -5,6 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/engine/values.hpp"
 #include "tilesim/program/execute.hpp"
+#include "tilesim/program/vector_work.hpp"
 
 namespace tilesim::engine {
 
@@ -150,20 +151,10 @@ void Simulator::count_costs(JobState& job) const {
     if (instruction.opcode != program::Opcode::vector) continue;
     const auto& op = std::get<program::VectorOp>(instruction.statement->action);
     StaticCost& cost = job.costs[i];
-    for (const program::VectorNodeSpec& spec : op.nodes) {
-      FlopClass kind = FlopClass::move;
-      if (spec.node.op == VectorNode::Op::function) kind = info(spec.node.function).flop_class;
-      if (spec.node.op == VectorNode::Op::convert || spec.node.op == VectorNode::Op::scan ||
-          spec.node.op == VectorNode::Op::iota)
-        kind = FlopClass::simple;
-      const int lane = op.lane_dim >= 0 ? op.lane_dim : static_cast<int>(op.extents.size()) - 1;
-      cost.lane_scans += spec.node.op == VectorNode::Op::scan && spec.node.index == lane;
-      if (kind != FlopClass::move) ++cost.functions[static_cast<std::size_t>(kind) - 1];
-    }
-    for (const program::VectorOutputSpec& output : op.outputs) {
-      if (!output.reduce.empty()) ++cost.functions[output.combiner == Combiner::multiply ? 1 : 0];
-      cost.lane_reductions += std::find(output.reduce.begin(), output.reduce.end(), op.lane_dim) != output.reduce.end();
-    }
+    const program::VectorWork work = program::work_of(op);
+    cost.functions = work.functions;
+    cost.lane_reductions = work.lane_reductions;
+    cost.lane_scans = work.lane_scans;
     for (std::int32_t count : cost.functions) cost.functions_total += count;
   }
 }

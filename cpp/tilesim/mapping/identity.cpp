@@ -71,10 +71,17 @@ std::string identity(const VectorProblem& problem) {
       out.add(number);
   }
   out.add_all(problem.functions);
+  for (const VectorStage& stage : problem.stages) {
+    out.add_all(stage.functions);
+    for (std::int64_t number : {std::int64_t{stage.reductions}, std::int64_t{stage.points}, stage.pass})
+      out.add(number);
+    out.add_all(stage.loads);
+    out.add_all(stage.stores);
+  }
   out.add(problem.whole_tiles);
   for (std::int64_t number :
        {problem.passes, problem.points, problem.bytes_per_point, problem.contexts, std::int64_t{problem.ranks},
-        std::int64_t{problem.walks}, problem.reductions, static_cast<std::int64_t>(problem.dtype)})
+        std::int64_t{problem.walks}, std::int64_t{problem.scanned}, static_cast<std::int64_t>(problem.dtype)})
     out.add(number);
   return std::move(out.text);
 }

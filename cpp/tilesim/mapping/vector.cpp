@@ -1,11 +1,12 @@
 #include "tilesim/mapping/vector.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/tile/tile.hpp"
+#include "tilesim/mapping/vector_moves.hpp"
 
 namespace tilesim::mapping {
 
@@ -13,58 +14,12 @@ namespace {
 
 constexpr std::int64_t most_sizes = 4000;  // combinations of tile sizes that are priced
 constexpr double most_steps = 1 << 20;     // tiles in all: longer programs are not worth simulating
+constexpr std::size_t least_walked = 10;   // of the best by the closed form
 constexpr std::int64_t most_bytes = INT64_MAX / 8;
 
 std::int64_t saturating(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) || product > most_bytes ? most_bytes : product;
-}
-
-/// Elements of the operand along an axis of the space for so many points.
-std::int64_t along(const VectorOperand& operand, std::size_t axis, std::int64_t points) {
-  if (operand.step[axis] == 0) return 1;
-  const std::int64_t reach = operand.reach.empty() ? 1 : operand.reach[axis];
-  return operand.step[axis] * (points - 1) + reach;
-}
-
-std::int64_t held_elements(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles) {
-  std::int64_t count = 1;
-  for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
-    count = saturating(count, along(operand, axis, std::min(tiles.tiles[axis], problem.space[axis])));
-  return count;
-}
-
-/// Bytes that memory moves for a full tile: whole layout tiles, or each contiguous run in whole bursts.
-std::int64_t moved_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
-                         const Machine& machine) {
-  const std::size_t rank = operand.axes.size();
-  Shape extents;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const int axis = operand.axes[i];
-    const auto a = static_cast<std::size_t>(std::max(axis, 0));
-    const std::int64_t wanted = axis < 0 ? 1 : along(operand, a, std::min(tiles.tiles[a], problem.space[a]));
-    extents.push_back(std::max<std::int64_t>(1, std::min(wanted, operand.extents[i])));
-  }
-  if (operand.layout.size() == 2 && rank >= 2) {
-    std::int64_t elements = 1;
-    for (std::size_t i = 0; i < rank; ++i) {
-      const std::int64_t granule = i < 2 ? operand.layout[1 - i] : 1;
-      const bool straddles = extents[i] < operand.extents[i] && extents[i] % granule != 0;
-      elements = saturating(elements, round_up(extents[i], granule) + (straddles ? granule : 0));
-    }
-    return packed_bytes(operand.dtype, elements);
-  }
-  std::int64_t run = 1, runs = 1;
-  std::size_t i = 0;
-  for (; i < rank; ++i) {
-    run = saturating(run, extents[i]);
-    if (extents[i] < operand.extents[i]) break;
-  }
-  for (++i; i < rank; ++i) runs = saturating(runs, extents[i]);
-  const std::int64_t burst = machine.memory.burst_bytes;
-  const std::int64_t bytes = run >= most_bytes / 8 ? most_bytes : packed_bytes(operand.dtype, run);
-  const bool straddles = bytes % burst != 0 && (runs > 1 || run < element_count(operand.extents));
-  return saturating(runs, round_up(std::max<std::int64_t>(1, bytes), burst) + (straddles ? burst : 0));
 }
 
 /// Bytes of distinct elements that the kernel reads or writes at least.
@@ -82,50 +37,40 @@ double compulsory_bytes(const VectorProblem& problem, const VectorOperand& opera
   return elements * static_cast<double>(bits(operand.dtype)) / 8;
 }
 
-/// Elements that pass the cross-lane unit for a tile; those spread to all lanes fill a row of lanes each.
-double shuffled_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
-                      const Machine& machine) {
-  if (!changes_lanes(problem, operand, tiles)) return 0;
-  const auto lane = static_cast<std::size_t>(tiles.lane);
-  const bool spread = operand.use == VectorOperand::Use::load && operand.step[lane] == 0;
-  const std::int64_t copies = spread ? std::min(machine.core.vector.lanes, tiles.tiles[lane]) : 1;
-  return static_cast<double>(held_elements(problem, operand, tiles)) * static_cast<double>(copies) *
-         static_cast<double>(bits(operand.dtype)) / 8;
-}
-
-bool streams(const VectorProblem& problem, const VectorTiles& tiles) {
-  for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
-    if (problem.reduced[axis] && tiles.tiles[axis] < problem.space[axis]) return true;
-  return false;
-}
-
 /// Cycles of the vector unit for all tiles, ragged ones at their own extent: full and last piece of every axis.
-double compute_cycles(const VectorProblem& problem, VectorTiles& tiles, ClosedForm& latency, std::size_t axis,
-                      double count) {
+double compute_cycles(const VectorProblem& problem, const VectorStage& stage, VectorTiles& tiles, ClosedForm& latency,
+                      std::size_t axis, double count) {
   for (; axis < problem.space.size(); ++axis) {
     const std::int64_t extent = problem.space[axis], tile = tiles.tiles[axis];
+    if (stage.points && problem.reduced[axis]) continue;
     if (tile >= extent || extent % tile == 0) {
       if (tile < extent) count *= static_cast<double>(extent / tile);
       continue;
     }
-    const double full = compute_cycles(problem, tiles, latency, axis + 1, count * static_cast<double>(extent / tile));
+    const auto full = static_cast<double>(extent / tile);
+    const double cycles = compute_cycles(problem, stage, tiles, latency, axis + 1, count * full);
     tiles.tiles[axis] = extent % tile;
-    const double last = compute_cycles(problem, tiles, latency, axis + 1, count);
+    const double last = compute_cycles(problem, stage, tiles, latency, axis + 1, count);
     tiles.tiles[axis] = tile;
-    return full + last;
+    return cycles + last;
   }
-  Descriptor d;
-  d.kind = ComputeKind::vector;
-  d.dtype = problem.dtype;
-  d.elements = problem.points;
-  for (std::size_t a = 0; a < problem.space.size(); ++a)
-    d.elements = saturating(d.elements, std::min(tiles.tiles[a], problem.space[a]));
-  const auto lane = static_cast<std::size_t>(tiles.lane);
-  d.lane_extent = problem.space.empty() ? 1 : std::min(tiles.tiles[lane], problem.space[lane]);
-  d.functions = problem.functions;
-  if (!problem.space.empty() && problem.reduced[lane]) d.lane_reductions = problem.reductions;
-  if (problem.scanned == tiles.lane) d.lane_scans = 1;
-  return static_cast<double>(latency.latency(d, {}).busy) * count;
+  return static_cast<double>(stage_latency(problem, stage, tiles.lane, tiles.tiles, latency).busy) * count;
+}
+
+/// Mean bytes of a tile: those of the first two, which begin differently within bursts.
+double mean_bytes(const VectorProblem& problem, const VectorOperand& operand, const std::vector<std::int64_t>& strides,
+                  const VectorTiles& tiles, const Machine& machine) {
+  std::vector<std::int64_t> start(problem.space.size(), 0), size = tiles.tiles;
+  const std::int64_t first = moved(operand, strides, start, size, machine).bytes;
+  if (operand.layout.size() == 2) return static_cast<double>(first);
+  double filled = 1;  // of full tiles, by the tensor: the last ones are ragged
+  for (std::size_t axis = 0; axis < start.size(); ++axis) {
+    const std::int64_t extent = std::max<std::int64_t>(1, problem.space[axis]), trips = ceil_div(extent, size[axis]);
+    start[axis] = trips > 1 ? size[axis] : 0;
+    if (operand.step[axis] > 0) filled *= static_cast<double>(extent) / static_cast<double>(trips * size[axis]);
+  }
+  const std::int64_t second = moved(operand, strides, start, size, machine).bytes;
+  return filled * (static_cast<double>(first) + static_cast<double>(second)) / 2;
 }
 
 /// Tile sizes of an axis worth trying: equal pieces, and those rounded up to what the lanes or memory take at once.
@@ -209,7 +154,7 @@ std::vector<std::vector<std::int64_t>> all_sizes(const VectorProblem& problem, c
 bool changes_lanes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles) {
   const auto lane = static_cast<std::size_t>(tiles.lane);
   if (operand.use == VectorOperand::Use::scratch || problem.space.empty() || problem.space[lane] <= 1) return false;
-  if (held_elements(problem, operand, tiles) <= 1) return false;
+  if (held_elements(problem, operand, tiles.tiles) <= 1) return false;
   const bool padded = operand.layout.size() == 2 && operand.axes.size() >= 2;
   std::size_t minor = 0;
   while (!padded && minor + 1 < operand.axes.size() && operand.extents[minor] <= 1) ++minor;
@@ -225,7 +170,7 @@ std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorT
   std::int64_t bytes = 0;
   for (const VectorOperand& operand : problem.operands) {
     if (!operand.held) continue;
-    const std::int64_t elements = held_elements(problem, operand, tiles);
+    const std::int64_t elements = held_elements(problem, operand, tiles.tiles);
     const bool scratch = operand.use == VectorOperand::Use::scratch;
     const std::int64_t one = elements >= most_bytes / 8 ? most_bytes : packed_bytes(operand.dtype, elements);
     bytes = std::min(most_bytes, bytes + saturating(round_up(one, 64), scratch ? operand.depth : tiles.depth));
@@ -265,8 +210,42 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Mac
 
 namespace {
 
+/// Cycles between the core and memory and back.
+double round_trip(const Machine& machine) {
+  const auto hertz = static_cast<double>(machine.core.clock.hertz);
+  return static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz +
+         2.0 * static_cast<double>(machine.network.latency_cycles) * hertz /
+             static_cast<double>(machine.network.clock.hertz);
+}
+
+/// Cycles of a queue for one transfer of so many bytes: no more than its requests in flight share a round trip.
+double trip_cycles(double bytes, const Machine& machine) {
+  const DmaSpec& dma = machine.core.dma;
+  const std::int64_t whole = std::max<std::int64_t>(16384, machine.memory.interleave_bytes * machine.memory.channels);
+  const auto chunk = static_cast<double>(std::max<std::int64_t>(1, std::min(whole, dma.outstanding_bytes)));
+  const double window = std::clamp(static_cast<double>(dma.outstanding_bytes) / chunk, 1.0, 64.0);
+  const double requests = std::max(1.0, bytes / chunk);
+  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
+                      static_cast<double>(machine.core.clock.hertz);
+  const double passing = bytes / std::min(rate, static_cast<double>(dma.bytes_per_cycle));
+  return std::max(passing, (requests * round_trip(machine) + bytes / rate) / std::floor(window)) +
+         static_cast<double>(dma.issue_cycles);
+}
+
+/// What is the same for all tiles.
+struct Prepared {
+  std::vector<VectorStage> stages;
+  std::vector<std::vector<std::int64_t>> strides;  ///< per operand
+};
+
+Prepared prepared(const VectorProblem& problem) {
+  Prepared own{stages_of(problem), {}};
+  for (const VectorOperand& operand : problem.operands) own.strides.push_back(strides_of(operand));
+  return own;
+}
+
 VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine,
-                  ClosedForm& closed_form) {
+                  ClosedForm& closed_form, const Prepared& own) {
   VectorCost cost;
   VectorTiles walked = tiles;  // pieces move and are computed on as tiles of their size
   if (!tiles.sub.empty()) walked.tiles = tiles.sub;
@@ -279,18 +258,18 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
     steps *= trips;
     if (!problem.reduced[axis]) rows *= trips;
   }
+  double in_queue[2] = {0, 0};  // cycles of the load and store queues where nothing else takes the memory
   double exposed = 0, transfers = 0, read = 0, written = 0, least = 0;
   double shuffled = 0, turned = 0, changes = 0;  // cross-lane unit: bytes of all tiles and of one; operands
   for (const VectorOperand& operand : problem.operands) {
     if (operand.use == VectorOperand::Use::scratch) continue;
-    const auto bytes = static_cast<double>(moved_bytes(problem, operand, walked, machine));
-    bool spans_rows = false;
-    for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
-      spans_rows |= problem.reduced[axis] && operand.step[axis] > 0 && problem.space[axis] > 1;
+    const auto number = static_cast<std::size_t>(&operand - problem.operands.data());
+    const double bytes = mean_bytes(problem, operand, own.strides[number], walked, machine);
     const bool load = operand.use == VectorOperand::Use::load;
-    const double times = load ? steps * static_cast<double>(passes) : spans_rows ? steps : rows;
+    const double times = load ? steps * static_cast<double>(passes) : spans_rows(problem, operand) ? steps : rows;
     (load ? read : written) += bytes * times;
-    const double changed = shuffled_bytes(problem, operand, walked, machine);
+    const auto changed = static_cast<double>(shuffled_bytes(problem, operand, walked, walked.tiles, machine));
+    in_queue[load ? 0 : 1] += times * trip_cycles(bytes, machine);
     shuffled += changed * times;
     turned += changed;
     changes += changed > 0 ? 1 : 0;
@@ -298,34 +277,43 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
     transfers += times;
     exposed += bytes;
   }
-  const double computing = compute_cycles(problem, walked, closed_form, 0, 1) * static_cast<double>(passes);
+  double computing = 0;
+  for (const VectorStage& stage : own.stages) computing += compute_cycles(problem, stage, walked, closed_form, 0, 1);
+  if (problem.stages.empty()) computing *= static_cast<double>(passes);
   const auto lanes_rate = static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
   const double lanes_latency = changes * static_cast<double>(machine.core.cross_lane.latency);
-  cost.compute = std::max(computing, shuffled / lanes_rate);
-  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
-                      static_cast<double>(machine.core.clock.hertz);
+  // Cores take rows of tiles, contexts of a core share its units; the machine at hand has one part of the bandwidth.
+  const auto count = static_cast<double>(machine.core.count);
+  const double workers = std::max(1.0, std::min(count, rows));
+  const double units = std::max(1.0, workers / static_cast<double>(std::max<std::int64_t>(1, tiles.contexts)));
+  cost.compute = std::max(computing, shuffled / lanes_rate) / units;
   const double hertz = static_cast<double>(machine.core.clock.hertz);
-  const double latency = static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz +
-                         2.0 * static_cast<double>(machine.network.latency_cycles) * hertz /
-                             static_cast<double>(machine.network.clock.hertz) +
-                         static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
+  const double peak = static_cast<double>(machine.memory.bytes_per_second) * count / hertz;
+  const double rate = peak * machine.memory.efficiency;
+  const double latency =
+      round_trip(machine) + static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
   cost.memory = (read + written) / rate;
   cost.read_bytes = static_cast<std::int64_t>(std::min(read, 9e18));
   cost.written_bytes = static_cast<std::int64_t>(std::min(written, 9e18));
   cost.transfers = static_cast<std::int64_t>(std::min(transfers, 9e18));
   // A buffer is loaded, turned to its lanes, computed on and loaded again, behind stores on the same memory; a ring of
   // d has d in turn.
-  const double each = turns * (latency + lanes_latency + static_cast<double>(machine.core.vector.latency));
+  const double each = turns / workers * (latency + lanes_latency + static_cast<double>(machine.core.vector.latency));
   const double used = tiles.sub.empty() ? cost.compute + cost.memory : std::max(cost.compute, cost.memory);
   const double ring = (each + used) / static_cast<double>(tiles.depth);
-  const double issue = static_cast<double>(machine.core.dma.issue_cycles) * transfers;
+  const double issue = static_cast<double>(machine.core.dma.issue_cycles) * transfers / workers;
   const std::pair<double, const char*> parts[] = {
-      {cost.compute, "compute"}, {cost.memory, "memory"}, {ring, "the ring of buffers"}, {issue, "issue of transfers"}};
+      {cost.compute, "compute"},
+      {cost.memory, "memory"},
+      {ring, "the ring of buffers"},
+      {issue, "issue of transfers"},
+      {in_queue[0] / workers / static_cast<double>(machine.core.dma.load_queues), "latency of loads"},
+      {in_queue[1] / workers, "latency of stores"}};
   const auto longest = std::max_element(std::begin(parts), std::end(parts));
   cost.limit = longest->second;
-  cost.bound = least * hertz / static_cast<double>(machine.memory.bytes_per_second);
+  cost.bound = least / peak;
   // Of the first tile's loads and the last one's stores nothing hides what they take.
-  cost.cycles = longest->first + exposed / rate + turned / lanes_rate + lanes_latency + latency + transfers;
+  cost.cycles = longest->first + exposed / rate + turned / lanes_rate + lanes_latency + latency + transfers / workers;
   return cost;
 }
 
@@ -333,13 +321,16 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
 
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
   ClosedForm closed_form(machine);
-  return priced(problem, tiles, machine, closed_form);
+  VectorCost cost = priced(problem, tiles, machine, closed_form, prepared(problem));
+  if (problem.ranks || problem.walks) cost.cycles = walked_cycles(problem, tiles, machine);
+  return cost;
 }
 
 std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
                                 CancelToken* cancel) {
   const std::size_t rank = problem.space.size();
   ClosedForm closed_form(machine);
+  const Prepared own = prepared(problem);
   const std::vector<std::vector<std::int64_t>> sizes = all_sizes(problem, machine);
   std::vector<RankedTiles> found;
   std::vector<std::size_t> index(rank, 0);
@@ -358,7 +349,7 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
           tiles.lane = lane;
           tiles.depth = depth;
           if (legal(problem, tiles, machine).legal)
-            found.push_back({tiles, priced(problem, tiles, machine, closed_form)});
+            found.push_back({tiles, priced(problem, tiles, machine, closed_form, own)});
         }
     std::size_t axis = 0;
     for (; axis < rank; ++axis) {
@@ -377,8 +368,13 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
         tiles.sub = tiles.tiles;
         tiles.sub[axis] = ceil_div(tiles.tiles[axis], pieces);
         if (tiles.sub[axis] < tiles.tiles[axis] && legal(problem, tiles, machine).legal)
-          found.push_back({tiles, priced(problem, tiles, machine, closed_form)});
+          found.push_back({tiles, priced(problem, tiles, machine, closed_form, own)});
       }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles < b.cost.cycles; });
+  found.resize(std::min(found.size(), std::max(keep, least_walked)));
+  for (RankedTiles& ranked : found)
+    if (problem.ranks || problem.walks) ranked.cost.cycles = walked_cycles(problem, ranked.tiles, machine);
   std::stable_sort(found.begin(), found.end(),
                    [](const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles < b.cost.cycles; });
   if (found.size() > keep) found.resize(keep);

@@ -43,6 +43,15 @@ struct VectorOperand {
   std::int64_t row = 1;  ///< elements along the minor axis that memory moves together, a row of lanes; 1: any
 };
 
+/// One compute of the vector unit on a tile.
+struct VectorStage {
+  std::array<std::int32_t, 4> functions{};  ///< per point: simple, multiply, divide, transcendental
+  int reductions = 0;                       ///< of the reduced axes
+  bool points = false;                      ///< on one point per row, not on the whole tile
+  std::int64_t pass = 1;                    ///< in which, where the tiles of a row stream by; 0: after all of them
+  std::vector<int> loads, stores;           ///< operands
+};
+
 struct VectorProblem {
   std::string operation;
   std::string kernel;  ///< kinds, functions and types of the fused operations: two problems may differ only here
@@ -58,10 +67,10 @@ struct VectorProblem {
   std::int64_t bytes_per_point = 0;         ///< on chip beside the operands, per buffer
   std::string whole_tiles;                  ///< why tiles cannot come in pieces; empty: they can
   std::int64_t contexts = 1;                ///< of a core, that share the kernel
-  bool ranks = true;                        ///< whether the estimate is good enough to choose by
-  bool walks = false;                       ///< whether `walked_cycles` is: one load and one store per tile
-  std::int64_t reductions = 0;
-  int scanned = -1;  ///< axis of a running sum; -1: none
+  bool ranks = true;                        ///< whether the tiles are loaded, computed on and stored one by one
+  bool walks = false;                       ///< the same of a kernel that moves data: one load and one store per tile
+  std::vector<VectorStage> stages;          ///< in order; empty: one, of all loads and stores
+  int scanned = -1;                         ///< axis of a running sum; -1: none
   DType dtype = DType::f32;
 };
 
@@ -81,19 +90,21 @@ struct VectorCost {
   double bound = 0;   ///< no tiles take less: every operand once at the peak bandwidth
   const char* limit = "";
 };
+/// `cycles` are those of the walk, where the kernel's tiles can be walked.
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
 
-/// Cycles of a kernel that moves tiles: each through load queue, vector unit (where it converts) and store queue, on
-/// channels that take turns by address. Transfers share channels as in memory of fidelity "simple".
+/// Cycles by walking the tiles, or their pieces, of the busiest core: each through load queues, cross-lane and vector
+/// unit and the store queue, with finite rings, on channels that take turns by address. Bytes and transfers as in
+/// memory of fidelity "simple"; what other cores move takes its mean share of the channels.
 double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
 
 struct RankedTiles {
   VectorTiles tiles;
   VectorCost cost;
 };
-/// The legal choices with the least estimates, best first. Every number of pieces of an axis where there are few
-/// choices, powers of two where there are many; every lane axis; one, two and three buffers; the best of these with
-/// tiles in two or four pieces too.
+/// The legal choices that take least, best first: by a closed form, and the best of these by the walk. Every number of
+/// pieces of an axis where there are few choices, powers of two where there are many; every lane axis; one, two and
+/// three buffers; the best of these with tiles in two or four pieces too.
 std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
                                 CancelToken* cancel = nullptr);
 

@@ -1,224 +1,394 @@
-// Tiles of kernels that move data, one after the other: what an estimate by totals misses is that small or regularly
-// placed transfers keep few channels busy.
+// Tiles of a vector kernel, one after the other: what an estimate by totals misses is that small or regularly placed
+// transfers keep few channels busy, that round trips are not hidden, and that units wait for each other.
 #include <algorithm>
 #include <limits>
 
 #include "tilesim/base/shape.hpp"
-#include "tilesim/mapping/vector.hpp"
-#include "tilesim/tile/tile.hpp"
+#include "tilesim/mapping/channels.hpp"
+#include "tilesim/mapping/vector_moves.hpp"
 
 namespace tilesim::mapping {
 
 namespace {
 
-constexpr std::int64_t most_tiles = 1500;  // walked; the time of further ones is extended linearly
+constexpr int most_pieces_walked = 128;  // of tiles; the time of further ones is extended linearly
+using Sizes = std::vector<std::int64_t>;
 
-/// Channels that each take so many bytes per core cycle; consecutive units of the interleaving lie on neighbours.
-class Channels {
+class TileWalk {
  public:
-  explicit Channels(const Machine& machine)
-      : unit_(machine.memory.interleave_bytes), free_(static_cast<std::size_t>(machine.memory.channels), 0) {
-    const auto hertz = static_cast<double>(machine.core.clock.hertz);
-    rate_ = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / hertz /
-            static_cast<double>(free_.size());
-    const auto ratio = hertz / static_cast<double>(machine.network.clock.hertz);
-    port_ = static_cast<double>(machine.network.port_bytes_per_cycle) / ratio;
-    one_way_ = static_cast<double>(machine.network.latency_cycles) * ratio;
-    latency_ = static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz;
+  TileWalk(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine)
+      : problem_(problem),
+        tiles_(tiles),
+        machine_(machine),
+        closed_form_(machine),
+        stages_(stages_of(problem)),
+        rank_(problem.space.size()),
+        streamed_(streams(problem, tiles)),
+        contexts_(static_cast<double>(std::max<std::int64_t>(1, tiles.contexts))),
+        rings_(problem.operands.size()),
+        store_(machine, true) {
+    const CoreTrips own = busiest_trips(problem, tiles, machine.core.count);
+    trips_ = own.trips;
+    active_ = own.workers;
+    for (std::int64_t i = 0; i < machine.core.dma.load_queues; ++i) loads_.push_back({Queue(machine, false), {}, 0});
+    const std::int64_t page = 4096;
+    std::int64_t next = 0;
+    for (std::size_t k = 0; k < rings_.size(); ++k) {
+      const VectorOperand& operand = problem.operands[k];
+      Ring& ring = rings_[k];
+      ring.strides = strides_of(operand);
+      ring.base = next;
+      const bool moves = operand.use != VectorOperand::Use::scratch;
+      ring.shuffled = moves && changes_lanes(problem, operand, tiles);
+      if (operand.use == VectorOperand::Use::load) inputs_.push_back(static_cast<int>(k));
+      if (operand.use == VectorOperand::Use::store && !operand.held) shared_ = static_cast<int>(k);
+      if (moves && !ring.strides.empty())
+        next += round_up(ring.strides.back() / 8 * std::max<std::int64_t>(1, operand.extents.back()) + 1, page);
+      for (std::size_t axis = 0; axis < rank_; ++axis)
+        ring.pieces &= tiles.sub.empty() || tiles.sub[axis] >= tiles.tiles[axis] || operand.step[axis] > 0;
+    }
   }
 
-  /// When a request that leaves the core at `now` is answered.
-  double request(std::int64_t address, std::int64_t bytes, double now, bool write) {
-    const double arrival = now + one_way_;
-    port_free_ = std::max(port_free_, arrival) + static_cast<double>(bytes) / port_;
-    double finish = port_free_;
-    const auto count = static_cast<std::int64_t>(free_.size());
-    const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
-    const double share = static_cast<double>(bytes) / static_cast<double>(units) / rate_;
-    for (std::int64_t i = 0; i < units; ++i) {
-      double& free = free_[static_cast<std::size_t>((first + i) % count)];
-      free = std::max(free, arrival) + share;
-      finish = std::max(finish, free);
-    }
-    return finish + latency_ + (write ? 0 : one_way_);
+  double cycles() {
+    make_entries();
+    Channels channels(machine_, active_, std::min(contexts_, active_));
+    run(channels);
+    const std::size_t count = ends_.size();
+    const double last = count > 0 ? *std::max_element(ends_.begin(), ends_.end()) : 0;
+    const double halfway = count > 1 ? ends_[count / 2 - 1] : 0;
+    const double each = count > 1 ? (ends_.back() - halfway) / static_cast<double>(count - count / 2) : last;
+    const double rest = std::max(0.0, total_ - static_cast<double>(count));
+    return last + rest * each + static_cast<double>(machine_.core.kernel_launch_cycles);
   }
 
  private:
-  std::int64_t unit_;
-  std::vector<double> free_;
-  double rate_ = 1, port_ = 1, one_way_ = 0, latency_ = 0, port_free_ = 0;
-};
+  /// An operand's buffers. Versions count the tiles that it has had.
+  struct Ring {
+    std::vector<std::int64_t> strides;
+    std::int64_t base = 0;
+    bool shuffled = false, pieces = true;
+    int versions = 0;
+    std::vector<std::vector<double>> raw, ready;  ///< per version: when its pieces came, and had their lanes
+    std::vector<double> freed;                    ///< per version
+  };
+  struct Transfer {
+    int operand = 0, version = 0, piece = 0, step = 0;
+    bool last = false;  ///< of its tile
+    std::int64_t address = 0, bytes = 0;
+  };
+  struct LoadQueue {
+    Queue queue;
+    std::vector<Transfer> transfers;
+    std::size_t next = 0;
+  };
+  struct Turn {  ///< through the cross-lane unit
+    int operand = 0, version = 0;
+    double busy = 0;
+  };
+  struct Need { int operand = 0, version = 0; };
+  struct Item {  ///< of the vector unit
+    int step = 0, piece = 0;
+    double busy = 0, done = 0;
+    bool waits = false;                ///< what follows reads its result
+    std::vector<Need> needs, results;  ///< tiles that it reads and writes
+    std::vector<Need> frees;
+  };
 
-/// A DMA queue: transfers in order, in requests of a bounded size, a bounded number of them in flight.
-struct Queue {
-  const Machine& machine;
-  std::int64_t chunk, window;
-  bool write;
-  double free = 0, done = 0;
-  std::int64_t left = 0, address = 0;
-  std::vector<double> in_flight{};
-  std::size_t sent = 0;
-
-  /// When the next request may leave, of a transfer that may begin at `wanted`.
-  double ready(double wanted) const {
-    const auto slots = static_cast<std::size_t>(window);
-    const double room = sent >= slots ? in_flight[sent % slots] : 0;
-    return std::max({free, room, left > 0 ? 0 : wanted});
-  }
-
-  void begin(std::int64_t at, std::int64_t bytes, double now) {
-    free = now + static_cast<double>(machine.core.dma.issue_cycles);
-    done = free;
-    left = bytes;
-    address = at;
-  }
-
-  /// Sends one request; true with the transfer's last one.
-  bool send(Channels& channels, double now) {
-    const std::int64_t size = std::min(left, chunk);
-    const auto slots = static_cast<std::size_t>(window);
-    const double start = std::max(now, free);
-    if (size > 0) {
-      done = std::max(done, channels.request(address, size, start, write));
-      if (in_flight.size() < slots)
-        in_flight.push_back(done);
-      else
-        in_flight[sent % slots] = done;
-      ++sent;
+  /// The tile's start and size at these numbers of tiles.
+  void place(const Sizes& index, Sizes& start, Sizes& size) const {
+    for (std::size_t axis = 0; axis < rank_; ++axis) {
+      start[axis] = index[axis] * tiles_.tiles[axis];
+      size[axis] = std::min(tiles_.tiles[axis], std::max<std::int64_t>(1, problem_.space[axis]) - start[axis]);
     }
-    free = start + static_cast<double>(ceil_div(size, machine.core.dma.bytes_per_cycle));
-    left -= size;
-    address += size;
-    if (left > 0) return false;
-    done += static_cast<double>(machine.core.dma.latency_cycles);
+  }
+
+  /// The next of the tiles along these axes, the last axis fastest; false after the last one.
+  bool advance(Sizes& index, bool rows, bool all) const {
+    for (std::size_t axis = rank_; axis-- > 0;) {
+      if (!all && problem_.reduced[axis] != rows) continue;
+      if (++index[axis] < trips_[axis]) return true;
+      index[axis] = 0;
+    }
+    return false;
+  }
+
+  void make_entries() {
+    double tiles = 1, columns = 1, passes = 0;
+    for (std::size_t axis = 0; axis < rank_; ++axis) (problem_.reduced[axis] ? columns : tiles) *= double(trips_[axis]);
+    bool after = false;
+    for (const VectorStage& stage : stages_) {
+      passes = std::max(passes, static_cast<double>(stage.pass));
+      after |= stage.pass == 0;
+    }
+    total_ = streamed_ ? tiles * (columns * passes + (after ? 1 : 0)) : tiles * columns;
+    Sizes index(rank_, 0);
+    int pieces = 0;
+    do {
+      if (!streamed_) {
+        pieces += add_step(index, -1);
+        continue;
+      }
+      for (std::int64_t pass = 1; pass <= static_cast<std::int64_t>(passes) && pieces < most_pieces_walked; ++pass) do
+          pieces += add_step(index, pass);
+        while (advance(index, true, false) && pieces < most_pieces_walked);
+      if (after && pieces < most_pieces_walked) pieces += add_step(index, 0);
+      for (std::size_t axis = 0; axis < rank_; ++axis)
+        if (problem_.reduced[axis]) index[axis] = 0;
+    } while (pieces < most_pieces_walked && advance(index, false, !streamed_));
+  }
+
+  /// Starts and sizes of the tile's pieces.
+  void cut(const Sizes& start, const Sizes& size, std::vector<Sizes>& starts, std::vector<Sizes>& sizes) const {
+    starts = {start};
+    sizes = {size};
+    if (tiles_.sub.empty()) return;
+    for (std::size_t axis = 0; axis < rank_; ++axis) {
+      if (tiles_.sub[axis] >= size[axis]) continue;
+      std::vector<Sizes> cut_starts, cut_sizes;
+      for (std::size_t i = 0; i < starts.size(); ++i)
+        for (std::int64_t at = 0; at < size[axis]; at += tiles_.sub[axis]) {
+          cut_starts.push_back(starts[i]);
+          cut_starts.back()[axis] += at;
+          cut_sizes.push_back(sizes[i]);
+          cut_sizes.back()[axis] = std::min(tiles_.sub[axis], size[axis] - at);
+        }
+      starts = std::move(cut_starts);
+      sizes = std::move(cut_sizes);
+    }
+  }
+
+  /// A tile of a pass (-1: of the only one): its transfers and computes. Returns how many pieces it has.
+  int add_step(const Sizes& index, std::int64_t pass) {
+    Sizes start(rank_), size(rank_);
+    place(index, start, size);
+    std::vector<Sizes> starts, sizes;
+    cut(start, size, starts, sizes);
+    const int step = steps_++;
+    std::vector<Need> needs, results;
+    for (int k : inputs_) {
+      const bool wanted =
+          pass < 0 ||
+          std::any_of(
+              stages_.begin(), stages_.end(),
+              [&](const VectorStage& stage) {
+                return stage.pass == pass && std::find(stage.loads.begin(), stage.loads.end(), k) != stage.loads.end();
+              });
+      if (wanted) needs.push_back({k, new_version(k)});
+    }
+    for (const bool whole : {true, false})
+      for (std::size_t piece = 0; piece < (whole ? 1 : starts.size()); ++piece)
+        for (const Need& need : needs)
+          if (starts.size() == 1 ? whole : at(need.operand).pieces != whole)
+            add_load(need, step, whole ? start : starts[piece], whole ? size : sizes[piece]);
+    std::size_t last = stages_.size();
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const VectorStage& stage = stages_[s];
+      if (pass >= 0 && stage.pass != pass) continue;
+      results.clear();
+      for (int k : stage.stores) results.push_back({k, new_version(k)});
+      const std::size_t pieces = stage.points ? 1 : starts.size();
+      for (std::size_t piece = 0; piece < pieces; ++piece) {
+        const Sizes& from = stage.points ? start : starts[piece];
+        const Sizes& extent = stage.points ? size : sizes[piece];
+        add_item(stage, step, static_cast<int>(piece), extent, needs, results);
+        for (const Need& result : results)
+          add_store(result, step, static_cast<int>(piece), from, extent, piece + 1 == pieces);
+      }
+      last = s;
+    }
+    if (last < stages_.size()) items_.back().frees = needs;
+    return static_cast<int>(starts.size());
+  }
+
+  Ring& at(int operand) { return rings_[static_cast<std::size_t>(operand)]; }
+
+  int new_version(int operand) {
+    Ring& ring = at(operand);
+    ring.raw.emplace_back();
+    ring.ready.emplace_back();
+    return ring.versions++;
+  }
+
+  void add_load(const Need& need, int step, const Sizes& start, const Sizes& size) {
+    const VectorOperand& operand = problem_.operands[static_cast<std::size_t>(need.operand)];
+    const Ring& ring = at(need.operand);
+    const Moved move = moved(operand, ring.strides, start, size, machine_);
+    const std::size_t number =
+        static_cast<std::size_t>(std::find(inputs_.begin(), inputs_.end(), need.operand) - inputs_.begin());
+    loads_[number % loads_.size()].transfers.push_back(
+        {need.operand, need.version, 0, step, false, ring.base + move.address, move.bytes});
+    if (ring.shuffled) turn(need, operand, size);
+  }
+
+  void add_store(const Need& need, int step, int piece, const Sizes& start, const Sizes& size, bool last) {
+    const VectorOperand& operand = problem_.operands[static_cast<std::size_t>(need.operand)];
+    const Ring& ring = at(need.operand);
+    const Moved move = moved(operand, ring.strides, start, size, machine_);
+    stores_.push_back({need.operand, need.version, piece, step, last, ring.base + move.address, move.bytes});
+    if (ring.shuffled) turn(need, operand, size);
+  }
+
+  void turn(const Need& need, const VectorOperand& operand, const Sizes& size) {
+    const std::int64_t bytes = shuffled_bytes(problem_, operand, tiles_, size, machine_);
+    const double busy = static_cast<double>(ceil_div(bytes, machine_.core.cross_lane.bytes_per_cycle));
+    turns_.push_back({need.operand, need.version, std::max(1.0, busy)});
+  }
+
+  void add_item(const VectorStage& stage, int step, int piece, const Sizes& size, const std::vector<Need>& needs,
+                const std::vector<Need>& results) {
+    Item item;
+    item.step = step;
+    item.piece = piece;
+    if (problem_.points > 0) {
+      const TileLatency latency = stage_latency(problem_, stage, tiles_.lane, size, closed_form_);
+      item.busy = static_cast<double>(latency.busy) * std::min(contexts_, active_);
+      item.done = item.busy + static_cast<double>(latency.done - latency.busy);
+    }
+    item.waits = stage.reductions > 0 && !streamed_;
+    item.needs = needs;
+    item.results = results;
+    items_.push_back(std::move(item));
+  }
+
+  /// When the buffer of a version is free; below zero: not yet known.
+  double free_since(const Ring& ring, int version) const {
+    const int before = version - static_cast<int>(tiles_.depth);
+    if (before < 0) return 0;
+    return before < static_cast<int>(ring.freed.size()) ? ring.freed[static_cast<std::size_t>(before)] : -1;
+  }
+
+  /// The next compute, if what it needs is known.
+  bool compute() {
+    if (next_item_ == items_.size()) return false;
+    const Item& item = items_[next_item_];
+    double now = vector_free_;
+    for (const Need& need : item.needs) {
+      const Ring& ring = at(need.operand);
+      const auto& ready = ring.ready[static_cast<std::size_t>(need.version)];
+      const std::size_t piece = ring.pieces ? static_cast<std::size_t>(item.piece) : 0;
+      if (ready.size() <= piece) return false;
+      now = std::max(now, ready[piece]);
+    }
+    for (const Need& result : item.results) {
+      const double free = free_since(at(result.operand), result.version);
+      if (free < 0) return false;
+      now = std::max(now, free);
+    }
+    vector_free_ = now + (item.waits ? item.done : item.busy);
+    for (const Need& result : item.results) came(at(result.operand), result.version, now + item.done);
+    for (const Need& need : item.frees)
+      if (shared_ < 0) at(need.operand).freed.push_back(now + item.busy);
+    finished(item.step, now + item.done);
+    ++next_item_;
     return true;
   }
-};
 
-/// Bits from one element of the tensor to the next along each of its axes, minor first.
-std::vector<std::int64_t> strides_of(const VectorOperand& operand) {
-  std::vector<std::int64_t> result;
-  std::int64_t stride = bits(operand.dtype);
-  for (std::size_t i = 0; i < operand.axes.size(); ++i) {
-    result.push_back(stride);
-    const bool padded = operand.layout.size() == 2 && i < 2;
-    stride *=
-        std::max<std::int64_t>(1, padded ? round_up(operand.extents[i], operand.layout[1 - i]) : operand.extents[i]);
+  static void came(Ring& ring, int version, double now) {
+    ring.raw[static_cast<std::size_t>(version)].push_back(now);
+    if (!ring.shuffled) ring.ready[static_cast<std::size_t>(version)].push_back(now);
   }
-  return result;
-}
 
-struct Moved { std::int64_t address = 0, bytes = 0; };
+  /// The next turn of the cross-lane unit.
+  bool cross() {
+    if (next_turn_ == turns_.size()) return false;
+    const Turn& turn = turns_[next_turn_];
+    Ring& ring = at(turn.operand);
+    const auto version = static_cast<std::size_t>(turn.version);
+    if (ring.raw[version].empty()) return false;
+    cross_free_ = std::max(cross_free_, ring.raw[version].back()) + turn.busy;
+    ring.ready[version].push_back(cross_free_ + static_cast<double>(machine_.core.cross_lane.latency));
+    ++next_turn_;
+    return true;
+  }
 
-/// What memory moves for the tile that starts at a point, by the engine's rule: whole rows of lanes and tiles of the
-/// layout, or contiguous runs in whole bursts.
-Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
-            const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Machine& machine) {
-  const std::size_t rank = operand.axes.size();
-  std::vector<std::int64_t> low(rank, 0), length(rank, 1);
-  std::int64_t offset = 0;
-  for (std::size_t i = 0; i < rank; ++i) {
-    if (operand.axes[i] < 0) continue;
-    const auto axis = static_cast<std::size_t>(operand.axes[i]);
-    const std::int64_t step = std::max<std::int64_t>(1, operand.step[axis]), extent = operand.extents[i];
-    low[i] = std::min(start[axis] * step, extent - 1);
-    length[i] = std::clamp<std::int64_t>(step * (size[axis] - 1) + 1, 1, extent - low[i]);
-    offset += low[i] * strides[i];
+  void finished(int step, double now) {
+    const auto at = static_cast<std::size_t>(step);
+    if (ends_.size() <= at) ends_.resize(at + 1, 0);
+    ends_[at] = std::max(ends_[at], now);
   }
-  if (operand.layout.size() == 2 && rank >= 2) {
-    const std::int64_t lanes = operand.layout[1], height = operand.layout[0];
-    std::int64_t elements = ((low[0] + length[0] - 1) / lanes - low[0] / lanes + 1) * lanes;
-    const bool to_end = low[1] + length[1] == operand.extents[1] && low[1] % height == 0;
-    elements *= to_end ? round_up(length[1], height) : length[1];
-    for (std::size_t i = 2; i < rank; ++i) elements *= length[i];
-    return {offset / 8, packed_bytes(operand.dtype, elements)};
+
+  /// When the head of a load queue, or of the store queue, may send its next request; infinite: not yet known.
+  double load_time(const LoadQueue& queue) {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    if (queue.next == queue.transfers.size()) return never;
+    if (queue.queue.within()) return queue.queue.ready(0);
+    const Transfer& head = queue.transfers[queue.next];
+    const double free = free_since(at(shared_ < 0 ? head.operand : shared_), head.version);
+    return free < 0 ? never : queue.queue.ready(free);
   }
-  const std::int64_t burst = machine.memory.burst_bytes;
-  std::int64_t run = bits(operand.dtype), runs = 1;
-  bool contiguous = true, aligned = true;
-  for (std::size_t i = 0; i < rank; ++i) {
-    if (length[i] == 1) continue;
-    contiguous = contiguous && strides[i] == run;
-    if (contiguous) {
-      run *= length[i];
-    } else {
-      runs *= length[i];
-      aligned &= strides[i] / 8 % burst == 0;
+  double store_time() {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    if (next_store_ == stores_.size()) return never;
+    if (store_.within()) return store_.ready(0);
+    const Transfer& head = stores_[next_store_];
+    const auto& ready = at(head.operand).ready[static_cast<std::size_t>(head.version)];
+    const auto piece = static_cast<std::size_t>(head.piece);
+    return ready.size() <= piece ? never : store_.ready(ready[piece]);
+  }
+
+  /// Requests in order of time.
+  void run(Channels& channels) {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    while (true) {
+      for (bool more = true; more;) {
+        more = cross();
+        more |= compute();
+      }
+      LoadQueue* loading = nullptr;
+      double now = never;
+      for (LoadQueue& queue : loads_)
+        if (const double time = load_time(queue); time < now) now = time, loading = &queue;
+      const double storing = store_time();
+      if (now == never && storing == never) return;
+      if (storing < now) {
+        send_store(channels, storing);
+        continue;
+      }
+      const Transfer& head = loading->transfers[loading->next];
+      if (!loading->queue.within()) loading->queue.begin(head.address, head.bytes);
+      if (!loading->queue.send(channels, now)) continue;
+      came(at(head.operand), head.version, loading->queue.done());
+      ++loading->next;
     }
   }
-  const std::int64_t skew = aligned || runs == 1 ? offset / 8 % burst : (burst - 1) / 2;
-  return {offset / 8, runs * round_up(skew + (run + 7) / 8, burst)};
-}
+
+  void send_store(Channels& channels, double now) {
+    const Transfer& head = stores_[next_store_];
+    if (!store_.within()) store_.begin(head.address, head.bytes);
+    if (!store_.send(channels, now)) return;
+    if (head.last) at(head.operand).freed.push_back(store_.done());
+    finished(head.step, store_.done());
+    ++next_store_;
+  }
+
+  const VectorProblem& problem_;
+  const VectorTiles& tiles_;
+  const Machine& machine_;
+  ClosedForm closed_form_;
+  std::vector<VectorStage> stages_;
+  std::size_t rank_;
+  bool streamed_;
+  double contexts_;  ///< of a core, that take turns on its units
+  std::vector<Ring> rings_;
+  std::vector<int> inputs_;
+  int shared_ = -1;  ///< the result whose buffers are those that are loaded; -1: none
+  Sizes trips_;
+  double active_ = 1, total_ = 1;  ///< cores (of contexts) at work; steps of the busiest
+  int steps_ = 0;
+  std::vector<LoadQueue> loads_;
+  Queue store_;
+  std::vector<Transfer> stores_;
+  std::vector<Turn> turns_;
+  std::vector<Item> items_;
+  std::size_t next_store_ = 0, next_turn_ = 0, next_item_ = 0;
+  double vector_free_ = 0, cross_free_ = 0;
+  std::vector<double> ends_;  ///< per step: when its last compute or store is over
+};
 
 }  // namespace
 
 double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
-  const std::size_t rank = problem.space.size();
-  const std::int64_t whole = std::max<std::int64_t>(16384, machine.memory.interleave_bytes * machine.memory.channels);
-  const std::int64_t chunk = std::max<std::int64_t>(1, std::min(whole, machine.core.dma.outstanding_bytes));
-  const std::int64_t window = std::clamp<std::int64_t>(machine.core.dma.outstanding_bytes / chunk, 1, 64);
-  Channels channels(machine);
-  Queue load{machine, chunk, window, false}, store{machine, chunk, window, true};
-  const VectorOperand *source = nullptr, *target = nullptr;
-  for (const VectorOperand& operand : problem.operands) {
-    if (operand.use == VectorOperand::Use::load && !source) source = &operand;
-    if (operand.use == VectorOperand::Use::store && !target) target = &operand;
-  }
-  if (!source || !target) return 0;
-  std::vector<std::int64_t> trips(rank), index(rank, 0);
-  double total = 1;
-  for (std::size_t axis = 0; axis < rank; ++axis) {
-    trips[axis] = ceil_div(std::max<std::int64_t>(1, problem.space[axis]), tiles.tiles[axis]);
-    total *= static_cast<double>(trips[axis]);
-  }
-  const auto count = static_cast<std::size_t>(std::min(total, static_cast<double>(most_tiles)));
-  const std::vector<std::int64_t> from = strides_of(*source), to = strides_of(*target);
-  std::vector<std::int64_t> start(rank), size(rank);
-  const std::int64_t page = 4096, far = round_up(element_count(source->extents) * bits(source->dtype) / 8, page);
-  const double converting = price(problem, tiles, machine).compute / total;
-  struct Moves { std::int64_t at, into, read, written; };
-  std::vector<Moves> moves;
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t axis = 0; axis < rank; ++axis) {
-      start[axis] = index[axis] * tiles.tiles[axis];
-      size[axis] = std::min(tiles.tiles[axis], std::max<std::int64_t>(1, problem.space[axis]) - start[axis]);
-    }
-    const Moved in = moved(*source, from, start, size, machine), out = moved(*target, to, start, size, machine);
-    moves.push_back({in.address, far + out.address, in.bytes, out.bytes});
-    for (std::size_t axis = rank; axis-- > 0;) {
-      if (++index[axis] < trips[axis]) break;
-      index[axis] = 0;
-    }
-  }
-  constexpr double never = std::numeric_limits<double>::infinity();
-  const auto depth = static_cast<std::size_t>(tiles.depth);
-  std::vector<double> ready, stored;
-  double vector_free = 0;
-  while (stored.size() < count) {  // requests in order of time
-    const std::size_t next = ready.size(), out = stored.size();
-    double now[2] = {never, never};
-    if (next < count && (next < depth || next - depth < out))
-      now[0] = load.ready(next < depth ? 0 : stored[next - depth]);
-    if (out < next) now[1] = store.ready(ready[out]);
-    const bool writes = now[1] < now[0];
-    Queue& queue = writes ? store : load;
-    const Moves& move = moves[writes ? out : next];
-    if (queue.left == 0) queue.begin(writes ? move.into : move.at, writes ? move.written : move.read, now[writes]);
-    if (!queue.send(channels, now[writes])) continue;
-    if (writes) {
-      stored.push_back(queue.done);
-    } else if (converting > 0) {
-      vector_free = std::max(vector_free, queue.done) + converting;
-      ready.push_back(vector_free + static_cast<double>(machine.core.vector.latency));
-    } else {
-      ready.push_back(queue.done);
-    }
-  }
-  const double halfway = count > 1 ? stored[count / 2 - 1] : 0;
-  const double last = *std::max_element(stored.begin(), stored.end());
-  const double rest = total - static_cast<double>(count);
-  const double each = count > 1 ? (last - halfway) / static_cast<double>(count - count / 2) : 0;
-  return last + rest * each + static_cast<double>(machine.core.kernel_launch_cycles);
+  return TileWalk(problem, tiles, machine).cycles();
 }
 
 }  // namespace tilesim::mapping

@@ -1,0 +1,128 @@
+// Memory and queues of a walk in time, coarser than the engine's: doubles in core cycles, no events.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/machine/machine.hpp"
+
+namespace tilesim::mapping {
+
+/// Channels that each take so many bytes per core cycle; consecutive units of the interleaving lie on neighbours, or
+/// are spread where the memory spreads them. What the other `workers` ask for (cores, and contexts of them) takes its
+/// mean share of each channel; the machine at hand has one core's part of the bandwidth.
+class Channels {
+ public:
+  Channels(const Machine& machine, double workers, double contexts)
+      : unit_(machine.memory.interleave_bytes),
+        workers_(workers),
+        spreads_(machine.memory.channel_hash != "none"),
+        free_(static_cast<std::size_t>(machine.memory.channels), 0) {
+    const auto hertz = static_cast<double>(machine.core.clock.hertz);
+    rate_ = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / hertz *
+            static_cast<double>(machine.core.count) / static_cast<double>(free_.size());
+    const auto ratio = hertz / static_cast<double>(machine.network.clock.hertz);
+    port_ = static_cast<double>(machine.network.port_bytes_per_cycle) / ratio / contexts;
+    one_way_ = static_cast<double>(machine.network.latency_cycles) * ratio;
+    latency_ = static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz;
+    regions_ = static_cast<double>(machine.memory.regions);
+    if (regions_ <= 1) return;
+    apart_ = static_cast<double>(machine.network.region_latency_cycles) * ratio;
+    link_ = std::max(1.0, workers / regions_) /
+            std::max(1.0, static_cast<double>(machine.network.region_bytes_per_cycle)) * ratio;
+  }
+
+  /// When a request that leaves the core at `now` is answered.
+  double request(std::int64_t address, std::int64_t bytes, double now, bool write) {
+    const auto count = static_cast<std::int64_t>(free_.size());
+    const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
+    const std::int64_t remote = link_ > 0 ? remote_units(first, units) : 0;
+    const double further = remote > 0 ? apart_ : 0, arrival = now + one_way_ + further;
+    port_free_ = std::max(port_free_, now) + static_cast<double>(bytes) / port_;
+    // What this core stores elsewhere shares the links' directions with what cores there load.
+    double& link = link_free_[write && workers_ < regions_ ? 1 : 0];
+    if (remote > 0)
+      link = std::max(link, now) + static_cast<double>(bytes * remote) / static_cast<double>(units) * link_;
+    double finish = std::max(port_free_, remote > 0 ? link : 0);
+    const double crowd = std::max(1.0, workers_ * static_cast<double>(units) / static_cast<double>(count));
+    const double share = crowd * static_cast<double>(bytes) / static_cast<double>(units) / rate_;
+    for (std::int64_t i = 0; i < units; ++i) {
+      double& free = free_[static_cast<std::size_t>(channel(first + i, units < count))];
+      free = std::max(free, arrival) + share;
+      finish = std::max(finish, free);
+    }
+    return finish + latency_ + (write ? 0 : one_way_ + further);
+  }
+
+ private:
+  /// Of the units, those in other regions than the first, where the core is.
+  std::int64_t remote_units(std::int64_t first, std::int64_t units) const {
+    const auto count = static_cast<std::int64_t>(free_.size()), here = count / static_cast<std::int64_t>(regions_);
+    std::int64_t remote = 0;
+    for (std::int64_t i = 0; i < units; ++i) remote += (first + i) % count >= here;
+    return remote;
+  }
+
+  std::int64_t channel(std::int64_t unit, bool few) const {
+    const auto count = static_cast<std::int64_t>(free_.size());
+    return (spreads_ && few ? unit + unit / count + unit / count / count : unit) % count;
+  }
+
+  std::int64_t unit_;
+  double workers_;
+  bool spreads_;
+  std::vector<double> free_;
+  double rate_ = 1, port_ = 1, one_way_ = 0, latency_ = 0, port_free_ = 0;
+  double regions_ = 1, apart_ = 0, link_ = 0, link_free_[2] = {0, 0};
+};
+
+/// A DMA queue: transfers in order, in requests of a bounded size, a bounded number of them in flight.
+class Queue {
+ public:
+  Queue(const Machine& machine, bool write) : dma_(machine.core.dma), write_(write) {
+    const std::int64_t whole = std::max<std::int64_t>(16384, machine.memory.interleave_bytes * machine.memory.channels);
+    chunk_ = std::max<std::int64_t>(1, std::min(whole, dma_.outstanding_bytes));
+    in_flight_.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(dma_.outstanding_bytes / chunk_, 1, 64)), 0);
+  }
+
+  bool within() const { return left_ > 0; }  ///< a transfer
+  double done() const { return done_; }      ///< the last transfer
+  /// When the next request may leave, of a transfer that may begin at `wanted`.
+  double ready(double wanted) const {
+    const double issued = std::max(free_, wanted) + static_cast<double>(dma_.issue_cycles);
+    return std::max(within() ? free_ : issued, in_flight_[sent_ % in_flight_.size()]);
+  }
+  void begin(std::int64_t at, std::int64_t bytes) {
+    left_ = bytes;
+    address_ = at;
+    finish_ = 0;
+  }
+  /// Sends one request; true with the transfer's last one.
+  bool send(Channels& channels, double now) {
+    const std::int64_t size = std::min(left_, chunk_);
+    if (size > 0) {
+      double& slot = in_flight_[sent_++ % in_flight_.size()];
+      slot = channels.request(address_, size, now, write_);
+      finish_ = std::max(finish_, slot);
+    }
+    free_ = now + static_cast<double>(ceil_div(size, dma_.bytes_per_cycle));
+    finish_ = std::max(finish_, free_);  // the last byte, too, passes the DMA engine
+    left_ -= size;
+    address_ += size;
+    if (left_ > 0) return false;
+    done_ = std::max(done_, finish_ + static_cast<double>(dma_.latency_cycles));
+    return true;
+  }
+
+ private:
+  const DmaSpec& dma_;
+  bool write_;
+  std::int64_t chunk_ = 1, left_ = 0, address_ = 0;
+  double free_ = 0, done_ = 0, finish_ = 0;
+  std::vector<double> in_flight_;  ///< completions of the last requests
+  std::size_t sent_ = 0;
+};
+
+}  // namespace tilesim::mapping

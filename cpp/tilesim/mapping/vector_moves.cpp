@@ -1,0 +1,169 @@
+#include "tilesim/mapping/vector_moves.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::mapping {
+
+namespace {
+
+constexpr std::int64_t most = INT64_MAX / 8;
+
+std::int64_t saturating(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) || product > most ? most : product;
+}
+
+/// Elements along one of the two minor axes of a tiled tensor: whole rows of lanes; whole tiles where the region starts
+/// at one and ends with the tensor.
+std::int64_t tiled_length(const VectorOperand& operand, std::size_t i, std::int64_t low, std::int64_t length) {
+  const std::int64_t granule = operand.layout[1 - i];
+  if (i == 0) return ((low + length - 1) / granule - low / granule + 1) * granule;
+  const bool to_end = low + length == operand.extents[1] && low % granule == 0;
+  return to_end ? round_up(length, granule) : length;
+}
+
+/// Trips per axis that the busiest core has where `cores` divide them, with the fewest trips in all.
+void divide(const std::vector<std::int64_t>& trips, std::size_t axis, std::int64_t cores, double count,
+            std::vector<std::int64_t>& own, std::vector<std::int64_t>& best, double& least) {
+  if (axis == trips.size()) {
+    if (least < 0 || count < least) least = count, best = own;
+    return;
+  }
+  for (std::int64_t parts = std::min(cores, trips[axis]); parts >= 1; --parts) {
+    own[axis] = ceil_div(trips[axis], parts);
+    divide(trips, axis + 1, cores / parts, count * static_cast<double>(own[axis]), own, best, least);
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> strides_of(const VectorOperand& operand) {
+  std::vector<std::int64_t> result;
+  std::int64_t stride = bits(operand.dtype);
+  for (std::size_t i = 0; i < operand.axes.size(); ++i) {
+    result.push_back(stride);
+    const bool padded = operand.layout.size() == 2 && i < 2;
+    const std::int64_t extent = padded ? round_up(operand.extents[i], operand.layout[1 - i]) : operand.extents[i];
+    stride = saturating(stride, std::max<std::int64_t>(1, extent));
+  }
+  return result;
+}
+
+Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
+            const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Machine& machine) {
+  const std::size_t rank = operand.axes.size();
+  const bool tiled = operand.layout.size() == 2 && rank >= 2;
+  const std::int64_t burst = machine.memory.burst_bytes;
+  std::int64_t offset = 0, elements = 1, run = bits(operand.dtype), runs = 1;
+  bool contiguous = true, aligned = true;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (operand.axes[i] < 0) {
+      if (tiled && i < 2) elements = saturating(elements, tiled_length(operand, i, 0, 1));
+      continue;
+    }
+    const auto axis = static_cast<std::size_t>(operand.axes[i]);
+    const std::int64_t step = std::max<std::int64_t>(1, operand.step[axis]), extent = operand.extents[i];
+    const std::int64_t reach = operand.reach.empty() ? 1 : operand.reach[axis];
+    const std::int64_t low = std::max<std::int64_t>(0, std::min(start[axis] * step, extent - 1));
+    const std::int64_t length =
+        std::clamp<std::int64_t>(step * (size[axis] - 1) + reach, 1, std::max<std::int64_t>(1, extent - low));
+    offset += low * strides[i];
+    if (tiled) elements = saturating(elements, i < 2 ? tiled_length(operand, i, low, length) : length);
+    if (length == 1) continue;
+    contiguous = contiguous && strides[i] == run;
+    if (contiguous) {
+      run = saturating(run, length);
+    } else {
+      runs = saturating(runs, length);
+      aligned &= strides[i] / 8 % burst == 0;
+    }
+  }
+  if (tiled) return {offset / 8, packed_bytes(operand.dtype, std::min(elements, most / 64))};
+  const std::int64_t skew = aligned || runs == 1 ? offset / 8 % burst : (burst - 1) / 2;
+  return {offset / 8, saturating(runs, round_up(skew + ceil_div(run, 8), burst))};
+}
+
+std::int64_t held_elements(const VectorProblem& problem, const VectorOperand& operand,
+                           const std::vector<std::int64_t>& size) {
+  std::int64_t count = 1;
+  for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {
+    if (operand.step[axis] == 0) continue;
+    const std::int64_t reach = operand.reach.empty() ? 1 : operand.reach[axis];
+    count = saturating(count, operand.step[axis] * (std::min(size[axis], problem.space[axis]) - 1) + reach);
+  }
+  return count;
+}
+
+std::int64_t shuffled_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
+                            const std::vector<std::int64_t>& size, const Machine& machine) {
+  if (!changes_lanes(problem, operand, tiles)) return 0;
+  const auto lane = static_cast<std::size_t>(tiles.lane);
+  const bool spread = operand.use == VectorOperand::Use::load && operand.step[lane] == 0;
+  const std::int64_t copies = spread ? std::min(machine.core.vector.lanes, size[lane]) : 1;
+  return packed_bytes(operand.dtype, std::min(most / 8, saturating(held_elements(problem, operand, size), copies)));
+}
+
+std::vector<VectorStage> stages_of(const VectorProblem& problem) {
+  if (!problem.stages.empty()) return problem.stages;
+  VectorStage all;
+  all.functions = problem.functions;
+  for (std::size_t i = 0; i < problem.operands.size(); ++i) {
+    if (problem.operands[i].use == VectorOperand::Use::load) all.loads.push_back(static_cast<int>(i));
+    if (problem.operands[i].use == VectorOperand::Use::store) all.stores.push_back(static_cast<int>(i));
+  }
+  return {all};
+}
+
+TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage, int lane,
+                          const std::vector<std::int64_t>& size, LatencyModel& latency) {
+  Descriptor d;
+  d.kind = ComputeKind::vector;
+  d.dtype = problem.dtype;
+  d.elements = problem.points;
+  const auto extent = [&](std::size_t axis) {
+    return stage.points && problem.reduced[axis] ? 1 : std::min(size[axis], problem.space[axis]);
+  };
+  for (std::size_t axis = 0; axis < problem.space.size(); ++axis) d.elements = saturating(d.elements, extent(axis));
+  const auto over = static_cast<std::size_t>(lane);
+  d.lane_extent = problem.space.empty() ? 1 : extent(over);
+  d.functions = stage.functions;
+  if (!problem.space.empty() && problem.reduced[over]) d.lane_reductions = stage.reductions;
+  if (problem.scanned == lane) d.lane_scans = 1;
+  return latency.latency(d, {});
+}
+
+CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, std::int64_t cores) {
+  const std::size_t rank = problem.space.size();
+  CoreTrips result;
+  std::vector<std::int64_t> apart(rank, 1), own(rank, 1), best(rank, 1);
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    result.trips.push_back(ceil_div(std::max<std::int64_t>(1, problem.space[axis]), tiles.tiles[axis]));
+    const bool joined = problem.reduced[axis] || problem.scanned == static_cast<int>(axis) ||
+                        (axis < problem.carried.size() && problem.carried[axis]);
+    if (!joined) apart[axis] = result.trips[axis];
+  }
+  if (cores <= 1) return result;
+  double least = -1;
+  divide(apart, 0, cores, 1, own, best, least);
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    result.workers *= static_cast<double>(ceil_div(apart[axis], best[axis]));
+    if (apart[axis] > 1) result.trips[axis] = best[axis];
+  }
+  return result;
+}
+
+bool streams(const VectorProblem& problem, const VectorTiles& tiles) {
+  for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
+    if (problem.reduced[axis] && tiles.tiles[axis] < problem.space[axis]) return true;
+  return false;
+}
+
+bool spans_rows(const VectorProblem& problem, const VectorOperand& operand) {
+  for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
+    if (problem.reduced[axis] && operand.step[axis] > 0 && problem.space[axis] > 1) return true;
+  return false;
+}
+
+}  // namespace tilesim::mapping
