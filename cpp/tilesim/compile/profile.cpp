@@ -208,6 +208,7 @@ std::int64_t images_of(const Machine& machine, const mapping::Problem& problem, 
 std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
   ObjectReader reader(rules);
   const std::int64_t images = reader.integer_or("images", 8, 1, most);
+  reader.optional("copy_few_images");  // prepare.cpp
   reader.optional("reason");
   reader.finish();
   mapping::Nest nest{problem.domain.extents,
