@@ -19,6 +19,7 @@ namespace {
 
 using Axes = Writer::Axes;
 
+
 struct Complex { ValueId re = no_value, im = no_value; };
 
 class Fourier {

@@ -11,6 +11,7 @@ namespace {
 
 using Axes = std::vector<std::int64_t>;
 
+
 /// The operand with its reduced axes side by side, seen as [outer, reduced, inner].
 struct Arranged {
   Array x;
