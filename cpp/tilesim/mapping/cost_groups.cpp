@@ -37,7 +37,7 @@ CostModel::Repeated CostModel::repeats(const AxisAccess& axis, std::int64_t size
 /// Positions of the tiles along one axis; those of equal length and equal place in a burst or layout tile are one
 /// group.
 const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std::size_t axis, std::int64_t along,
-                                                          const Nest& nest) {
+                                                       const Nest& nest) {
   const AxisAccess& map = access(operand).axes[axis];
   Extents key{static_cast<std::int64_t>(operand), static_cast<std::int64_t>(axis), along};
   for (const AxisAccess::Term& term : map.terms) key.push_back(nest.tiles[static_cast<std::size_t>(term.dim)]);

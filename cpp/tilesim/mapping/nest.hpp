@@ -72,8 +72,8 @@ struct Legality {
   std::string reason;
 };
 
-/// Elements, along each axis, of the tensor's end that nothing reads and that tiles of the whole axis take along all the
-/// same: in whole bursts, one long run of memory is no more than all the short ones between them.
+/// Elements, along each axis, of the tensor's end that nothing reads and that tiles of the whole axis take along all
+/// the same: in whole bursts, one long run of memory is no more than all the short ones between them.
 std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, std::size_t operand);
 /// Bytes of one buffer of operand `i` under the nest (slot layout: the region of the operand, dense).
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand);
