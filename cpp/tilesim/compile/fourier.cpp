@@ -19,7 +19,6 @@ namespace {
 
 using Axes = Writer::Axes;
 
-
 struct Complex { ValueId re = no_value, im = no_value; };
 
 class Fourier {

@@ -13,7 +13,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-
 constexpr std::int64_t most_sorted = 32, most_chosen = 256;  ///< blocks: programs grow with their pairs
 
 /// Bytes on chip of each element of a row while it is sorted (as OrderLowering::choose counts them).

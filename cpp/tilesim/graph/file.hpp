@@ -9,9 +9,7 @@ namespace tilesim {
 
 /// Weights may be held by reference to a file. Such a file lies beside or below the graph's own, links followed, unless
 /// `weights_anywhere`: otherwise a graph from a stranger could name any file of its reader.
-struct GraphFileOptions {
-  bool weights_anywhere = false;
-};
+struct GraphFileOptions { bool weights_anywhere = false; };
 
 Graph load_graph(const std::string& path, const GraphFileOptions& options = {});
 Graph graph_from_json(const Json& json, const std::string& directory, const GraphFileOptions& options = {});

@@ -13,7 +13,6 @@ namespace {
 
 using Axes = std::vector<std::int64_t>;
 
-
 /// Largest element; NaN wins. -inf for no elements.
 template <class T>
 T row_maximum(const T* x, std::int64_t count, std::int64_t stride) {

@@ -12,7 +12,6 @@ namespace {
 
 using Axes = std::vector<std::int64_t>;
 
-
 /// Axes of `labels` in the order lead[0], lead[1], then the spatial letters in the order of `spatial`.
 Axes canonical(const std::string& labels, const std::string& lead, const std::string& spatial) {
   Axes axes;

@@ -10,7 +10,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-
 bool contains(const Integers& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
 
 /// A gather in plain loops: for every batch position a start, for every start one box.

@@ -12,7 +12,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-
 /// First element of the box at `start`.
 std::int64_t offset_of(const Shape& strides, const Integers& start) {
   return std::inner_product(strides.begin(), strides.end(), start.begin(), std::int64_t{0});

@@ -11,7 +11,6 @@ namespace {
 
 using Axes = std::vector<std::int64_t>;
 
-
 /// The operand with its reduced axes side by side, seen as [outer, reduced, inner].
 struct Arranged {
   Array x;

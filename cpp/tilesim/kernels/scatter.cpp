@@ -11,7 +11,6 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-
 bool contains(const Integers& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
 
 /// For every batch position an index vector and a window: offsets of the window's elements in updates and in x.

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+from .. import _core
 from .._errors import path_text
 from .._files import read_text
-from .. import _core
 from .._validation import read_csv
 from ..graph import user_error
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "tilesim/engine/noc/fabric.hpp"
 #include "tilesim/base/interrupt.hpp"
+#include "tilesim/engine/noc/fabric.hpp"
 
 namespace tilesim::engine::noc {
 
