@@ -252,27 +252,29 @@ class Assignment {
     if (const auto weight = weights_.find(tensor.name); weight != weights_.end() && !weight->second.empty())
       return weight->second;
     const auto wished = wished_.find(tensor.name);
-    return wished == wished_.end() ? usual : cheapest(tensor.name, shape, wished->second, usual);
+    return wished == wished_.end() ? usual : cheapest(tensor, shape, wished->second, usual);
   }
 
-  /// By bytes at the memory's rate: as wished, with the other of images and columns over the sublanes, or as usual. On
-  /// other lanes than wished, everybody who computes on them changes them. The first of equals wins.
-  Order cheapest(const std::string& name, const Shape& shape, const Order& wished, const Order& usual) const {
-    if (ordered_.count(name)) return wished;
-    const auto found = accesses_.find(name);
+  /// By bytes at the memory's rate: as wished, with the other of images and columns over the sublanes, as usual, or, of
+  /// what no caller gave an order, as dense as whole tiles allow. On other lanes than wished, everybody who computes on
+  /// them passes the tensor as it lies through the cross-lane unit. The first of equals wins.
+  Order cheapest(const program::Tensor& tensor, const Shape& shape, const Order& wished, const Order& usual) const {
+    if (ordered_.count(tensor.name)) return wished;
+    const auto found = accesses_.find(tensor.name);
     const Accesses accesses = found == accesses_.end() ? Accesses{1, 1} : found->second;
     const Machine& machine = context_.machine;
-    const double memory = static_cast<double>(machine.core.clock.hertz) /
-                          (static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency);
-    const double change = accesses.on_lanes * padded_elements(shape, wished, tile_) /
-                          static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
+    const double moved = static_cast<double>(machine.core.clock.hertz) /
+                         (static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency);
+    const double changed = 1 / static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
     const auto cost = [&](const Order& order) {
-      return accesses.all * padded_elements(shape, order, tile_) * memory + (order[0] == wished[0] ? 0 : change);
+      return padded_elements(shape, order, tile_) *
+             (accesses.all * moved + (order[0] == wished[0] ? 0 : accesses.on_lanes * changed));
     };
-    Order turned = wished;
-    if (turned.size() > 2) std::swap(turned[1], turned[2]);
-    const Order& best = cost(turned) < cost(wished) ? turned : wished;
-    return cost(usual) < cost(best) ? usual : best;
+    std::vector<Order> candidates{wished, wished, usual};
+    if (wished.size() > 2) std::swap(candidates[1][1], candidates[1][2]);
+    if (tensor.role == program::Role::temporary) candidates.push_back(largest_minor(shape));
+    return *std::min_element(candidates.begin(), candidates.end(),
+                             [&](const Order& a, const Order& b) { return cost(a) < cost(b); });
   }
 
   /// Of what another order would pad less: a vector fills one sublane of eight however it lies.

@@ -29,8 +29,8 @@ ValueId add_value(GraphFunction& function, const std::string& stem, TensorType t
   return static_cast<ValueId>(function.values.size()) - 1;
 }
 
-bool flag(const Machine& machine, const char* key) {
-  const Json* section = machine.lowering.is_null() ? nullptr : machine.lowering.find("fusion");
+bool flag(const Machine& machine, const char* name, const char* key) {
+  const Json* section = machine.lowering.is_null() ? nullptr : machine.lowering.find(name);
   const Json* found = section ? section->find(key) : nullptr;
   return found && found->as_bool();
 }
@@ -111,7 +111,8 @@ void materialize_input_dilation(GraphFunction& function) {
   function.ops = std::move(ops);
 }
 
-/// Few images that enter in torch's order, of which convolutions want channels minor: a timed copy.
+/// Few images that enter in torch's order, of which convolutions want channels minor: a timed copy, where the machine's
+/// compiler makes one. It never pays for itself: the order they have pads less than a quarter.
 void copy_images(GraphFunction& function, const Shape& tile) {
   const auto enters_otherwise = [&](const Op& op) {
     if (std::find(function.inputs.begin(), function.inputs.end(), op.operands[0]) == function.inputs.end())
@@ -177,7 +178,7 @@ void fold_small(Graph& graph) { fold_constants(graph, evaluated, fold_limit); }
 Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions&) {
   Prepared prepared{graph, {}, {}};
   Graph& work = prepared.graph;
-  if (flag(machine, "keep_affine_apart"))
+  if (flag(machine, "fusion", "keep_affine_apart"))
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
   for (GraphFunction& function : work.functions) materialize_input_dilation(function);
   expand(work);
@@ -192,7 +193,7 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
   remove_dead_code(work);
   for (GraphFunction& function : work.functions) write_constant_outputs(function);
   divide_contractions(work, machine);
-  if (!machine.layout.tile.empty())
+  if (!machine.layout.tile.empty() && flag(machine, "convolution", "copy_few_images"))
     for (GraphFunction& function : work.functions) copy_images(function, machine.layout.tile);
   return prepared;
 }

@@ -64,6 +64,7 @@ class ProductLowering {
     ValueId value = no_value;
     std::string slot;
     std::vector<std::int64_t> slot_strides;  ///< per value axis
+    std::vector<std::int64_t> along;         ///< per value axis: beyond what is used
     bool prologue = false;
     bool multicast = false;  ///< one core of those that need it fetches it and sends it to all
   };

@@ -39,7 +39,7 @@ void ProductLowering::emit_load(int index, Block& block) {
   bool leaves_tensor = false;
   for (const AxisAccess& axis : access.axes) {
     start.push_back(axis_start(axis));
-    extent.push_back(axis_extent(axis));
+    extent.push_back(axis_extent(axis) + Expr(operand.along[extent.size()]));
     leaves_tensor |= axis.may_leave;
   }
   const std::string queue = load_queue(index);

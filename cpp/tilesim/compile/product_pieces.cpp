@@ -117,7 +117,7 @@ void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& bl
     bool leaves_tensor = false;
     for (const AxisAccess& axis : access.axes) {
       from.push_back(axis_start(axis));
-      size.push_back(axis_extent(axis));
+      size.push_back(axis_extent(axis) + Expr(operand.along[size.size()]));
       leaves_tensor |= axis.may_leave;
     }
     program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(operand.value)], from,

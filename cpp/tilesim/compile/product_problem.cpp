@@ -93,6 +93,8 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
     problem.memory_dtypes.push_back(problem.dtypes.back());
     problem.shapes.push_back(type.shape);
     problem.minor_to_major.push_back(placed ? layout_of(context, value) : std::vector<int>{});
+    if (placed && context.placements[static_cast<std::size_t>(value)].identity && context.machine.layout.tile.empty())
+      problem.burst_bytes[i] = context.machine.memory.burst_bytes;
   }
   const TensorType& result = context.value(op.results[0]).type;
   const Numerics& summed = is_exact(op) ? exact_numerics() : numerics;

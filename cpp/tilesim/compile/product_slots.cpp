@@ -24,9 +24,10 @@ void ProductLowering::make_operand(int index) {
   operand.slot = index == 0 ? "a" : "b";
   operand.prologue = !context_.placed(operand.value);
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
+  operand.along = mapping::taken_along(problem_, nest_, static_cast<std::size_t>(index));
   std::vector<std::int64_t> extents;
   for (const AxisAccess& axis : access.axes) {
-    std::int64_t extent = 1;
+    std::int64_t extent = 1 + operand.along[extents.size()];
     for (const AxisAccess::Term& term : axis.terms) {
       const auto d = static_cast<std::size_t>(term.dim);
       extent += std::abs(term.coefficient) * (std::min(nest_.tiles[d], domain_.extents[d]) - 1);

@@ -149,8 +149,16 @@ std::pair<int, int> image_and_row(const mapping::Problem& problem) {
   return {image, row};
 }
 
-/// Planes whose weights do not fit as planned, or come again for every window: the fastest, by estimate, with fewer
-/// rows, more images or narrower weights.
+/// Whether memory holds neighbours along this dim of the first operand side by side.
+bool lies_over_lanes(const Machine& machine, const mapping::Problem& problem, int dim) {
+  const std::vector<int>& order = problem.minor_to_major[0];
+  if (machine.layout.tile.size() != 2 || order.empty()) return false;
+  const AxisAccess& minor = problem.domain.operands[0].axes[static_cast<std::size_t>(order[0])];
+  return !minor.terms.empty() && minor.terms[0].dim == dim;
+}
+
+/// Planes whose weights do not fit as planned or come again for every window, or images that fill the lanes all at
+/// once: the fastest, by estimate, with fewer rows, more images or narrower weights.
 std::optional<mapping::Nest> fitting_planes(const Machine& machine, const mapping::Problem& problem,
                                             const mapping::Nest& planned) {
   std::optional<mapping::Nest> best;
@@ -176,6 +184,9 @@ std::optional<mapping::Nest> fitting_planes(const Machine& machine, const mappin
         tile(nest, problem.n_dims.back()) = std::min(columns, extent(problem.n_dims.back()));
         nest.depths = {1, 2, 1};  // weights stream while the array computes
         consider(nest);
+        if (!lies_over_lanes(machine, problem, image)) continue;
+        nest.depths = {2, 1, 2};  // rows do
+        consider(nest);
       }
   return best;
 }
@@ -195,11 +206,7 @@ std::int64_t images_of(const Machine& machine, const mapping::Problem& problem, 
   std::int64_t plane = 1, granule = images;
   for (int dim : problem.m_dims)
     if (dim != image_dim) plane *= problem.domain.extents[static_cast<std::size_t>(dim)];
-  const std::vector<int>& order = problem.minor_to_major[0];
-  if (machine.layout.tile.size() == 2 && !order.empty()) {
-    const AxisAccess& minor = problem.domain.operands[0].axes[static_cast<std::size_t>(order[0])];
-    if (!minor.terms.empty() && minor.terms[0].dim == image_dim) granule = round_up(images, machine.layout.tile[1]);
-  }
+  if (lies_over_lanes(machine, problem, image_dim)) granule = round_up(images, machine.layout.tile[1]);
   return round_up(std::max(granule, ceil_div(machine.core.array.rows, std::max<std::int64_t>(1, plane))), granule);
 }
 
@@ -208,6 +215,7 @@ std::int64_t images_of(const Machine& machine, const mapping::Problem& problem, 
 std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
   ObjectReader reader(rules);
   const std::int64_t images = reader.integer_or("images", 8, 1, most);
+  reader.optional("copy_few_images");  // prepare.cpp
   reader.optional("reason");
   reader.finish();
   mapping::Nest nest{problem.domain.extents,
@@ -253,7 +261,9 @@ std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping:
   if (!rules) return std::nullopt;
   if (!convolution) return product_rule(machine, problem, *rules);
   std::optional<mapping::Nest> nest = plane_nest(machine, problem, *rules);
-  if (!nest || (mapping::legal(problem, *nest, machine).legal && !streams_again(problem, *nest))) return nest;
+  const bool over_lanes = lies_over_lanes(machine, problem, image_and_row(problem).first);
+  if (!nest || (mapping::legal(problem, *nest, machine).legal && !streams_again(problem, *nest) && !over_lanes))
+    return nest;
   return fitting_planes(machine, problem, *nest);  // none: the general heuristic decides
 }
 

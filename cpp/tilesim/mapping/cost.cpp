@@ -134,7 +134,7 @@ std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& regi
 }
 
 /// Where the region of one tile lies along an axis, clipped to the tensor.
-CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, const Nest& nest,
+CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, std::int64_t along, const Nest& nest,
                                 const Extents& index) const {
   std::int64_t low = axis.constant, high = axis.constant;
   for (const AxisAccess::Term& term : axis.terms) {
@@ -144,14 +144,16 @@ CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, const
     high += term.coefficient * (term.coefficient >= 0 ? part.end - 1 : part.begin);
   }
   low = std::max<std::int64_t>(low, 0);
+  high += along;
   return {low, std::min(high, size - 1) - low + 1, high >= size - 1};
 }
 
 std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) {
   const std::vector<AxisAccess>& axes = access(operand).axes;
+  const Extents along = taken_along(problem_, nest, operand);
   region_.resize(axes.size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis)
-    region_[axis] = span(axes[axis], problem_.shapes[operand][axis], nest, index);
+    region_[axis] = span(axes[axis], problem_.shapes[operand][axis], along[axis], nest, index);
   return moved(operand, region_, &place_);
 }
 
@@ -166,8 +168,9 @@ CostModel::Sweep CostModel::sweep(std::size_t operand, const Nest& nest) {
   const auto [entry, fresh] = swept_[operand].try_emplace(key_, Sweep{});
   if (!fresh) return entry->second;
   const std::size_t rank = access(operand).axes.size();
+  const Extents along = taken_along(problem_, nest, operand);
   std::vector<const std::vector<Group>*> axes;
-  for (std::size_t axis = 0; axis < rank; ++axis) axes.push_back(&groups(operand, axis, nest));
+  for (std::size_t axis = 0; axis < rank; ++axis) axes.push_back(&groups(operand, axis, along[axis], nest));
   std::vector<std::size_t> at(rank, 0);
   std::vector<Span> region(rank);
   Sweep total;
@@ -315,8 +318,10 @@ bool CostModel::fits(const Nest& nest) const {
   std::int64_t need[3], window = 1;
   for (std::size_t operand = 0; operand < 3; ++operand) {
     std::int64_t elements = 1;
+    std::size_t at = 0;
+    const Extents along = taken_along(problem_, nest, operand);
     for (const AxisAccess& axis : access(operand).axes) {
-      std::int64_t extent = 1;
+      std::int64_t extent = 1 + along[at++];
       for (const AxisAccess::Term& term : axis.terms) {
         const auto d = static_cast<std::size_t>(term.dim);
         const std::int64_t full = problem_.domain.extents[d], tile = std::min(nest.tiles[d], full);

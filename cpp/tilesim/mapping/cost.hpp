@@ -88,7 +88,9 @@ class CostModel {
   static void add_sub(const Nest& nest, Extents& key) { key.insert(key.end(), nest.sub.begin(), nest.sub.end()); }
   /// Bytes, and where they begin in the tensor.
   std::int64_t moved(std::size_t operand, const std::vector<Span>& region, std::int64_t* place = nullptr) const;
-  Span span(const AxisAccess& axis, std::int64_t size, const Nest& nest, const Extents& index) const;
+  /// `along`: elements that come along beyond those that are used.
+  Span span(const AxisAccess& axis, std::int64_t size, std::int64_t along, const Nest& nest,
+            const Extents& index) const;
   std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index);
   /// Parts [first, end) of a dim, the others at 0, that stand for so many stretches of as many parts.
   struct Repeated {
@@ -96,7 +98,7 @@ class CostModel {
     std::int64_t first = 0, end = 0, times = 1;
   };
   Repeated repeats(const AxisAccess& axis, std::int64_t size, const Nest& nest, std::int64_t unit) const;
-  const std::vector<Group>& groups(std::size_t operand, std::size_t axis, const Nest& nest);
+  const std::vector<Group>& groups(std::size_t operand, std::size_t axis, std::int64_t along, const Nest& nest);
   Sweep sweep(std::size_t operand, const Nest& nest);
   std::int64_t busy(const Extents& tile, const ArrayGrid& grid, int pack);
   std::int64_t finishing(const Extents& tile);

@@ -36,9 +36,10 @@ CostModel::Repeated CostModel::repeats(const AxisAccess& axis, std::int64_t size
 
 /// Positions of the tiles along one axis; those of equal length and equal place in a burst or layout tile are one
 /// group.
-const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std::size_t axis, const Nest& nest) {
+const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std::size_t axis, std::int64_t along,
+                                                       const Nest& nest) {
   const AxisAccess& map = access(operand).axes[axis];
-  Extents key{static_cast<std::int64_t>(operand), static_cast<std::int64_t>(axis)};
+  Extents key{static_cast<std::int64_t>(operand), static_cast<std::int64_t>(axis), along};
   for (const AxisAccess::Term& term : map.terms) key.push_back(nest.tiles[static_cast<std::size_t>(term.dim)]);
   if (!nest.sub.empty())
     for (const AxisAccess::Term& term : map.terms) key.push_back(nest.sub[static_cast<std::size_t>(term.dim)]);
@@ -60,7 +61,7 @@ const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std:
   const Repeated repeated = repeats(map, size, nest, unit);
   Extents index(nest.tiles.size(), 0);
   while (true) {
-    const Span here = span(map, size, nest, index);
+    const Span here = span(map, size, along, nest, index);
     const std::int64_t start = std::max<std::int64_t>(0, here.start) % unit;
     const auto same = std::find_if(result.begin(), result.end(), [&](const Group& group) {
       return group.span.length == here.length && group.span.start == start && group.span.to_end == here.to_end;

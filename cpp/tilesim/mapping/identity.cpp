@@ -44,6 +44,7 @@ std::string identity(const Problem& problem) {
   for (const std::vector<int>& order : problem.minor_to_major) out.add_all(order);
   for (const auto* dims : {&problem.m_dims, &problem.n_dims, &problem.k_dims, &problem.batch_dims}) out.add_all(*dims);
   out.add_all(problem.prologue_bytes_per_element);
+  out.add_all(problem.burst_bytes);
   out.add_all(problem.parts);
   out.add_all(problem.first);
   out.add_all(problem.outside_contraction);

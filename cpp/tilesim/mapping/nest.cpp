@@ -72,8 +72,70 @@ std::int64_t swept_extent(const Problem& problem, const Nest& nest, const AxisAc
 
 }  // namespace
 
+namespace {
+
+struct Reach { std::int64_t begin = 0, end = 0; };  ///< along an axis, not clipped to the tensor
+
+/// Of the first tile.
+Reach reach_of(const Problem& problem, const Nest& nest, const AxisAccess& axis) {
+  Reach reach{axis.constant, axis.constant + 1};
+  for (const AxisAccess::Term& term : axis.terms) {
+    const auto d = static_cast<std::size_t>(term.dim);
+    const std::int64_t far = term.coefficient * (std::min(nest.tiles[d], problem.domain.extents[d]) - 1);
+    (far < 0 ? reach.begin : reach.end) += far;
+  }
+  return reach;
+}
+
+/// Whether every tile spans all that the operation reads of the axis.
+bool in_one_tile(const Problem& problem, const Nest& nest, const AxisAccess& axis) {
+  return std::all_of(axis.terms.begin(), axis.terms.end(), [&](const AxisAccess::Term& term) {
+    const auto d = static_cast<std::size_t>(term.dim);
+    const std::int64_t extent = problem.domain.extents[d];
+    return nest.tiles[d] >= extent && sub_of(problem, nest, d) >= extent &&
+           (problem.parts.empty() || problem.parts[d] == 1);
+  });
+}
+
+}  // namespace
+
+std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, std::size_t operand) {
+  const std::vector<AxisAccess>& axes = access_of(problem, operand).axes;
+  const std::size_t rank = axes.size();
+  std::vector<std::int64_t> along(rank, 0);
+  if (operand >= 2 || problem.burst_bytes[operand] == 0) return along;
+  const std::int64_t burst = problem.burst_bytes[operand];
+  const std::vector<int>& order = problem.minor_to_major[operand];
+  const auto axis_at = [&](std::size_t i) {
+    return order.size() == rank ? static_cast<std::size_t>(order[i]) : rank - 1 - i;
+  };
+  const auto several = [&](std::size_t i) {
+    const Reach reach = reach_of(problem, nest, axes[axis_at(i)]);
+    return reach.end - reach.begin > 1;
+  };
+  std::size_t outermost = rank;  // axis of which tiles have more than one element, and one past it
+  while (outermost > 0 && !several(outermost - 1)) --outermost;
+  std::int64_t run = 1;
+  for (std::size_t i = 0; i + 1 < outermost; ++i) {
+    const AxisAccess& axis = axes[axis_at(i)];
+    const std::int64_t size = problem.shapes[operand][axis_at(i)];
+    const Reach reach = reach_of(problem, nest, axis);
+    if (axis.divisor != 1 || reach.begin > 0 || !in_one_tile(problem, nest, axis)) break;
+    if (reach.end < size) {
+      const DType dtype = problem.memory_dtypes[operand];
+      const std::int64_t apart = round_up((burst - 1) / 2 + packed_bytes(dtype, run * reach.end), burst);
+      if (packed_bytes(dtype, run * size) > apart) break;
+      along[axis_at(i)] = size - reach.end;
+    }
+    run *= size;
+  }
+  return along;
+}
+
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand) {
   const bool result = operand >= 2;
+  std::size_t at = 0;
+  const std::vector<std::int64_t> along = taken_along(problem, nest, operand);
   const std::set<int> whole = result ? whole_dims(problem, nest) : std::set<int>{};
   std::int64_t count = 1;
   for (const AxisAccess& axis : access_of(problem, operand).axes) {
@@ -84,7 +146,7 @@ std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t
           whole.count(term.dim) ? problem.domain.extents[d] : std::min(nest.tiles[d], problem.domain.extents[d]);
       extent += std::abs(term.coefficient) * (tile - 1);
     }
-    count *= extent;
+    count *= extent + along[at++];
   }
   return count;
 }

@@ -61,6 +61,8 @@ struct Problem {
   std::int64_t extra_bytes = 0;  ///< further scratchpad: operands that broadcast
   /// Scratchpad for each element of an operand's tile: what a prologue computes that operand from.
   std::int64_t prologue_bytes_per_element[2] = {0, 0};
+  /// Bursts of the memory, for an operand that is a dense tensor as it lies; 0: `taken_along` is nothing.
+  std::int64_t burst_bytes[2] = {0, 0};
   std::int64_t extra_bytes_per_result_element = 0;  ///< scratchpad for epilogue operands and the converted result
   std::int64_t epilogue_functions = 0;  ///< vector functions per result element; 0: stored straight from the sums
 };
@@ -70,6 +72,9 @@ struct Legality {
   std::string reason;
 };
 
+/// Elements, along each axis, of the tensor's end that nothing reads and that tiles of the whole axis take along all
+/// the same: in whole bursts, one long run of memory is no more than all the short ones between them.
+std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, std::size_t operand);
 /// Bytes of one buffer of operand `i` under the nest (slot layout: the region of the operand, dense).
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand);
 std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine);
