@@ -275,7 +275,7 @@ class _Plan:
         said = _described(inspect.getdoc(self.function) or "", name)
         raise user_error(
             what,
-            place=f"{self.where}{name}" if whole else f"{self.where}: {name}",
+            place=f"{self.where}: {name}",
             value=shown(value),
             allowed=_words(hint),
             suggestion=f"`{name}`: {said}" if said else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -79,13 +80,14 @@ def _awaited(future: Any) -> Any:
 def in_order(executor: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """Results of all tasks in their order; where the caller stops or is interrupted, what waits is cancelled and what
     runs in threads ends at its next poll."""
+    stopped, call = None, function
     if shares_memory(executor):
         stopped = executor.stopped if isinstance(executor, Threads) else _core.Stop()
-        futures = [executor.submit(_stoppable, stopped, function, *task) for task in tasks]
-    else:
-        stopped = None
-        futures = [executor.submit(function, *task) for task in tasks]
+        call = functools.partial(_stoppable, stopped, function)
+    futures: list[Any] = []
     try:
+        for task in tasks:
+            futures.append(executor.submit(call, *task))
         for future in futures:
             yield _awaited(future)
     except BaseException:

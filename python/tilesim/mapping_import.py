@@ -47,8 +47,16 @@ def _read(source: Any) -> tuple[Any, str]:
         raise user_error(
             "reading YAML needs pyyaml", place=name, suggestion="Install it: pip install 'tilesim[mapping]'"
         ) from None
+
+    class Plain(yaml.SafeLoader):
+        """Without merge keys: each copies all that it names, and a few lines of them billions."""
+
+        def flatten_mapping(self, node: Any) -> None:
+            if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
+                raise yaml.YAMLError("merge keys (<<) are not read")
+
     try:
-        return yaml.safe_load(text), name
+        return yaml.load(text, Loader=Plain), name  # a SafeLoader: no objects of Python
     except Exception as error:  # of another's parser, which raises anything
         raise user_error("this is no YAML", place=name, value=" ".join(str(error).split())[:120]) from None
 

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from . import _core
 from ._arguments import whole
 from ._checked import checked, checked_class, is_number
@@ -143,7 +145,8 @@ def topology(
             sizes = sizes[:1]
     else:
         kind = text
-        sizes = [8 if kind != "tree" else 2] if k is None else [k] if isinstance(k, int) else list(k)
+        given = (8 if kind != "tree" else 2) if k is None else k
+        sizes = [int(size) for size in np.atleast_1d(np.asarray(given, dtype=object))]
     latency = link_latency if link_latency is not None else 2 if kind in ("torus", "ring") else 1
     extents = _extents(kind, sizes, dimensions)
     if kind in ("ring", "crossbar", "tree") and len(extents) != (1 if kind != "tree" else dimensions):

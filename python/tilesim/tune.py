@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from . import _core
+from ._arguments import whole
 from ._checked import checked
-from ._errors import shown
 from ._executors import in_order, opened, shares_memory, stop
 from ._mapping_entries import Nest
 from ._progress import Bar
@@ -340,8 +340,7 @@ def tune(
     Raises:
         UserError: for a budget below 1, an unknown sampler, or as `compile`.
     """
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise user_error("a budget is a number of candidates", value=shown(budget), allowed="1 or more")
+    budget = whole("budget", budget, 1)
     if jobs is not None and jobs < 1:
         raise user_error("a number of jobs", value=str(jobs), allowed="1 or more")
     if sampler not in SAMPLERS:

@@ -319,6 +319,8 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.Graph.from_json": {"text": lambda: _graph().to_json()},
     "ts.Graph.load": {"path": lambda: "graph.json"},
     "ts.Graph.load_weights": {"source": lambda: {"l.weight": ONES, "l.bias": ONES[0]}},
+    "ts.Graph.set_source": {"source": lambda: ts.workloads.matmul(4, 4, 4)},
+    "ts.Study.leave": {"rest": lambda: lambda: None},
     "ts.Graph.set_weight": {"name": lambda: "l.weight", "value": lambda: ONES},
     "ts.Graph.weight": {"name": lambda: "l.weight"},
     "ts.GraphBuilder.apply": {"function": lambda: "exp", "operands": lambda: [_tensor()()]},

@@ -99,4 +99,4 @@ def test_an_extent_costs_no_time(machine: str, place: int) -> None:
         graph = ts.workloads.matmul(*extents)
         return lambda: ts.compile(graph, machine)
 
-    assert seconds(compiled(2**34 + 3)) < 8 * seconds(compiled(2**17 + 3)) + 0.1
+    assert seconds(compiled(2**34 + 3)) < 8 * seconds(compiled(2**17 + 3)) + 0.5  # in proportion: 131,072 times

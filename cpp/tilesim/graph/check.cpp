@@ -1,5 +1,6 @@
 // The structural check of a graph.
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "tilesim/base/error.hpp"
@@ -292,8 +293,33 @@ class Checker {
   std::vector<std::string> path_;
 };
 
+/// What reads a graph may build calls in place: files of a few lines must not stand for billions of operations.
+void check_built(const Graph& graph) {
+  constexpr std::int64_t most = 1 << 20;
+  std::vector<std::int64_t> built(graph.functions.size(), -1);
+  const std::function<std::int64_t(std::size_t)> count = [&](std::size_t number) {
+    if (built[number] >= 0) return built[number];
+    std::int64_t total = 0;
+    for (const Op& op : graph.functions[number].ops) {
+      ++total;
+      for (const std::int32_t callee : op.functions) total = std::min(total + count(at(callee)), most + 1);
+    }
+    if (total > most && total > static_cast<std::int64_t>(graph.functions[number].ops.size()))
+      throw UserError({"the functions that are called have too many operations, each call counted",
+                       "function \"" + graph.functions[number].name + "\"",
+                       "over " + std::to_string(most),
+                       "at most " + std::to_string(most),
+                       {}});
+    return built[number] = total;
+  };
+  for (std::size_t number = 0; number < graph.functions.size(); ++number) count(number);
+}
+
 }  // namespace
 
-void check(const Graph& graph) { Checker(graph).run(); }
+void check(const Graph& graph) {
+  Checker(graph).run();
+  check_built(graph);
+}
 
 }  // namespace tilesim

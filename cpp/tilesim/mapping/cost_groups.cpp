@@ -2,24 +2,26 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/cost.hpp"
 
 namespace tilesim::mapping {
 
-/// Where one dim alone moves along the axis, forward, whole tiles inside of the tensor come back to the same place in a
-/// burst or layout tile: one period of them stands for all, however long the axis is.
+/// Where a dim moves along the axis, forward, whole tiles that lie inside of the tensor wherever the other dims are
+/// come back to the same place in a burst or layout tile: one period of them stands for all, however long the axis is.
 CostModel::Repeated CostModel::repeats(const AxisAccess& axis, std::int64_t size, const Nest& nest,
                                        std::int64_t unit) const {
   Repeated none;
-  const AxisAccess::Term* moving = nullptr;
-  std::int64_t low = axis.constant, high = axis.constant;  // of the first tile, not clipped
+  const AxisAccess::Term* moving = nullptr;  // the one of most tiles
+  for (const AxisAccess::Term& term : axis.terms) {
+    const std::int64_t most = moving ? parts(nest, static_cast<std::size_t>(moving->dim)) : 1;
+    if (term.coefficient > 0 && parts(nest, static_cast<std::size_t>(term.dim)) > most) moving = &term;
+  }
+  std::int64_t low = axis.constant, high = axis.constant;  // of its first tile, not clipped
   for (const AxisAccess::Term& term : axis.terms) {
     const auto d = static_cast<std::size_t>(term.dim);
-    const bool alone = parts(nest, d) == 1;
-    if (!alone && (moving || term.coefficient <= 0)) return none;
-    if (!alone) moving = &term;
-    const std::int64_t reach = term.coefficient * ((alone ? problem_.domain.extents[d] : nest.tiles[d]) - 1);
+    const std::int64_t reach = term.coefficient * ((&term == moving ? nest.tiles[d] : problem_.domain.extents[d]) - 1);
     low += std::min<std::int64_t>(reach, 0);
     high += std::max<std::int64_t>(reach, 0);
   }
@@ -61,6 +63,7 @@ const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std:
   const Repeated repeated = repeats(map, size, nest, unit);
   Extents index(nest.tiles.size(), 0);
   while (true) {
+    worked(16);
     const Span here = span(map, size, along, nest, index);
     const std::int64_t start = std::max<std::int64_t>(0, here.start) % unit;
     const auto same = std::find_if(result.begin(), result.end(), [&](const Group& group) {
@@ -73,12 +76,12 @@ const std::vector<CostModel::Group>& CostModel::groups(std::size_t operand, std:
       same->count += count;
     else
       result.push_back({{start, here.length, here.to_end}, count});
-    if (repeated.dim >= 0 && index[static_cast<std::size_t>(repeated.dim)] + 1 == repeated.end)
-      index[static_cast<std::size_t>(repeated.dim)] += (repeated.times - 1) * (repeated.end - repeated.first);
     std::size_t i = 0;
     for (; i < map.terms.size(); ++i) {
       const auto d = static_cast<std::size_t>(map.terms[i].dim);
-      if (++index[d] < parts(nest, d)) break;
+      if (++index[d] == repeated.end && map.terms[i].dim == repeated.dim)
+        index[d] += (repeated.times - 1) * (repeated.end - repeated.first);
+      if (index[d] < parts(nest, d)) break;
       index[d] = 0;
     }
     if (i == map.terms.size()) return result;

@@ -44,35 +44,63 @@ std::set<int> whole_dims(const Problem& problem, const Nest& nest) {
   return whole;
 }
 
+/// Positions inside of a tensor's axis that the tiles of one term reach together, each tile by itself; `low` and `high`
+/// are what the other terms add. Tiles that lie inside whole reach alike: a long axis is not walked.
+std::int64_t swept_by(const AxisAccess::Term& term, std::int64_t extent, std::int64_t tile, std::int64_t low,
+                      std::int64_t high, std::int64_t size) {
+  const std::int64_t c = term.coefficient, step = c * tile, count = ceil_div(extent, tile);
+  const auto inside = [&](std::int64_t i) {
+    const std::int64_t begin = i * tile, end = std::min(extent, begin + tile) - 1;
+    const std::int64_t start = low + c * (c >= 0 ? begin : end), last = high + c * (c >= 0 ? end : begin);
+    return std::max<std::int64_t>(0, std::min(last, size - 1) - std::max<std::int64_t>(start, 0) + 1);
+  };
+  std::int64_t first = 0, end = 0;
+  if (c > 0) {
+    const std::int64_t far = high + c * (tile - 1);  // of the first tile
+    first = std::min(low < 0 ? ceil_div(-low, step) : 0, count);
+    end = std::min(far > size - 1 ? 0 : (size - 1 - far) / step + 1, extent / tile);
+  }
+  std::int64_t total = 0;
+  for (std::int64_t i = 0; i < first; ++i) total += inside(i);
+  if (end > first) total += (end - first) * inside(first);
+  for (std::int64_t i = std::max(first, end); i < count; ++i) {
+    if (c > 0 && low + step * i >= size) break;
+    total += inside(i);
+  }
+  return total;
+}
+
 /// Sum over all tile combinations of one axis of the region's extent inside the tensor: the elements of one full sweep.
 std::int64_t swept_extent(const Problem& problem, const Nest& nest, const AxisAccess& axis, std::int64_t size) {
-  if (axis.terms.size() == 1 && axis.terms[0].coefficient == 1 && axis.constant == 0)
-    return problem.domain.extents[static_cast<std::size_t>(axis.terms[0].dim)];  // tiles partition the axis
+  if (axis.terms.empty()) return axis.constant >= 0 && axis.constant < size ? 1 : 0;
+  std::size_t longest = 0;
+  for (std::size_t i = 1; i < axis.terms.size(); ++i)
+    if (trips(problem, nest, axis.terms[i].dim) > trips(problem, nest, axis.terms[longest].dim)) longest = i;
+  const AxisAccess::Term& along = axis.terms[longest];
   std::vector<std::int64_t> index(axis.terms.size(), 0);
   std::int64_t total = 0;
   while (true) {
-    std::int64_t start = axis.constant, last = axis.constant;
+    std::int64_t low = axis.constant, high = axis.constant;
     for (std::size_t i = 0; i < axis.terms.size(); ++i) {
+      if (i == longest) continue;
       const auto d = static_cast<std::size_t>(axis.terms[i].dim);
       const std::int64_t begin = index[i] * nest.tiles[d];
       const std::int64_t end = std::min(problem.domain.extents[d], begin + nest.tiles[d]) - 1;
       const std::int64_t c = axis.terms[i].coefficient;
-      start += c * (c >= 0 ? begin : end);
-      last += c * (c >= 0 ? end : begin);
+      low += c * (c >= 0 ? begin : end);
+      high += c * (c >= 0 ? end : begin);
     }
-    total += std::max<std::int64_t>(0, std::min(last, size - 1) - std::max<std::int64_t>(start, 0) + 1);
+    const auto d = static_cast<std::size_t>(along.dim);
+    total += swept_by(along, problem.domain.extents[d], nest.tiles[d], low, high, size);
     std::size_t i = 0;
     for (; i < index.size(); ++i) {
+      if (i == longest) continue;
       if (++index[i] < trips(problem, nest, axis.terms[i].dim)) break;
       index[i] = 0;
     }
     if (i == index.size()) return total;
   }
 }
-
-}  // namespace
-
-namespace {
 
 struct Reach { std::int64_t begin = 0, end = 0; };  ///< along an axis, not clipped to the tensor
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,33 @@ class ModelReader:
         self.fresh = namer()
         self.steps = 0
         self.depth = 0
+        self._check_built()
+
+    def _check_built(self) -> None:
+        """A few functions that call each other must not stand for billions of nodes."""
+        built: dict[tuple[str, str], int] = {}
+
+        def count(nodes: Iterable[Any]) -> int:
+            total = 0
+            for node in nodes:
+                total += 1
+                domain = "" if node.domain == "ai.onnx" else node.domain
+                for key in {(node.domain, node.op_type), (domain, node.op_type)} & self.functions.keys():
+                    total += of(key)
+                for attribute in node.attribute:
+                    for graph in (attribute.g, *attribute.graphs):
+                        total += count(graph.node)
+                if total > MAX_NODES:
+                    raise Unsupported(f"more than {MAX_NODES} nodes after functions are built in place")
+            return total
+
+        def of(key: tuple[str, str]) -> int:
+            if key not in built:
+                built[key] = 0  # of a cycle, which is refused where it is met
+                built[key] = count(self.functions[key].node)
+            return built[key]
+
+        count(self.model.graph.node)
 
     # --- tensors ---
 

@@ -40,6 +40,7 @@ TABLES = (
 
 SEED = "rng_seed"  # input of graphs that draw numbers
 SMALL_FUNCTION = 12  # operations of a function that is always built in place
+MAX_BUILT = 1 << 20  # operations, each call counted
 
 
 class ModuleReader:
@@ -64,6 +65,7 @@ class ModuleReader:
             if op.operation.name == "func.func"
         }
         self.calls = self._count_calls()
+        self._check_built()
         self.done: dict[str, str] = {}
         self.open: list[str] = []
         self.aliases: list[tuple[int, int]] = []
@@ -86,6 +88,35 @@ class ModuleReader:
 
         visit(self.module.operation)
         return counts
+
+    def _check_built(self) -> None:
+        """A few lines of functions that call each other must not stand for billions of operations."""
+        built: dict[str, int] = {}
+
+        def count(operation: Any) -> int:
+            total = 1
+            for region in operation.regions:
+                for block in region.blocks:
+                    for op in block.operations:
+                        if op.operation.name in ("func.call", "stablehlo.call"):
+                            total += of(str(op.operation.attributes["callee"].value))
+                        total = min(total + count(op.operation), MAX_BUILT + 1)
+            return total
+
+        def of(name: str) -> int:
+            if name not in built:
+                built[name] = 0  # of a cycle, which is refused where it is met
+                built[name] = count(self.functions[name]) if name in self.functions else 0
+                if built[name] > MAX_BUILT:
+                    raise user_error(
+                        "a function has too many operations, each call counted",
+                        value=f"'{name}': over {MAX_BUILT}",
+                        allowed=f"at most {MAX_BUILT}",
+                    )
+            return built[name]
+
+        for name in self.functions:
+            of(name)
 
     # --- functions ---
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/engine/dram/channel_stream.hpp"
 
 namespace tilesim::engine::dram {
@@ -188,6 +189,7 @@ std::int64_t ChannelOf<Mask>::finish() {
 /// tick `until`, are counted in one step: ticks stay as they are, relative to the base.
 template <class Mask>
 void ChannelOf<Mask>::skip_idle(std::int64_t until) {
+  worked(1 << 14);                                 // what is left to step through around a gap takes milliseconds
   constexpr std::int64_t settled = rebase_at / 2;  // longer than any timing, and than a full queue takes to drain
   may_skip_ = false;
   const bool waits = outstanding() > 0 || queues_.count[0] > 0 || pending_bank_ >= 0 || held_;

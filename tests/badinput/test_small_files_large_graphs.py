@@ -1,0 +1,98 @@
+"""Files of a few lines that stand for billions of operations are refused at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilesim as ts
+from tilesim import mapping_import
+
+
+def doubling(depth: int) -> dict[str, Any]:
+    """Each function calls the next one twice."""
+    functions = []
+    for level in range(depth + 1):
+        ops: list[dict[str, Any]] = []
+        for i in range(2):
+            op = {
+                "name": f"c{i}",
+                "operands": [f"y{i}"],
+                "results": [{"name": f"y{i + 1}", "dtype": "f32", "shape": [8]}],
+            }
+            called = {"kind": "call", "functions": [f"f{level + 1}"]}
+            ops.append(
+                {**op, **(called if level < depth else {"kind": "elementwise", "attributes": {"function": "exp"}})}
+            )
+        name = f"f{level}" if level else "main"
+        functions.append(
+            {"name": name, "inputs": [{"name": "y0", "dtype": "f32", "shape": [8]}], "ops": ops, "outputs": ["y2"]}
+        )
+    return {"schema": "tilesim.graph", "version": 1, "name": "g", "main": "main", "functions": functions, "weights": {}}
+
+
+def test_a_graph(tmp_path: Path) -> None:
+    file = tmp_path / "graph.json"
+    file.write_text(json.dumps(doubling(3)), encoding="utf-8")
+    assert len(ts.Graph.load(file).operations()) == 2
+    file.write_text(json.dumps(doubling(60)), encoding="utf-8")
+    with pytest.raises(ts.UserError, match="each call counted"):
+        ts.Graph.load(file)
+
+
+def test_stablehlo(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    kind = "tensor<8xf32>"
+    body = [
+        f"  func.func {'public @main' if level == 0 else f'private @f{level}'}(%a: {kind}) -> {kind} {{\n"
+        f"    %b = call @f{level + 1}(%a) : ({kind}) -> {kind}\n    %c = call @f{level + 1}(%b) : ({kind}) -> {kind}\n"
+        f"    return %c : {kind}\n  }}"
+        for level in range(60)
+    ]
+    last = f"  func.func private @f60(%a: {kind}) -> {kind} {{\n    return %a : {kind}\n  }}"
+    file = tmp_path / "module.mlir"
+    file.write_text("module @m {\n" + "\n".join([*body, last]) + "\n}\n", encoding="utf-8")
+    with pytest.raises(ts.UserError, match="each call counted"):
+        ts.from_stablehlo(file)
+
+
+def test_onnx(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    opset = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = []
+    for level in range(60):
+        callee, domain = (f"F{level + 1}", "own") if level < 59 else ("Exp", "")
+        nodes = [helper.make_node(callee, [a], [b], domain=domain) for a, b in (("x", "y"), ("y", "z"))]
+        functions.append(helper.make_function("own", f"F{level}", ["x"], ["z"], nodes, opset))
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [8]) for name in ("x", "z")]
+    graph = helper.make_graph([helper.make_node("F0", ["x"], ["z"], domain="own")], "g", info[:1], info[1:])
+    file = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opset, functions=functions, ir_version=8), file)
+    with pytest.raises(ts.Unsupported, match="nodes after functions are built"):
+        ts.from_onnx(file)
+
+
+def test_merge_keys_of_yaml(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    lines = ["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 20)}]}}" for i in range(1, 20))]
+    file = tmp_path / "map.yaml"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(ts.UserError, match="merge keys"):
+        mapping_import.from_timeloop(file, ts.mapping.products(ts.workloads.matmul(8, 8, 8), "edge-8"))
+
+
+def test_refreshes_of_a_far_request_end_at_ctrl_c() -> None:
+    """Each gap takes milliseconds: what runs long polls between them."""
+    import signal
+    import threading
+
+    trace = ts.memory.Trace([0] * 20_000, [True] * 20_000, [i * 10**14 for i in range(20_000)])
+    timer = threading.Timer(0.5, lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        ts.memory.run(part="DDR4-3200", trace=trace)
