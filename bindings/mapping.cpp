@@ -93,7 +93,7 @@ py::dict cost_to_python(const mapping::Cost& cost, double steps) {
   return result;
 }
 
-py::dict describe(const MappingProblem& own) {
+py::dict described_problem(const MappingProblem& own) {
   const mapping::Problem& problem = own.problem;
   py::dict result;
   result["operation"] = problem.operation;
@@ -225,7 +225,7 @@ void init_mapping(py::module_& module) {
   init_space(module);
   bindings::init_mapping_vector(module);
   py::class_<MappingProblem>(module, "MappingProblem", "What one product asks of a mapping, on one machine.")
-      .def_property_readonly("info", &describe, "Dims, dtypes, shapes, layouts and access maps.")
+      .def_property_readonly("info", &described_problem, "Dims, dtypes, shapes, layouts and access maps.")
       .def(
           "legal",
           [](const MappingProblem& own, const py::dict& nest) {

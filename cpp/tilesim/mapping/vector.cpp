@@ -17,11 +17,6 @@ constexpr double most_steps = 1 << 20;     // tiles in all: longer programs are 
 constexpr std::size_t least_walked = 10;   // of the best by the closed form
 constexpr std::int64_t most_bytes = INT64_MAX / 8;
 
-std::int64_t saturating(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) || product > most_bytes ? most_bytes : product;
-}
-
 /// Bytes of distinct elements that the kernel reads or writes at least.
 double compulsory_bytes(const VectorProblem& problem, const VectorOperand& operand) {
   if (operand.use == VectorOperand::Use::scratch || !operand.certain) return 0;

@@ -10,11 +10,6 @@ namespace {
 
 constexpr std::int64_t most = INT64_MAX / 8;
 
-std::int64_t saturating(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) || product > most ? most : product;
-}
-
 /// Elements along one of the two minor axes of a tiled tensor: whole rows of lanes; whole tiles where the region starts
 /// at one and ends with the tensor.
 std::int64_t tiled_length(const VectorOperand& operand, std::size_t i, std::int64_t low, std::int64_t length) {

@@ -9,6 +9,13 @@
 
 namespace tilesim::mapping {
 
+/// The product, or a count beyond every memory.
+inline std::int64_t saturating(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t most = INT64_MAX / 8;
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) || product > most ? most : product;
+}
+
 struct Moved { std::int64_t address = 0, bytes = 0; };  ///< from the tensor's beginning
 
 /// Bits from one element of the tensor to the next along each of its axes, minor first.

@@ -7,10 +7,7 @@
 
 namespace tilesim::program {
 
-namespace {
-constexpr std::int32_t given = -1, unwritten = -2;
-
-}  // namespace
+namespace {}  // namespace
 
 std::int32_t Races::with_reader(std::int32_t set, std::int32_t id) {
   if (set == last_set_.first) return last_set_.second;

@@ -10,11 +10,6 @@
 
 namespace tilesim::program {
 
-namespace {
-constexpr std::int32_t given = -1, unwritten = -2;
-
-}  // namespace
-
 Races::Races(const CompiledProgram& program, std::size_t streams)
     : program_(program), streams_(streams), memories_(program.tensors.size()) {
   for (Stream& stream : streams_) {

@@ -18,6 +18,8 @@
 
 namespace tilesim::program {
 
+constexpr std::int32_t given = -1, unwritten = -2;  ///< versions of what no operation has written
+
 /// A set of events: bits 2i and 2i+1 for `consumed` and `complete` of operation i. All events of words below `base_`
 /// are in it.
 class Known {
