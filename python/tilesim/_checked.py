@@ -159,6 +159,8 @@ def _test(hint: Any) -> Test | None:
         return None
     if issubclass(kind, os.PathLike):
         return lambda value: isinstance(value, (str, os.PathLike))
+    if issubclass(kind, (bytes, bytearray)):
+        return lambda value: isinstance(value, kind)
     if issubclass(kind, (collections.abc.Mapping, collections.abc.Iterable)) and kind.__module__ in (
         "collections.abc",
         "builtins",

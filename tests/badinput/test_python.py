@@ -137,7 +137,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "too few tiles": (lambda: mapped(tiles=[8, 8]), ["not legal", "3 tile sizes"]),
     "a tile of nothing": (lambda: mapped(tiles=[8, 8, 0]), ["not legal", "tile size of k is 0"]),
     "loop order": (lambda: mapped(order=[0, 1, 1]), ["not legal", "each dim once"]),
-    "ring of nothing": (lambda: mapped(depths=[0, 1, 1]), ["not legal", "at least 1"]),
+    "ring of nothing": (lambda: mapped(depths=[0, 1, 1]), ["not legal", "a depth of 1 to"]),
     # arrays
     "missing input": (lambda: ts.execute(program(), [ONES]), ["wrong number of inputs", "a, b"]),
     "missing named input": (lambda: ts.execute(program(), {"a": ONES}), ["wrong inputs", "a, b"]),

@@ -66,6 +66,7 @@ def test_five_troubles_of_a_store(tmp_path, monkeypatch):
         store.put({"a": 1})
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # JAX's, where an earlier test has imported it
 def test_a_store_after_a_fork(tmp_path):
     store = ts.Store(tmp_path / "s")
     store.put({"parent": 1})

@@ -49,6 +49,7 @@ KINDS: dict[str, Callable[[], ts.Graph]] = {
     "reverse": lambda: graph("reverse", [512, 512], dims=[1]),
     "running sum": lambda: graph("cumulative", [512, 512], dim=1, combiner="add"),
     "row sums": lambda: graph("reduce", [4096, 16], dims=[1], combiner="add"),
+    "one sum": lambda: graph("reduce", [4096], dims=[0], combiner="add"),  # no axis but the reduced one for the lanes
     "embedding": embedding,
     "copy": lambda: graph("copy", [512, 512], layout=True),
 }
