@@ -260,6 +260,11 @@ mesh_2x2,uniform,1,0.02,15.9,0.0198,saturated
 TPU = "workload,measured_cycles_at_940MHz\ngemm_64x64x64,900\nsoftmax_4x8,400\nlayernorm_4x8,400\n"
 
 
+def networks_run(path: Path, _: Path) -> None:
+    """A table names networks that may be legal and large: running them is what is done with it."""
+    noc(path, 1)
+
+
 def every_table() -> list[bytes]:
     """All of them."""
     return texts(*(text for kind in TABLES.values() for text in kind))
@@ -325,6 +330,6 @@ FOREIGN = [
     Format("table, workbook", "table.xlsx", "zip", workbook, measured("gemm"), (), 60, needs="openpyxl"),
     Format("table, Parquet", "table.parquet", "bytes", parquet, measured("gemm"), (), 60, needs="pyarrow"),
     Format("table, DRAM", "dram.csv", "text", lambda f: texts(DRAM), dram, (), 40),
-    Format("table, networks", "noc.csv", "text", lambda f: texts(NOC), lambda path: noc(path, 1), (), 40),
+    Format("table, networks", "noc.csv", "text", lambda f: texts(NOC), lambda path: path, [networks_run], 40),
     Format("table, TPU", "tpu.csv", "text", lambda f: texts(TPU), tpu_v3, (), 60),
 ]  # fmt: skip

@@ -6,6 +6,7 @@ Times may differ by two per cent and by one round trip to memory and through the
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -117,11 +118,23 @@ def doubled(target: ts.Machine, resource: str) -> ts.Machine:
     return target.replace(changes)
 
 
-def check_each_doubled(graph: ts.Graph, target: ts.Machine, seed: int, limit: float) -> None:
+#: Known to be priced wrong, and so still slower: two cores of edge-8 take 6,681 cycles for an rms_norm of 64 x 129, one 6,422.
+SLOWER = {("cores", "edge-8", 3)}
+
+
+def check_each_doubled(
+    graph: ts.Graph, target: ts.Machine, seed: int, limit: float, known: Collection[tuple[str, str, int]] = ()
+) -> None:
     before = cycles(graph, target, "cost")
     for resource in RESOURCES:
         after = cycles(graph, doubled(target, resource), "cost")
-        assert after <= limit * before + slack(target), (resource, describe(graph, target, seed), before, after)
+        slower = after > limit * before + slack(target)
+        assert slower == ((resource, target.name, seed) in known), (
+            resource,
+            describe(graph, target, seed),
+            before,
+            after,
+        )
 
 
 def check_doubling(seeds: range, limit: float) -> None:
@@ -137,14 +150,13 @@ def check_presets(seeds: range, limit: float) -> None:
         for seed in seeds:
             rng, target = random.Random(seed), ts.Machine.load(name)
             graph = row_kernel(rng)[1] if seed % 4 == 3 else layer(rng, PRESETS[name], most=1200)
-            check_each_doubled(graph, target, seed, limit)
+            check_each_doubled(graph, target, seed, limit, SLOWER)
 
 
 def test_no_doubled_resource_is_slower() -> None:
     check_doubling(range(14), 1.02)
 
 
-@pytest.mark.xfail(reason="edge-8, two cores: rms_norm of 64 x 129 takes 6,681 cycles where one takes 6,422")
 def test_no_doubled_resource_of_a_preset_is_slower() -> None:
     check_presets(range(3, 6), 1.02)
 

@@ -2,6 +2,7 @@
 // transfers keep few channels busy, that round trips are not hidden, and that units wait for each other.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/channels.hpp"
@@ -55,6 +56,13 @@ class TileWalk {
     run(channels);
     const std::size_t count = ends_.size();
     const double last = count > 0 ? *std::max_element(ends_.begin(), ends_.end()) : 0;
+    if (const double whole = points_of_all(); count > 1 && points_.size() == count && total_ > double(count)) {
+      const std::size_t early = count / 8;  // where rings have filled
+      const double before = std::accumulate(points_.begin(), points_.begin() + std::ptrdiff_t(early) + 1, 0.0);
+      const double walked = std::accumulate(points_.begin(), points_.end(), 0.0);
+      const double each = (ends_.back() - ends_[early]) / std::max(1.0, walked - before);
+      return last + std::max(0.0, whole - walked) * each + static_cast<double>(machine_.core.kernel_launch_cycles);
+    }
     const double halfway = count > 1 ? ends_[count / 2 - 1] : 0;
     const double each = count > 1 ? (ends_.back() - halfway) / static_cast<double>(count - count / 2) : last;
     const double rest = std::max(0.0, total_ - static_cast<double>(count));
@@ -112,6 +120,21 @@ class TileWalk {
     return false;
   }
 
+  /// Tiles at ends are smaller: those of a stretch may all be, so that what is not walked is measured in points.
+  void add_points(const Sizes& index) {
+    Sizes start(rank_, 0), size(rank_, 1);
+    place(index, start, size);
+    double points = 1;
+    for (std::int64_t extent : size) points *= static_cast<double>(extent);
+    points_.push_back(points);
+  }
+
+  double points_of_all() const {
+    double whole = 1;
+    for (std::int64_t extent : problem_.space) whole *= static_cast<double>(std::max<std::int64_t>(1, extent));
+    return whole;
+  }
+
   void make_entries() {
     double tiles = 1, columns = 1, passes = 0;
     for (std::size_t axis = 0; axis < rank_; ++axis) (problem_.reduced[axis] ? columns : tiles) *= double(trips_[axis]);
@@ -125,6 +148,7 @@ class TileWalk {
     int pieces = 0;
     do {
       if (!streamed_) {
+        if (active_ == 1) add_points(index);
         pieces += add_step(index, -1);
         continue;
       }
@@ -382,7 +406,8 @@ class TileWalk {
   std::vector<Item> items_;
   std::size_t next_store_ = 0, next_turn_ = 0, next_item_ = 0;
   double vector_free_ = 0, cross_free_ = 0;
-  std::vector<double> ends_;  ///< per step: when its last compute or store is over
+  std::vector<double> points_;  ///< per step of tiles that are not streamed, on one core
+  std::vector<double> ends_;    ///< per step: when its last compute or store is over
 };
 
 }  // namespace
