@@ -118,7 +118,7 @@ def doubled(target: ts.Machine, resource: str) -> ts.Machine:
     return target.replace(changes)
 
 
-#: Known to be priced wrong, and so still slower: two cores of edge-8 take 6,681 cycles for an rms_norm of 64 x 129, one 6,422.
+#: Known to be priced wrong, and so still slower: for an rms_norm of 64 x 129 two cores of edge-8 take 6,681 cycles, one 6,422.
 SLOWER = {("cores", "edge-8", 3)}
 
 
