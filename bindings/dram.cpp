@@ -6,7 +6,7 @@
 
 #include "cancel.hpp"
 #include "tilesim/engine/dram/mapping.hpp"
-#include "tilesim/engine/dram/run.hpp"
+#include "tilesim/engine/memory/dram_run.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;

@@ -15,7 +15,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/graph/builder.hpp"
 #include "tilesim/graph/passes.hpp"
-#include "tilesim/graph/passes_devices.hpp"
+#include "tilesim/graph/passes/devices.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;

@@ -6,8 +6,8 @@
 
 #include "arrays.hpp"
 #include "cancel.hpp"
-#include "tilesim/program/cursor.hpp"
-#include "tilesim/program/execute.hpp"
+#include "tilesim/program/flat/cursor.hpp"
+#include "tilesim/program/run/execute.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;

@@ -9,7 +9,7 @@
 
 #include "tilesim/base/units.hpp"
 #include "tilesim/machine/machine.hpp"
-#include "tilesim/program/cursor.hpp"
+#include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/tile/latency_book.hpp"
 #include "tilesim/tile/tile.hpp"
 

@@ -12,7 +12,7 @@
 #include "tilesim/engine/dram/part.hpp"
 #include "tilesim/engine/noc/topology.hpp"
 #include "tilesim/machine/machine.hpp"
-#include "tilesim/program/cursor.hpp"
+#include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/report/result.hpp"
 #include "tilesim/tile/latency_book.hpp"
 

@@ -4,7 +4,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/engine/simulator.hpp"
-#include "tilesim/program/execute.hpp"
+#include "tilesim/program/run/execute.hpp"
 
 namespace tilesim::engine {
 

@@ -4,7 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/engine/values.hpp"
-#include "tilesim/program/execute.hpp"
+#include "tilesim/program/run/execute.hpp"
 #include "tilesim/program/vector_work.hpp"
 
 namespace tilesim::engine {

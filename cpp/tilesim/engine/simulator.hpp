@@ -14,8 +14,8 @@
 #include "tilesim/engine/cache/level.hpp"
 #include "tilesim/engine/cores.hpp"
 #include "tilesim/engine/engine.hpp"
-#include "tilesim/engine/memory.hpp"
-#include "tilesim/engine/routed.hpp"
+#include "tilesim/engine/memory/memory.hpp"
+#include "tilesim/engine/memory/routed.hpp"
 #include "tilesim/engine/traffic.hpp"
 #include "tilesim/tile/tile.hpp"
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tilesim/engine/pattern.hpp"
+#include "tilesim/engine/memory/pattern.hpp"
 #include "tilesim/machine/machine.hpp"
-#include "tilesim/program/cursor.hpp"
+#include "tilesim/program/flat/cursor.hpp"
 
 namespace tilesim::engine {
 

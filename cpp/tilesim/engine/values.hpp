@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tilesim/base/array.hpp"
-#include "tilesim/program/cursor.hpp"
+#include "tilesim/program/flat/cursor.hpp"
 
 namespace tilesim::engine {
 

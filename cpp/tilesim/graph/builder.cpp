@@ -6,7 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/graph/rules.hpp"
+#include "tilesim/graph/kinds/rules.hpp"
 
 namespace tilesim {
 

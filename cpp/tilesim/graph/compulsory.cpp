@@ -7,7 +7,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/edit.hpp"
-#include "tilesim/graph/rules.hpp"
+#include "tilesim/graph/kinds/rules.hpp"
 
 namespace tilesim {
 

@@ -5,7 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
-#include "tilesim/graph/rules.hpp"
+#include "tilesim/graph/kinds/rules.hpp"
 
 namespace tilesim {
 

@@ -9,8 +9,8 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/program/cursor.hpp"
-#include "tilesim/program/text_run.hpp"
+#include "tilesim/program/flat/cursor.hpp"
+#include "tilesim/program/run/text_run.hpp"
 
 namespace tilesim::program {
 

@@ -8,7 +8,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
-#include "tilesim/program/execute.hpp"
+#include "tilesim/program/run/execute.hpp"
 #include "tilesim/validate/exact_values.hpp"
 #include "tilesim/validate/frame.hpp"
 

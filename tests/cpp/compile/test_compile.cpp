@@ -7,8 +7,8 @@
 #include "kernels/graphs.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/compile/compile.hpp"
-#include "tilesim/compile/prepare.hpp"
-#include "tilesim/program/execute.hpp"
+#include "tilesim/compile/prepare/prepare.hpp"
+#include "tilesim/program/run/execute.hpp"
 
 using namespace tilesim;
 using namespace tilesim::test;

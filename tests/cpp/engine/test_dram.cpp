@@ -6,8 +6,8 @@
 #include "engine/stepped_channel.hpp"
 #include "tilesim/engine/dram/channel.hpp"
 #include "tilesim/engine/dram/mapping.hpp"
-#include "tilesim/engine/dram/run.hpp"
 #include "tilesim/engine/dram/trace.hpp"
+#include "tilesim/engine/memory/dram_run.hpp"
 
 using namespace tilesim;
 using namespace tilesim::engine;

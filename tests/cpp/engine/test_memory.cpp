@@ -2,7 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "engine/programs.hpp"
-#include "tilesim/engine/memory.hpp"
+#include "tilesim/engine/memory/memory.hpp"
 
 using namespace tilesim;
 using namespace tilesim::test;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/program/cursor.hpp"
-#include "tilesim/program/execute.hpp"
+#include "tilesim/program/flat/cursor.hpp"
+#include "tilesim/program/run/execute.hpp"
 
 namespace tilesim::test {
 

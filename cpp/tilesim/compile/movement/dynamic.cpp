@@ -1,0 +1,125 @@
+// Slices and updates whose start is data.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/movement/movement.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+
+/// Starts of a dynamic slice, clamped into range: an expression where the value is given with the program, otherwise
+/// a tensor of one element that the vector unit has clamped and the DMA reads. In mode error they stay as they are, and
+/// the transfer that they lead outside says so.
+std::vector<MovementLowering::Start> MovementLowering::clamped_starts(std::size_t first, const Shape& whole,
+                                                                      const Shape& part) {
+  std::vector<Start> starts;
+  const bool strict = op_.attributes.text("mode", "clip") == "error";
+  for (std::size_t axis = 0; axis < whole.size(); ++axis) {
+    const ValueId value = op_.operands[first + axis];
+    const std::int64_t last = whole[axis] - part[axis];
+    Start start;
+    const auto inside = [&](const Expr& at) { return strict ? at : max(Expr(0), min(Expr(last), at)); };
+    if (const auto counter = context_.counters.find(value); counter != context_.counters.end()) {
+      start.at = inside(counter->second);
+    } else if (const auto known = context_.scalars.find(value); known != context_.scalars.end()) {
+      start.at = inside(Expr(static_cast<std::int64_t>(known->second)));
+    } else if (last > 0 || strict) {
+      const Placement own = dense(value);
+      const program::Tensor* tensor = find_tensor(context_, own.tensor);
+      const bool given = tensor && tensor->role == program::Role::input && tensor->alias_of.empty();
+      if (given) {
+        start.at = inside(Expr::read(own.tensor, std::vector<Expr>(own.axes.size(), Expr(0))));
+      } else {
+        start.through = (strict ? own : clamp_scalar(own, last)).tensor;
+      }
+    }
+    starts.push_back(std::move(start));
+  }
+  return starts;
+}
+
+Placement MovementLowering::clamp_scalar(const Placement& from, std::int64_t last) {
+  const Placement result = temporary("start", DType::i64 == from.dtype ? DType::i64 : DType::i32, {});
+  const int suffix = steps_++;
+  const Region r = region({}, 2 * (host_bytes(from.dtype) + host_bytes(result.dtype)), suffix);
+  program::Scope step;
+  add_slot(step, "index", from.dtype, 1, {"vector"});
+  add_slot(step, "start", result.dtype, 1, {"store0"});
+  program::VectorOp compute;
+  compute.extents = {Expr(1)};
+  compute.lane_dim = 0;
+  compute.inputs.push_back({"index", 0, 0, {{Expr(1), Expr(1)}}});
+  compute.nodes.push_back({{.op = VectorNode::Op::constant, .dtype = DType::i64}, 0});
+  compute.nodes.push_back({{.op = VectorNode::Op::input, .dtype = from.dtype}, 0});
+  compute.nodes.push_back(
+      {{.op = VectorNode::Op::constant, .number = static_cast<double>(last), .dtype = DType::i64}, 0});
+  compute.nodes.push_back(
+      {{.op = VectorNode::Op::function, .function = Function::clamp, .arguments = {0, 1, 2}, .dtype = DType::i64}, 0});
+  compute.outputs.push_back({3, {"start", 0, 0, {{Expr(1), Expr(1)}}}, {}, Combiner::add, 0});
+  Block body;
+  body.push_back(on("", program::Acquire{"index", {"load0"}}));
+  body.push_back(on("load0", program::Load{region_transfer(from, {}, {}, {}, "index")}));
+  body.push_back(on("load0", program::Commit{"index", 0, 1}));
+  body.push_back(on("vector", program::Wait{"index", 0, {}, 0, 1}));
+  body.push_back(on("", program::Acquire{"start", {"vector"}}));
+  body.push_back(on("vector", std::move(compute)));
+  body.push_back(on("vector", program::Commit{"start", 0, 1}));
+  body.push_back(on("vector", program::Release{"index", 0}));
+  store(r, "start", result, body);
+  add_step(r, std::move(step), std::move(body), suffix);
+  return result;
+}
+
+/// A box of `box` between two tensors; the starts move it in the source or in the target.
+void MovementLowering::move_box(const Placement& from, const Placement& to, const Shape& box,
+                                const std::vector<Start>& starts, bool starts_of_source) {
+  const int suffix = steps_++;
+  const Region r = region(box, 2 * host_bytes(from.dtype), suffix, {from, to});
+  program::Scope step;
+  add_slot(step, "x", from.dtype, element_count(r.tiles), {"store0"});
+  const Shuffle lanes = shuffle(r, from, to, &starts);
+  program::Transfer load = region_transfer(from, r.start, r.extent, lanes.loaded, "x"),
+                    store = region_transfer(to, r.start, r.extent, lanes.stored, "x");
+  const Placement& moved = starts_of_source ? from : to;
+  program::Transfer& transfer = starts_of_source ? load : store;
+  for (std::size_t axis = 0; axis < moved.axes.size(); ++axis)
+    for (const auto& term : moved.axes[axis].terms) {
+      const Start& start = starts[at(term.dim)];
+      transfer.at[axis] = transfer.at[axis] + start.at * Expr(term.coefficient);
+      if (start.through.empty()) continue;
+      if (term.coefficient != 1) unsupported("a computed start along an axis that is a view");
+      transfer.dims.insert(transfer.dims.begin(), {1, static_cast<int>(axis), 1, 0, start.through, {}});
+    }
+  Block body;
+  const std::int64_t pieces = MovementLowering::load(r, std::move(load), lanes, body);
+  MovementLowering::store("x", std::move(store), pieces, body);
+  add_step(r, std::move(step), std::move(body), suffix);
+}
+
+void MovementLowering::dynamic_slice() {
+  const ValueId x = op_.operands[0];
+  const std::vector<Start> starts = clamped_starts(1, shape(x), shape_);
+  const bool computed = std::any_of(starts.begin(), starts.end(), [](const Start& s) { return !s.through.empty(); });
+  move_box(computed ? dense(x) : placement(x), placement(y_), shape_, starts, true);
+}
+
+/// The whole operand is copied first where the result is another tensor; the state's own update costs its part only.
+void MovementLowering::dynamic_update() {
+  const ValueId x = op_.operands[0], update = op_.operands[1];
+  const std::vector<AxisAccess> plain = plain_axes(shape_.size());
+  const program::Tensor* result = find_tensor(context_, placement(y_).tensor);
+  const bool in_place =
+      placement(y_).tensor == placement(x).tensor || (result && result->alias_of == placement(x).tensor);
+  if (in_place)
+    main_ = shape(update);
+  else
+    copy(shape_, placement(x), plain, placement(y_), plain);
+  const Shape& part = shape(update);
+  if (element_count(part) == 0) return;
+  move_box(placement(update), placement(y_), part, clamped_starts(2, shape_, part), false);
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,144 @@
+// Padding: pieces of every axis, each a strided copy.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/movement/movement.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+/// Positions to, to + to_step, ... of an axis hold elements from, from + from_step, ... of the operand's axis; all of
+/// it `repeats` times, `period` positions apart.
+struct Piece {
+  std::int64_t count = 0, from = 0, from_step = 1, to = 0, to_step = 1;
+  std::int64_t repeats = 1, period = 0;
+};
+
+}  // namespace
+
+std::optional<double> MovementLowering::pad_value() const {
+  if (op_.operands.size() < 2 || op_.operands[1] == no_value) return 0.0;
+  if (context_.counters.count(op_.operands[1])) unsupported("the padding is the counter of a loop");
+  const auto known = context_.scalars.find(op_.operands[1]);
+  if (known == context_.scalars.end()) return std::nullopt;
+  return known->second;
+}
+
+void MovementLowering::pad() {
+  const std::string mode = op_.attributes.text("mode", "constant");
+  if (mode == "constant") return pad_constant();
+  if (mode != "edge" && mode != "reflect") unsupported("mode " + mode + " has no lowering");
+  pad_mirrored(mode == "reflect");
+}
+
+/// With neither holes nor an operand that is part of a larger tensor, reading outside of it gives the value. Otherwise
+/// the value is written everywhere first, and the operand's elements that stay over it.
+void MovementLowering::pad_constant() {
+  const ValueId x = op_.operands[0];
+  const std::vector<std::int64_t>& low = op_.attributes.integers("low");
+  const std::vector<std::int64_t> interior =
+      op_.attributes.integers("interior", std::vector<std::int64_t>(low.size(), 0));
+  const std::vector<AxisAccess> plain = plain_axes(shape_.size());
+  const bool dilated = std::any_of(interior.begin(), interior.end(), [](std::int64_t v) { return v > 0; });
+  const std::optional<double> value = pad_value();
+  if (!dilated && value && ends_with_tensor(context_, x)) {
+    std::vector<AxisAccess> from;
+    for (std::size_t axis = 0; axis < low.size(); ++axis) from.push_back(affine_axis(axis, 1, -low[axis]));
+    return copy(shape_, placement(x), from, placement(y_), plain, value);
+  }
+  if (value)
+    fill(*value);
+  else
+    copy(shape_, placement(op_.operands[1]), {}, placement(y_), plain);
+  Shape kept;
+  std::vector<AxisAccess> from, to;
+  for (std::size_t axis = 0; axis < low.size(); ++axis) {
+    const std::int64_t step = interior[axis] + 1;
+    const std::int64_t first = std::max<std::int64_t>(0, ceil_div(-low[axis], step));
+    const std::int64_t end = std::min(shape(x)[axis], floor_div(shape_[axis] - 1 - low[axis], step) + 1);
+    kept.push_back(std::max<std::int64_t>(0, end - first));
+    from.push_back(affine_axis(axis, 1, first));
+    to.push_back(affine_axis(axis, step, low[axis] + first * step));
+  }
+  copy(kept, placement(x), from, placement(y_), to);
+}
+
+namespace {
+
+/// Runs beside an axis of `extent`. Outwards from either end the
+/// elements come backwards (without the edge), then forwards, and so on: 2 * (extent - 1) positions are a period.
+std::vector<Piece> outside_pieces(std::int64_t extent, std::int64_t low, std::int64_t high, bool reflect) {
+  std::vector<Piece> pieces;
+  if (!reflect || extent == 1) {
+    if (low > 0) pieces.push_back({low, 0, 0, 0, 1, 1, 0});
+    if (high > 0) pieces.push_back({high, extent - 1, 0, low + extent, 1, 1, 0});
+    return pieces;
+  }
+  const std::int64_t half = extent - 1, period = 2 * half;
+  // Distance from the operand's end to the run: 0 or half within the period.
+  const auto add = [&](bool above, bool second, std::int64_t repeats, std::int64_t done, std::int64_t count) {
+    if (count <= 0 || repeats <= 0) return;
+    const std::int64_t near = done * period + (second ? half : 0);  // positions between the run and the operand
+    if (above) {
+      const std::int64_t from = second ? 1 : extent - 2;
+      pieces.push_back({count, from, second ? 1 : -1, low + extent + near, 1, repeats, period});
+    } else {
+      const std::int64_t nearest = low - 1 - near;        // rightmost position of the run nearest the operand
+      const std::int64_t last = second ? extent - 2 : 1;  // element there
+      const std::int64_t step = second ? 1 : -1;          // as positions rise
+      const std::int64_t first = last - step * (count - 1);
+      const std::int64_t to = nearest - (count - 1) - (repeats - 1) * period;
+      pieces.push_back({count, first, step, to, 1, repeats, period});
+    }
+  };
+  for (const bool above : {false, true}) {
+    const std::int64_t amount = above ? high : low, whole = amount / period, rest = amount % period;
+    add(above, false, whole, 0, half);
+    add(above, true, whole, 0, half);
+    add(above, false, 1, whole, std::min(rest, half));
+    add(above, true, 1, whole, rest - half);
+  }
+  return pieces;
+}
+
+}  // namespace
+
+/// Every combination of the axes' pieces is one copy; together they write each element once.
+void MovementLowering::pad_mirrored(bool reflect) {
+  const ValueId x = op_.operands[0];
+  const std::vector<std::int64_t>&low = op_.attributes.integers("low"), &high = op_.attributes.integers("high");
+  std::vector<std::vector<Piece>> axes;
+  for (std::size_t axis = 0; axis < low.size(); ++axis) {
+    const std::int64_t extent = shape(x)[axis];
+    axes.push_back({{extent, 0, 1, low[axis], 1, 1, 0}});
+    for (const Piece& piece : outside_pieces(extent, low[axis], high[axis], reflect)) axes.back().push_back(piece);
+  }
+  std::vector<std::size_t> choice(axes.size(), 0);
+  while (true) {
+    Shape space;
+    std::vector<AxisAccess> from, to;
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      const Piece& piece = axes[axis][choice[axis]];
+      AxisAccess read, write;
+      read.constant = piece.from;
+      write.constant = piece.to;
+      if (piece.repeats > 1) {
+        write.terms.push_back({static_cast<int>(space.size()), piece.period});
+        space.push_back(piece.repeats);
+      }
+      if (piece.from_step != 0) read.terms.push_back({static_cast<int>(space.size()), piece.from_step});
+      write.terms.push_back({static_cast<int>(space.size()), piece.to_step});
+      space.push_back(piece.count);
+      from.push_back(std::move(read));
+      to.push_back(std::move(write));
+    }
+    copy(space, placement(x), from, placement(y_), to);
+    std::size_t axis = 0;
+    while (axis < axes.size() && ++choice[axis] == axes[axis].size()) choice[axis++] = 0;
+    if (axis == axes.size()) return;
+  }
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,189 @@
+// Tiles of movement kernels: the usual ones, or what a mapping says.
+#include <algorithm>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/movement/movement.hpp"
+#include "tilesim/compile/plan/lanes.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+/// Whether every element of the operand within the space is read, wherever the data points.
+bool reads_all(Kind kind) {
+  return kind == Kind::copy || kind == Kind::transpose || kind == Kind::slice || kind == Kind::broadcast ||
+         kind == Kind::reverse || kind == Kind::reshape || kind == Kind::bitcast || kind == Kind::concat;
+}
+
+}  // namespace
+
+std::string attributes_text(const Op& op) {
+  std::string text;
+  const auto add = [&](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<T, std::string>)
+      text += value;
+    else if constexpr (std::is_same_v<T, DType>)
+      text += name(value);
+    else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
+      for (std::int64_t number : value) text += std::to_string(number) + ",";
+    else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+      for (const std::string& part : value) text += part + ",";
+    else
+      text += std::to_string(value);
+  };
+  for (const auto& [key, value] : op.attributes.all()) {
+    text += " " + key + "=";
+    std::visit(add, value);
+  }
+  return text;
+}
+
+Shape MovementLowering::usual_tiles(const Shape& space, std::int64_t bytes,
+                                    const std::vector<Placement>& tensors) const {
+  TileChoice choice;
+  choice.space = space;
+  choice.buffers = {{std::vector<bool>(space.size(), true), bytes}};
+  choice.whole.assign(space.size(), false);
+  for (const Placement& tensor : tensors) add_granules(choice, context_, tensor);
+  const program::Tensor* target = find_tensor(context_, placement(y_).tensor);
+  if (target && target->minor_to_major.size() == space.size() && placement(y_).identity)
+    for (auto axis = target->minor_to_major.rbegin(); axis != target->minor_to_major.rend(); ++axis)
+      choice.order.push_back(at(*axis));
+  if (!choose_tiles(choice, context_.machine)) unsupported("not even one element fits the scratchpad");
+  return choice.tiles;
+}
+
+namespace {
+
+/// The lane axis of a copy is the minor axis of its target; places along it count from there.
+void lay_over_lanes(mapping::VectorProblem& problem, const Placement& source) {
+  mapping::VectorOperand &from = problem.operands[0], &to = problem.operands[1];
+  std::size_t minor = 0;
+  const bool padded = to.layout.size() == 2 && to.axes.size() >= 2;
+  while (!padded && minor + 1 < to.axes.size() && to.extents[minor] <= 1) ++minor;
+  const int axis = to.axes.empty() ? -1 : to.axes[minor];
+  if (axis >= 0) problem.lanes = {axis};
+  std::vector<bool> spanned(problem.space.size(), false);
+  for (const AxisAccess& access : source.axes)
+    for (const AxisAccess::Term& term : access.terms) spanned[at(term.dim)] = true;
+  for (std::size_t dim = 0; dim < problem.space.size(); ++dim) from.step[dim] = spanned[dim] ? 1 : 0;
+  from.minor_offset -= to.minor_offset;
+  from.minor_step *= to.minor_step;
+  from.minor_mixed |= to.minor_mixed;
+  from.row = std::max(from.row, to.row);
+  to.minor_offset = 0;
+  to.minor_step = 1;
+  to.minor_mixed = false;
+}
+
+}  // namespace
+
+/// With `starts`, which move the region in one of the two tensors.
+MovementLowering::Shuffle MovementLowering::shuffle(const Region& r, const Placement& source, const Placement& target,
+                                                    const std::vector<Start>* starts) const {
+  using Use = mapping::VectorOperand::Use;
+  Shuffle result{false, r.strides, r.strides};
+  if (r.space.empty()) return result;
+  mapping::VectorProblem problem;
+  problem.space = r.space;
+  problem.lanes = {static_cast<int>(r.space.size()) - 1};
+  problem.operands = {placed_operand(context_, source, r.space.size(), Use::load),
+                      placed_operand(context_, target, r.space.size(), Use::store)};
+  lay_over_lanes(problem, source);
+  const mapping::VectorTiles tiles{r.tiles, problem.lanes[0]};
+  if (starts && problem.operands[0].row > 1) {  // not known to be whole rows of lanes
+    const Start& along = (*starts)[at(tiles.lane)];
+    const bool whole =
+        along.through.empty() && along.at.is_constant() && along.at.value() % problem.operands[0].row == 0;
+    problem.operands[0].minor_mixed |= !whole;
+  }
+  result.any = mapping::changes_lanes(problem, problem.operands[0], tiles);
+  if (!result.any) return result;
+  result.loaded = memory_strides(context_, source, r.tiles);
+  result.stored = memory_strides(context_, target, r.tiles);
+  return result;
+}
+
+std::int64_t MovementLowering::load(const Region& r, program::Transfer transfer, const Shuffle& shuffle,
+                                    program::Block& body) {
+  const std::string slot = transfer.slot;
+  body.push_back(on("", program::Acquire{slot, {"load0"}}));
+  body.push_back(on("load0", program::Load{std::move(transfer)}));
+  body.push_back(on("load0", program::Commit{slot, 0, 1}));
+  if (!shuffle.any) return 1;
+  program::View in{slot, 0, 0, {}}, out = in;
+  for (std::size_t axis = 0; axis < r.space.size(); ++axis) {
+    in.dims.push_back({r.extent[axis], shuffle.loaded[axis]});
+    out.dims.push_back({r.extent[axis], shuffle.stored[axis]});
+  }
+  permute_in_place(std::move(in), std::move(out), body);
+  return 2;
+}
+
+/// The kernel's mapping problem: what is moved per tile of `main_`. Tensors: source and target by the axes of the
+/// space; none: elements come or go one place at a time, as data says.
+mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::vector<Placement>& tensors) const {
+  using Use = mapping::VectorOperand::Use;
+  const std::size_t rank = main_.size();
+  mapping::VectorProblem problem = vector_problem(context_, kernel_, main_);
+  problem.kernel += attributes_text(op_);
+  problem.functions = {};
+  problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
+  problem.ranks = false;  // it misses how strided transfers share the memory
+  // One step, whose tiles come and go one by one. Where indices say from where, the walk only ranks.
+  problem.walks = op_.kind != Kind::scatter && op_.kind != Kind::concat && !one_by_one_;
+  const bool plain = main_ == shape_ && op_.kind != Kind::scatter;
+  Placement target = placement(y_);
+  if (!tensors.empty())
+    target = tensors[1];
+  else if (!plain)
+    target = {"", main_, target.dtype, plain_axes(rank), true};
+  Placement source = tensors.empty() ? target : tensors[0];
+  problem.operands.push_back(placed_operand(context_, source, rank, Use::load));
+  problem.operands.back().certain = !tensors.empty() && reads_all(op_.kind);
+  problem.operands.push_back(placed_operand(context_, target, rank, Use::store));
+  problem.operands.back().certain = plain && op_.kind != Kind::dynamic_update;
+  problem.operands.back().held = false;
+  const std::int64_t beside = bytes / 2 - host_bytes(source.dtype);
+  problem.bytes_per_point = std::max<std::int64_t>(0, beside);
+  lay_over_lanes(problem, source);
+  for (const std::int64_t step : problem.operands[0].step)
+    if (step == 0) problem.operands[0].held = false, problem.bytes_per_point = bytes / 2;
+  problem.dtype = source.dtype;
+  for (std::size_t axis = 0; op_.kind == Kind::scatter && axis < rank; ++axis) problem.whole.push_back(axis > 0);
+  if (source.dtype != target.dtype)
+    problem.functions[0] = 1;
+  else if (op_.kind != Kind::scatter)
+    problem.points = 0;  // nothing is computed
+  return problem;
+}
+
+MovementLowering::Region MovementLowering::region(const Shape& space, std::int64_t bytes, int suffix,
+                                                  const std::vector<Placement>& tensors) {
+  bool mapped = !space.empty() && space.size() == main_.size();
+  for (std::size_t axis = 0; mapped && axis < space.size(); ++axis) mapped = space[axis] <= main_[axis];
+  if (mapped && !chosen_) {
+    const mapping::VectorProblem asked = problem(bytes, tensors);
+    usual_ = mapping::VectorTiles{usual_tiles(main_, bytes, tensors), asked.lanes[0], 2};
+    chosen_ = vector_tiles(context_, kernel_, asked, *usual_);
+  }
+  mapped = mapped && (chosen_->tiles != usual_->tiles || chosen_->depth != usual_->depth);
+  Region r{space, mapped ? chosen_->tiles : usual_tiles(space, bytes, tensors), {}, {}, {}};
+  depth_ = mapped ? chosen_->depth : 2;
+  for (std::size_t axis = 0; axis < space.size(); ++axis)
+    r.tiles[axis] = std::min(r.tiles[axis], std::max<std::int64_t>(1, space[axis]));
+  r.strides = row_major_strides(r.tiles);
+  for (std::size_t axis = 0; axis < space.size(); ++axis) {
+    const std::int64_t whole = space[axis], tile = r.tiles[axis];
+    const Expr start = tile >= whole ? Expr(0) : Expr::symbol(index(axis, suffix)) * Expr(tile);
+    r.start.push_back(start);
+    r.extent.push_back(tile >= whole || whole % tile == 0 ? Expr(std::min(tile, whole))
+                                                          : min(Expr(tile), Expr(whole) - start));
+  }
+  return r;
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,295 @@
+// Divides the loops of a kernel over cores, where the program itself proves that trips are independent.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/divide.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+using program::Block;
+using program::Statement;
+
+using Ranges = std::map<std::string, Expr::Range>;
+
+/// Factor of the symbol in an expression that is affine in it; none otherwise.
+std::optional<std::int64_t> coefficient(const Expr& expr, const std::string& symbol) {
+  if (!expr.symbols().count(symbol)) return 0;
+  switch (expr.kind()) {
+    case Expr::Kind::symbol:
+      return 1;
+    case Expr::Kind::add: {
+      std::int64_t sum = 0;
+      for (const Expr& term : expr.arguments()) {
+        const auto one = coefficient(term, symbol);
+        if (!one) return std::nullopt;
+        sum += *one;
+      }
+      return sum;
+    }
+    case Expr::Kind::multiply: {
+      const auto one = coefficient(expr.arguments()[0], symbol);
+      return one ? std::optional(*one * expr.operand()) : std::nullopt;
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+/// What the trips of loops do, gathered once per kernel.
+struct Facts {
+  struct StoreAt {
+    const program::Transfer* transfer;
+    std::vector<std::string> loops;  ///< around it
+  };
+  std::vector<StoreAt> stores;
+  std::set<std::string> loaded;
+  Ranges ranges;      ///< of every loop index
+  bool known = true;  ///< false: something here cannot be judged
+};
+
+class Divider {
+ public:
+  Divider(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Machine& machine)
+      : scope_(scope),
+        program_(program),
+        tensors_(tensors),
+        cores_(machine.core.count),
+        speeds_(vector_speeds(machine)) {}
+
+  void run() {
+    std::vector<std::string> around;
+    gather(scope_.body, around);
+    if (facts_.known && stores_are_apart() && divide()) return;
+    const std::string& name = scope_.kernel.empty() ? scope_.operation : scope_.kernel;
+    program_.notes.push_back(name + ": its trips are not proven independent; the first core runs it alone");
+    program::If first{less(Expr::symbol("core"), Expr(1)), std::move(scope_.body), {}};
+    scope_.body = {};
+    scope_.body.push_back(on("", std::move(first)));
+  }
+
+ private:
+  std::string root(std::string tensor) const {
+    for (const program::Tensor* found = tensors_.find(program_, tensor); found && !found->alias_of.empty();
+         found = tensors_.find(program_, tensor))
+      tensor = found->alias_of;
+    return tensor;
+  }
+
+  void gather(const Block& block, std::vector<std::string>& around) {
+    for (const Statement& statement : block) {
+      if (const auto* loop = std::get_if<program::For>(&statement.action)) {
+        if (facts_.ranges.count(loop->index)) facts_.known = false;  // one name, two loops
+        const Expr::Range trips = loop->extent.range(facts_.ranges);
+        facts_.ranges[loop->index] = {0, std::max<std::int64_t>(0, trips.high - 1)};
+        around.push_back(loop->index);
+        gather(loop->body, around);
+        around.pop_back();
+      } else if (const auto* branch = std::get_if<program::If>(&statement.action)) {
+        gather(branch->then, around);
+        gather(branch->otherwise, around);
+      } else if (const auto* load = std::get_if<program::Load>(&statement.action)) {
+        facts_.loaded.insert(root(load->transfer.tensor));
+        through(load->transfer);
+      } else if (const auto* store = std::get_if<program::Store>(&statement.action)) {
+        facts_.stores.push_back({&store->transfer, around});
+        through(store->transfer);
+      } else if (std::holds_alternative<program::Scope>(statement.action) ||
+                 std::holds_alternative<program::Call>(statement.action) ||
+                 std::holds_alternative<program::Send>(statement.action) ||
+                 std::holds_alternative<program::OpaqueOp>(statement.action)) {
+        facts_.known = false;
+      }
+    }
+  }
+
+  void through(const program::Transfer& transfer) {
+    for (const program::TransferDim& dim : transfer.dims)
+      if (!dim.through.empty()) facts_.loaded.insert(root(dim.through));
+  }
+
+  /// Nothing that the kernel stores is read by it.
+  bool stores_are_apart() const {
+    return std::none_of(facts_.stores.begin(), facts_.stores.end(), [&](const Facts::StoreAt& store) {
+      return facts_.loaded.count(root(store.transfer->tensor)) != 0;
+    });
+  }
+
+  /// Whether two trips of the loop never store the same element, whatever the other loops are at: along one axis, a
+  /// trip's reach is at most the distance between trips.
+  bool separates(const Facts::StoreAt& store, const std::string& index) const {
+    if (std::find(store.loops.begin(), store.loops.end(), index) == store.loops.end()) return false;
+    const program::Transfer& t = *store.transfer;
+    for (const program::Slot& slot : scope_.slots)
+      if (slot.name == t.slot && bits(slot.dtype) < 8) return false;  // neighbours share a byte
+    Ranges others = facts_.ranges;
+    others[index] = {0, 0};
+    for (std::size_t axis = 0; axis < t.at.size(); ++axis) {
+      const auto distance = coefficient(t.at[axis], index);
+      if (!distance || *distance == 0) continue;
+      const Expr rest = t.at[axis].substitute({{index, Expr(0)}});
+      if (rest.symbols().count("core") || rest.reads_tensors()) continue;
+      const Expr::Range start = rest.range(others);
+      constexpr std::int64_t limit = std::int64_t{1} << 40;
+      if (start.low < -limit || start.high > limit) continue;
+      std::int64_t reach = start.high - start.low + 1;
+      bool bounded = true;
+      for (const program::TransferDim& dim : t.dims) {
+        if (dim.axis != static_cast<int>(axis)) continue;
+        const Expr::Range extent = dim.extent.range(facts_.ranges), step = dim.step.range(facts_.ranges);
+        bounded &= dim.through.empty() && extent.high < limit && step.low == step.high && std::abs(step.low) < limit;
+        if (bounded) reach += std::abs(step.low) * std::max<std::int64_t>(0, extent.high - 1);
+      }
+      if (bounded && reach <= std::abs(*distance)) return true;
+    }
+    return false;
+  }
+
+  /// Every slot that the trip touches is acquired in it first.
+  static bool owns_slots(const Block& block, std::set<std::string> acquired) {
+    const auto owned = [&](const std::string& slot, std::int64_t back) { return back == 0 && acquired.count(slot); };
+    const auto views_owned = [&](std::initializer_list<const program::View*> views) {
+      return std::all_of(views.begin(), views.end(),
+                         [&](const program::View* view) { return owned(view->slot, view->back); });
+    };
+    for (const Statement& statement : block) {
+      const program::Action& action = statement.action;
+      bool fine = true;
+      if (const auto* acquire = std::get_if<program::Acquire>(&action)) {
+        acquired.insert(acquire->slot);
+      } else if (const auto* loop = std::get_if<program::For>(&action)) {
+        fine = owns_slots(loop->body, acquired);
+      } else if (const auto* branch = std::get_if<program::If>(&action)) {
+        fine = owns_slots(branch->then, acquired) && owns_slots(branch->otherwise, acquired);
+      } else if (const auto* commit = std::get_if<program::Commit>(&action)) {
+        fine = owned(commit->slot, commit->back);
+      } else if (const auto* release = std::get_if<program::Release>(&action)) {
+        fine = owned(release->slot, release->back);
+      } else if (const auto* wait = std::get_if<program::Wait>(&action)) {
+        fine = wait->counter.empty() && owned(wait->slot, wait->back);
+      } else if (const auto* load = std::get_if<program::Load>(&action)) {
+        fine = owned(load->transfer.slot, load->transfer.back);
+      } else if (const auto* store = std::get_if<program::Store>(&action)) {
+        fine = owned(store->transfer.slot, store->transfer.back);
+      } else if (const auto* mma = std::get_if<program::MmaOp>(&action)) {
+        fine = views_owned({&mma->a, &mma->b, &mma->c});
+      } else if (const auto* vector = std::get_if<program::VectorOp>(&action)) {
+        for (const program::View& view : vector->inputs) fine &= views_owned({&view});
+        for (const program::VectorOutputSpec& output : vector->outputs) fine &= views_owned({&output.view});
+      } else if (const auto* permute = std::get_if<program::PermuteOp>(&action)) {
+        fine = views_owned({&permute->in, &permute->out});
+      } else if (const auto* indexed = std::get_if<program::IndexedOp>(&action)) {
+        fine = views_owned({&indexed->in, &indexed->index, &indexed->out});
+      } else if (const auto* sort = std::get_if<program::SortOp>(&action)) {
+        fine = owned(sort->in.slot, sort->in.back) && (sort->keys.slot.empty() || views_owned({&sort->keys})) &&
+               (sort->positions.slot.empty() || views_owned({&sort->positions}));
+      } else {
+        fine = false;
+      }
+      if (!fine) return false;
+    }
+    return true;
+  }
+
+  /// Loops around everything, outermost first, that may be divided.
+  std::vector<program::For*> divisible() {
+    std::vector<program::For*> loops;
+    Block* block = &scope_.body;
+    while (block->size() == 1) {
+      auto* loop = std::get_if<program::For>(&block->front().action);
+      if (!loop) break;
+      const bool apart = std::all_of(facts_.stores.begin(), facts_.stores.end(),
+                                     [&](const Facts::StoreAt& store) { return separates(store, loop->index); });
+      if (loop->extent.is_constant() && loop->extent.value() > 1 && apart && owns_slots(loop->body, {}))
+        loops.push_back(loop);
+      block = &loop->body;
+    }
+    return loops;
+  }
+
+  /// Parts per loop that leave the fewest trips to the busiest core.
+  std::vector<std::int64_t> parts_of(const std::vector<program::For*>& loops) const {
+    std::vector<std::int64_t> best(loops.size(), 1), current(loops.size(), 1);
+    double least = -1;
+    const auto search = [&](const auto& self, std::size_t i, std::int64_t cores, double trips) -> void {
+      if (i == loops.size()) {
+        if (least < 0 || trips < least) least = trips, best = current;
+        return;
+      }
+      const std::int64_t extent = loops[i]->extent.value();
+      for (std::int64_t parts = std::min(cores, extent); parts >= 1; --parts) {
+        current[i] = parts;
+        self(self, i + 1, cores / parts, trips * static_cast<double>(ceil_div(extent, parts)));
+      }
+    };
+    search(search, 0, cores_, 1);
+    return best;
+  }
+
+  bool divide() {
+    std::vector<program::For*> loops = divisible();
+    if (!speeds_.empty()) return divide_by_speed(loops);
+    if (loops.size() > 4) loops.resize(4);
+    const std::vector<std::int64_t> parts = parts_of(loops);
+    std::int64_t used = 1;
+    for (std::int64_t count : parts) used *= count;
+    if (used < 2) return false;
+    std::int64_t inner = used;
+    for (std::size_t i = 0; i < loops.size(); ++i) {
+      inner /= parts[i];
+      if (parts[i] < 2) continue;
+      const Expr digit = inner == 1 ? Expr::symbol("core") : floor_div(Expr::symbol("core"), inner);
+      const Expr part = inner * parts[i] == used ? digit : modulo(digit, parts[i]);
+      const std::int64_t trips = loops[i]->extent.value();
+      const Expr first = floor_div(part * Expr(trips), parts[i]);
+      loops[i]->extent =
+          trips % parts[i] == 0 ? Expr(trips / parts[i]) : floor_div((part + Expr(1)) * Expr(trips), parts[i]) - first;
+      substitute(loops[i]->body, {{loops[i]->index, first + Expr::symbol(loops[i]->index)}});
+    }
+    if (used == cores_) return true;
+    program::If has_part{less(Expr::symbol("core"), Expr(used)), std::move(scope_.body), {}};
+    scope_.body = {};
+    scope_.body.push_back(on("", std::move(has_part)));
+    return true;
+  }
+
+  /// Cores of several sorts: the longest loop, in proportion to their speeds.
+  bool divide_by_speed(const std::vector<program::For*>& loops) {
+    program::For* longest = nullptr;
+    for (program::For* loop : loops)
+      if (!longest || loop->extent.value() > longest->extent.value()) longest = loop;
+    if (!longest) return false;
+    std::int64_t all = 0;
+    for (const Stretch& stretch : speeds_) all += stretch.count * stretch.each;
+    const std::int64_t trips = longest->extent.value();
+    const Expr first = floor_div(shares_before(speeds_) * Expr(trips), all);
+    const Expr next = first.substitute({{"core", Expr::symbol("core") + Expr(1)}});
+    longest->extent = next - first;
+    substitute(longest->body, {{longest->index, first + Expr::symbol(longest->index)}});
+    return true;
+  }
+
+  program::Scope& scope_;
+  program::Program& program_;
+  TensorIndex& tensors_;
+  std::int64_t cores_;
+  std::vector<Stretch> speeds_;
+  Facts facts_;
+};
+
+}  // namespace
+
+void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Machine& machine) {
+  if (machine.core.count < 2) return;
+  const auto is_step = [](const Statement& s) { return std::holds_alternative<program::Scope>(s.action); };
+  if (scope.body.empty() || !std::all_of(scope.body.begin(), scope.body.end(), is_step))
+    return Divider(scope, program, tensors, machine).run();
+  for (Statement& step : scope.body) Divider(std::get<program::Scope>(step.action), program, tensors, machine).run();
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/plan.hpp"
+
+namespace tilesim::lower {
+
+program::Tensor* TensorIndex::find(program::Program& program, const std::string& name) {
+  for (; seen_ < program.tensors.size(); ++seen_) known_.emplace(program.tensors[seen_].name, seen_);
+  const auto found = known_.find(name);
+  return found == known_.end() ? nullptr : &program.tensors[found->second];
+}
+
+program::Statement on(const std::string& queue, program::Action action) { return {std::move(action), queue, {}}; }
+
+program::Statement loop(const std::string& index, Expr extent, program::Block body) {
+  return {program::For{index, std::move(extent), std::move(body)}, {}, {}};
+}
+
+program::Transfer region_transfer(const Placement& placement, const std::vector<Expr>& start,
+                                  const std::vector<Expr>& extents, const std::vector<std::int64_t>& slot_strides,
+                                  const std::string& slot) {
+  program::Transfer transfer;
+  transfer.tensor = placement.tensor;
+  transfer.slot = slot;
+  std::vector<bool> used(start.size(), false);
+  for (std::size_t axis = 0; axis < placement.axes.size(); ++axis) {
+    Expr at(placement.axes[axis].constant);
+    for (const AxisAccess::Term& term : placement.axes[axis].terms)
+      at = at + start[static_cast<std::size_t>(term.dim)] * Expr(term.coefficient);
+    transfer.at.push_back(at);
+  }
+  for (std::size_t dim = 0; dim < start.size(); ++dim) {
+    program::TransferDim step;
+    step.extent = extents[dim];
+    step.stride = slot_strides[dim];
+    step.step = 0;
+    for (std::size_t axis = 0; axis < placement.axes.size(); ++axis)
+      for (const AxisAccess::Term& term : placement.axes[axis].terms)
+        if (term.dim == static_cast<int>(dim)) {
+          step.axis = static_cast<int>(axis);
+          step.step = Expr(term.coefficient);
+        }
+    if (step.axis < 0 && extents[dim].is_constant() && extents[dim].value() == 1) continue;
+    transfer.dims.push_back(std::move(step));
+  }
+  return transfer;
+}
+
+bool ends_with_tensor(const Context& context, ValueId value) {
+  const Placement& placement = context.placements[static_cast<std::size_t>(value)];
+  const Shape& shape = context.value(value).type.shape;
+  std::vector<bool> seen(shape.size(), false);
+  for (std::size_t axis = 0; axis < placement.axes.size(); ++axis) {
+    const AxisAccess& access = placement.axes[axis];
+    if (access.terms.size() != 1 || access.terms[0].coefficient != 1 || access.constant != 0) return false;
+    const auto dim = static_cast<std::size_t>(access.terms[0].dim);
+    if (shape[dim] != placement.tensor_shape[axis]) return false;
+    seen[dim] = true;
+  }
+  return std::find(seen.begin(), seen.end(), false) == seen.end();
+}
+
+void assign_addresses(program::Scope& scope, const Machine& machine, std::int64_t base) {
+  std::int64_t next[2] = {base, 0};
+  for (program::Slot& slot : scope.slots) {
+    std::int64_t& address = next[slot.accumulator ? 1 : 0];
+    slot.address = address;
+    address += round_up(packed_bytes(slot.dtype, slot.elements), 64) * slot.depth;
+  }
+  const ScratchpadSpec& memory = machine.core.scratchpad;
+  const auto complain = [&](const char* what, std::int64_t need, std::int64_t have) {
+    throw UserError({std::string("the tiles of this operation do not fit the ") + what,
+                     scope.operation,
+                     std::to_string(need) + " bytes",
+                     "at most " + std::to_string(have) + " bytes",
+                     {}});
+  };
+  if (next[0] > memory.bytes) complain("scratchpad", next[0], memory.bytes);
+  if (next[1] > memory.accumulator_bytes) complain("accumulator", next[1], memory.accumulator_bytes);
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,156 @@
+#include "tilesim/compile/plan/core_sorts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+double vector_rate(const CoreSpec& core) {
+  const VectorSpec& vector = core.vector;
+  return static_cast<double>(vector.lanes * vector.sublanes * vector.issue) / vector.simple *
+         static_cast<double>(core.clock.hertz);
+}
+
+double array_rate(const CoreSpec& core) {
+  return static_cast<double>(core.array.count * core.array.rows * core.array.columns) *
+         static_cast<double>(core.clock.hertz);
+}
+
+std::string keys(const std::map<DType, double>& rates) {
+  std::string text;
+  for (const auto& [dtype, rate] : rates) text += std::string(name(dtype)) + " ";
+  return text;
+}
+
+std::string keys(const std::map<DType, bool>& dtypes) {
+  std::string text;
+  for (const auto& [dtype, direct] : dtypes) text += std::string(name(dtype)) + " ";
+  return text;
+}
+
+/// A kernel is one text: what decides its statements or its numbers has to be the same for all.
+void check_alike(const Machine& machine) {
+  const CoreSort& first = machine.sorts.front();
+  for (const CoreSort& sort : machine.sorts) {
+    const ArraySpec &a = first.core.array, &b = sort.core.array;
+    std::string differs;
+    if ((a.count == 0) != (b.count == 0)) differs = "core.array.count: one has no arrays";
+    if (a.numerics.multiply != b.numerics.multiply) differs = "core.array.multiply";
+    if (a.numerics.accumulate != b.numerics.accumulate) differs = "core.array.accumulate";
+    if (keys(a.rates) != keys(b.rates)) differs = "the types of core.array.rates";
+    if (keys(first.core.vector.dtypes) != keys(sort.core.vector.dtypes)) differs = "core.vector.dtypes";
+    if ((first.core.scratchpad.accumulator_bytes == 0) != (sort.core.scratchpad.accumulator_bytes == 0))
+      differs = "core.scratchpad.accumulator_bytes: one has no accumulator";
+    if (!differs.empty())
+      throw Unsupported({"cores that compute differently do not share a kernel",
+                         "sorts " + first.name + " and " + sort.name,
+                         differs,
+                         {},
+                         "compile for one of them: sort=\"" + first.name + "\" or sort=\"" + sort.name + "\""});
+  }
+}
+
+CoreSpec common_core(const Machine& machine) {
+  const CoreSpec* fastest = &machine.sorts.front().core;
+  for (const CoreSort& sort : machine.sorts) {
+    const double more = array_rate(sort.core) - array_rate(*fastest);
+    if (more > 0 || (more == 0 && vector_rate(sort.core) > vector_rate(*fastest))) fastest = &sort.core;
+  }
+  CoreSpec core = *fastest;
+  const auto least = [](std::int64_t& own, std::int64_t other) { own = std::min(own, other); };
+  for (const CoreSort& sort : machine.sorts) {
+    least(core.scratchpad.bytes, sort.core.scratchpad.bytes);
+    least(core.scratchpad.accumulator_bytes, sort.core.scratchpad.accumulator_bytes);
+    least(core.dma.load_queues, sort.core.dma.load_queues);
+    least(core.dma.store_queues, sort.core.dma.store_queues);
+    least(core.dma.queue_entries, sort.core.dma.queue_entries);
+    least(core.array.count, sort.core.array.count);
+    least(core.contexts, sort.core.contexts);
+    core.kernel_barrier |= sort.core.kernel_barrier;
+  }
+  return core;
+}
+
+/// max(0, min(core - first, count)): cores of the stretch before "core".
+Expr before_in(const Stretch& stretch) {
+  return max(Expr(0), min(Expr::symbol("core") - Expr(stretch.first), Expr(stretch.count)));
+}
+
+}  // namespace
+
+void keep_cores(Machine& machine, std::int64_t cores) {
+  machine.core.count = cores;
+  if (machine.sorts.empty()) return;
+  std::vector<CoreSort> kept;
+  for (CoreSort& sort : machine.sorts) {
+    if (cores == 0) break;
+    sort.core.count = std::min(sort.core.count, cores);
+    cores -= sort.core.count;
+    kept.push_back(sort);
+  }
+  const std::int64_t count = machine.core.count;
+  machine.sorts = std::move(kept);
+  if (machine.sorts.size() == 1) {
+    machine.core = machine.sorts.front().core;
+    machine.sorts.clear();
+  } else {
+    check_alike(machine);
+    machine.core = common_core(machine);
+  }
+  machine.core.count = count;
+}
+
+Expr shares_before(const std::vector<Stretch>& stretches) {
+  Expr sum = 0;
+  for (const Stretch& stretch : stretches) sum = sum + before_in(stretch) * Expr(stretch.each);
+  return sum;
+}
+
+Expr share_of(const std::vector<Stretch>& stretches) {
+  Expr share = stretches.front().each;
+  for (std::size_t i = 1; i < stretches.size(); ++i)
+    share = share +
+            less(Expr(stretches[i].first - 1), Expr::symbol("core")) * Expr(stretches[i].each - stretches[i - 1].each);
+  return share;
+}
+
+std::vector<Stretch> vector_speeds(const Machine& machine) {
+  constexpr double element_bytes = 4, steps = 4;
+  std::vector<Stretch> result;
+  std::vector<double> rates;
+  std::int64_t first = 0;
+  for (const CoreSort& sort : machine.sorts) {
+    const double port = static_cast<double>(machine.network.port_bytes_per_cycle * machine.network.clock.hertz);
+    const double dma = static_cast<double>(sort.core.dma.bytes_per_cycle * sort.core.clock.hertz);
+    rates.push_back(std::min({port, dma, element_bytes * vector_rate(sort.core)}));
+    result.push_back({first, sort.core.count, 0});
+    first += sort.core.count;
+  }
+  std::int64_t common = 0;
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const double least = *std::min_element(rates.begin(), rates.end());
+    result[i].each = std::max<std::int64_t>(1, std::llround(std::min(1e6, steps * rates[i] / least)));
+    common = std::gcd(common, result[i].each);
+  }
+  for (Stretch& stretch : result) stretch.each /= common;
+  return result;
+}
+
+std::vector<double> product_speeds(const Machine& machine, DType dtype, bool on_vector) {
+  std::vector<double> speeds;
+  for (const CoreSort& sort : machine.sorts) {
+    const auto rate = sort.core.array.rates.find(dtype);
+    const double per_cell = rate == sort.core.array.rates.end() ? 1 : rate->second;
+    speeds.push_back(on_vector ? vector_rate(sort.core) : array_rate(sort.core) * per_cell);
+  }
+  return speeds;
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,59 @@
+// Which part of a product each core has.
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/divide.hpp"
+
+namespace tilesim::lower {
+
+std::int64_t CoreSplit::used() const {
+  std::int64_t product = 1;
+  for (const Part& part : parts) product *= part.parts;
+  return product;
+}
+
+bool CoreSplit::Part::same_steps(std::int64_t step) const {
+  const std::int64_t most = ceil_div(chunk, step);
+  if (stretches.empty()) return ceil_div(whole - (parts - 1) * chunk, step) == most;
+  std::int64_t left = whole;
+  bool same = true;
+  for (const Stretch& stretch : stretches) {
+    const std::int64_t cores = std::min(stretch.count, parts - stretch.first);
+    if (cores < 1) continue;
+    same &= ceil_div(stretch.each, step) == most || cores * stretch.each > left;
+    left -= (cores - 1) * stretch.each;
+    same &= ceil_div(std::min(left, stretch.each), step) == most;
+    left -= stretch.each;
+  }
+  return same;
+}
+
+const CoreSplit::Part* CoreSplit::find(int dim) const {
+  for (const Part& part : parts)
+    if (part.dim == dim) return &part;
+  return nullptr;
+}
+
+Expr CoreSplit::index(int dim) const {
+  std::int64_t inner = 1;
+  for (std::size_t i = parts.size(); i-- > 0; inner *= parts[i].parts) {
+    if (parts[i].dim != dim) continue;
+    const Expr digit = inner == 1 ? Expr::symbol("core") : floor_div(Expr::symbol("core"), inner);
+    return i == 0 ? digit : modulo(digit, parts[i].parts);
+  }
+  return 0;
+}
+
+Expr CoreSplit::base(int dim) const {
+  const Part* part = find(dim);
+  if (!part) return 0;
+  return part->stretches.empty() ? index(dim) * Expr(part->chunk) : shares_before(part->stretches);
+}
+
+Expr CoreSplit::extent(int dim) const {
+  const Part& part = *find(dim);
+  if (!part.stretches.empty()) return min(share_of(part.stretches), Expr(part.whole) - base(dim));
+  return part.even() ? Expr(part.chunk) : min(Expr(part.chunk), Expr(part.whole) - base(dim));
+}
+
+}  // namespace tilesim::lower

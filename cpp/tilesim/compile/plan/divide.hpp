@@ -1,0 +1,68 @@
+// One program over several cores: which part of a kernel each core takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tilesim/compile/plan/core_sorts.hpp"
+#include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/mapping/nest.hpp"
+
+namespace tilesim::lower {
+
+/// Dims of a product's domain cut into parts, one per core. The core's number is a mixed radix of its parts: `parts[0]`
+/// varies slowest. Cores from `used()` on have no part.
+struct CoreSplit {
+  struct Part {
+    int dim = -1;
+    std::int64_t parts = 1;
+    std::int64_t chunk = 0;  ///< extent of a part, of the largest where they differ; the last one may be shorter
+    std::int64_t whole = 0;  ///< extent of the dim
+    std::vector<Stretch> stretches = {};  ///< cores of several sorts: their extents; the only part then
+    bool even() const { return stretches.empty() && chunk * parts == whole; }
+    /// Whether every part takes as many steps of so many elements.
+    bool same_steps(std::int64_t step) const;
+  };
+  std::vector<Part> parts;
+  /// Operands that several cores need are fetched by one of them and sent to all: faster by the estimate.
+  bool multicast = false;
+  bool counted = false;  ///< loops over dims of uneven parts go around the contraction's
+
+  std::int64_t used() const;
+  const Part* find(int dim) const;
+  /// Which part of `dim` the core has, as an expression of "core".
+  Expr index(int dim) const;
+  Expr base(int dim) const;
+  /// Extent of the core's part of `dim`; the dim must be cut.
+  Expr extent(int dim) const;
+};
+
+/// Bytes per second that one core takes from the network, or gives to it.
+double port_rate(const Machine& machine);
+/// Whether operands that several cores need are fetched once and sent on. Only where a multicast passes the sender's
+/// port once: networks of routers copy no packets, so there a send to each core takes longer than fetching.
+bool multicasts(const Machine& machine);
+
+/// Which parts a division may have: any; uneven ones only with their loops outside of the contraction's; even ones.
+enum class Parts : std::uint8_t { any, counted, even };
+
+/// The fastest way to divide the product over the machine's cores, by the cost model; of ways that take as long, the
+/// one that leaves fewest cores idle, then the one of fewest bytes. Leaves in problem.domain the extents of one part,
+/// in `seen` the machine with the bandwidth that each core at work gets (the context's: an equal share of all cores).
+/// `kept`: dims that stay whole.
+CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem, Machine& seen,
+                        const std::vector<int>& kept, Parts allowed);
+
+/// Contractions that are longer than the results are many: where the estimate says that it is clearly faster, each core
+/// sums a part of the contraction, and a reduction adds the parts. Only where parts are equal and tensors lie dense.
+void divide_contractions(Graph& graph, const Machine& machine);
+
+/// Divides the outer loops of a lowered kernel (of each of its steps) over the cores where each trip is proven to stand
+/// alone: it fills the slots that it uses, and stores elements that no other trip stores or loads. Otherwise the first
+/// core runs the whole kernel, and the program says so in a note.
+void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Machine& machine);
+
+/// Replaces symbols in every expression of the block.
+void substitute(program::Block& block, const std::map<std::string, Expr>& values);
+
+}  // namespace tilesim::lower

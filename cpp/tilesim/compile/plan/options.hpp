@@ -1,0 +1,46 @@
+// What a caller of `compile` asks for, and what it may be told of the choices.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/cancel.hpp"
+#include "tilesim/machine/machine.hpp"
+#include "tilesim/mapping/nest.hpp"
+#include "tilesim/mapping/vector.hpp"
+
+namespace tilesim {
+
+/// A product that was lowered: where it is, what was to be mapped, and the nest it got.
+struct ProductChoice {
+  std::string function, operation;
+  mapping::Problem problem;
+  mapping::Nest nest;
+  Machine machine = {};  ///< as the kernel sees it: its share of memory and bandwidth
+};
+
+/// A kernel of the vector unit that was lowered: its name is that of its last operation.
+struct VectorChoice {
+  std::string function, operation;
+  mapping::VectorProblem problem;
+  mapping::VectorTiles tiles;
+  Machine machine = {};
+};
+
+struct CompileOptions {
+  std::string fuse = "all";                             ///< all | none
+  mapping::Table mappings;                              ///< tile sizes by operation name; others as `mapping` says
+  std::string mapping = "profile";                      ///< one of mapping::strategies()
+  std::map<std::string, mapping::VectorTiles> vectors;  ///< tiles of vector kernels, by name
+  std::string only;                              ///< lower only the kernel of this name (and calls): to time it alone
+  std::vector<ProductChoice>* record = nullptr;  ///< gets every product
+  std::vector<VectorChoice>* record_vectors = nullptr;  ///< gets every vector kernel
+  std::int64_t cores = 0;                               ///< that share the work; 0: all of the machine
+  std::int64_t contexts = 0;  ///< of a core, that the program has; 0: as many as a given mapping asks for
+  std::int64_t each = 0;      ///< contexts that share a kernel without a given mapping; 0: all that the program has
+  CancelToken* cancel = nullptr;
+};
+
+}  // namespace tilesim

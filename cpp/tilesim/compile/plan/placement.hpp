@@ -1,0 +1,31 @@
+// Which values get bytes of their own, which are views of others, and how tensors lie in memory.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tilesim/compile/plan/grouping.hpp"
+
+namespace tilesim::lower {
+
+/// Movement operations that move nothing: their result is an access map on their operand's tensor.
+struct Views {
+  std::vector<bool> view;              ///< per operation
+  std::vector<bool> transposed_store;  ///< per operation (transposes): the operand is stored transposed by its producer
+  std::vector<bool> identity;          ///< per value: will have a tensor with its own shape
+};
+
+/// `is_main`: tensors of the function's inputs are known (not formal), so that views may be given names of their own.
+Views find_views(const GraphFunction& function, const Uses& uses, bool is_main);
+
+/// Fills context.placements for everything that kernels read or store, and declares tensors in context.program.
+void place_values(Context& context, const FusionRules& rules, const std::vector<Kernel>& kernels, const Uses& uses,
+                  const Views& views, const std::string& prefix, const std::map<ValueId, std::string>& boundary);
+
+/// Access of a reshape's operand by the result's axes, if each operand axis is a product of whole result axes (splits,
+/// unit axes).
+std::optional<std::vector<AxisAccess>> split_access(const Shape& from, const Shape& to);
+
+}  // namespace tilesim::lower

@@ -1,0 +1,55 @@
+// What a vector kernel keeps on chip, counted while operations join it.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "tilesim/compile/plan/plan.hpp"
+
+namespace tilesim::lower {
+
+/// The type that a reduction of elements of this type runs in.
+DType sum_dtype(DType dtype);
+/// Which axes of a space a value of this shape spans: numpy alignment.
+std::vector<bool> spanned_axes(const Shape& own, const Shape& space);
+/// Bytes per element of the two buffers of an input or output.
+std::int64_t ring_bytes(DType dtype);
+/// Bytes per element of what a reduction keeps: the sums of two rows; of argmax and argmin also the extreme's index.
+std::int64_t sum_bytes(const Op& reduce, DType operand);
+bool is_arg_reduce(const Op& op);
+
+/// The operations of one vector kernel, in order, and the bytes that its whole rows take: one operation more costs time
+/// in proportion to its operands, however many there are already.
+class RowBytes {
+ public:
+  RowBytes(const Context& context, int first);
+  /// Whether the kernel may compute over its whole space, or over its rows, with this operation in it too.
+  bool compatible(int op) const;
+  /// Whether rows stay on chip with the operation where they do without: rows that do not fit stream by in passes,
+  /// however many operations take part.
+  bool stays_resident(int op);
+  void add(int op);
+
+ private:
+  const Op& operation(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }
+  const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
+  Shape space_of(const Op& op) const;
+  double bytes_of(ValueId value, const std::vector<std::int64_t>& dims) const;
+  double inputs_of(const Op& op, const std::vector<std::int64_t>& dims) const;
+  double read_bytes(const std::vector<std::int64_t>& dims);
+  double output_of(const Op& op) const;
+  double sums_of(const Op& op) const;
+
+  const Context& context_;
+  Shape space_;
+  std::vector<std::int64_t> dims_;  ///< that the kernel's reductions take
+  std::set<ValueId> made_, read_;
+  std::int64_t reductions_ = 0;
+  bool closed_ = false;  ///< nothing joins
+  double output_bytes_ = 0, sums_bytes_ = 0;
+  std::vector<std::int64_t> known_dims_;  ///< those of known_bytes_
+  double known_bytes_ = 0;                ///< of all that is read
+};
+
+}  // namespace tilesim::lower

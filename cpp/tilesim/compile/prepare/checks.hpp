@@ -1,0 +1,20 @@
+// What is checked before a graph is lowered, and what is put in order behind it.
+#pragma once
+
+#include "tilesim/compile/plan/options.hpp"
+#include "tilesim/graph/graph.hpp"
+
+namespace tilesim::lower {
+
+/// Unsupported for an operation on nothing: loops over nothing have no tiles. Operands may be empty where operations
+/// only move elements.
+void check_elements(const Graph& graph);
+
+/// UserError for a nest given from outside that is for no product of the graph.
+void check_mappings(const Graph& graph, const CompileOptions& options);
+
+/// The tensors of a program with owners before their aliases: one of an output may be an alias of a temporary that was
+/// declared after it.
+std::vector<program::Tensor> owners_first(std::vector<program::Tensor> tensors);
+
+}  // namespace tilesim::lower

@@ -1,0 +1,199 @@
+// Products of few results and a long contraction: each core sums a part of the contraction, then the parts are added.
+#include <algorithm>
+#include <cmath>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/divide.hpp"
+#include "tilesim/graph/edit.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+/// A contraction as the estimate sees it; bytes of one element of a, b, result.
+struct Sizes {
+  double batch = 1, m = 1, n = 1, k = 1;
+  double a = 4, b = 4, c = 4;
+};
+
+struct Rates {
+  double columns, cells;    ///< of the arrays of a core
+  double bytes_per_cycle;   ///< of the chip
+  double vector_per_cycle;  ///< additions of a core
+  double hand_over;         ///< cycles from the last store of a kernel to the first load of the next
+};
+
+Rates rates_of(const Machine& machine) {
+  const ArraySpec& array = machine.core.array;
+  const double hertz = static_cast<double>(machine.core.clock.hertz);
+  // The machine's bandwidth is one core's share here.
+  const double bandwidth = static_cast<double>(machine.memory.bytes_per_second * machine.core.count);
+  const VectorSpec& vector = machine.core.vector;
+  return {static_cast<double>(std::max<std::int64_t>(1, array.columns)),
+          static_cast<double>(std::max<std::int64_t>(1, array.count * array.rows * array.columns)),
+          bandwidth * machine.memory.efficiency / hertz,
+          static_cast<double>(vector.lanes * vector.sublanes * vector.issue) / vector.simple,
+          2e-12 * static_cast<double>(machine.memory.latency_ps) * hertz +
+              static_cast<double>(machine.core.kernel_launch_cycles + 3 * machine.network.latency_cycles)};
+}
+
+/// Cycles on so many cores with `parts` of the contraction: the best grid of batches, rows and columns for the rest.
+double cycles(const Sizes& s, const Rates& r, std::int64_t cores, std::int64_t parts) {
+  const auto cut = [](double extent, std::int64_t by) { return std::ceil(extent / static_cast<double>(by)); };
+  double best = 1e300;
+  for (std::int64_t rows = 1; rows <= cores / parts; ++rows) {
+    const std::int64_t columns = cores / parts / rows;
+    const double across = std::min(static_cast<double>(columns), std::ceil(s.n / r.columns));
+    const double width = std::ceil(s.n / across / r.columns) * r.columns;
+    const double work = cut(s.batch * s.m, rows) * width * cut(s.k, parts) / r.cells;
+    const double groups = std::min(static_cast<double>(rows), s.batch * s.m);
+    const double shared = std::max(1.0, groups / s.batch);  // cores that fetch the same columns
+    double bytes = s.batch * (s.m * s.k * s.a * across + s.k * s.n * s.b * shared + s.m * s.n * s.c);
+    if (parts > 1) bytes += 8 * static_cast<double>(parts) * s.batch * s.m * s.n;
+    double time = std::max(work, bytes / r.bytes_per_cycle);
+    if (parts > 1)
+      time += r.hand_over + cut(static_cast<double>(parts) * s.batch * s.m * s.n / r.vector_per_cycle, cores);
+    best = std::min(best, time);
+  }
+  return best;
+}
+
+/// How many parts are clearly faster than none; 1: leave it.
+std::int64_t parts_of(const Sizes& s, const Machine& machine) {
+  const Rates rates = rates_of(machine);
+  const auto k = static_cast<std::int64_t>(s.k);
+  const double whole = cycles(s, rates, machine.core.count, 1);
+  std::int64_t best = 1;
+  double least = 0.9 * whole;
+  for (std::int64_t parts = 2; parts <= std::min(machine.core.count, k); ++parts) {
+    if (k % parts != 0) continue;
+    const double time = cycles(s, rates, machine.core.count, parts);
+    if (time < least) least = time, best = parts;
+  }
+  return best;
+}
+
+class Rewriter {
+ public:
+  Rewriter(GraphFunction& function, const Machine& machine) : function_(function), machine_(machine) {}
+
+  void run() {
+    for (Op& op : function_.ops) {
+      const std::int64_t parts = op.kind == Kind::contract ? parts_for(op) : 1;
+      if (parts > 1)
+        rewrite(op, parts);
+      else
+        ops_.push_back(std::move(op));
+    }
+    function_.ops = std::move(ops_);
+  }
+
+ private:
+  const TensorType& type(ValueId value) const { return function_.value(value).type; }
+
+  static double bytes(DType dtype) { return std::max(1, bits(dtype)) / 8.0; }
+
+  std::int64_t parts_for(const Op& op) const {
+    const std::vector<std::int64_t> ka = op.attributes.integers("a_contract", {});
+    const std::vector<std::int64_t> batch = op.attributes.integers("a_batch", {});
+    if (ka.size() != 1 || ka[0] < 0) return 1;
+    const TensorType &a = type(op.operands[0]), &b = type(op.operands[1]), &c = type(op.results[0]);
+    if (is_float(c.dtype) && bits(c.dtype) > 32) return 1;
+    Sizes s;
+    s.a = bytes(a.dtype), s.b = bytes(b.dtype), s.c = bytes(c.dtype);
+    s.k = static_cast<double>(a.shape[static_cast<std::size_t>(ka[0])]);
+    for (std::int64_t axis : batch) {
+      if (axis < 0) return 1;
+      s.batch *= static_cast<double>(a.shape[static_cast<std::size_t>(axis)]);
+    }
+    s.m = static_cast<double>(element_count(a.shape)) / s.k / s.batch;
+    s.n = static_cast<double>(element_count(b.shape)) / s.k / s.batch;
+    return s.m * s.n * s.k * s.batch < 1 ? 1 : parts_of(s, machine_);
+  }
+
+  ValueId add(const Op& like, const std::string& stem, Kind kind, std::vector<ValueId> operands, Attributes attributes,
+              TensorType result, ValueId as = no_value) {
+    Op op;
+    op.kind = kind;
+    op.name = stem.empty() ? like.name : edit::fresh_name(function_, like.name + "." + stem);
+    op.source = like.source;
+    op.operands = std::move(operands);
+    op.attributes = std::move(attributes);
+    if (as == no_value) {
+      function_.values.push_back({edit::fresh_name(function_, op.name + ".value"), std::move(result)});
+      as = static_cast<ValueId>(function_.values.size()) - 1;
+    }
+    op.results = {as};
+    ops_.push_back(std::move(op));
+    return as;
+  }
+
+  /// Axis `axis` of extent k as two: parts, k / parts.
+  ValueId split(const Op& op, const char* stem, ValueId value, std::int64_t axis, std::int64_t parts) {
+    TensorType result = type(value);
+    const auto at = result.shape.begin() + axis;
+    *at /= parts;
+    result.shape.insert(at, parts);
+    Attributes attributes;
+    attributes.set("shape", std::vector<std::int64_t>(result.shape.begin(), result.shape.end()));
+    return add(op, stem, Kind::reshape, {value}, std::move(attributes), std::move(result));
+  }
+
+  static std::vector<std::int64_t> behind(std::vector<std::int64_t> axes, std::int64_t split_axis) {
+    for (std::int64_t& axis : axes) axis += axis > split_axis;
+    axes.insert(axes.begin(), split_axis);
+    return axes;
+  }
+
+  ValueId convert(const Op& op, const char* stem, ValueId value, DType dtype, ValueId as = no_value) {
+    Attributes attributes;
+    attributes.set("dtype", dtype);
+    return add(op, stem, Kind::convert, {value}, std::move(attributes), {dtype, type(value).shape}, as);
+  }
+
+  void rewrite(const Op& op, std::int64_t parts) {
+    const std::int64_t ka = op.attributes.integers("a_contract")[0], kb = op.attributes.integers("b_contract")[0];
+    const TensorType result = type(op.results[0]);
+    const DType sum = is_float(result.dtype) ? DType::f32 : result.dtype;
+    const ValueId a = split(op, "a", op.operands[0], ka, parts), b = split(op, "b", op.operands[1], kb, parts);
+    Attributes product = op.attributes;
+    product.set("a_batch", behind(op.attributes.integers("a_batch", {}), ka));
+    product.set("b_batch", behind(op.attributes.integers("b_batch", {}), kb));
+    product.set("a_contract", std::vector<std::int64_t>{ka + 1});
+    product.set("b_contract", std::vector<std::int64_t>{kb + 1});
+    product.set("dtype", sum);
+    TensorType partial{sum, result.shape};
+    partial.shape.insert(partial.shape.begin(), parts);
+    const ValueId sums = add(op, "", Kind::contract, {a, b}, std::move(product), std::move(partial));
+    Attributes reduce;
+    reduce.set("dims", std::vector<std::int64_t>{0});
+    reduce.set("combiner", std::string("add"));
+    const bool bias = op.operands.size() > 2 && op.operands[2] != no_value;
+    const bool converts = sum != result.dtype;
+    ValueId y = add(op, "sum", Kind::reduce, {sums}, std::move(reduce), {sum, result.shape},
+                    bias || converts ? no_value : op.results[0]);
+    if (bias) {
+      ValueId added = op.operands[2];
+      if (type(added).dtype != sum) added = convert(op, "bias", added, sum);
+      Attributes attributes;
+      attributes.set("function", std::string("add"));
+      y = add(op, "biased", Kind::elementwise, {y, added}, std::move(attributes), {sum, result.shape},
+              converts ? no_value : op.results[0]);
+    }
+    if (converts) convert(op, "rounded", y, result.dtype, op.results[0]);
+  }
+
+  GraphFunction& function_;
+  const Machine& machine_;
+  std::vector<Op> ops_;
+};
+
+}  // namespace
+
+void divide_contractions(Graph& graph, const Machine& machine) {
+  if (machine.core.count < 2 || !machine.layout.tile.empty() || machine.core.array.count == 0) return;
+  if (!machine.sorts.empty()) return;  // parts are equal, cores are not
+  for (GraphFunction& function : graph.functions) Rewriter(function, machine).run();
+}
+
+}  // namespace tilesim::lower

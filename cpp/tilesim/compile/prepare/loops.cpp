@@ -1,0 +1,410 @@
+#include "tilesim/compile/prepare/loops.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/prepare/prepare.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+
+namespace {
+
+const Op* producer(const GraphFunction& function, ValueId value) {
+  for (const Op& op : function.ops)
+    if (std::find(op.results.begin(), op.results.end(), value) != op.results.end()) return &op;
+  return nullptr;
+}
+
+std::optional<std::int64_t> known(const Graph& graph, const GraphFunction& function, ValueId value) {
+  const std::map<ValueId, double> scalars = known_scalars(graph, function);
+  const auto found = scalars.find(value);
+  if (found == scalars.end() || !is_integer(function.value(value).type.dtype)) return std::nullopt;
+  return static_cast<std::int64_t>(found->second);
+}
+
+int place_of(const std::vector<ValueId>& list, ValueId value) {
+  const auto found = std::find(list.begin(), list.end(), value);
+  return found == list.end() ? -1 : static_cast<int>(found - list.begin());
+}
+
+bool is_function(const Op* op, const char* name) {
+  return op && op->kind == Kind::elementwise && op->attributes.text("function") == name;
+}
+
+/// A counter i that goes on while i < limit (or i <= limit), from a known start by a known step.
+struct Counted {
+  int place = -1;
+  std::int64_t start = 0, step = 0, trips = 0;
+};
+
+class TripCount {
+ public:
+  TripCount(const Graph& graph, const GraphFunction& function, const Op& op)
+      : graph_(graph),
+        function_(function),
+        op_(op),
+        condition_(graph.functions[at(op.functions[0])]),
+        body_(graph.functions[at(op.functions[1])]) {}
+
+  std::optional<Counted> find() const {
+    const Op* test = producer(condition_, condition_.outputs[0]);
+    if (is_function(test, "less")) return counted(test->operands[0], test->operands[1], 0);
+    if (is_function(test, "greater")) return counted(test->operands[1], test->operands[0], 0);
+    if (is_function(test, "less_equal")) return counted(test->operands[0], test->operands[1], 1);
+    if (is_function(test, "greater_equal")) return counted(test->operands[1], test->operands[0], 1);
+    return std::nullopt;
+  }
+
+ private:
+  /// A number that is known in the condition: a constant, or a state that the body leaves as it is.
+  std::optional<std::int64_t> limit_of(ValueId value) const {
+    if (const auto number = known(graph_, condition_, value)) return number;
+    const int place = place_of(condition_.inputs, value);
+    if (place < 0 || body_.outputs[at(place)] != body_.inputs[at(place)]) return std::nullopt;
+    return known(graph_, function_, op_.operands[at(place)]);
+  }
+
+  std::optional<std::int64_t> step_of(int place) const {
+    const ValueId counter = body_.inputs[at(place)];
+    const Op* next = producer(body_, body_.outputs[at(place)]);
+    if (!is_function(next, "add")) return std::nullopt;
+    if (next->operands[0] == counter) return known(graph_, body_, next->operands[1]);
+    if (next->operands[1] == counter) return known(graph_, body_, next->operands[0]);
+    return std::nullopt;
+  }
+
+  std::optional<Counted> counted(ValueId counter, ValueId limit, std::int64_t more) const {
+    Counted result;
+    result.place = place_of(condition_.inputs, counter);
+    if (result.place < 0) return std::nullopt;
+    const auto end = limit_of(limit), first = known(graph_, function_, op_.operands[at(result.place)]),
+               step = step_of(result.place);
+    if (!end || !first || !step || *step <= 0) return std::nullopt;
+    result.start = *first;
+    result.step = *step;
+    result.trips = std::max<std::int64_t>(0, ceil_div(*end + more - *first, *step));
+    return result;
+  }
+
+  const Graph& graph_;
+  const GraphFunction& function_;
+  const Op& op_;
+  const GraphFunction &condition_, &body_;
+};
+
+int uses(const GraphFunction& function, ValueId value) {
+  auto count = std::count(function.outputs.begin(), function.outputs.end(), value);
+  for (const Op& op : function.ops) count += std::count(op.operands.begin(), op.operands.end(), value);
+  return static_cast<int>(count);
+}
+
+void drop_unused(GraphFunction& function) {
+  for (bool changed = true; changed;) {
+    const auto unused = [&](const Op& op) {
+      return std::all_of(op.results.begin(), op.results.end(),
+                         [&](ValueId value) { return value == no_value || uses(function, value) == 0; });
+    };
+    changed = std::erase_if(function.ops, unused) > 0;
+  }
+}
+
+/// An output that is an input, a constant or another output gets bytes of its own.
+void separate_outputs(GraphFunction& function) {
+  for (std::size_t i = 0; i < function.outputs.size(); ++i) {
+    const ValueId value = function.outputs[i];
+    const Op* from = producer(function, value);
+    const bool own = from && from->kind != Kind::constant && place_of(function.outputs, value) == static_cast<int>(i);
+    if (own) continue;
+    Op copy;
+    copy.kind = Kind::copy;
+    copy.name = function.value(value).name + ".next" + std::to_string(i);
+    copy.operands = {value};
+    copy.attributes.set("layout", true);
+    function.values.push_back({copy.name, function.value(value).type});
+    copy.results = {static_cast<ValueId>(function.values.size()) - 1};
+    function.outputs[i] = copy.results[0];
+    function.ops.push_back(std::move(copy));
+  }
+}
+
+}  // namespace
+
+LoopPlan plan_loop(const Graph& graph, const GraphFunction& function, const Op& op, const std::string& body_name) {
+  const std::optional<Counted> counted = TripCount(graph, function, op).find();
+  if (!counted)
+    throw Unsupported({"while: the number of trips is not known before it runs", op.name,
+                       "condition \"" + graph.functions[at(op.functions[0])].name + "\"",
+                       "a counter from a constant, by a constant, less than a constant",
+                       "Say how many it makes, trips={'" + op.name + "': n} (--trips " + op.name +
+                           "=n), or give inputs, ts.run(graph, inputs): the reference kernels count them"});
+  LoopPlan plan;
+  plan.trips = counted->trips;
+  plan.start = counted->start;
+  plan.step = counted->step;
+  plan.counter = counted->place;
+  plan.body = graph.functions[at(op.functions[1])];
+  plan.body.name = body_name;
+  GraphFunction& body = plan.body;
+  plan.counter_value = body.inputs[at(plan.counter)];
+  std::vector<ValueId> outputs;
+  for (std::size_t i = 0; i < body.inputs.size(); ++i) {
+    const ValueId before = body.inputs[i], after = body.outputs[i];
+    const Op* from = producer(body, after);
+    Carried carried = Carried::renewed;
+    if (static_cast<int>(i) == plan.counter)
+      carried = Carried::counter;
+    else if (before == after)
+      carried = Carried::unchanged;
+    else if (from && from->kind == Kind::dynamic_update && from->operands[0] == before && uses(body, before) == 1 &&
+             std::count(body.outputs.begin(), body.outputs.end(), after) == 1)
+      carried = Carried::in_place;
+    plan.states.push_back(carried);
+    if (carried != Carried::in_place && carried != Carried::renewed) continue;
+    outputs.push_back(after);
+    plan.written.push_back(static_cast<int>(i));
+  }
+  body.outputs = outputs;
+  body.aliases.clear();
+  drop_unused(body);
+  separate_outputs(body);
+  return plan;
+}
+
+std::string formal_input(const LoopPlan& plan, std::size_t state) {
+  return plan.body.name + "." + plan.body.value(plan.body.inputs[state]).name;
+}
+
+std::string formal_output(const LoopPlan& plan, std::size_t output) {
+  const auto state = at(plan.written[output]);
+  return plan.states[state] == Carried::in_place ? formal_input(plan, state)
+                                                 : plan.body.name + ".result" + std::to_string(output);
+}
+
+std::string copy_name(const Op& op, std::size_t state) { return op.name + ".copy" + std::to_string(state); }
+
+namespace {
+
+/// Tiles of a copy: the usual ones, or what a mapping says.
+mapping::VectorTiles copy_tiles(const Context& context, const std::string& name, const Placement& from,
+                                const Placement& to, const Shape& usual) {
+  using Use = mapping::VectorOperand::Use;
+  const std::size_t rank = usual.size();
+  Kernel kernel;
+  kernel.name = name;
+  mapping::VectorProblem problem = vector_problem(context, kernel, to.tensor_shape);
+  problem.kernel = "copy " + std::string(tilesim::name(to.dtype));
+  problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
+  problem.ranks = false;
+  problem.walks = true;
+  problem.points = 0;
+  problem.dtype = to.dtype;
+  problem.operands = {placed_operand(context, from, rank, Use::load), placed_operand(context, to, rank, Use::store)};
+  problem.operands[1].held = false;
+  for (mapping::VectorOperand& operand : problem.operands)
+    if (operand.step.size() != rank) operand.step.assign(rank, 1);
+  return vector_tiles(context, kernel, std::move(problem), {usual, problem.lanes[0], 2});
+}
+
+}  // namespace
+
+program::Scope copy_step(const Context& context, const std::string& operation, const std::string& name,
+                         const Placement& from, const Placement& to) {
+  const Shape& shape = to.tensor_shape;
+  TileChoice choice;
+  choice.space = shape;
+  choice.buffers = {{std::vector<bool>(shape.size(), true), 2 * host_bytes(to.dtype)}};
+  choice.whole.assign(shape.size(), false);
+  add_granules(choice, context, to);
+  if (!choose_tiles(choice, context.machine))
+    throw UserError({"not even one element fits the scratchpad", operation, {}, {}, {}});
+  const mapping::VectorTiles tiles = copy_tiles(context, name, from, to, choice.tiles);
+  const TiledSpace t = tiled_space(shape, tiles.tiles, "i");
+  const Shape strides = row_major_strides(t.tiles);
+  program::Scope step;
+  step.operation = operation;
+  step.barrier = true;
+  step.slots = {ring_slot("x", to.dtype, element_count(t.tiles), "store0", tiles.depth)};
+  Block body;
+  body.push_back(on("", program::Acquire{"x", {"load0"}}));
+  body.push_back(on("load0", program::Load{region_transfer(from, t.start, t.extent, strides, "x")}));
+  body.push_back(on("load0", program::Commit{"x", 0, 1}));
+  body.push_back(on("store0", program::Wait{"x", 0, {}, 0, 1}));
+  body.push_back(on("store0", program::Store{region_transfer(to, t.start, t.extent, strides, "x"), {}, 0}));
+  body.push_back(on("store0", program::Release{"x", 0}));
+  step.body = wrap_loops(t, std::move(body));
+  assign_addresses(step, context.machine);
+  return step;
+}
+
+namespace {
+
+class LoopLowering {
+ public:
+  LoopLowering(Context& context, const Op& op, const LoopPlan& plan) : context_(context), op_(op), plan_(plan) {}
+
+  program::Scope lower() {
+    scope_.kernel = scope_.operation = op_.name;
+    scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
+    scope_.barrier = true;
+    for (std::size_t i = 0; i < plan_.states.size(); ++i) prepare(i);
+    if (plan_.trips > 0) trips();
+    return std::move(scope_);
+  }
+
+ private:
+  /// Where a state is at first, and the one or two tensors that trips write.
+  struct State { std::string first, last, other; };
+
+  const Placement& operand(std::size_t i) const { return context_.placements[at(op_.operands[i])]; }
+
+  Placement declared(const std::string& name, std::size_t i) const {
+    const TensorType& type = context_.value(op_.operands[i]).type;
+    program::Tensor tensor;
+    tensor.name = name;
+    tensor.dtype = type.dtype;
+    for (std::int64_t extent : type.shape) tensor.shape.push_back(Expr(extent));
+    context_.program.tensors.push_back(tensor);
+    std::vector<AxisAccess> axes(type.shape.size());
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) axes[axis].terms.push_back({static_cast<int>(axis), 1});
+    return {name, type.shape, type.dtype, axes, true};
+  }
+
+  void prepare(std::size_t i) {
+    State state;
+    const Carried carried = plan_.states[i];
+    const bool has_result = op_.results[i] != no_value && context_.placed(op_.results[i]);
+    if (carried == Carried::counter) {
+      if (has_result) store_counter(context_.placements[at(op_.results[i])]);
+      states_.push_back(state);
+      return;
+    }
+    require(context_.placed(op_.operands[i]) && operand(i).identity, "a loop's state has no tensor of its own");
+    state.first = operand(i).tensor;
+    const bool writes = carried != Carried::unchanged && plan_.trips > 0;
+    if (has_result || writes) {
+      const Placement last = has_result ? context_.placements[at(op_.results[i])]
+                                        : declared(prefix() + op_.name + ".state" + std::to_string(i), i);
+      state.last = last.tensor;
+      if (carried == Carried::in_place || !writes)
+        scope_.body.push_back(on("", copy_step(context_, op_.name, copy_name(op_, i), operand(i), last)));
+      if (carried == Carried::renewed && plan_.trips > 1)
+        state.other = declared(prefix() + op_.name + ".other" + std::to_string(i), i).tensor;
+    }
+    states_.push_back(std::move(state));
+  }
+
+  /// Tensors of functions that differ must not have one name.
+  std::string prefix() const { return context_.function.name.empty() ? "" : context_.function.name + "."; }
+
+  void store_counter(const Placement& to) {
+    program::Scope step;
+    step.operation = op_.name;
+    step.barrier = true;
+    step.slots = {ring_slot("count", to.dtype, 1, "store0")};
+    program::VectorOp compute;
+    compute.extents = {Expr(1)};
+    compute.lane_dim = 0;
+    compute.nodes.push_back({{.op = VectorNode::Op::constant,
+                              .number = static_cast<double>(plan_.start + plan_.trips * plan_.step),
+                              .dtype = to.dtype},
+                             0});
+    compute.outputs.push_back({0, {"count", 0, 0, {{Expr(1), Expr(1)}}}, {}, Combiner::add, 0});
+    step.body.push_back(on("", program::Acquire{"count", {"vector"}}));
+    step.body.push_back(on("vector", std::move(compute)));
+    step.body.push_back(on("vector", program::Commit{"count", 0, 1}));
+    step.body.push_back(on("store0", program::Wait{"count", 0, {}, 0, 1}));
+    step.body.push_back(on("store0", program::Store{region_transfer(to, {}, {}, {}, "count"), {}, 0}));
+    step.body.push_back(on("store0", program::Release{"count", 0}));
+    assign_addresses(step, context_.machine);
+    scope_.body.push_back(on("", std::move(step)));
+  }
+
+  /// Calls the body; `from_last`: renewed states are read from where the last trip leaves them; `first`: from the
+  /// operands.
+  program::Call call(const Expr& trip, bool from_last, bool first) const {
+    program::Call result;
+    result.function = plan_.body.name;
+    result.parameters[counter_name] = Expr(plan_.start) + trip * Expr(plan_.step);
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      const State& state = states_[i];
+      if (plan_.states[i] == Carried::unchanged) result.tensors[formal_input(plan_, i)] = state.first;
+      if (plan_.states[i] == Carried::in_place) result.tensors[formal_input(plan_, i)] = state.last;
+      if (plan_.states[i] == Carried::renewed)
+        result.tensors[formal_input(plan_, i)] = first ? state.first : from_last ? state.last : state.other;
+    }
+    for (std::size_t o = 0; o < plan_.written.size(); ++o) {
+      const State& state = states_[at(plan_.written[o])];
+      if (plan_.states[at(plan_.written[o])] == Carried::renewed)
+        result.tensors[formal_output(plan_, o)] = from_last ? state.other : state.last;
+    }
+    return result;
+  }
+
+  /// The first trip reads the operands; then two tensors take turns, so that the last trip writes the result.
+  void trips() {
+    const bool odd = plan_.trips % 2 != 0;
+    scope_.body.push_back(on("", call(0, !odd, true)));
+    const std::int64_t pairs = (plan_.trips - 1) / 2;
+    if (pairs > 0) {
+      const Expr trip = Expr::symbol("pair") * Expr(2) + Expr(1);
+      Block two;
+      two.push_back(on("", call(trip, odd, false)));
+      two.push_back(on("", call(trip + Expr(1), !odd, false)));
+      scope_.body.push_back(loop("pair", Expr(pairs), std::move(two)));
+    }
+    if (!odd) scope_.body.push_back(on("", call(Expr(plan_.trips - 1), false, false)));
+  }
+
+  Context& context_;
+  const Op& op_;
+  const LoopPlan& plan_;
+  program::Scope scope_;
+  std::vector<State> states_;
+};
+
+}  // namespace
+
+program::Scope lower_loop(Context& context, const Op& op, const LoopPlan& plan) {
+  return LoopLowering(context, op, plan).lower();
+}
+
+}  // namespace tilesim::lower
+
+namespace tilesim {
+
+namespace {
+
+/// Functions that others hold come first.
+void find_open(const Graph& graph, std::size_t number, std::vector<bool>& seen, std::vector<OpenLoop>& found) {
+  if (seen[number]) return;
+  seen[number] = true;
+  const GraphFunction& function = graph.functions[number];
+  for (const Op& op : function.ops)
+    for (const std::int32_t callee : op.functions) find_open(graph, static_cast<std::size_t>(callee), seen, found);
+  for (const Op& op : function.ops)
+    if (op.kind == Kind::while_loop && !lower::TripCount(graph, function, op).find())
+      found.push_back({function.name, op.name});
+}
+
+}  // namespace
+
+std::vector<OpenLoop> open_loops(const Graph& graph) {
+  const bool any = std::ranges::any_of(graph.functions, [](const GraphFunction& function) {
+    return std::ranges::any_of(function.ops, [](const Op& op) { return op.kind == Kind::while_loop; });
+  });
+  std::vector<OpenLoop> found;
+  if (!any) return found;
+  Graph work = graph;
+  lower::fold_small(work);
+  std::vector<bool> seen(work.functions.size(), false);
+  find_open(work, static_cast<std::size_t>(work.main), seen, found);
+  return found;
+}
+
+}  // namespace tilesim

@@ -1,0 +1,270 @@
+#include "tilesim/compile/prepare/prepare.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/divide.hpp"
+#include "tilesim/compile/plan/layouts.hpp"
+#include "tilesim/compile/plan/transforms.hpp"
+#include "tilesim/compile/prepare/long_rows.hpp"
+#include "tilesim/graph/passes.hpp"
+#include "tilesim/graph/passes/empty.hpp"
+#include "tilesim/kernels/kernels.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+constexpr std::int64_t fold_limit = 1 << 16;  ///< elements: per-channel vectors are folded, weights are not
+
+ValueId add_value(GraphFunction& function, const std::string& stem, TensorType type) {
+  std::string name = stem;
+  const auto taken = [&] {
+    return std::any_of(function.values.begin(), function.values.end(),
+                       [&](const Value& value) { return value.name == name; });
+  };
+  for (int i = 1; taken(); ++i) name = stem + "." + std::to_string(i);
+  function.values.push_back({name, std::move(type)});
+  return static_cast<ValueId>(function.values.size()) - 1;
+}
+
+bool flag(const Machine& machine, const char* name, const char* key) {
+  const Json* section = machine.lowering.is_null() ? nullptr : machine.lowering.find(name);
+  const Json* found = section ? section->find(key) : nullptr;
+  return found && found->as_bool();
+}
+
+/// y = normalize(x, scale, bias) -> n = normalize(x); y = n * scale + bias, with n stored (a view lies between them on
+/// that chip).
+void split_affine(GraphFunction& function, std::set<std::string>& kept_apart) {
+  std::vector<Op> ops;
+  for (Op& op : function.ops) {
+    const std::string mode = op.kind == Kind::normalize ? op.attributes.text("mode", "layer") : "";
+    const bool affine = std::any_of(op.operands.begin(), op.operands.end(),
+                                    [&](ValueId v) { return v != no_value && v != op.operands[0]; });
+    if ((mode != "layer" && mode != "rms") || !affine) {
+      ops.push_back(std::move(op));
+      continue;
+    }
+    ValueId scale = op.operands[1], bias = op.operands.size() > 2 ? op.operands[2] : no_value;
+    const ValueId result = op.results[0];
+    const TensorType type = function.value(result).type;
+    const ValueId normalized = add_value(function, op.name + ".normalized", type);
+    kept_apart.insert(function.value(normalized).name);
+    const std::string name = op.name, source = op.source;
+    op.operands.resize(1);
+    op.results[0] = normalized;
+    op.name += ".normalized";
+    ops.push_back(std::move(op));
+    ValueId current = normalized;
+    const auto apply = [&](const char* which, ValueId operand, bool last) {
+      Op step;
+      step.kind = Kind::elementwise;
+      step.name = last ? name : name + "." + which;
+      step.source = source;
+      step.attributes.set("function", std::string(which));
+      step.operands = {current, operand};
+      current = last ? result : add_value(function, name + "." + which, type);
+      step.results = {current};
+      ops.push_back(std::move(step));
+    };
+    if (scale != no_value) apply("multiply", scale, bias == no_value);
+    if (bias != no_value) apply("add", bias, true);
+  }
+  function.ops = std::move(ops);
+}
+
+/// Interior zeros of an input-dilated convolution become a pad of their own, timed like any other.
+void materialize_input_dilation(GraphFunction& function) {
+  std::vector<Op> ops;
+  for (Op& op : function.ops) {
+    const std::vector<std::int64_t> dilation =
+        op.kind == Kind::convolution ? op.attributes.integers("input_dilation", {}) : std::vector<std::int64_t>{};
+    if (std::all_of(dilation.begin(), dilation.end(), [](std::int64_t d) { return d == 1; })) {
+      ops.push_back(std::move(op));
+      continue;
+    }
+    const std::string labels = op.attributes.text("x_labels");
+    TensorType type = function.value(op.operands[0]).type;
+    std::vector<std::int64_t> zeros(type.shape.size(), 0), interior = zeros;
+    std::size_t spatial = 0;
+    for (std::size_t axis = 0; axis < labels.size(); ++axis) {
+      if (labels[axis] == 'N' || labels[axis] == 'C') continue;
+      interior[axis] = dilation[spatial++] - 1;
+      type.shape[axis] = std::max<std::int64_t>(0, (type.shape[axis] - 1) * (interior[axis] + 1) + 1);
+    }
+    Op pad;
+    pad.kind = Kind::pad;
+    pad.name = op.name + ".dilated";
+    pad.operands = {op.operands[0]};
+    pad.attributes.set("low", zeros);
+    pad.attributes.set("high", zeros);
+    pad.attributes.set("interior", interior);
+    pad.attributes.set("mode", std::string("constant"));
+    pad.results = {add_value(function, pad.name, type)};
+    op.operands[0] = pad.results[0];
+    op.attributes.set("input_dilation", std::vector<std::int64_t>(dilation.size(), 1));
+    ops.push_back(std::move(pad));
+    ops.push_back(std::move(op));
+  }
+  function.ops = std::move(ops);
+}
+
+/// Few images that enter in torch's order, of which convolutions want channels minor: a timed copy, where the machine's
+/// compiler makes one. It never pays for itself: the order they have pads less than a quarter.
+void copy_images(GraphFunction& function, const Shape& tile) {
+  const auto enters_otherwise = [&](const Op& op) {
+    if (std::find(function.inputs.begin(), function.inputs.end(), op.operands[0]) == function.inputs.end())
+      return false;
+    const Shape& shape = function.value(op.operands[0]).type.shape;
+    const std::string& labels = op.attributes.text("x_labels");
+    return shape[labels.find('N')] < tile[0] && labels.back() != 'C' && enters_in_torch_order(shape, tile);
+  };
+  std::vector<Op> ops;
+  for (Op& op : function.ops) {
+    if (op.kind == Kind::convolution && enters_otherwise(op)) {
+      Op copy;
+      copy.kind = Kind::copy;
+      copy.name = op.name + ".channels_minor";
+      copy.operands = {op.operands[0]};
+      copy.attributes.set("layout", true);
+      copy.results = {add_value(function, copy.name, function.value(op.operands[0]).type)};
+      op.operands[0] = copy.results[0];
+      ops.push_back(std::move(copy));
+    }
+    ops.push_back(std::move(op));
+  }
+  function.ops = std::move(ops);
+}
+
+/// An output that is a constant is written as any other: by a copy.
+void write_constant_outputs(GraphFunction& function) {
+  const std::set<ValueId> outputs(function.outputs.begin(), function.outputs.end());
+  std::vector<Op> copies;
+  for (Op& op : function.ops) {
+    if (op.kind != Kind::constant || !outputs.count(op.results[0])) continue;
+    const ValueId output = op.results[0];
+    const ValueId own = add_value(function, function.value(output).name + ".constant", function.value(output).type);
+    for (Op& reader : function.ops)
+      for (ValueId& id : reader.operands)
+        if (id == output) id = own;
+    op.results[0] = own;
+    Op copy;
+    copy.kind = Kind::copy;
+    copy.name = op.name + ".out";
+    copy.source = op.source;
+    copy.operands = {own};
+    copy.results = {output};
+    copy.attributes.set("layout", true);
+    copies.push_back(std::move(copy));
+  }
+  function.ops.insert(function.ops.end(), copies.begin(), copies.end());
+}
+
+}  // namespace
+
+namespace {
+
+std::vector<Array> evaluated(const Graph& graph, const GraphFunction& function, const Op& op,
+                             const std::vector<Array>& operands) {
+  return evaluate_op(graph, function, op, operands);
+}
+
+}  // namespace
+
+void fold_small(Graph& graph) { fold_constants(graph, evaluated, fold_limit); }
+
+Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions&) {
+  Prepared prepared{graph, {}, {}};
+  Graph& work = prepared.graph;
+  if (flag(machine, "fusion", "keep_affine_apart"))
+    for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
+  for (GraphFunction& function : work.functions) materialize_input_dilation(function);
+  expand(work);
+  fold_empty(work, evaluated);
+  divide_solves(work, machine);
+  expand_transforms(work, machine);
+  fold_small(work);
+  choose_branches(work, prepared.notes);
+  split_long_rows(work, machine);
+  merge_common_subexpressions(work);
+  remove_no_ops(work);
+  remove_dead_code(work);
+  for (GraphFunction& function : work.functions) write_constant_outputs(function);
+  divide_contractions(work, machine);
+  if (!machine.layout.tile.empty() && flag(machine, "convolution", "copy_few_images"))
+    for (GraphFunction& function : work.functions) copy_images(function, machine.layout.tile);
+  return prepared;
+}
+
+namespace {
+
+/// Whether an operation's kernel reads this operand from a tensor, although its one element may be known. Only vector
+/// computes take numbers, and loops where a counter starts.
+bool reads_tensor(const Op& op, std::size_t operand) {
+  switch (op.kind) {
+    case Kind::pad:
+    case Kind::dynamic_slice:
+      return operand == 0;
+    case Kind::dynamic_update:
+      return operand < 2;
+    case Kind::elementwise:
+    case Kind::convert:
+    case Kind::reduce:
+    case Kind::while_loop:
+    case Kind::reshape:
+    case Kind::transpose:
+    case Kind::broadcast:
+    case Kind::slice:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// Numbers of a program are doubles, which not every integer of 64 bits is.
+bool is_number(const Array& one) {
+  constexpr std::int64_t exact = std::int64_t{1} << 53;
+  if (one.dtype() == DType::c64) return false;
+  if (!is_integer(one.dtype()) || bits(one.dtype()) < 64) return true;
+  const std::int64_t value = one.int_at(0);
+  return value >= -exact && value <= exact;
+}
+
+bool is_view(const Op& op) {
+  return op.kind == Kind::reshape || op.kind == Kind::transpose || op.kind == Kind::broadcast || op.kind == Kind::slice;
+}
+
+/// Values that must have bytes, those that are seen through views included.
+std::set<ValueId> needed_as_tensors(const GraphFunction& function) {
+  std::set<ValueId> needed(function.outputs.begin(), function.outputs.end());
+  for (auto op = function.ops.rbegin(); op != function.ops.rend(); ++op)
+    for (std::size_t i = 0; i < op->operands.size(); ++i)
+      if (reads_tensor(*op, i) || (is_view(*op) && needed.count(op->results.at(0)))) needed.insert(op->operands[i]);
+  return needed;
+}
+
+}  // namespace
+
+std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction& function) {
+  const std::set<ValueId> needed = needed_as_tensors(function);
+  std::map<ValueId, double> scalars;
+  for (const Op& op : function.ops) {
+    if (op.results.empty() || needed.count(op.results[0])) continue;
+    if (is_view(op) && scalars.count(op.operands[0])) scalars[op.results[0]] = scalars.at(op.operands[0]);
+    if (op.kind != Kind::constant) continue;
+    const Weight& weight = graph.weights.at(op.attributes.text("reference"));
+    if (weight.source != Weight::Source::data || weight.data.size() != 1 || !is_number(weight.data)) continue;
+    scalars[op.results[0]] = weight.data.at(0);
+  }
+  return scalars;
+}
+
+void give_bytes(const GraphFunction& function, ValueId value, std::map<ValueId, double>& scalars) {
+  if (!scalars.erase(value)) return;
+  for (const Op& op : function.ops)
+    if (is_view(op) && op.results.at(0) == value) give_bytes(function, op.operands[0], scalars);
+}
+
+}  // namespace tilesim::lower

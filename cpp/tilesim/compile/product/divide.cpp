@@ -1,0 +1,387 @@
+// Products over several cores: parts of rows, columns and batches.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/divide.hpp"
+#include "tilesim/compile/product/product.hpp"
+#include "tilesim/mapping/cost.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+/// A dim that may be cut, and the extent below which a part leaves lanes or rows of the hardware empty.
+struct Choice {
+  int dim;
+  std::int64_t extent, granule;
+};
+
+CoreSplit::Part part_of(const Choice& choice, std::int64_t wanted) {
+  std::int64_t chunk = ceil_div(choice.extent, wanted);
+  if (chunk > choice.granule) chunk = round_up(chunk, choice.granule);
+  return {choice.dim, ceil_div(choice.extent, chunk), chunk, choice.extent};
+}
+
+/// Whether the dim shares an axis of the result with another: what lies between belongs to several parts.
+bool shares_axis(const mapping::Problem& problem, int dim) {
+  for (const AxisAccess& axis : problem.domain.results[0].axes)
+    for (const AxisAccess::Term& term : axis.terms)
+      if (term.dim == dim && axis.terms.size() > 1) return true;
+  return false;
+}
+
+/// Elements of a dim that memory moves together: where the dim lies over the lanes or rows of layout tiles, parts that
+/// begin within one move it twice.
+std::int64_t moved_together(const mapping::Problem& problem, const Shape& tile, int dim) {
+  std::int64_t granule = 1;
+  if (tile.size() != 2) return granule;
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+    const std::vector<int>& order = problem.minor_to_major[operand];
+    const std::size_t rank = access.axes.size();
+    for (std::size_t i = 0; i < 2 && rank >= 2; ++i) {
+      const std::size_t axis = order.size() == rank ? static_cast<std::size_t>(order[i]) : rank - 1 - i;
+      for (const AxisAccess::Term& term : access.axes[axis].terms)
+        if (term.dim == dim) granule = std::max(granule, tile[1 - i]);
+    }
+  }
+  return granule;
+}
+
+std::vector<Choice> choices(const Context& context, const mapping::Problem& problem, const std::vector<int>& kept) {
+  std::vector<Choice> result;
+  const auto add = [&](const std::vector<int>& dims, std::int64_t innermost) {
+    for (int dim : dims) {
+      const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(dim)];
+      if (extent < 2 || shares_axis(problem, dim) || std::find(kept.begin(), kept.end(), dim) != kept.end()) continue;
+      result.push_back(
+          {dim, extent,
+           std::max(dim == dims.back() ? innermost : 1, moved_together(problem, context.machine.layout.tile, dim))});
+    }
+  };
+  add(problem.batch_dims, 1);
+  add(problem.m_dims, 1);
+  add(problem.n_dims, problem.on_vector ? 1 : std::max<std::int64_t>(1, context.machine.core.array.columns));
+  return result;
+}
+
+/// Of the elements that are used: a bound says nothing of bursts, which other elements may come with.
+double part_bytes(const mapping::Problem& part, std::size_t operand) {
+  const mapping::Nest whole{part.domain.extents, {}, {}};
+  double elements = static_cast<double>(mapping::tile_elements(part, whole, operand));
+  const std::vector<std::int64_t> along = mapping::taken_along(part, whole, operand);
+  for (std::size_t axis = 0; operand < 2 && axis < along.size(); ++axis) {
+    if (along[axis] == 0) continue;
+    double used = 1;
+    for (const AxisAccess::Term& term : part.domain.operands[operand].axes[axis].terms)
+      used += static_cast<double>(std::abs(term.coefficient) *
+                                  (part.domain.extents[static_cast<std::size_t>(term.dim)] - 1));
+    elements *= used / (used + static_cast<double>(along[axis]));
+  }
+  return elements * bits(part.memory_dtypes[operand]) / 8;
+}
+
+/// How many cores need the same of an operand.
+double sharing(const mapping::Problem& part, const CoreSplit& split, std::size_t operand) {
+  double cores = 1;
+  for (const CoreSplit::Part& cut : split.parts) {
+    bool own = false;
+    for (const AxisAccess& axis : part.domain.operands[operand].axes)
+      for (const AxisAccess::Term& term : axis.terms) own |= term.dim == cut.dim;
+    if (!own) cores *= static_cast<double>(cut.parts);
+  }
+  return cores;
+}
+
+double dma_rate(const Machine& machine) {
+  return static_cast<double>(machine.core.dma.bytes_per_cycle) * static_cast<double>(machine.core.clock.hertz);
+}
+
+/// Bytes per second at which a core of the split gets what it needs, and whether that takes a multicast.
+struct Supply {
+  double rate = 1;
+  bool multicast = false;
+};
+
+/// All at work share the memory, and no core takes more than its port passes. With a multicast fewer bytes leave the
+/// memory, but what a core fetches for others passes its port a second time, on its way out.
+Supply supply(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
+  const double port = std::min({port_rate(machine), dma_rate(machine), 1e18}) / machine.memory.efficiency;
+  const double wide = static_cast<double>(machine.memory.bytes_per_second) * static_cast<double>(machine.core.count) /
+                      static_cast<double>(split.used());
+  const Supply own{wide, false};  // the port is the cost model's to see
+  if (!split.multicast || !multicasts(machine)) return own;
+  double each = part_bytes(part, 2), once = each, sent = 0;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double bytes = part_bytes(part, i), cores = sharing(part, split, i);
+    each += bytes;
+    once += bytes / cores;
+    if (cores > 1) sent = std::max(sent, bytes);
+  }
+  const double rate = std::min(wide * each / once, port * each / (each + sent));
+  return rate > std::min(wide, port) ? Supply{wide * each / once, true} : own;
+}
+
+/// The machine as each core of the split sees it; the given one is for all at work.
+Machine seen_by(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
+  Machine share = machine;
+  share.memory.bytes_per_second =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(supply(machine, part, split).rate));
+  const std::int64_t neighbours = ceil_div(machine.core.count, machine.memory.regions);  // share a region's links
+  share.network.region_bytes_per_cycle =
+      std::max<std::int64_t>(1, share.network.region_bytes_per_cycle / std::min(neighbours, split.used()));
+  return share;
+}
+
+/// A bound without a nest, to rank: the longer of multiplying and fetching each operand of a part once.
+double bound(const mapping::Problem& problem, const Machine& machine) {
+  const ArraySpec& array = machine.core.array;
+  double work = 1;
+  for (std::size_t dim = 0; dim < problem.domain.extents.size(); ++dim) {
+    const bool column =
+        std::find(problem.n_dims.begin(), problem.n_dims.end(), static_cast<int>(dim)) != problem.n_dims.end();
+    const std::int64_t extent = problem.domain.extents[dim];
+    work *= static_cast<double>(column ? round_up(extent, std::max<std::int64_t>(1, array.columns)) : extent);
+  }
+  const double cells = static_cast<double>(std::max<std::int64_t>(1, array.count * array.rows * array.columns));
+  const double bytes = part_bytes(problem, 0) + part_bytes(problem, 1) + part_bytes(problem, 2);
+  const double hertz = static_cast<double>(machine.core.clock.hertz);
+  double rate = std::min({static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency,
+                          port_rate(machine), dma_rate(machine)}) /
+                hertz;
+  if (machine.memory.regions > 1 && machine.memory.placement != "local")
+    rate = std::min(rate, static_cast<double>(machine.memory.regions * machine.network.region_bytes_per_cycle) *
+                              static_cast<double>(machine.network.clock.hertz) / hertz);
+  return std::max(work / cells, bytes / rate) + 1e-3 * (work / cells + bytes / rate);
+}
+
+/// The dim cut in proportion to the cores' speeds.
+CoreSplit::Part weighted_part(const Choice& choice, const Machine& machine, const std::vector<double>& speeds) {
+  CoreSplit::Part part{choice.dim, 0, 0, choice.extent};
+  double all = 0;
+  for (std::size_t i = 0; i < speeds.size(); ++i) all += speeds[i] * static_cast<double>(machine.sorts[i].core.count);
+  std::int64_t first = 0, at = 0;
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    const std::int64_t count = machine.sorts[i].core.count;
+    const double share = static_cast<double>(choice.extent) * speeds[i] / all;
+    std::int64_t chunk = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(share)));
+    if (chunk > choice.granule) chunk = round_up(chunk, choice.granule);
+    part.stretches.push_back({first, count, chunk});
+    if (at < choice.extent) {
+      part.parts = first + std::min(count, ceil_div(choice.extent - at, chunk));
+      part.chunk = std::max(part.chunk, std::min(chunk, choice.extent - at));
+    }
+    first += count;
+    at += count * chunk;
+  }
+  return part;
+}
+
+/// A sort of cores at work: the machine as it sees it, and the largest part that one of them has.
+struct Share {
+  Machine machine;
+  mapping::Problem part;
+  double cycle = 1;  ///< in cycles of the fastest
+};
+
+std::vector<Share> shares(const mapping::Problem& part, const Machine& machine, const CoreSplit& split) {
+  std::vector<Share> result;
+  if (machine.sorts.empty()) {
+    result.push_back({seen_by(machine, part, split), part});
+    return result;
+  }
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < machine.sorts.size() && first < split.used(); ++i) {
+    Machine own = machine;
+    own.core = machine.sorts[i].core;
+    own.core.count = machine.core.count;
+    own.core.array.count = machine.core.array.count;
+    own.sorts.clear();
+    mapping::Problem largest = part;
+    for (const CoreSplit::Part& cut : split.parts)
+      if (!cut.stretches.empty())
+        largest.domain.extents[static_cast<std::size_t>(cut.dim)] = std::min(cut.stretches[i].each, cut.whole);
+    const double cycle = static_cast<double>(machine.core.clock.hertz) / static_cast<double>(own.core.clock.hertz);
+    result.push_back({seen_by(own, largest, split), std::move(largest), cycle});
+    first += machine.sorts[i].core.count;
+  }
+  return result;
+}
+
+/// One core's part: the second one where that is as large as the first and moves more, since the first one begins where
+/// a row of lanes and the padding do.
+mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& split, const Machine& machine) {
+  mapping::Problem result = problem;
+  result.cores = split.used();
+  if (split.parts.empty()) return result;
+  const std::size_t dims = problem.domain.extents.size();
+  result.parts.assign(dims, 1);
+  result.first.assign(dims, 0);
+  for (const CoreSplit::Part& part : split.parts) {
+    const auto d = static_cast<std::size_t>(part.dim);
+    result.domain.extents[d] = part.chunk;
+    result.parts[d] = part.parts;
+    const bool fits = part.chunk % moved_together(problem, machine.layout.tile, part.dim) == 0;
+    if (part.stretches.empty() && (part.parts > 2 || !fits)) result.first[d] = part.chunk;
+    if (split.counted && !part.even()) result.outside_contraction.push_back(part.dim);
+  }
+  result.multicast = supply(machine, result, split).multicast;
+  return result;
+}
+
+bool same(const CoreSplit& a, const CoreSplit& b) {
+  return std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(),
+                    [](const auto& x, const auto& y) { return x.dim == y.dim && x.chunk == y.chunk; });
+}
+
+/// All ways to cut at most two dims into at most so many parts together.
+std::vector<CoreSplit> candidates(const std::vector<Choice>& dims, std::int64_t cores) {
+  std::vector<CoreSplit> result{CoreSplit{}};
+  const auto add = [&](CoreSplit split) {
+    std::erase_if(split.parts, [](const CoreSplit::Part& part) { return part.parts < 2; });
+    const auto known = [&](const CoreSplit& other) { return same(split, other); };
+    if (std::none_of(result.begin(), result.end(), known)) result.push_back(std::move(split));
+  };
+  const auto fewer = [](std::int64_t count) { return count % 2 == 0 ? count / 2 : count - 1; };
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    for (std::int64_t all = cores; all > 1; all = fewer(all)) {
+      add({{part_of(dims[i], all)}});
+      for (std::size_t j = i + 1; j < dims.size(); ++j)
+        for (std::int64_t first = all; first > 1; first = fewer(first))
+          if (all / first > 1) add({{part_of(dims[i], first), part_of(dims[j], all / first)}});
+    }
+  return result;
+}
+
+std::vector<CoreSplit> all_candidates(const Context& context, const mapping::Problem& problem,
+                                      const std::vector<int>& kept) {
+  const Machine& machine = context.machine;
+  const std::vector<Choice> dims = choices(context, problem, kept);
+  std::vector<CoreSplit> result = candidates(dims, machine.core.count);
+  if (machine.sorts.empty()) return result;
+  // The first sort alone, or all in proportion to their speeds.
+  for (CoreSplit& split : candidates(dims, machine.sorts.front().core.count)) result.push_back(std::move(split));
+  const std::vector<double> speeds = product_speeds(machine, problem.dtypes[0], problem.on_vector);
+  for (const Choice& choice : dims)
+    if (CoreSplit::Part part = weighted_part(choice, machine, speeds); part.parts > 1)
+      result.push_back({{std::move(part)}});
+  return result;
+}
+
+/// The nest of a larger part for a smaller one.
+mapping::Nest within(mapping::Nest nest, const mapping::Problem& part) {
+  for (std::size_t i = 0; i < nest.tiles.size(); ++i) nest.tiles[i] = std::min(nest.tiles[i], part.domain.extents[i]);
+  for (std::size_t i = 0; i < nest.sub.size(); ++i) nest.sub[i] = std::min(nest.sub[i], nest.tiles[i]);
+  return nest;
+}
+
+/// A way to divide the product, with the cycles and the bytes of all cores that a nest for its parts takes.
+struct Ranked {
+  double cycles = 0, bytes = 0;
+  double spread = 0;  ///< of the work over all cores: 1 where each has the same
+  CoreSplit split;
+};
+
+double spread(const CoreSplit& split, std::int64_t cores) {
+  double equal_parts = 1;
+  for (const CoreSplit::Part& part : split.parts)
+    equal_parts *= static_cast<double>(part.whole) / static_cast<double>(part.chunk);
+  return std::min(1.0, equal_parts / static_cast<double>(cores));
+}
+
+void price_as(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort,
+              Ranked& way) {
+  mapping::Problem part = part_problem(problem, way.split, context.machine);
+  const Machine seen = seen_by(context.machine, part, way.split);
+  const mapping::Nest nest = product_nest(context, kernel, part, seen, effort);
+  way.cycles = 0;
+  for (const Share& share : shares(part, context.machine, way.split)) {
+    const mapping::Nest own = within(nest, share.part);
+    mapping::CostModel model(share.part, share.machine);
+    const mapping::Cost cost = model.price(own);
+    const double walked =
+        context.machine.sorts.empty() ? model.steps(own) : mapping::estimated_cycles(share.part, own, share.machine);
+    way.cycles = std::max(way.cycles, (std::isinf(walked) ? cost.soft : walked) * share.cycle);
+    way.bytes = static_cast<double>(cost.total_bytes() * way.split.used());
+  }
+  way.split.multicast = part.multicast;
+}
+
+/// What several cores need is sent where that is sooner than that each fetches it.
+void price(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort, Ranked& way) {
+  price_as(context, kernel, problem, effort, way);
+  if (!way.split.multicast) return;
+  Ranked fetched = way;
+  fetched.split.multicast = false;
+  price_as(context, kernel, problem, effort, fetched);
+  if (fetched.cycles <= way.cycles) way = std::move(fetched);
+}
+
+/// Of ways that take as long by the model, the one that leaves fewest cores idle, then the one of fewest bytes. One
+/// core alone where all others take longer.
+const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
+  double least = std::numeric_limits<double>::infinity(), divided = least;
+  for (const Ranked& way : ways) {
+    least = std::min(least, way.cycles);
+    if (!way.split.parts.empty()) divided = std::min(divided, way.cycles);
+  }
+  for (const Ranked& way : ways)
+    if (way.split.parts.empty() && divided > way.cycles) return way;
+  const Ranked* best = nullptr;
+  for (const Ranked& way : ways) {
+    if (way.cycles > alike * least) continue;
+    const bool better =
+        !best || way.spread > 1.01 * best->spread ||
+        (way.spread > 0.99 * best->spread &&
+         (way.bytes < 0.999 * best->bytes || (way.bytes < 1.001 * best->bytes && way.cycles < best->cycles)));
+    if (better) best = &way;
+  }
+  return *best;
+}
+
+}  // namespace
+
+CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem, Machine& seen,
+                        const std::vector<int>& kept, Parts allowed) {
+  const std::int64_t cores = context.machine.core.count;
+  if (cores < 2) return {};
+  std::vector<Ranked> ways;
+  for (CoreSplit& split : all_candidates(context, problem, kept)) {
+    const auto uneven = [](const CoreSplit::Part& part) { return !part.even(); };
+    if (allowed == Parts::even && std::any_of(split.parts.begin(), split.parts.end(), uneven)) continue;
+    split.multicast = true;  // if that promises more
+    split.counted = allowed == Parts::counted;
+    const mapping::Problem part = part_problem(problem, split, context.machine);
+    Ranked way{0, 0, spread(split, cores), std::move(split)};
+    for (const Share& share : shares(part, context.machine, way.split))
+      way.cycles = std::max(way.cycles, bound(share.part, share.machine) * share.cycle);
+    ways.push_back(std::move(way));
+  }
+  const auto sooner = [](const Ranked& a, const Ranked& b) {
+    return a.cycles != b.cycles ? a.cycles < b.cycles : a.spread > b.spread;
+  };
+  constexpr std::ptrdiff_t most_mapped = 8;
+  const auto alone = [](const Ranked& way) { return way.split.parts.empty(); };
+  std::stable_sort(ways.begin(), ways.end(), sooner);
+  const auto first = std::find_if(ways.begin(), ways.end(), alone);
+  if (first != ways.end() && first - ways.begin() >= most_mapped) std::iter_swap(first, ways.begin() + most_mapped - 1);
+  ways.resize(std::min(static_cast<std::size_t>(most_mapped), ways.size()));
+  for (Ranked& way : ways) price(context, kernel, problem, Effort::rough, way);
+  const Ranked soonest = *std::min_element(ways.begin(), ways.end(), sooner);
+  if (!context.machine.sorts.empty()) ways = {soonest};
+  std::vector<Ranked> last{best_of(ways, 1.05)};
+  std::stable_sort(ways.begin(), ways.end(), sooner);
+  constexpr std::size_t most_searched = 4;
+  for (const Ranked& way : ways)
+    if (last.size() < most_searched && way.cycles < 1.1 * soonest.cycles && !same(way.split, last[0].split))
+      last.push_back(way);
+  for (Ranked& way : last) price(context, kernel, problem, Effort::full, way);
+  const Ranked& best = best_of(last, 1.01);
+  problem = part_problem(problem, best.split, context.machine);
+  seen = seen_by(context.machine, problem, best.split);
+  return best.split;
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,332 @@
+// The statements of a product kernel.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/product/product.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+std::vector<std::string> ProductLowering::mma_queues() const {
+  if (problem_.on_vector) return {"vector"};
+  std::vector<std::string> queues;
+  for (std::int64_t u = 0; u < grid_.used(); ++u) queues.push_back("mma" + std::to_string(u));
+  return queues;
+}
+
+std::string ProductLowering::load_queue(int index) const { return "load" + std::to_string(index % load_queues_); }
+
+/// Whole tiles in order, then those that come in pieces.
+void ProductLowering::emit_operands(const std::vector<int>& operands, Block& block) {
+  std::vector<int> in_pieces;
+  for (int i : operands)
+    if (operands_[i].prologue)
+      emit_prologue(i, block);
+    else if (arrives_in_pieces(i))
+      in_pieces.push_back(i);
+    else
+      emit_load(i, block);
+  if (!in_pieces.empty()) load_in_pieces(in_pieces, block);
+}
+
+void ProductLowering::emit_load(int index, Block& block) {
+  const Operand& operand = operands_[index];
+  const Access& access = domain_.operands[static_cast<std::size_t>(index)];
+  std::vector<Expr> start, extent;
+  bool leaves_tensor = false;
+  for (const AxisAccess& axis : access.axes) {
+    start.push_back(axis_start(axis));
+    extent.push_back(axis_extent(axis) + Expr(operand.along[extent.size()]));
+    leaves_tensor |= axis.may_leave;
+  }
+  const std::string queue = load_queue(index);
+  program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(operand.value)], start,
+                                               extent, operand.slot_strides, operand.slot);
+  if (leaves_tensor) transfer.fill = 0.0;
+  if (operand.multicast) return emit_multicast(index, std::move(transfer), extent, block);
+  block.push_back(on("", program::Acquire{operand.slot, {queue}}));
+  block.push_back(on(queue, program::Load{std::move(transfer)}));
+  block.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
+  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Wait{operand.slot, 0, {}, 0, 1}));
+}
+
+void ProductLowering::emit_release(int index, Block& block) {
+  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Release{operands_[index].slot, 0}));
+}
+
+void ProductLowering::fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
+                                 Block& block) {
+  const Shape& shape = context_.value(leaf.value).type.shape;
+  std::vector<Expr> from, size;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const auto full = static_cast<std::size_t>(leaf.axis_of[axis]);
+    from.push_back(shape[axis] > 1 ? start[full] : Expr(0));
+    size.push_back(shape[axis] > 1 ? extent[full] : Expr(1));
+  }
+  const std::string queue = load_queue(1);
+  block.push_back(on("", program::Acquire{leaf.slot, {queue}}));
+  block.push_back(on(queue, program::Load{region_transfer(context_.placements[static_cast<std::size_t>(leaf.value)],
+                                                          from, size, leaf.slot_strides, leaf.slot)}));
+  block.push_back(on(queue, program::Commit{leaf.slot, 0, 1}));
+  block.push_back(on("vector", program::Wait{leaf.slot, 0, {}, 0, 1}));
+}
+
+View ProductLowering::leaf_view(const Leaf& leaf, const std::vector<Expr>& extent) const {
+  View view{leaf.slot, 0, 0, {}};
+  for (const Expr& size : extent) view.dims.push_back({size, 0});
+  const Shape& shape = context_.value(leaf.value).type.shape;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis)
+    if (shape[axis] > 1) view.dims[static_cast<std::size_t>(leaf.axis_of[axis])].stride = leaf.slot_strides[axis];
+  return view;
+}
+
+/// Computes the operand on the vector unit from what is stored, instead of reading it (recomputed, never stored).
+void ProductLowering::emit_prologue(int index, Block& block) {
+  const Operand& operand = operands_[index];
+  std::vector<Expr> start, extent;
+  for (const AxisAccess& axis : domain_.operands[static_cast<std::size_t>(index)].axes) {
+    start.push_back(axis_start(axis));
+    extent.push_back(axis_extent(axis));
+  }
+  program::VectorOp compute;
+  compute.extents = extent;
+  compute.lane_dim = static_cast<int>(extent.size()) - 1;
+  DagBuilder dag(context_);
+  for (std::size_t axis = 0; axis < extent.size(); ++axis) dag.axis_dim.push_back(static_cast<int>(axis));
+  dag.axis_start = start;
+  const std::vector<Leaf>& leaves = prologue_leaves_[index];
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    fetch_leaf(leaves[i], start, extent, block);
+    compute.inputs.push_back(leaf_view(leaves[i], extent));
+    dag.bind_input(leaves[i].value, static_cast<int>(i));
+  }
+  const int node = dag.node_of(operand.value, fused_ops_);
+  compute.nodes = dag.nodes();
+  View target{operand.slot, 0, 0, {}};
+  for (std::size_t axis = 0; axis < extent.size(); ++axis)
+    target.dims.push_back({extent[axis], operand.slot_strides[axis]});
+  compute.outputs.push_back({node, target, {}, Combiner::add, 0});
+  block.push_back(on("", program::Acquire{operand.slot, {"vector"}}));
+  block.push_back(on("vector", std::move(compute)));
+  block.push_back(on("vector", program::Commit{operand.slot, 0, 1}));
+  for (const Leaf& leaf : leaves) block.push_back(on("vector", program::Release{leaf.slot, 0}));
+  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Wait{operand.slot, 0, {}, 0, 1}));
+}
+
+/// Of an array's part of the tile, along a dim that is cut.
+Expr ProductLowering::split_extent(std::size_t cut, std::int64_t array) const {
+  const auto& [dim, parts, chunk] = grid_.cuts[cut];
+  return max(Expr(0), min(Expr(chunk), extent(dim) - Expr(grid_.part(cut, array) * chunk)));
+}
+
+View ProductLowering::product_view(const std::string& slot, const Access& access,
+                                   const std::vector<std::int64_t>& strides, const std::vector<int>& dims,
+                                   std::int64_t array) const {
+  View view{slot, 0, 0, {}};
+  for (int dim : dims) {
+    std::int64_t stride = 0;
+    for (std::size_t axis = 0; axis < access.axes.size(); ++axis)
+      for (const AxisAccess::Term& term : access.axes[axis].terms)
+        if (term.dim == dim) stride += term.coefficient * strides[axis];
+    Expr size = extent(dim);
+    for (std::size_t cut = 0; cut < grid_.cuts.size(); ++cut) {
+      if (grid_.cuts[cut].dim != dim) continue;
+      size = split_extent(cut, array);
+      view.offset = view.offset + Expr(grid_.part(cut, array) * grid_.cuts[cut].chunk * stride);
+    }
+    view.dims.push_back({size, stride});
+    if (at_piece_.count(dim)) view.offset = view.offset + piece_start(dim) * Expr(stride);
+  }
+  return view;
+}
+
+/// Where the current window starts in an accumulator that spans several windows.
+Expr ProductLowering::window_offset() const {
+  Expr offset = 0;
+  for (std::size_t axis = 0; axis < result_dim_.size(); ++axis)
+    for (const AxisAccess::Term& term : domain_.results[0].axes[axis].terms)
+      if (std::find(whole_.begin(), whole_.end(), term.dim) != whole_.end())
+        offset = offset +
+                 (tile_start(term.dim) - split_.base(term.dim)) * Expr(term.coefficient * accumulator_strides_[axis]);
+  return offset;
+}
+
+void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
+  std::vector<int> rows = problem_.m_dims;
+  if (!rows.empty())
+    std::stable_partition(rows.begin(), rows.end(),
+                          [last = mapping::sublane_dim(problem_)](int dim) { return dim != last; });
+  const auto join_dims = [](std::initializer_list<const std::vector<int>*> groups) {
+    std::vector<int> all;
+    for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
+    return all;
+  };
+  std::vector<int> contraction = problem_.k_dims;
+  if (nest_.pack >= 0)
+    std::stable_partition(contraction.begin(), contraction.end() - 1, [&](int dim) { return dim != nest_.pack; });
+  program::MmaOp mma;
+  mma.packed = nest_.pack >= 0 ? 2 : 1;
+  mma.batch_dims = static_cast<int>(problem_.batch_dims.size());
+  mma.m_dims = static_cast<int>(rows.size());
+  mma.n_dims = static_cast<int>(problem_.n_dims.size());
+  mma.k_dims = static_cast<int>(problem_.k_dims.size());
+  mma.a = product_view("a", domain_.operands[0], operands_[0].slot_strides,
+                       join_dims({&problem_.batch_dims, &rows, &contraction}), array);
+  mma.b = product_view("b", domain_.operands[1], operands_[1].slot_strides,
+                       join_dims({&problem_.batch_dims, &contraction, &problem_.n_dims}), array);
+  mma.c = product_view("c", domain_.results[0], accumulator_strides_,
+                       join_dims({&problem_.batch_dims, &rows, &problem_.n_dims}), array);
+  mma.c.offset = mma.c.offset + window_offset();
+  mma.numerics = context_.machine.core.array.numerics;
+  const Expr before = earlier_sums();
+  mma.accumulate = before.is_constant() ? Expr(0) : less(Expr(0), before);
+  block.push_back(on("mma" + std::to_string(array), std::move(mma)));
+}
+
+/// Positive once an earlier reduction step has written the sum.
+Expr ProductLowering::earlier_sums() const {
+  Expr before = 0;
+  for (int dim : nest_.order)
+    if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
+      before = before + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
+  for (int dim : cut_)
+    if (domain_.reduction[static_cast<std::size_t>(dim)]) before = before + piece_start(dim);
+  return before;
+}
+
+void ProductLowering::emit_mma(Block& block) {
+  if (problem_.on_vector) return emit_on_vector(block);
+  if (in_pieces()) return multiply_in_pieces(block);
+  emit_arrays(block);
+}
+
+void ProductLowering::emit_arrays(Block& block) {
+  for (std::int64_t array = 0; array < grid_.used(); ++array) {
+    Expr has_part = 1;
+    for (std::size_t cut = 0; cut < grid_.cuts.size(); ++cut)
+      if (grid_.part(cut, array) > 0) has_part = logical_and(has_part, less(Expr(0), split_extent(cut, array)));
+    program::If some{has_part, {}, {}};
+    emit_one_mma(array, some.then);
+    if (!has_part.is_constant())
+      block.push_back(on("", std::move(some)));
+    else if (has_part.value() != 0)
+      std::move(some.then.begin(), some.then.end(), std::back_inserter(block));
+  }
+}
+
+std::vector<Expr> ProductLowering::result_start() const {
+  std::vector<Expr> values;
+  for (const AxisAccess& axis : domain_.results[0].axes) values.push_back(axis_start(axis));
+  return values;
+}
+
+std::vector<Expr> ProductLowering::result_extent() const {
+  std::vector<Expr> values;
+  for (const AxisAccess& axis : domain_.results[0].axes) values.push_back(axis_extent(axis));
+  return values;
+}
+
+/// Commits that must show before the current window is complete: one per array and window, in the order of the window
+/// loops.
+Expr ProductLowering::window_pieces() const {
+  Expr window = 0;
+  for (int dim : nest_.order)
+    if (loops(dim) && std::find(whole_.begin(), whole_.end(), dim) != whole_.end())
+      window = window * Expr(trips(dim)) + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
+  return (window + Expr(1)) * Expr(grid_.used());
+}
+
+void ProductLowering::emit_finish(Block& block) {
+  if (results_in_pieces()) return finish_in_pieces(block);
+  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Commit{"c", 0, 1}));
+  block.push_back(on(direct_ ? "store0" : "vector", program::Wait{"c", 0, {}, 0, window_pieces()}));
+  emit_results(block);
+}
+
+/// Stores the sums of the tile, or of the piece at hand.
+void ProductLowering::emit_results(Block& block) {
+  if (!direct_) {
+    emit_epilogue(block);
+    return;
+  }
+  program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(kernel_.outputs[0])],
+                                               result_start(), result_extent(), accumulator_strides_, "c");
+  transfer.offset = window_offset() + piece_offset(domain_.results[0], accumulator_strides_);
+  block.push_back(on("store0", program::Store{std::move(transfer), {}, 0}));
+}
+
+void ProductLowering::emit_epilogue(Block& block) {
+  const std::vector<Expr> start = result_start(), extent = result_extent();
+  program::VectorOp compute;
+  compute.extents = extent;
+  for (std::size_t axis = 0; axis < result_dim_.size(); ++axis)
+    if (!problem_.n_dims.empty() && result_dim_[axis] == problem_.n_dims.back())
+      compute.lane_dim = static_cast<int>(axis);
+  if (compute.lane_dim < 0) compute.lane_dim = static_cast<int>(extent.size()) - 1;
+  View sums{"c", 0, window_offset() + piece_offset(domain_.results[0], accumulator_strides_), {}};
+  for (std::size_t axis = 0; axis < extent.size(); ++axis)
+    sums.dims.push_back({extent[axis], accumulator_strides_[axis]});
+  compute.inputs.push_back(sums);
+  DagBuilder dag(context_);
+  for (std::size_t axis = 0; axis < extent.size(); ++axis) dag.axis_dim.push_back(static_cast<int>(axis));
+  dag.axis_start = start;
+  for (std::size_t i = 0; i < epilogue_leaves_.size(); ++i) {
+    fetch_leaf(epilogue_leaves_[i], start, extent, block);
+    compute.inputs.push_back(leaf_view(epilogue_leaves_[i], extent));
+    if (static_cast<int>(i) != bias_leaf_) dag.bind_input(epilogue_leaves_[i].value, static_cast<int>(i) + 1);
+  }
+  // The anchor's own result: sums, plus bias, rounded once to its dtype.
+  auto& nodes = dag.nodes();
+  const auto add_node = [&](VectorNode node) {
+    nodes.push_back({node, 0});
+    return static_cast<int>(nodes.size()) - 1;
+  };
+  int result = add_node({.op = VectorNode::Op::input, .index = 0});
+  if (bias_leaf_ >= 0) {
+    const int bias = add_node({.op = VectorNode::Op::input, .index = bias_leaf_ + 1});
+    result = add_node({.op = VectorNode::Op::function, .function = Function::add, .arguments = {result, bias, -1}});
+  }
+  const DType dtype = context_.value(anchor_.results[0]).type.dtype;
+  if (dtype != problem_.dtypes[2])
+    result = add_node({.op = VectorNode::Op::convert, .arguments = {result, -1, -1}, .dtype = dtype});
+  dag.bind_node(anchor_.results[0], result);
+  for (const Output& output : outputs_) {
+    program::VectorOutputSpec spec;
+    View view{output.slot, 0, 0, {}};
+    for (std::size_t axis = 0; axis < extent.size(); ++axis)
+      view.dims.push_back({extent[axis], output.slot_strides[axis]});
+    spec.view = view;
+    spec.reduce = output.reduce;
+    const Op* reduce = output.op < 0 ? nullptr : &context_.function.ops[static_cast<std::size_t>(output.op)];
+    if (reduce) spec.combiner = parse_combiner(reduce->attributes.text("combiner"));
+    spec.node = dag.node_of(reduce ? reduce->operands[0] : output.value, fused_ops_);
+    compute.outputs.push_back(std::move(spec));
+    block.push_back(on("", program::Acquire{output.slot, {"vector"}}));
+  }
+  compute.nodes = dag.nodes();
+  block.push_back(on("vector", std::move(compute)));
+  for (const Output& output : outputs_) block.push_back(on("vector", program::Commit{output.slot, 0, 1}));
+  for (const Leaf& leaf : epilogue_leaves_) block.push_back(on("vector", program::Release{leaf.slot, 0}));
+  for (const Output& output : outputs_) {
+    block.push_back(on("store0", program::Wait{output.slot, 0, {}, 0, 1}));
+    const Placement& placement = context_.placements[static_cast<std::size_t>(output.value)];
+    std::vector<Expr> from, size;
+    std::vector<std::int64_t> strides;
+    const bool keeps = context_.value(output.value).type.shape.size() == extent.size();
+    for (std::size_t axis = 0; axis < extent.size(); ++axis) {
+      const bool reduced =
+          std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) != output.reduce.end();
+      if (reduced && !keeps) continue;
+      from.push_back(reduced ? Expr(0) : start[axis]);
+      size.push_back(reduced ? Expr(1) : extent[axis]);
+      strides.push_back(reduced ? 0 : output.slot_strides[axis]);
+    }
+    block.push_back(on("store0", program::Store{region_transfer(placement, from, size, strides, output.slot), {}, 0}));
+    block.push_back(on("store0", program::Release{output.slot, 0}));
+  }
+}
+
+}  // namespace tilesim::lower

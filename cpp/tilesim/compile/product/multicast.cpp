@@ -1,0 +1,104 @@
+// Operands that several cores need: one fetches them and sends them to all.
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/product/product.hpp"
+#include "tilesim/mapping/cost.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+/// Destinations of a send are a mask of so many bits.
+constexpr std::int64_t most_cores = 64;
+
+}  // namespace
+
+double port_rate(const Machine& machine) {
+  const NetworkSpec& network = machine.network;
+  const double width = static_cast<double>(network.kind == "simple" ? network.port_bytes_per_cycle
+                                                                    : network.flit_bytes * network.ports_per_core);
+  return width * static_cast<double>(network.clock.hertz);
+}
+
+bool multicasts(const Machine& machine) { return machine.network.multicast && machine.network.kind == "simple"; }
+
+/// Whether fetching is what takes the time, and one core alone fetches faster than all of them at once.
+bool ProductLowering::memory_bound() const {
+  const Machine& machine = context_.machine;
+  const double clock = static_cast<double>(machine.core.clock.hertz);
+  const double share = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / clock;
+  const double port = std::min(static_cast<double>(machine.core.dma.bytes_per_cycle), port_rate(machine) / clock);
+  if (port <= share) return false;
+  const mapping::Cost cost = mapping::CostModel(problem_, machine).price(nest_);
+  return cost.memory > cost.compute;
+}
+
+/// The machine has multicast, some cut does not concern the operand, all its parts make the same trips, and a second
+/// copy of the tile fits.
+bool ProductLowering::may_multicast(int index) const {
+  if (!split_.multicast || operands_[index].prologue || context_.machine.core.count > most_cores) return false;
+  const Access& access = domain_.operands[static_cast<std::size_t>(index)];
+  bool shared = false;
+  for (const CoreSplit::Part& part : split_.parts) {
+    if (depends_on(access, part.dim)) continue;
+    if (!same_trips(part)) return false;
+    shared = true;
+  }
+  if (!shared || !memory_bound()) return false;
+  std::int64_t bytes = mapping::scratchpad_bytes(problem_, nest_, context_.machine);
+  for (int i = 0; i <= index; ++i)
+    if (i == index || operands_[i].multicast)
+      bytes += 2 * round_up(packed_bytes(problem_.dtypes[static_cast<std::size_t>(i)],
+                                         mapping::tile_elements(problem_, nest_, static_cast<std::size_t>(i))),
+                            64);
+  return bytes <= context_.machine.core.scratchpad.bytes;
+}
+
+/// Cores that share the operand differ in the cuts that do not concern it. Which of them fetches goes round with the
+/// other cut, one further for the first operand, so that no core fetches both operands for others.
+void ProductLowering::emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent,
+                                     program::Block& block) {
+  const Operand& operand = operands_[index];
+  const Access& access = domain_.operands[static_cast<std::size_t>(index)];
+  Expr leads = 1, first = 0;
+  std::vector<std::int64_t> further{0};
+  std::int64_t stride = 1;
+  for (std::size_t i = split_.parts.size(); i-- > 0; stride *= split_.parts[i].parts) {
+    const CoreSplit::Part& part = split_.parts[i];
+    if (depends_on(access, part.dim)) {
+      first = first + split_.index(part.dim) * Expr(stride);
+      continue;
+    }
+    Expr turn = 0;
+    if (split_.parts.size() == 2) {
+      const int other = split_.parts[1 - i].dim;
+      if (depends_on(access, other)) turn = modulo(split_.index(other) + Expr(index == 0 ? 1 : 0), part.parts);
+    }
+    leads = logical_and(leads, equal(split_.index(part.dim), turn));
+    const std::vector<std::int64_t> before = further;
+    for (std::int64_t digit = 1; digit < part.parts; ++digit)
+      for (std::int64_t core : before) further.push_back(core + digit * stride);
+  }
+  const std::string stage = operand.slot + "_stage", queue = load_queue(index);
+  transfer.slot = stage;
+  program::Send send;
+  send.from = {stage, 0, 0, {}};
+  send.slot = operand.slot;
+  for (std::size_t axis = 0; axis < extent.size(); ++axis)
+    send.dims.push_back({extent[axis], operand.slot_strides[axis]});
+  send.from.dims = send.dims;
+  for (std::int64_t core : further) send.cores.push_back(first + Expr(core));
+  block.push_back(on("", program::Receive{operand.slot}));
+  program::If leader{leads, {}, {}};
+  leader.then.push_back(on("", program::Acquire{stage, {queue}}));
+  leader.then.push_back(on(queue, program::Load{std::move(transfer)}));
+  leader.then.push_back(on(queue, program::Commit{stage, 0, 1}));
+  leader.then.push_back(on("send", program::Wait{stage, 0, {}, 0, 1}));
+  leader.then.push_back(on("send", std::move(send)));
+  leader.then.push_back(on("send", program::Release{stage, 0}));
+  block.push_back(on("", std::move(leader)));
+  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Wait{operand.slot, 0, {}, 0, 1}));
+}
+
+}  // namespace tilesim::lower

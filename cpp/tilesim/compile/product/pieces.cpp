@@ -1,0 +1,197 @@
+// Sub-tiles: a tile is loaded, multiplied and stored in pieces, so that the array starts on the first piece while the
+// rest is on its way. Pieces of a version are committed in the order in which they are used.
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/product/product.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+
+bool depends_on(const Access& access, int dim) {
+  for (const AxisAccess& axis : access.axes)
+    for (const AxisAccess::Term& term : axis.terms)
+      if (term.dim == dim) return true;
+  return false;
+}
+
+void ProductLowering::choose_pieces() {
+  if (nest_.sub.empty() || problem_.on_vector || ragged()) return;
+  const auto add = [&](const std::vector<int>& dims) {
+    for (int dim : dims)
+      if (piece_trips(dim) > 1) cut_.push_back(dim);
+  };
+  add(problem_.batch_dims);
+  add(problem_.k_dims);
+  add(problem_.m_dims);
+  add(problem_.n_dims);
+  for (int dim : cut_)
+    if (!domain_.reduction[static_cast<std::size_t>(dim)]) cut_results_.push_back(dim);
+}
+
+std::int64_t ProductLowering::piece_trips(int dim) const {
+  const auto d = static_cast<std::size_t>(dim);
+  return ceil_div(mapping::tile_of(problem_, nest_, d), mapping::sub_of(problem_, nest_, d));
+}
+
+Expr ProductLowering::piece_start(int dim) const {
+  const auto d = static_cast<std::size_t>(dim);
+  return Expr::symbol("s_" + domain_.names[d]) * Expr(mapping::sub_of(problem_, nest_, d));
+}
+
+std::vector<int> ProductLowering::cut_dims(const Access& access) const {
+  std::vector<int> dims;
+  for (int dim : cut_)
+    if (depends_on(access, dim)) dims.push_back(dim);
+  return dims;
+}
+
+/// What other cores send, or the vector unit computes, comes whole.
+bool ProductLowering::arrives_in_pieces(int index) const {
+  return in_pieces() && !operands_[index].prologue && !operands_[index].multicast &&
+         !cut_dims(domain_.operands[static_cast<std::size_t>(index)]).empty();
+}
+
+/// Number of the piece at hand, counted in the order of the loops.
+Expr ProductLowering::piece_number(const std::vector<int>& dims) const {
+  Expr number = 0;
+  for (int dim : dims)
+    number = number * Expr(piece_trips(dim)) + Expr::symbol("s_" + domain_.names[static_cast<std::size_t>(dim)]);
+  return number;
+}
+
+/// Whether the piece at hand has elements: a ragged tile has fewer pieces.
+Expr ProductLowering::some_elements(const std::vector<int>& dims) const {
+  Expr some = 1;
+  for (int dim : dims) some = logical_and(some, less(Expr(0), extent(dim)));
+  return some;
+}
+
+Expr ProductLowering::piece_offset(const Access& access, const std::vector<std::int64_t>& strides) const {
+  Expr offset = 0;
+  for (std::size_t axis = 0; axis < access.axes.size(); ++axis)
+    for (const AxisAccess::Term& term : access.axes[axis].terms)
+      if (at_piece_.count(term.dim)) offset = offset + piece_start(term.dim) * Expr(term.coefficient * strides[axis]);
+  return offset;
+}
+
+void ProductLowering::wrap_pieces(const std::vector<int>& dims, Block body, Block& block) const {
+  for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
+    Block inner = std::move(body);
+    body.clear();
+    body.push_back(
+        loop("s_" + domain_.names[static_cast<std::size_t>(*dim)], Expr(piece_trips(*dim)), std::move(inner)));
+  }
+  std::move(body.begin(), body.end(), std::back_inserter(block));
+}
+
+namespace {
+
+/// `body` where the condition holds.
+void guarded(const Expr& condition, Block body, Block& block) {
+  if (condition.is_constant() && condition.value() != 0)
+    std::move(body.begin(), body.end(), std::back_inserter(block));
+  else
+    block.push_back(on("", program::If{condition, std::move(body), {}}));
+}
+
+}  // namespace
+
+/// Slices of the contraction follow each other, so that the pieces that meet in a product come one after the other.
+void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& block) {
+  std::vector<int> shared;  // dims in pieces that all of these operands have, outermost
+  for (int dim : cut_)
+    if (std::all_of(operands.begin(), operands.end(),
+                    [&](int i) { return depends_on(domain_.operands[static_cast<std::size_t>(i)], dim); }))
+      shared.push_back(dim);
+  Block slices;
+  for (int index : operands) {
+    const Operand& operand = operands_[index];
+    const Access& access = domain_.operands[static_cast<std::size_t>(index)];
+    const std::string queue = load_queue(index);
+    block.push_back(on("", program::Acquire{operand.slot, {queue}}));
+    const std::vector<int> dims = cut_dims(access);
+    at_piece_.insert(dims.begin(), dims.end());
+    std::vector<Expr> from, size;
+    bool leaves_tensor = false;
+    for (const AxisAccess& axis : access.axes) {
+      from.push_back(axis_start(axis));
+      size.push_back(axis_extent(axis) + Expr(operand.along[size.size()]));
+      leaves_tensor |= axis.may_leave;
+    }
+    program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(operand.value)], from,
+                                                 size, operand.slot_strides, operand.slot);
+    transfer.offset = piece_offset(access, operand.slot_strides);
+    if (leaves_tensor) transfer.fill = 0.0;
+    Block piece, load;
+    load.push_back(on(queue, program::Load{std::move(transfer)}));
+    guarded(some_elements(dims), std::move(load), piece);
+    piece.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
+    at_piece_.clear();
+    std::vector<int> own;
+    for (int dim : dims)
+      if (std::find(shared.begin(), shared.end(), dim) == shared.end()) own.push_back(dim);
+    wrap_pieces(own, std::move(piece), slices);
+  }
+  wrap_pieces(shared, std::move(slices), block);
+}
+
+/// Every product of pieces, each as soon as its operands are there; sums are complete in the last slice of the
+/// contraction.
+void ProductLowering::multiply_in_pieces(Block& block) {
+  at_piece_.insert(cut_.begin(), cut_.end());
+  Block piece, product;
+  for (int i = 0; i < 2; ++i) {
+    if (!arrives_in_pieces(i)) continue;
+    const Expr pieces = piece_number(cut_dims(domain_.operands[static_cast<std::size_t>(i)])) + Expr(1);
+    for (const std::string& unit : mma_queues())
+      piece.push_back(on(unit, program::Wait{operands_[i].slot, 0, {}, 0, pieces}));
+  }
+  emit_arrays(product);
+  guarded(some_elements(cut_), std::move(product), piece);
+  if (results_in_pieces()) {
+    Block commits;
+    for (const std::string& unit : mma_queues()) commits.push_back(on(unit, program::Commit{"c", 0, 1}));
+    guarded(last_of_sums(), std::move(commits), piece);
+  }
+  at_piece_.clear();
+  wrap_pieces(cut_, std::move(piece), block);
+}
+
+/// Whether this step completes the sums of its piece of the result.
+Expr ProductLowering::last_of_sums() const {
+  Expr last = 1;
+  for (int dim : nest_.order)
+    if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
+      last = logical_and(
+          last, equal(Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(trips(dim) - 1)));
+  for (int dim : cut_)
+    if (domain_.reduction[static_cast<std::size_t>(dim)])
+      last = logical_and(
+          last, equal(Expr::symbol("s_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(piece_trips(dim) - 1)));
+  return last;
+}
+
+/// Every piece of the result once its sums are complete. A reduction in the epilogue takes the whole tile.
+void ProductLowering::finish_in_pieces(Block& block) {
+  const std::string unit = direct_ ? "store0" : "vector";
+  std::int64_t all = grid_.used();
+  for (int dim : cut_results_) all *= piece_trips(dim);
+  const bool reduces =
+      std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.op >= 0; });
+  if (reduces) {
+    block.push_back(on(unit, program::Wait{"c", 0, {}, 0, all}));
+    return emit_results(block);
+  }
+  at_piece_.insert(cut_results_.begin(), cut_results_.end());
+  Block piece, results;
+  // Also for a piece without elements: its commit must have shown before the tile is free.
+  piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, (piece_number(cut_results_) + Expr(1)) * Expr(grid_.used())}));
+  emit_results(results);
+  guarded(some_elements(cut_results_), std::move(results), piece);
+  at_piece_.clear();
+  wrap_pieces(cut_results_, std::move(piece), block);
+}
+
+}  // namespace tilesim::lower

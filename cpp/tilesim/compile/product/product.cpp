@@ -1,0 +1,302 @@
+// Structure of a product kernel: loops, slots, and where the accumulator lives.
+#include "tilesim/compile/product/product.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/cost.hpp"
+#include "tilesim/mapping/identity.hpp"
+#include "tilesim/program/limits.hpp"
+
+namespace tilesim::lower {
+
+ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
+    : context_(context),
+      kernel_(kernel),
+      anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
+      problem_(ragged() ? ragged_problem(context, kernel) : product_problem(context, kernel)) {
+  for (int index : kernel.ops)
+    if (index != kernel.anchor) fused_ops_.insert(index);
+  for (const AxisAccess& axis : problem_.domain.results[0].axes)
+    result_dim_.push_back(axis.terms.empty() ? -1 : axis.terms.back().dim);
+  if (ragged())
+    prepare_ragged();
+  else
+    divide_over_cores();
+}
+
+/// Which part of the product each core takes, and the nest of a part.
+void ProductLowering::divide_over_cores() {
+  const bool given = context_.options.mappings.count(anchor_.name) > 0;
+  std::string key;
+  if (!given) {
+    key = division_key();
+    if (const auto known = context_.choices.divisions.find(key); known != context_.choices.divisions.end()) {
+      const Division& division = *known->second;
+      const std::string operation = problem_.operation;
+      problem_ = division.problem;
+      problem_.operation = operation;
+      split_ = division.split;
+      seen_ = division.seen;
+      nest_ = division.nest;
+      domain_ = division.domain;
+      return;
+    }
+  }
+  search_division();
+  if (!given)
+    context_.choices.divisions[key] =
+        std::make_shared<const Division>(Division{problem_, split_, seen_, nest_, domain_});
+}
+
+/// All that the choice looks at, beside what is the same for the whole program.
+std::string ProductLowering::division_key() const {
+  std::string key = mapping::identity(problem_) + (is_exact(anchor_) ? "exact " : "");
+  key += std::string(info(anchor_.kind).name) + " " + mapping::identity(context_.machine);
+  for (int dim : reduced_result_dims()) key += " " + std::to_string(dim);
+  return key;
+}
+
+void ProductLowering::search_division() {
+  const mapping::Problem whole = problem_;
+  for (const Parts allowed : {Parts::any, Parts::counted, Parts::even}) {
+    problem_ = whole;
+    Machine seen = context_.machine;
+    split_ = split_product(context_, kernel_, problem_, seen, reduced_result_dims(), allowed);
+    nest_ = product_nest(context_, kernel_, problem_, seen);
+    seen_ = std::make_shared<const Machine>(std::move(seen));
+    domain_ = problem_.domain;
+    keep_reduced_columns_whole();
+    if (counts_windows()) return;
+  }
+}
+
+/// Dims that a reduction in the epilogue combines.
+std::vector<int> ProductLowering::reduced_result_dims() const {
+  std::vector<int> dims;
+  for (int op : fused_ops_) {
+    const Op& candidate = context_.function.ops[static_cast<std::size_t>(op)];
+    if (candidate.kind != Kind::reduce) continue;
+    for (std::int64_t axis : candidate.attributes.integers("dims"))
+      dims.push_back(result_dim_[static_cast<std::size_t>(axis)]);
+  }
+  return dims;
+}
+
+bool ProductLowering::same_trips(const CoreSplit::Part& part) const {
+  return part.same_steps(nest_.tiles[static_cast<std::size_t>(part.dim)]);
+}
+
+/// Windows inside a reduction loop are counted in the order of their loops, which needs constant trips: a shorter last
+/// part may have fewer.
+bool ProductLowering::counts_windows() const {
+  bool inside = false;
+  for (int dim : nest_.order) {
+    if (!loops(dim)) continue;
+    inside |= domain_.reduction[static_cast<std::size_t>(dim)];
+    if (inside && split_.find(dim) && !same_trips(*split_.find(dim))) return false;
+  }
+  return true;
+}
+
+bool ProductLowering::loops(int dim) const { return trips(dim) > 1 || (ragged() && dim == ragged_row); }
+
+std::int64_t ProductLowering::trips(int dim) const {
+  const auto d = static_cast<std::size_t>(dim);
+  return ceil_div(domain_.extents[d], nest_.tiles[d]);
+}
+
+Expr ProductLowering::own_extent(int dim) const {
+  return split_.find(dim) ? split_.extent(dim) : Expr(domain_.extents[static_cast<std::size_t>(dim)]);
+}
+
+Expr ProductLowering::trips_here(int dim) const {
+  if (ragged() && dim == ragged_row)
+    return ceil_div(row_count(), std::min(nest_.tiles[ragged_row], domain_.extents[ragged_row]));
+  const CoreSplit::Part* part = split_.find(dim);
+  if (!part || same_trips(*part)) return trips(dim);
+  return ceil_div(own_extent(dim), nest_.tiles[static_cast<std::size_t>(dim)]);
+}
+
+Expr ProductLowering::start(int dim) const {
+  const Expr piece = at_piece_.count(dim) ? piece_start(dim) : Expr(0);
+  if (!loops(dim)) return split_.base(dim) + piece;
+  return split_.base(dim) +
+         Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]) *
+             Expr(nest_.tiles[static_cast<std::size_t>(dim)]) +
+         piece;
+}
+
+Expr ProductLowering::extent(int dim) const {
+  const Expr tile = tile_extent(dim);
+  if (!at_piece_.count(dim)) return tile;
+  const std::int64_t sub = mapping::sub_of(problem_, nest_, static_cast<std::size_t>(dim));
+  if (tile.is_constant() && tile.value() % sub == 0) return sub;
+  return max(Expr(0), min(Expr(sub), tile - piece_start(dim)));
+}
+
+Expr ProductLowering::tile_start(int dim) const {
+  return start(dim) - (at_piece_.count(dim) ? piece_start(dim) : Expr(0));
+}
+
+Expr ProductLowering::tile_extent(int dim) const {
+  const auto d = static_cast<std::size_t>(dim);
+  if (ragged() && dim == ragged_row)
+    return min(Expr(std::min(nest_.tiles[d], domain_.extents[d])), row_count() - start(dim));
+  const CoreSplit::Part* part = split_.find(dim);
+  const bool even = !part || part->even();
+  const std::int64_t own = domain_.extents[d], tile = std::min(nest_.tiles[d], own);
+  if (!loops(dim)) return own_extent(dim);
+  const Expr begin = tile_start(dim);
+  if (part && !part->stretches.empty()) return min(Expr(tile), own_extent(dim) - (begin - split_.base(dim)));
+  const Expr left = Expr(own) - (begin - split_.base(dim));
+  const Expr inside = own % tile == 0 ? Expr(tile) : min(Expr(tile), left);
+  return even ? inside : min(inside, Expr(part->whole) - begin);
+}
+
+Expr ProductLowering::axis_start(const AxisAccess& axis) const {
+  Expr sum(axis.constant);
+  for (const AxisAccess::Term& term : axis.terms) {
+    sum = sum + start(term.dim) * Expr(term.coefficient);
+    if (ragged() && term.dim == ragged_row) sum = sum + first_row();
+    if (term.coefficient < 0) sum = sum + (extent(term.dim) - Expr(1)) * Expr(term.coefficient);
+  }
+  return sum;
+}
+
+Expr ProductLowering::axis_extent(const AxisAccess& axis) const {
+  Expr sum(1);
+  for (const AxisAccess::Term& term : axis.terms)
+    sum = sum + (extent(term.dim) - Expr(1)) * Expr(std::abs(term.coefficient));
+  return sum;
+}
+
+std::size_t ProductLowering::operand_level(const Access& access) const {
+  std::size_t level = 0;
+  for (std::size_t i = 0; i < nest_.order.size(); ++i)
+    for (const AxisAccess& axis : access.axes)
+      for (const AxisAccess::Term& term : axis.terms)
+        if (term.dim == nest_.order[i] && loops(nest_.order[i])) level = i + 1;
+  return level;
+}
+
+/// A reduction in the epilogue combines whole rows: its columns must lie in one tile. Where that leaves so few rows
+/// that another pass over the stored result costs less, the kernel is refused, and its parts are lowered one by one.
+void ProductLowering::keep_reduced_columns_whole() {
+  if (reduced_result_dims().empty()) return;
+  const mapping::Nest apart = nest_;
+  for (int dim : reduced_result_dims())
+    nest_.tiles[static_cast<std::size_t>(dim)] = domain_.extents[static_cast<std::size_t>(dim)];
+  for (int step = 0; step < 64 && !mapping::legal(problem_, nest_, context_.machine).legal; ++step)
+    for (int dim : problem_.m_dims) {
+      std::int64_t& tile = nest_.tiles[static_cast<std::size_t>(dim)];
+      tile = std::max<std::int64_t>(1, ceil_div(std::min(tile, domain_.extents[static_cast<std::size_t>(dim)]), 2));
+    }
+  const bool fewer_rows = std::any_of(problem_.m_dims.begin(), problem_.m_dims.end(), [&](int dim) {
+    return nest_.tiles[static_cast<std::size_t>(dim)] < apart.tiles[static_cast<std::size_t>(dim)];
+  });
+  if (!fewer_rows || context_.options.mappings.count(anchor_.name)) return;
+  mapping::CostModel model(problem_, context_.machine);
+  const mapping::Cost stored = model.price(apart), whole = model.price(nest_);
+  const double pass =
+      stored.memory * static_cast<double>(stored.bytes[2]) / std::max(1.0, static_cast<double>(stored.total_bytes()));
+  if (whole.soft > stored.soft + pass)
+    throw UserError({"the tiles of whole rows are too narrow", kernel_.name, {}, {}, {}});
+}
+
+/// A program names at most so many queues: those of the arrays beside those of DMA and the other units.
+void ProductLowering::check_queues() const {
+  const auto& dma = context_.machine.core.dma;
+  constexpr std::int64_t units = 4;  // vector, cross_lane, send, and one to spare
+  const std::int64_t others = dma.load_queues + dma.store_queues + units, most = program::most_queues;
+  if (grid_.used() + others > most)
+    throw Unsupported({"a core has more queues than a program names",
+                       kernel_.name,
+                       std::to_string(grid_.used()) + " arrays and " + std::to_string(others) + " other queues",
+                       std::to_string(most) + " together",
+                       {}});
+}
+
+program::Block ProductLowering::level(std::size_t depth) {
+  program::Block block;
+  std::vector<int> fetched;
+  for (int i = 0; i < 2; ++i)
+    if (operand_level(domain_.operands[static_cast<std::size_t>(i)]) == depth) fetched.push_back(i);
+  emit_operands(fetched, block);
+  if (accumulator_level_ == depth) block.push_back(on("", program::Acquire{"c", mma_queues()}));
+  if (depth == nest_.order.size()) {
+    emit_mma(block);
+    if (!whole_.empty()) {
+      Expr last = 1;  // this window's sum is complete once every reduction loop is in its last trip
+      for (int dim : nest_.order)
+        if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
+          last =
+              min(last, equal(Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(trips(dim) - 1)));
+      program::If done{last, {}, {}};
+      emit_finish(done.then);
+      block.push_back(on("", std::move(done)));
+    }
+  } else {
+    const int dim = nest_.order[depth];
+    program::Block inner = level(depth + 1);
+    if (ragged() && dim == ragged_group) {  // nothing is fetched for a group without rows
+      program::If some{less(Expr(0), row_count()), std::move(inner), {}};
+      inner.clear();
+      inner.push_back(on("", std::move(some)));
+    }
+    if (loops(dim))
+      block.push_back(loop("i_" + domain_.names[static_cast<std::size_t>(dim)], trips_here(dim), std::move(inner)));
+    else
+      std::move(inner.begin(), inner.end(), std::back_inserter(block));
+  }
+  if (accumulator_level_ == depth) {
+    if (whole_.empty()) emit_finish(block);
+    block.push_back(on(direct_ ? "store0" : "vector", program::Release{"c", 0}));
+  }
+  for (int i = 0; i < 2; ++i)
+    if (operand_level(domain_.operands[static_cast<std::size_t>(i)]) == depth) emit_release(i, block);
+  return block;
+}
+
+program::Scope ProductLowering::lower() {
+  scope_.kernel = kernel_.name;
+  std::string operations;
+  for (int op : kernel_.ops)
+    operations += (operations.empty() ? "" : "+") + context_.function.ops[static_cast<std::size_t>(op)].name;
+  scope_.operation = operations;
+  scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
+  scope_.barrier = true;
+  if (context_.options.record && !ragged()) {
+    context_.options.record->push_back(
+        {context_.function.name, anchor_.name, problem_, nest_, seen_ ? *seen_ : context_.machine});
+    context_.options.record->back().nest.on_vector = problem_.on_vector;
+    context_.options.record->back().nest.contexts = problem_.contexts;
+  }
+  load_queues_ = context_.machine.core.dma.load_queues;
+  if (load_queues_ > 1 && !split_.multicast && context_.machine.sorts.empty())
+    load_queues_ = mapping::CostModel(problem_, seen_ ? *seen_ : context_.machine).load_queues(nest_);
+  ClosedForm latency(context_.machine);
+  grid_ = mapping::array_grid(problem_, nest_, context_.machine, latency);
+  check_queues();
+  for (int i = 0; i < 2; ++i) make_operand(i);
+  make_accumulator();
+  make_epilogue();
+  make_outputs();
+  choose_pieces();
+  scope_.body = level(0);
+  if (split_.used() < context_.machine.core.count) {
+    program::If has_part{less(Expr::symbol("core"), Expr(split_.used())), std::move(scope_.body), {}};
+    scope_.body = {};
+    scope_.body.push_back(on("", std::move(has_part)));
+  }
+  assign_addresses(scope_, context_.machine);
+  if (ragged()) add_ragged_steps();
+  return std::move(scope_);
+}
+
+program::Scope lower_product(Context& context, const Kernel& kernel) {
+  return ProductLowering(context, kernel).lower();
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,207 @@
+// Lowering of contract and convolution: parts shared by product*.cpp.
+#pragma once
+
+#include <optional>
+
+#include "tilesim/compile/plan/divide.hpp"
+#include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/mapping/arrays.hpp"
+#include "tilesim/mapping/nest.hpp"
+
+namespace tilesim::lower {
+
+/// The mapping problem of a kernel's anchor.
+mapping::Problem product_problem(const Context& context, const Kernel& kernel);
+
+/// Stored values that computing `pending` from the kernel's operations reads, its anchor left aside.
+std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending);
+
+/// How long a rule may search: `rough` where nests are only compared, to choose between ways to divide a kernel.
+enum class Effort : std::uint8_t { rough, full };
+
+/// The nest to use: from the table, from the machine's lowering profile (mapping "profile"), or by the named rule. A
+/// convolution in groups goes to the vector unit (problem.on_vector) where the estimate says that this is faster.
+/// `machine`: with the bandwidth that one core of those at work gets.
+mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem,
+                           const Machine& machine, Effort effort = Effort::full);
+/// By the rule of `mapping_rule` alone; equal problems of a program are solved once.
+mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Machine& machine,
+                           Effort effort = Effort::full);
+
+/// The profile's nest for this problem, or none when the profile has no rule for it (profile.cpp).
+std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution);
+
+constexpr int ragged_group = 0, ragged_row = 1, ragged_column = 2, ragged_depth = 3;  ///< dims of ragged_contract
+
+/// Throws Unsupported naming the operation where the machine has no array, or one that does not multiply this type.
+void require_array(const Context& context, const Op& op, DType dtype);
+
+/// ragged_contract as a product per group, with as many rows as typical: which rows a group has is data.
+mapping::Problem ragged_problem(const Context& context, const Kernel& kernel);
+/// Groups outside, the contraction inside: which rows belong together is only known group by group.
+mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem);
+
+/// Whether an operand's address changes along a dimension.
+bool depends_on(const Access& access, int dim);
+
+/// How a product is divided over the cores, and the nest of a part.
+struct Division {
+  mapping::Problem problem;  ///< of one core
+  CoreSplit split;
+  std::shared_ptr<const Machine> seen;
+  mapping::Nest nest;
+  Domain domain;
+};
+
+/// One product kernel being lowered.
+class ProductLowering {
+ public:
+  ProductLowering(Context& context, const Kernel& kernel);
+  program::Scope lower();
+
+ private:
+  struct Operand {
+    ValueId value = no_value;
+    std::string slot;
+    std::vector<std::int64_t> slot_strides;  ///< per value axis
+    std::vector<std::int64_t> along;         ///< per value axis: beyond what is used
+    bool prologue = false;
+    bool multicast = false;  ///< one core of those that need it fetches it and sends it to all
+  };
+  /// A further input of the epilogue or prologue: broadcasts to `shape`.
+  struct Leaf {
+    ValueId value = no_value;
+    std::string slot;
+    std::vector<std::int64_t> slot_strides;
+    std::vector<int> axis_of;  ///< result (or operand) axis of each of its axes
+  };
+  /// A value that the epilogue stores.
+  struct Output {
+    ValueId value = no_value;
+    std::string slot;
+    std::vector<std::int64_t> slot_strides;  ///< per result axis; 0 along reduced ones
+    std::vector<int> reduce;                 ///< result axes
+    int op = -1;                             ///< the reduce operation, or -1
+  };
+
+  // product_slots.cpp
+  void make_operand(int index);
+  void make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access,
+                 std::vector<int> axis_of = {});
+  void make_accumulator();
+  void make_epilogue();
+  void make_outputs();
+  void add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator,
+                std::vector<std::string> consumers);
+
+  // product.cpp
+  void keep_reduced_columns_whole();
+  void check_queues() const;
+  void divide_over_cores();
+  std::string division_key() const;
+  void search_division();
+  std::vector<int> reduced_result_dims() const;
+  bool counts_windows() const;
+  bool same_trips(const CoreSplit::Part& part) const;  ///< of all parts
+  program::Block level(std::size_t depth);
+  bool loops(int dim) const;
+  std::int64_t trips(int dim) const;
+  Expr trips_here(int dim) const;  ///< of this core
+  Expr own_extent(int dim) const;  ///< of this core
+  Expr start(int dim) const;
+  Expr extent(int dim) const;
+  Expr tile_start(int dim) const;  ///< as start and extent, of the whole tile
+  Expr tile_extent(int dim) const;
+  Expr axis_start(const AxisAccess& axis) const;
+  Expr axis_extent(const AxisAccess& axis) const;
+  std::size_t operand_level(const Access& access) const;
+
+  bool has_bias() const { return !ragged() && anchor_.operands.size() > 2 && anchor_.operands[2] != no_value; }
+
+  // product_ragged.cpp
+  bool ragged() const { return anchor_.kind == Kind::ragged_contract; }
+  void prepare_ragged();
+  Expr first_row() const;
+  Expr row_count() const;
+  program::Scope ragged_offsets();
+  program::Scope ragged_rest();
+  void add_ragged_steps();
+
+  // product_multicast.cpp
+  bool memory_bound() const;
+  bool may_multicast(int index) const;
+  void emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent, program::Block& block);
+
+  // product_pieces.cpp
+  void choose_pieces();
+  bool in_pieces() const { return !cut_.empty(); }
+  std::int64_t piece_trips(int dim) const;
+  Expr piece_start(int dim) const;
+  /// Dims in pieces that the access depends on: batch, contraction, then rows and columns.
+  std::vector<int> cut_dims(const Access& access) const;
+  bool arrives_in_pieces(int index) const;
+  Expr piece_number(const std::vector<int>& dims) const;
+  Expr some_elements(const std::vector<int>& dims) const;
+  Expr piece_offset(const Access& access, const std::vector<std::int64_t>& strides) const;
+  void wrap_pieces(const std::vector<int>& dims, program::Block body, program::Block& block) const;
+  void load_in_pieces(const std::vector<int>& operands, program::Block& block);
+  void multiply_in_pieces(program::Block& block);
+  void finish_in_pieces(program::Block& block);
+  bool results_in_pieces() const { return !cut_results_.empty(); }
+  Expr last_of_sums() const;
+
+  // product_emit.cpp
+  void emit_operands(const std::vector<int>& operands, program::Block& block);
+  void emit_load(int index, program::Block& block);
+  void emit_prologue(int index, program::Block& block);
+  void emit_release(int index, program::Block& block);
+  void emit_mma(program::Block& block);
+  void emit_arrays(program::Block& block);
+  void emit_one_mma(std::int64_t array, program::Block& block);
+  void emit_on_vector(program::Block& block);
+  Expr earlier_sums() const;
+  void emit_finish(program::Block& block);
+  void emit_results(program::Block& block);
+  void emit_epilogue(program::Block& block);
+  void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
+                  program::Block& block);
+  program::View leaf_view(const Leaf& leaf, const std::vector<Expr>& extent) const;
+  program::View product_view(const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides,
+                             const std::vector<int>& dims, std::int64_t array) const;
+  Expr split_extent(std::size_t cut, std::int64_t array) const;
+  Expr window_offset() const;
+  Expr window_pieces() const;
+  std::vector<Expr> result_start() const;
+  std::vector<Expr> result_extent() const;
+  std::string load_queue(int index) const;
+  /// Queues that multiply: one per array, or the vector unit's.
+  std::vector<std::string> mma_queues() const;
+
+  Context& context_;
+  const Kernel& kernel_;
+  const Op& anchor_;
+  mapping::Problem problem_;      ///< of one core
+  std::int64_t load_queues_ = 1;  ///< that take its operands
+  CoreSplit split_;
+  std::shared_ptr<const Machine> seen_;  ///< with the bandwidth that each core of the split gets; null: the context's
+  mapping::Nest nest_;
+  Domain domain_;
+  program::Scope scope_;
+  Operand operands_[2];
+  std::vector<Leaf> prologue_leaves_[2], epilogue_leaves_;
+  std::vector<Output> outputs_;
+  int bias_leaf_ = -1;                             ///< index into epilogue_leaves_ of the anchor's own bias
+  std::set<int> fused_ops_;                        ///< elementwise and reduce operations of the kernel
+  std::vector<std::int64_t> accumulator_strides_;  ///< per result axis
+  std::vector<int> result_dim_;                    ///< domain dim of each result axis
+  std::vector<int> whole_;                         ///< result dims whose loops run inside a reduction loop
+  std::size_t accumulator_level_ = 0;              ///< number of loops outside the accumulator's acquire
+  mapping::ArrayGrid grid_;                        ///< which part of a tile each array has
+  bool direct_ = false;                            ///< stored straight from the accumulator
+  std::vector<int> cut_;          ///< dims whose tiles come in pieces, in the order in which pieces follow each other
+  std::vector<int> cut_results_;  ///< those of them that the result has
+  std::set<int> at_piece_;        ///< dims of `cut_` for which starts and extents are those of a piece
+  std::string counts_, offsets_;  ///< ragged: rows per group and before it, as tensors
+};
+
+}  // namespace tilesim::lower

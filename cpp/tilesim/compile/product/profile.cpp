@@ -1,0 +1,270 @@
+// Nests by the machine's lowering profile: rules of a real chip's compiler, as data in the machine's file.
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/product/product.hpp"
+#include "tilesim/mapping/cost.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+constexpr std::int64_t most = std::int64_t{1} << 40;
+
+/// Bytes of a region in the chip's padded layout: minor axis to `tile[1]`, second minor to `tile[0]`.
+std::int64_t padded_bytes(const Machine& machine, const mapping::Problem& problem, const mapping::Nest& nest,
+                          std::size_t operand) {
+  const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+  const std::vector<int>& order = problem.minor_to_major[operand];
+  std::int64_t bytes = bits(problem.memory_dtypes[operand]) / 8;
+  for (std::size_t axis = 0; axis < access.axes.size(); ++axis) {
+    std::int64_t extent = 1;
+    for (const AxisAccess::Term& term : access.axes[axis].terms) {
+      const auto d = static_cast<std::size_t>(term.dim);
+      extent += term.coefficient * (std::min(nest.tiles[d], problem.domain.extents[d]) - 1);
+    }
+    extent = std::min(extent, problem.shapes[operand][axis]);
+    const std::size_t rank = access.axes.size();
+    const std::size_t minor = order.empty() ? rank - 1 : static_cast<std::size_t>(order[0]);
+    const std::size_t second = rank < 2 ? rank : order.empty() ? rank - 2 : static_cast<std::size_t>(order[1]);
+    if (machine.layout.tile.size() == 2) {
+      if (axis == minor) extent = round_up(extent, machine.layout.tile[1]);
+      if (axis == second) extent = round_up(extent, machine.layout.tile[0]);
+    }
+    bytes *= extent;
+  }
+  return bytes;
+}
+
+std::int64_t& tile(mapping::Nest& nest, int dim) { return nest.tiles[static_cast<std::size_t>(dim)]; }
+
+std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups) {
+  std::vector<int> all;
+  for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
+  return all;
+}
+
+struct PanelRules { std::int64_t panel, columns, split_rows_above; };
+
+PanelRules panel_rules(const Json& rules) {
+  ObjectReader reader(rules);
+  const PanelRules read{reader.integer_or("panel_bytes", 8 << 20, 1, most),
+                        reader.integer_or("window_columns", 256, 1, most),
+                        reader.integer_or("split_rows_above", 512, 0, most)};
+  reader.optional("reason");
+  reader.finish();
+  return read;
+}
+
+/// The left operand is a stationary panel (loaded whole, not overlapped), the right one streams in windows of columns.
+mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem, const PanelRules& rules) {
+  mapping::Nest nest{problem.domain.extents,
+                     concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
+                     {1, 2, 2}};
+  for (int dim : problem.batch_dims) {
+    nest.depths[0] = problem.domain.extents[static_cast<std::size_t>(dim)] > 1 ? 2 : nest.depths[0];
+    tile(nest, dim) = 1;
+  }
+  if (!problem.n_dims.empty())
+    tile(nest, problem.n_dims.back()) = std::min(rules.columns, tile(nest, problem.n_dims.back()));
+  const std::int64_t whole = padded_bytes(machine, problem, nest, 0);
+  if (whole <= rules.panel || problem.m_dims.empty() || problem.k_dims.empty()) return nest;
+  const std::int64_t panels = ceil_div(whole, rules.panel);
+  std::int64_t rows = 1;
+  for (int dim : problem.m_dims) rows *= problem.domain.extents[static_cast<std::size_t>(dim)];
+  if (rows > rules.split_rows_above) {
+    std::int64_t& size = tile(nest, problem.m_dims.back());
+    size = std::min(size, round_up(ceil_div(size, panels), 8));
+  } else {
+    // Few rows: the contraction is cut instead; sums of all columns stay on chip meanwhile.
+    std::int64_t& size = tile(nest, problem.k_dims.back());
+    size = std::min(size, round_up(ceil_div(size, panels), machine.core.array.rows));
+    nest.order = concatenate({&problem.batch_dims, &problem.m_dims, &problem.k_dims, &problem.n_dims});
+    nest.depths[2] = 1;
+  }
+  return nest;
+}
+
+/// Panels of `rows` rows and part of the contraction, the sums of all their columns on chip.
+mapping::Nest cut_nest(const Machine& machine, const mapping::Problem& problem, const PanelRules& rules,
+                       std::int64_t rows) {
+  mapping::Nest nest = panel_nest(machine, problem, {most, rules.columns, 0});
+  nest.order = concatenate({&problem.batch_dims, &problem.m_dims, &problem.k_dims, &problem.n_dims});
+  nest.depths[2] = 1;
+  tile(nest, problem.m_dims.back()) = rows;
+  const std::int64_t panels = ceil_div(padded_bytes(machine, problem, nest, 0), rules.panel);
+  std::int64_t& size = tile(nest, problem.k_dims.back());
+  size = std::min(size, round_up(ceil_div(size, panels), machine.core.array.rows));
+  return nest;
+}
+
+/// The rule's nest where it fits. Where a long contraction leaves no room for two windows beside the panel: the
+/// fastest, by estimate, of the same form with narrower windows, smaller panels or the contraction cut.
+std::optional<mapping::Nest> product_rule(const Machine& machine, const mapping::Problem& problem, const Json& json) {
+  const PanelRules rules = panel_rules(json);
+  const mapping::Nest planned = panel_nest(machine, problem, rules);
+  if (mapping::legal(problem, planned, machine).legal) return planned;
+  mapping::CostModel model(problem, machine);
+  std::optional<mapping::Nest> best;
+  double least = 0;
+  const auto consider = [&](const mapping::Nest& nest) {
+    if (!mapping::legal(problem, nest, machine).legal) return;
+    const double rank = model.price(nest).soft;
+    if (!best || rank < least) best = nest, least = rank;
+  };
+  const std::int64_t rows =
+      problem.m_dims.empty() ? 1 : problem.domain.extents[static_cast<std::size_t>(problem.m_dims.back())];
+  for (std::int64_t panel = rules.panel; panel >= rules.panel / 16; panel /= 2)
+    for (std::int64_t columns = rules.columns; columns >= machine.core.array.columns; columns /= 2) {
+      const PanelRules narrower{panel, columns, rules.split_rows_above};
+      consider(panel_nest(machine, problem, narrower));
+      if (problem.m_dims.empty() || problem.k_dims.empty()) continue;
+      for (std::int64_t parts = 1; parts <= 64 && parts <= rows; parts *= 2)
+        consider(cut_nest(machine, problem, narrower, round_up(ceil_div(rows, parts), 8)));
+    }
+  return best;
+}
+
+/// Whether data and sums of a nest, halo and zero border included, and narrow windows of the weights fit the
+/// scratchpad.
+bool held(const Machine& machine, const mapping::Problem& problem, mapping::Nest nest) {
+  if (!problem.n_dims.empty()) {
+    std::int64_t& columns = tile(nest, problem.n_dims.back());
+    columns = std::min(columns, machine.core.array.columns);
+  }
+  return mapping::legal(problem, nest, machine).legal;
+}
+
+/// The dims of images and of output rows; -1 where there is none.
+std::pair<int, int> image_and_row(const mapping::Problem& problem) {
+  int image = -1, row = -1;
+  for (int dim : problem.m_dims)
+    for (const AxisAccess& axis : problem.domain.operands[0].axes) {
+      if (axis.terms.empty() || axis.terms[0].dim != dim) continue;
+      if (axis.terms.size() == 1)
+        image = dim;
+      else if (row < 0)
+        row = dim;
+    }
+  return {image, row};
+}
+
+/// Whether memory holds neighbours along this dim of the first operand side by side.
+bool lies_over_lanes(const Machine& machine, const mapping::Problem& problem, int dim) {
+  const std::vector<int>& order = problem.minor_to_major[0];
+  if (machine.layout.tile.size() != 2 || order.empty()) return false;
+  const AxisAccess& minor = problem.domain.operands[0].axes[static_cast<std::size_t>(order[0])];
+  return !minor.terms.empty() && minor.terms[0].dim == dim;
+}
+
+/// Planes whose weights do not fit as planned or come again for every window, or images that fill the lanes all at
+/// once: the fastest, by estimate, with fewer rows, more images or narrower weights.
+std::optional<mapping::Nest> fitting_planes(const Machine& machine, const mapping::Problem& problem,
+                                            const mapping::Nest& planned) {
+  std::optional<mapping::Nest> best;
+  if (problem.n_dims.empty()) return best;
+  mapping::CostModel model(problem, machine);
+  double least = 0;
+  const auto consider = [&](const mapping::Nest& nest) {
+    if (!mapping::legal(problem, nest, machine).legal) return;
+    const double rank = model.price(nest).soft;
+    if (!best || rank < least) best = nest, least = rank;
+  };
+  const auto extent = [&](int dim) { return dim < 0 ? 1 : problem.domain.extents[static_cast<std::size_t>(dim)]; };
+  consider(planned);
+  const auto [image, row] = image_and_row(problem);
+  const std::int64_t wide = machine.core.array.columns * machine.core.array.count;
+  const std::int64_t images = image < 0 ? 1 : planned.tiles[static_cast<std::size_t>(image)];
+  for (std::int64_t times = 1; times == 1 || images * times < 2 * extent(image); times *= 2)
+    for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(extent(row), 32); parts *= 2)
+      for (std::int64_t columns = wide; columns >= machine.core.array.columns; columns /= 2) {
+        mapping::Nest nest = planned;
+        if (image >= 0) tile(nest, image) = std::min(images * times, extent(image));
+        if (row >= 0) tile(nest, row) = ceil_div(extent(row), parts);
+        tile(nest, problem.n_dims.back()) = std::min(columns, extent(problem.n_dims.back()));
+        nest.depths = {1, 2, 1};  // weights stream while the array computes
+        consider(nest);
+        if (!lies_over_lanes(machine, problem, image)) continue;
+        nest.depths = {2, 1, 2};  // rows do
+        consider(nest);
+      }
+  return best;
+}
+
+/// Whether there are several windows of images, each with weights that stream anew.
+bool streams_again(const mapping::Problem& problem, const mapping::Nest& nest) {
+  const int image = image_and_row(problem).first;
+  const auto cut = [&](int dim) {
+    return nest.tiles[static_cast<std::size_t>(dim)] < problem.domain.extents[static_cast<std::size_t>(dim)];
+  };
+  return image >= 0 && cut(image) && !problem.n_dims.empty() && cut(problem.n_dims.back());
+}
+
+/// Images of a window: the rule's number, and as many times it as hide the loading of weights behind streamed rows and
+/// fill the lanes where images lie over them.
+std::int64_t images_of(const Machine& machine, const mapping::Problem& problem, int image_dim, std::int64_t images) {
+  std::int64_t plane = 1, granule = images;
+  for (int dim : problem.m_dims)
+    if (dim != image_dim) plane *= problem.domain.extents[static_cast<std::size_t>(dim)];
+  if (lies_over_lanes(machine, problem, image_dim)) granule = round_up(images, machine.layout.tile[1]);
+  return round_up(std::max(granule, ceil_div(machine.core.array.rows, std::max<std::int64_t>(1, plane))), granule);
+}
+
+/// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise
+/// load, compute and store take turns, and the plane is cut into rows where even one does not fit.
+std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
+  ObjectReader reader(rules);
+  const std::int64_t images = reader.integer_or("images", 8, 1, most);
+  reader.optional("copy_few_images");  // prepare.cpp
+  reader.optional("reason");
+  reader.finish();
+  mapping::Nest nest{problem.domain.extents,
+                     concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
+                     {2, 1, 2}};
+  const auto [image_dim, row_dim] = image_and_row(problem);
+  for (int dim : problem.batch_dims) tile(nest, dim) = 1;
+  if (image_dim >= 0)
+    tile(nest, image_dim) = std::min(images_of(machine, problem, image_dim, images), tile(nest, image_dim));
+  const auto bytes = [&](std::size_t operand) { return padded_bytes(machine, problem, nest, operand); };
+  const bool groups =
+      image_dim >= 0 && problem.domain.extents[static_cast<std::size_t>(image_dim)] > tile(nest, image_dim);
+  const std::int64_t capacity = machine.core.scratchpad.bytes;
+  if (groups && 2 * (bytes(0) + bytes(2)) + bytes(1) <= capacity) return nest;
+  nest.depths = {1, 1, 1};
+  if (row_dim >= 0) {
+    std::int64_t& rows = tile(nest, row_dim);
+    const auto too_large = [&] {
+      return bytes(0) + bytes(2) + std::min(bytes(1), capacity / 4) > capacity || !held(machine, problem, nest);
+    };
+    while (rows > 1 && too_large()) rows -= ceil_div(rows, 16);
+    const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(row_dim)];
+    rows = ceil_div(extent, ceil_div(extent, rows));  // equal pieces
+    if (rows == 1 && extent > 1 && bytes(0) + bytes(2) + std::min(bytes(1), capacity / 4) > capacity)
+      return std::nullopt;  // not even one row of all channels fits
+  }
+  const bool whole =
+      !groups && (row_dim < 0 || tile(nest, row_dim) == problem.domain.extents[static_cast<std::size_t>(row_dim)]);
+  if ((whole || bytes(0) + bytes(1) + bytes(2) > capacity) &&
+      !problem.n_dims.empty()) {  // weights stream while the array computes
+    std::int64_t& columns = tile(nest, problem.n_dims.back());
+    columns = std::min(columns, machine.core.array.columns * machine.core.array.count);
+    nest.depths[1] = 2;
+  }
+  return nest;
+}
+
+}  // namespace
+
+std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution) {
+  if (machine.lowering.is_null()) return std::nullopt;
+  const Json* rules = machine.lowering.find(convolution ? "convolution" : "product");
+  if (!rules) return std::nullopt;
+  if (!convolution) return product_rule(machine, problem, *rules);
+  std::optional<mapping::Nest> nest = plane_nest(machine, problem, *rules);
+  const bool over_lanes = lies_over_lanes(machine, problem, image_and_row(problem).first);
+  if (!nest || (mapping::legal(problem, *nest, machine).legal && !streams_again(problem, *nest) && !over_lanes))
+    return nest;
+  return fitting_planes(machine, problem, *nest);  // none: the general heuristic decides
+}
+
+}  // namespace tilesim::lower

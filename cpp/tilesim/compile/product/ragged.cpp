@@ -1,0 +1,294 @@
+// ragged_contract: a product per group of rows. How many rows a group has is data: a first step writes where each group
+// starts, loops and addresses read it, and rows beyond all groups are filled with zeros.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/product/product.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+#include "tilesim/mapping/space.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+namespace {
+
+AxisAccess axis_of(int dim) {
+  AxisAccess axis;
+  axis.terms.push_back({dim, 1});
+  return axis;
+}
+
+struct Extents { std::int64_t groups, rows, columns, depth; };
+
+Extents extents_of(const Context& context, const Op& op) {
+  const Shape& a = context.value(op.operands[0]).type.shape;
+  const Shape& b = context.value(op.operands[1]).type.shape;
+  return {b[0], a[0], context.value(op.results[0]).type.shape[1], a[1]};
+}
+
+/// Groups that have rows, and rows of each, when the rows are spread evenly.
+std::pair<std::int64_t, std::int64_t> even(const Extents& e) {
+  const std::int64_t groups = std::max<std::int64_t>(1, std::min(e.groups, e.rows));
+  return {groups, ceil_div(e.rows, groups)};
+}
+
+/// `apart`: rows of neighbouring groups lie so far apart in a and in the result; 0: wherever data says.
+Domain ragged_domain(const Op& op, std::int64_t groups, std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                     std::int64_t apart) {
+  Domain domain;
+  domain.extents = {groups, rows, columns, depth};
+  domain.names = {"g", "m", "n", "k"};
+  domain.reduction = {false, false, false, true};
+  AxisAccess row = axis_of(ragged_row);
+  if (apart > 0) row.terms.insert(row.terms.begin(), {ragged_group, apart});
+  Access a, b, y;
+  a.axes = {row, axis_of(ragged_depth)};
+  b.axes = {axis_of(ragged_group), axis_of(ragged_depth), axis_of(ragged_column)};
+  if (op.attributes.flag("b_transposed")) std::swap(b.axes[1], b.axes[2]);
+  y.axes = {row, axis_of(ragged_column)};
+  domain.operands = {a, b};
+  domain.results = {y};
+  return domain;
+}
+
+}  // namespace
+
+mapping::Problem ragged_problem(const Context& context, const Kernel& kernel) {
+  const Op& op = context.function.ops[at(kernel.anchor)];
+  const Extents e = extents_of(context, op);
+  const auto [groups, rows] = even(e);
+  mapping::Problem problem;
+  problem.operation = op.name;
+  problem.domain = ragged_domain(op, groups, rows, e.columns, e.depth, rows);
+  problem.batch_dims = {ragged_group};
+  problem.m_dims = {ragged_row};
+  problem.n_dims = {ragged_column};
+  problem.k_dims = {ragged_depth};
+  for (ValueId value : {op.operands[0], op.operands[1]}) {
+    const Placement& placement = context.placements[at(value)];
+    const program::Tensor* tensor = find_tensor(context, placement.tensor);
+    problem.dtypes.push_back(placement.dtype);
+    problem.memory_dtypes.push_back(placement.dtype);
+    problem.shapes.push_back(context.value(value).type.shape);
+    problem.minor_to_major.push_back(tensor && placement.identity ? tensor->minor_to_major : std::vector<int>{});
+  }
+  problem.shapes[0][0] = groups * rows;
+  const DType type = context.value(op.results[0]).type.dtype;
+  problem.dtypes.push_back(type == DType::f64 ? DType::f64 : context.machine.core.array.numerics.accumulate);
+  problem.memory_dtypes.push_back(type);
+  problem.shapes.push_back({groups * rows, e.columns});
+  problem.minor_to_major.emplace_back();
+  problem.kernel = info(op.kind).name;
+  const bool converts = type != problem.dtypes[2];
+  problem.extra_bytes_per_result_element = converts ? 2 * host_bytes(type) : 0;
+  problem.epilogue_functions = converts ? 1 : 0;
+  problem.extra_bytes = 64 * 4;  // slots start at multiples of 64
+  return problem;
+}
+
+namespace {
+
+/// The nest as the kernel runs it: one group after the other, one tile of sums.
+mapping::Nest group_by_group(const Context& context, const mapping::Problem& problem, mapping::Nest nest) {
+  nest.tiles[ragged_group] = 1;
+  const auto place = [&](int dim) { return std::find(nest.order.begin(), nest.order.end(), dim) - nest.order.begin(); };
+  const std::int64_t cores = context.machine.core.count;
+  if (cores > 1)  // each takes columns of all groups
+    nest.tiles[ragged_column] =
+        std::min(nest.tiles[ragged_column], ceil_div(problem.domain.extents[ragged_column], cores));
+  // A group with more rows than is typical still reads its matrix once.
+  const bool columns_first =
+      place(ragged_column) < place(ragged_row) || nest.tiles[ragged_row] >= problem.domain.extents[ragged_row];
+  nest.order = {ragged_group, ragged_column, ragged_row, ragged_depth};
+  if (cores > 1)
+    std::swap(nest.order[0], nest.order[1]);
+  else if (!columns_first)
+    std::swap(nest.order[1], nest.order[2]);
+  // Another order holds no more than one tile of sums; what a search gave may have had none of the rows' loops.
+  for (int step = 0; step < 64 && !mapping::legal(problem, nest, context.machine).legal; ++step) {
+    std::int64_t& tile = nest.tiles[nest.tiles[ragged_row] > 1 ? ragged_row : ragged_column];
+    tile = std::max<std::int64_t>(1, ceil_div(tile, 2));
+  }
+  return nest;
+}
+
+}  // namespace
+
+/// A search prefers nests for what this kernel does not do (tiles of several groups, other orders): from the best of
+/// them and from the heuristic's, steps to neighbours that are faster as the kernel runs them.
+mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem) {
+  constexpr int most_rounds = 8;
+  constexpr std::int64_t most_steps = 3000;
+  require_array(context, context.function.ops[at(kernel.anchor)], problem.dtypes[0]);
+  const mapping::Nest chosen =
+      group_by_group(context, problem, nest_by_rule(context, problem, context.machine, Effort::full));
+  if (mapping_rule(context) != "cost" || !context.machine.sorts.empty()) return chosen;
+  mapping::CostModel model(problem, context.machine);
+  const mapping::Space choices = mapping::space(problem, context.machine);
+  const bool walks = !std::isinf(model.steps(chosen, most_steps));
+  const auto cycles_of = [&](const mapping::Nest& nest) {
+    return walks ? model.steps(nest, most_steps) : model.price(nest).soft;
+  };
+  mapping::Nest best = chosen;
+  double least = std::numeric_limits<double>::infinity();
+  for (mapping::Nest here :
+       {chosen, group_by_group(context, problem, nest_by_rule(context, problem, context.machine, Effort::rough))}) {
+    double now = cycles_of(here);
+    for (int round = 0; round < most_rounds; ++round) {
+      mapping::Nest next;
+      for (mapping::Nest& other : choices.neighbours(here, false)) {
+        other = group_by_group(context, problem, std::move(other));
+        if (!model.fits(other)) continue;
+        if (model.price(other).bound >= now) continue;
+        const double cycles = cycles_of(other);
+        if (cycles >= now) continue;
+        now = cycles;
+        next = std::move(other);
+      }
+      if (next.tiles.empty()) break;
+      here = std::move(next);
+    }
+    if (now >= least) continue;
+    least = now;
+    best = std::move(here);
+  }
+  return best;
+}
+
+/// From the problem's typical rows to those that data gives.
+void ProductLowering::prepare_ragged() {
+  const Extents e = extents_of(context_, anchor_);
+  nest_ = ragged_nest(context_, kernel_, problem_);
+  domain_ = ragged_domain(anchor_, e.groups, e.rows, e.columns, e.depth, 0);
+  const std::string stem = context_.placements[at(anchor_.results[0])].tensor;
+  const auto declare = [&](const char* suffix, std::vector<std::int64_t> values) {
+    program::Tensor tensor;
+    tensor.name = stem + suffix;
+    tensor.dtype = DType::i32;
+    tensor.shape = {Expr(e.groups)};
+    tensor.typical = {std::move(values),
+                      std::to_string(e.rows) + " rows spread evenly over " + std::to_string(e.groups) + " groups"};
+    context_.program.tensors.push_back(tensor);
+    return tensor.name;
+  };
+  std::vector<std::int64_t> counts, offsets;
+  for (std::int64_t group = 0, before = 0; group < e.groups; ++group) {
+    counts.push_back(e.rows / e.groups + (group < e.rows % e.groups ? 1 : 0));
+    offsets.push_back(before);
+    before += counts.back();
+  }
+  counts_ = declare(".counts", counts);
+  offsets_ = declare(".offsets", offsets);
+}
+
+Expr ProductLowering::row_count() const {
+  return Expr::read(counts_, {domain_.extents[ragged_group] > 1 ? Expr::symbol("i_g") : Expr(0)});
+}
+
+Expr ProductLowering::first_row() const {
+  return Expr::read(offsets_, {domain_.extents[ragged_group] > 1 ? Expr::symbol("i_g") : Expr(0)});
+}
+
+/// Rows per group and before each group, from the group sizes.
+program::Scope ProductLowering::ragged_offsets() {
+  const Placement& sizes = context_.placements[at(anchor_.operands[2])];
+  const std::int64_t groups = domain_.extents[ragged_group];
+  program::Scope step;
+  step.operation = scope_.operation;
+  step.slots = {ring_slot("sizes", sizes.dtype, groups, "vector"), ring_slot("counts", DType::i32, groups, "store0"),
+                ring_slot("offsets", DType::i32, groups, "store0")};
+  const auto line = [&](const char* slot) { return View{slot, 0, 0, {{Expr(groups), Expr(1)}}}; };
+  program::VectorOp compute;
+  compute.extents = {Expr(groups)};
+  compute.lane_dim = 0;
+  compute.inputs.push_back(line("sizes"));
+  compute.nodes.push_back({{.op = VectorNode::Op::input, .dtype = sizes.dtype}, 0});
+  compute.nodes.push_back({{.op = VectorNode::Op::convert, .arguments = {0, -1, -1}, .dtype = DType::i64}, 0});
+  compute.nodes.push_back({{.op = VectorNode::Op::scan,
+                            .index = 0,
+                            .arguments = {1, -1, -1},
+                            .dtype = DType::i64,
+                            .combiner = Combiner::add,
+                            .exclusive = true},
+                           0});
+  compute.outputs.push_back({1, line("counts"), {}, Combiner::add, 0});
+  compute.outputs.push_back({2, line("offsets"), {}, Combiner::add, 0});
+  Block& body = step.body;
+  body.push_back(on("", program::Acquire{"sizes", {"load0"}}));
+  body.push_back(on("load0", program::Load{region_transfer(sizes, {Expr(0)}, {Expr(groups)}, {1}, "sizes")}));
+  body.push_back(on("load0", program::Commit{"sizes", 0, 1}));
+  body.push_back(on("vector", program::Wait{"sizes", 0, {}, 0, 1}));
+  for (const char* slot : {"counts", "offsets"}) body.push_back(on("", program::Acquire{slot, {"vector"}}));
+  body.push_back(on("vector", std::move(compute)));
+  body.push_back(on("vector", program::Release{"sizes", 0}));
+  for (const char* slot : {"counts", "offsets"}) {
+    program::Transfer store;
+    store.tensor = slot == std::string("counts") ? counts_ : offsets_;
+    store.at = {Expr(0)};
+    store.dims.push_back({Expr(groups), 0, 1, 1, {}, {}});
+    store.slot = slot;
+    body.push_back(on("vector", program::Commit{slot, 0, 1}));
+    body.push_back(on("store0", program::Wait{slot, 0, {}, 0, 1}));
+    body.push_back(on("store0", program::Store{std::move(store), {}, 0}));
+    body.push_back(on("store0", program::Release{slot, 0}));
+  }
+  assign_addresses(step, context_.machine);
+  return step;
+}
+
+/// Rows beyond the groups are zeros.
+program::Scope ProductLowering::ragged_rest() {
+  const Placement& y = context_.placements[at(anchor_.results[0])];
+  const std::int64_t columns = domain_.extents[ragged_column], all = domain_.extents[ragged_row];
+  const std::int64_t last = domain_.extents[ragged_group] - 1;
+  const Expr rows = Expr::read(counts_, {Expr(last)}) + Expr::read(offsets_, {Expr(last)});
+  const std::int64_t most =
+      std::clamp<std::int64_t>(context_.machine.core.scratchpad.bytes / 4 / host_bytes(y.dtype), 1, 4096);
+  const std::int64_t width = std::min(columns, most);
+  const std::int64_t height = std::clamp<std::int64_t>(most / width, 1, all);
+  const Expr row = Expr::symbol("i_m") * Expr(height) + rows, column = Expr::symbol("i_n") * Expr(width);
+  const std::vector<Expr> extent{min(Expr(height), Expr(all) - row), min(Expr(width), Expr(columns) - column)};
+  program::Scope step;
+  step.operation = scope_.operation;
+  step.slots = {ring_slot("zeros", y.dtype, height * width, "store0")};
+  program::VectorOp compute;
+  compute.extents = extent;
+  compute.lane_dim = 1;
+  compute.nodes.push_back({{.op = VectorNode::Op::constant, .dtype = y.dtype}, 0});
+  compute.outputs.push_back(
+      {0, {"zeros", 0, 0, {{extent[0], Expr(width)}, {extent[1], Expr(1)}}}, {}, Combiner::add, 0});
+  Block body;
+  body.push_back(on("", program::Acquire{"zeros", {"vector"}}));
+  body.push_back(on("vector", std::move(compute)));
+  body.push_back(on("vector", program::Commit{"zeros", 0, 1}));
+  body.push_back(on("store0", program::Wait{"zeros", 0, {}, 0, 1}));
+  body.push_back(on("store0", program::Store{region_transfer(y, {row, column}, extent, {width, 1}, "zeros"), {}, 0}));
+  body.push_back(on("store0", program::Release{"zeros", 0}));
+  Block tiles;
+  tiles.push_back(loop("i_n", Expr(ceil_div(columns, width)), std::move(body)));
+  step.body.push_back(loop("i_m", ceil_div(Expr(all) - rows, height), std::move(tiles)));
+  assign_addresses(step, context_.machine);
+  return step;
+}
+
+/// The kernel in three steps.
+void ProductLowering::add_ragged_steps() {
+  program::Scope product;
+  product.operation = scope_.operation;
+  product.barrier = true;  // the walker reads what the first step has stored
+  product.slots = std::move(scope_.slots);
+  product.body = std::move(scope_.body);
+  scope_.slots.clear();
+  scope_.body.clear();
+  scope_.body.push_back(on("", ragged_offsets()));
+  scope_.body.push_back(on("", std::move(product)));
+  scope_.body.push_back(on("", ragged_rest()));
+}
+
+}  // namespace tilesim::lower

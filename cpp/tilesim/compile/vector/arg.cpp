@@ -1,0 +1,180 @@
+// argmax and argmin: the extreme of a tile first, then the smallest index that has it; tiles of a long row are merged.
+// A NaN is an extreme and equals other NaNs, as in the reference: the first one wins.
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/vector/vector.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+namespace {
+
+constexpr double beyond = 9.0e18;  // larger than any index
+
+/// Nodes of one compute.
+struct Nodes {
+  std::vector<program::VectorNodeSpec>& nodes;
+  int input(program::VectorOp& compute, View view, DType dtype) {
+    compute.inputs.push_back(std::move(view));
+    return add_node(
+        nodes, {.op = VectorNode::Op::input, .index = static_cast<int>(compute.inputs.size()) - 1, .dtype = dtype});
+  }
+  int apply(Function function, int a, int b = -1, int c = -1, DType dtype = DType::boolean) {
+    return add_node(nodes,
+                    {.op = VectorNode::Op::function, .function = function, .arguments = {a, b, c}, .dtype = dtype});
+  }
+  int constant(double value, DType dtype = DType::i64) {
+    return add_node(nodes, {.op = VectorNode::Op::constant, .number = value, .dtype = dtype});
+  }
+  /// x == y, or both are NaN.
+  int same(int x, int y, bool floating) {
+    const int equal = apply(Function::equal, x, y);
+    if (!floating) return equal;
+    return apply(Function::logical_or, equal,
+                 apply(Function::logical_and, apply(Function::is_nan, x), apply(Function::is_nan, y)));
+  }
+};
+
+}  // namespace
+
+/// Position in the row, all reduced axes counted as one, row-major.
+int VectorLowering::flat_index(Compute& compute) const {
+  Nodes n{compute.dag.nodes()};
+  int sum = -1;
+  std::int64_t stride = 1;
+  Expr base = 0;
+  for (std::size_t axis = space_.size(); axis-- > 0;) {
+    if (!reduced_[axis]) continue;
+    int index = add_node(n.nodes, {.op = VectorNode::Op::iota, .index = static_cast<int>(axis), .dtype = DType::i64});
+    if (stride != 1)
+      index = n.apply(Function::multiply, index, n.constant(static_cast<double>(stride)), -1, DType::i64);
+    sum = sum < 0 ? index : n.apply(Function::add, sum, index, -1, DType::i64);
+    base = base + start(axis) * Expr(stride);
+    stride *= space_[axis];
+  }
+  if (sum < 0) return n.constant(0);
+  if (base.is_constant() && base.value() == 0) return sum;
+  n.nodes.push_back({{.op = VectorNode::Op::scalar, .dtype = DType::i64}, base});
+  return n.apply(Function::add, sum, static_cast<int>(n.nodes.size()) - 1, -1, DType::i64);
+}
+
+/// Slots: "best" and "found" of the tile (one point per row).
+void VectorLowering::arg_of_tile(Block& block) const {
+  const Op& reduce = op(reduces_[0]);
+  const bool largest = reduce.attributes.text("combiner") == "argmax";
+  const DType dtype = context_.value(reduce.operands[0]).type.dtype;
+  Compute first = begin(false, {});
+  program::VectorOutputSpec extreme;
+  extreme.node = first.dag.node_of(reduce.operands[0], ops_);
+  extreme.view = view(sums_[0]);
+  extreme.reduce = reduced_dims();
+  extreme.combiner = largest ? Combiner::maximum : Combiner::minimum;
+  first.op.outputs.push_back(extreme);
+  finish(first);
+  block.push_back(on("", program::Acquire{sums_[0].slot, {"vector"}}));
+  block.push_back(on("vector", std::move(first.op)));
+  block.push_back(on("vector", program::Commit{sums_[0].slot, 0, 1}));
+  block.push_back(on("vector", program::Wait{sums_[0].slot, 0, {}, 0, 1}));
+  Compute second = begin(false, {});
+  Nodes n{second.dag.nodes()};
+  const int x = second.dag.node_of(reduce.operands[0], ops_);
+  const int best = n.input(second.op, view(sums_[0]), sum_dtype(dtype));
+  const int same = n.same(x, best, is_float(dtype));
+  program::VectorOutputSpec output;
+  output.node = n.apply(Function::select, same, flat_index(second), n.constant(beyond), DType::i64);
+  output.reduce = reduced_dims();
+  output.combiner = Combiner::minimum;
+  const Held& target = streamed_ ? sums_[1] : outputs_[0];
+  output.view = view(target);
+  second.op.outputs.push_back(output);
+  if (!streamed_) return store_outputs(second, {&outputs_[0]}, block);
+  finish(second);
+  block.push_back(on("", program::Acquire{target.slot, {"vector"}}));
+  block.push_back(on("vector", std::move(second.op)));
+  block.push_back(on("vector", program::Commit{target.slot, 0, 1}));
+  block.push_back(on("vector", program::Wait{target.slot, 0, {}, 0, 1}));
+}
+
+/// Takes the tile's extreme if it beats the row's so far, or equals it at a smaller index (tiles of several axes do not
+/// come in order of their indices).
+void VectorLowering::merge_arg(Block& block) const {
+  const Op& reduce = op(reduces_[0]);
+  const DType dtype = context_.value(reduce.operands[0]).type.dtype, held = sum_dtype(dtype);
+  const bool largest = reduce.attributes.text("combiner") == "argmax", floating = is_float(dtype);
+  Compute merge = begin(true, {});
+  merge.op.inputs.clear();
+  merge.dag.nodes().clear();
+  Nodes n{merge.dag.nodes()};
+  const int value = n.input(merge.op, view(sums_[0], true), held);
+  const int index = n.input(merge.op, view(sums_[1], true), DType::i64);
+  const int best = n.input(merge.op, view(sums_[2], true), held);
+  const int found = n.input(merge.op, view(sums_[3], true), DType::i64);
+  int beats = n.apply(largest ? Function::greater : Function::less, value, best);
+  if (floating)
+    beats = n.apply(Function::logical_or, beats,
+                    n.apply(Function::logical_and, n.apply(Function::is_nan, value),
+                            n.apply(Function::logical_not, n.apply(Function::is_nan, best))));
+  const int earlier =
+      n.apply(Function::logical_and, n.same(value, best, floating), n.apply(Function::less, index, found));
+  const int take = n.apply(Function::logical_or, beats, earlier);
+  const int nodes[2] = {n.apply(Function::select, take, value, best, held),
+                        n.apply(Function::select, take, index, found, DType::i64)};
+  Compute copy = begin(true, {});
+  copy.op.inputs = {view(sums_[0], true), view(sums_[1], true)};
+  copy.dag.nodes().clear();
+  for (int i = 0; i < 2; ++i) {
+    add_node(copy.dag.nodes(), {.op = VectorNode::Op::input, .index = i, .dtype = i == 0 ? held : DType::i64});
+    copy.op.outputs.push_back({i, view(sums_[at(2 + i)], true), {}, Combiner::add, 0});
+    merge.op.outputs.push_back({nodes[i], view(sums_[at(2 + i)], true), {}, Combiner::add, 0});
+  }
+  finish(merge);
+  finish(copy);
+  program::If first{equal(tiles_before(), Expr(0)), {}, {}};
+  first.then.push_back(on("vector", std::move(copy.op)));
+  first.otherwise.push_back(on("vector", std::move(merge.op)));
+  block.push_back(on("", std::move(first)));
+}
+
+Block VectorLowering::arg_body() {
+  const Op& reduce = op(reduces_[0]);
+  const ValueId result = reduce.results[0];
+  const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype);
+  sums_.push_back(hold(result, "best", held, {"vector"}, 2));
+  if (streamed_) {
+    sums_.push_back(hold(result, "found", DType::i64, {"vector"}, 2));
+    sums_.push_back(hold(result, "row_best", held, {"vector"}, 2));
+    sums_.push_back(hold(result, "row_found", DType::i64, {"vector"}, 2));
+  }
+  std::vector<ValueId> wanted = inputs_of({reduce.operands[0]});
+  Block body;
+  load_inputs(wanted, body);
+  arg_of_tile(body);
+  release_inputs(wanted, body);
+  if (streamed_) {
+    merge_arg(body);
+    body.push_back(on("vector", program::Release{sums_[1].slot, 0}));
+  }
+  body.push_back(on("vector", program::Release{sums_[0].slot, 0}));
+  if (!streamed_) return body;
+  for (std::size_t axis = space_.size(); axis-- > 0;)
+    if (reduced_[axis]) wrap_loop(axis, body);
+  Block block;
+  for (int i = 2; i < 4; ++i) block.push_back(on("", program::Acquire{sums_[at(i)].slot, {"vector"}}));
+  std::move(body.begin(), body.end(), std::back_inserter(block));
+  block.push_back(on("vector", program::Commit{sums_[3].slot, 0, 1}));  // written together with row_best
+  block.push_back(on("vector", program::Wait{sums_[3].slot, 0, {}, 0, 1}));
+  Compute last = begin(true, {});
+  last.op.inputs = {view(sums_[3], true)};
+  last.dag.nodes().clear();
+  add_node(last.dag.nodes(), {.op = VectorNode::Op::input, .index = 0, .dtype = DType::i64});
+  View out = view(outputs_[0], true);
+  last.op.outputs.push_back({0, out, {}, Combiner::add, 0});
+  store_outputs(last, {&outputs_[0]}, block);
+  for (int i = 2; i < 4; ++i) block.push_back(on("vector", program::Release{sums_[at(i)].slot, 0}));
+  return block;
+}
+
+}  // namespace tilesim::lower

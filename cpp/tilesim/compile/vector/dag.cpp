@@ -1,0 +1,143 @@
+#include <array>
+#include <limits>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/compile/plan/plan.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+int append(std::vector<program::VectorNodeSpec>& nodes, VectorNode node, Expr scalar = 0) {
+  nodes.push_back({node, std::move(scalar)});
+  return static_cast<int>(nodes.size()) - 1;
+}
+
+/// Types that a vector compute holds exactly while computing; others are rounded after every operation, as the
+/// reference does.
+bool computes_exactly(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i64 || dtype == DType::boolean;
+}
+
+/// The number of a type that is nearest to zero among those that `value` saturates to; without a type of 64 bits.
+double number_as(double value, DType dtype) {
+  std::array<std::byte, 16> raw{};
+  double back = 0;
+  convert(&value, DType::f64, raw.data(), dtype, 1, Rounding::toward_zero, Overflow::saturate);
+  convert(raw.data(), dtype, &back, DType::f64, 1);
+  return back;
+}
+
+}  // namespace
+
+void DagBuilder::bind_input(ValueId value, int input) {
+  known_[value] =
+      append(nodes_, {.op = VectorNode::Op::input, .index = input, .dtype = context_.value(value).type.dtype});
+}
+
+void DagBuilder::bind_node(ValueId value, int node) { known_[value] = node; }
+
+const Op* DagBuilder::maker(ValueId value, const std::set<int>& ops) {
+  if (indexed_ != &ops) {
+    makers_.clear();
+    for (int index : ops) makers_[context_.function.ops[static_cast<std::size_t>(index)].results[0]] = index;
+    indexed_ = &ops;
+  }
+  const auto found = makers_.find(value);
+  return found == makers_.end() ? nullptr : &context_.function.ops[static_cast<std::size_t>(found->second)];
+}
+
+/// Operands first, without recursion: chains are as long as models make them.
+int DagBuilder::node_of(ValueId value, const std::set<int>& ops) {
+  std::vector<ValueId> pending{value};
+  while (!pending.empty()) {
+    const ValueId next = pending.back();
+    if (known_.count(next)) {
+      pending.pop_back();
+      continue;
+    }
+    const TensorType& type = context_.value(next).type;
+    if (const auto counter = context_.counters.find(next); counter != context_.counters.end()) {
+      known_[next] = append(nodes_, {.op = VectorNode::Op::scalar, .dtype = type.dtype}, counter->second);
+      continue;
+    }
+    if (const auto scalar = context_.scalars.find(next); scalar != context_.scalars.end()) {
+      known_[next] = append(nodes_, {.op = VectorNode::Op::constant, .number = scalar->second, .dtype = type.dtype});
+      continue;
+    }
+    const Op* op = maker(next, ops);
+    require(op != nullptr, "a value of a vector compute is neither an input nor computed in the kernel");
+    const std::size_t before = pending.size();
+    if (op->kind != Kind::iota)
+      for (std::size_t i = op->operands.size(); i-- > 0;)
+        if (!known_.count(op->operands[i])) pending.push_back(op->operands[i]);
+    if (pending.size() == before) known_[next] = node_of_op(*op, type);
+  }
+  return known_.at(value);
+}
+
+int DagBuilder::node_of_op(const Op& op, const TensorType& type) {
+  int node = -1;
+  if (op.kind == Kind::iota) {
+    const std::size_t axis =
+        static_cast<std::size_t>(op.attributes.integer("dim")) + axis_dim.size() - type.shape.size();
+    node = append(nodes_, {.op = VectorNode::Op::iota, .index = axis_dim[axis], .dtype = DType::i64});
+    if (!(axis_start[axis] == Expr(0))) {
+      const int start = append(nodes_, {.op = VectorNode::Op::scalar, .dtype = DType::i64}, axis_start[axis]);
+      node = append(nodes_, {.op = VectorNode::Op::function,
+                             .function = Function::add,
+                             .arguments = {node, start, -1},
+                             .dtype = DType::i64});
+    }
+    if (type.dtype != DType::i64)
+      node = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = type.dtype});
+    return node;
+  }
+  if (op.kind == Kind::convert) return converted(op, known_.at(op.operands[0]));
+  require(op.kind == Kind::elementwise,
+          "only elementwise operations, conversions and indices form a vector compute's DAG");
+  VectorNode function{
+      .op = VectorNode::Op::function, .function = parse_function(op.attributes.text("function")), .dtype = type.dtype};
+  if (function.function == Function::bitwise_not && type.dtype == DType::boolean)
+    function.function = Function::logical_not;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) function.arguments[i] = known_.at(op.operands[i]);
+  node = append(nodes_, function);
+  if (!computes_exactly(type.dtype))
+    node = append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = type.dtype});
+  return node;
+}
+
+int DagBuilder::converted(const Op& op, int from) {
+  const DType source = context_.value(op.operands[0]).type.dtype, target = context_.value(op.results[0]).type.dtype;
+  const auto convert = [&](int node) {
+    return append(nodes_, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = target});
+  };
+  // Integers take what is before the point in either rounding.
+  if (op.attributes.text("rounding", "nearest_even") != "nearest_even" && !is_integer(target))
+    throw Unsupported({"the vector unit converts with nearest-even rounding only", op.name, {}, {}, {}});
+  if (op.attributes.text("overflow", "ieee") == "ieee") return convert(from);
+  const double infinite = std::numeric_limits<double>::infinity();
+  const double low = number_as(-infinite, target), high = number_as(infinite, target);
+  const double least = number_as(low, source), most = number_as(high, source);
+  const bool narrow = is_integer(source) || source == DType::boolean;  // an integer has no infinity to saturate
+  if (bits(target) > 32 || (least != low && !narrow))
+    throw Unsupported({"no conversion of the vector unit saturates so",
+                       op.name,
+                       std::string(name(source)) + " to " + std::string(name(target)),
+                       {},
+                       {}});
+  const auto number = [&](double value, DType dtype) {
+    return append(nodes_, {.op = VectorNode::Op::constant, .number = value, .dtype = dtype});
+  };
+  const auto apply = [&](Function function, std::array<int, 3> arguments, DType dtype) {
+    return append(nodes_,
+                  {.op = VectorNode::Op::function, .function = function, .arguments = arguments, .dtype = dtype});
+  };
+  const int within = convert(apply(Function::clamp, {number(least, source), from, number(most, source)}, source));
+  if (most == high || narrow) return within;
+  // The largest integer is no number of the source: what lies beyond takes it by a comparison.
+  const int beyond = apply(Function::greater_equal, {from, number(high + 1, source), -1}, DType::boolean);
+  return apply(Function::select, {beyond, number(high, target), within}, target);
+}
+
+}  // namespace tilesim::lower

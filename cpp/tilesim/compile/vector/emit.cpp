@@ -1,0 +1,186 @@
+// The statements of a vector kernel.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/compile/vector/vector.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node) {
+  nodes.push_back({node, 0});
+  return static_cast<int>(nodes.size()) - 1;
+}
+
+/// Inputs of the kernel that these values are computed from; what reductions give lies on chip.
+std::vector<ValueId> VectorLowering::inputs_of(const std::vector<ValueId>& values) const {
+  std::set<ValueId> seen;
+  std::vector<ValueId> pending(values);
+  while (!pending.empty()) {
+    const ValueId value = pending.back();
+    pending.pop_back();
+    if (value == no_value || !seen.insert(value).second) continue;
+    if (const auto made = makers_.find(value); made != makers_.end() && !is_reduce(made->second))
+      pending.insert(pending.end(), op(made->second).operands.begin(), op(made->second).operands.end());
+  }
+  std::vector<ValueId> inputs;
+  for (ValueId value : kernel_.inputs)
+    if (seen.count(value)) inputs.push_back(value);
+  return inputs;
+}
+
+void VectorLowering::load_inputs(const std::vector<ValueId>& wanted, Block& block) const {
+  const std::set<ValueId> all(wanted.begin(), wanted.end());
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (!all.count(inputs_[i].value)) continue;
+    block.push_back(on("", program::Acquire{inputs_[i].slot, {load_queue(i)}}));
+    block.push_back(on(load_queue(i), program::Load{transfer(inputs_[i])}));
+    block.push_back(on(load_queue(i), program::Commit{inputs_[i].slot, 0, 1}));
+    if (inputs_[i].shuffled) permute(inputs_[i], true, block);
+    block.push_back(on("vector", program::Wait{inputs_[i].slot, 0, {}, 0, inputs_[i].shuffled ? 2 : 1}));
+  }
+}
+
+void VectorLowering::release_inputs(const std::vector<ValueId>& wanted, Block& block) const {
+  const std::set<ValueId> all(wanted.begin(), wanted.end());
+  for (const Held& held : inputs_)
+    if (all.count(held.value)) block.push_back(on("vector", program::Release{held.slot, 0}));
+}
+
+VectorLowering::Compute VectorLowering::begin(bool points, const std::set<int>& finished) const {
+  Compute compute(context_);
+  for (std::size_t axis = 0; axis < space_.size(); ++axis) {
+    compute.op.extents.push_back(points && reduced_[axis] ? Expr(1) : extent(axis));
+    compute.dag.axis_dim.push_back(static_cast<int>(axis));
+    compute.dag.axis_start.push_back(start(axis));
+  }
+  compute.op.lane_dim = lane_;
+  for (const Held& held : inputs_) {
+    compute.dag.bind_input(held.value, static_cast<int>(compute.op.inputs.size()));
+    compute.op.inputs.push_back(view(held, points));
+  }
+  for (int i : finished) bind_result(compute, at(i));
+  return compute;
+}
+
+std::vector<bool> needed_nodes(const std::vector<program::VectorNodeSpec>& nodes, const std::vector<int>& roots) {
+  std::vector<bool> needed(nodes.size(), false);
+  for (int root : roots) needed[at(root)] = true;
+  for (std::size_t i = nodes.size(); i-- > 0;)
+    if (needed[i])
+      for (int argument : nodes[i].node.arguments)
+        if (argument >= 0) needed[at(argument)] = true;
+  return needed;
+}
+
+/// Drops inputs that no node reads.
+void VectorLowering::finish(Compute& compute) {
+  auto& nodes = compute.dag.nodes();
+  std::vector<int> roots;
+  for (const auto& output : compute.op.outputs) roots.push_back(output.node);
+  const std::vector<bool> used = needed_nodes(nodes, roots);
+  std::vector<int> node_map(nodes.size(), -1), input_map(compute.op.inputs.size(), -1);
+  std::vector<program::VectorNodeSpec> kept;
+  std::vector<View> inputs;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!used[i]) continue;
+    program::VectorNodeSpec spec = nodes[i];
+    for (int& argument : spec.node.arguments)
+      if (argument >= 0) argument = node_map[at(argument)];
+    if (spec.node.op == VectorNode::Op::input) {
+      int& mapped = input_map[at(spec.node.index)];
+      if (mapped < 0) {
+        mapped = static_cast<int>(inputs.size());
+        inputs.push_back(compute.op.inputs[at(spec.node.index)]);
+      }
+      spec.node.index = mapped;
+    }
+    node_map[i] = static_cast<int>(kept.size());
+    kept.push_back(std::move(spec));
+  }
+  for (auto& output : compute.op.outputs) output.node = node_map[at(output.node)];
+  compute.op.nodes = std::move(kept);
+  compute.op.inputs = std::move(inputs);
+}
+
+/// The reduction over the tile into its slot; streamed: combined with what earlier tiles left there.
+void VectorLowering::emit_reduce(std::size_t index, const std::set<int>& finished, const Expr& accumulate,
+                                 Block& block) const {
+  const Op& reduce = op(reduces_[index]);
+  const std::string combiner = reduce.attributes.text("combiner");
+  Compute compute = begin(false, finished);
+  program::VectorOutputSpec output;
+  output.node = compute.dag.node_of(reduce.operands[0], ops_);
+  output.view = view(sums_[index]);
+  output.reduce = reduced_dims();
+  output.combiner = combiner == "mean" ? Combiner::add : parse_combiner(combiner);
+  output.accumulate = accumulate;
+  compute.op.outputs.push_back(output);
+  finish(compute);
+  block.push_back(on("vector", std::move(compute.op)));
+}
+
+/// One compute gives all these outputs, which are stored.
+void VectorLowering::emit_outputs(Compute& compute, const std::vector<ValueId>& values, Block& block) const {
+  std::vector<const Held*> targets;
+  for (ValueId value : values)
+    for (const Held& held : outputs_)
+      if (held.value == value) targets.push_back(&held);
+  if (targets.empty()) return;
+  for (const Held* held : targets) {
+    program::VectorOutputSpec output;
+    output.node = compute.dag.node_of(held->value, ops_);
+    output.view = view(*held);
+    for (std::size_t axis = 0; axis < space_.size(); ++axis) output.view.dims[axis].extent = compute.op.extents[axis];
+    compute.op.outputs.push_back(std::move(output));
+  }
+  store_outputs(compute, targets, block);
+}
+
+void VectorLowering::store_outputs(Compute& compute, const std::vector<const Held*>& targets, Block& block) const {
+  for (const Held* held : targets) block.push_back(on("", program::Acquire{held->slot, {"vector"}}));
+  finish(compute);
+  block.push_back(on("vector", std::move(compute.op)));
+  for (const Held* held : targets) {
+    block.push_back(on("vector", program::Commit{held->slot, 0, 1}));
+    if (held->shuffled) permute(*held, false, block);
+    block.push_back(on("store0", program::Wait{held->slot, 0, {}, 0, held->shuffled ? 2 : 1}));
+    block.push_back(on("store0", program::Store{transfer(*held), {}, 0}));
+    block.push_back(on("store0", program::Release{held->slot, 0}));
+  }
+}
+
+/// Turns a finished sum into the reduction's own result (mean, rounding), in its slot's node.
+void VectorLowering::bind_result(Compute& compute, std::size_t index) const {
+  const Op& reduce = op(reduces_[index]);
+  auto& nodes = compute.dag.nodes();
+  const int sum = add_node(nodes, {.op = VectorNode::Op::input,
+                                   .index = static_cast<int>(compute.op.inputs.size()),
+                                   .dtype = sum_dtype(context_.value(reduce.operands[0]).type.dtype)});
+  compute.op.inputs.push_back(view(sums_[index]));
+  for (std::size_t axis = 0; axis < space_.size(); ++axis)
+    compute.op.inputs.back().dims[axis].extent = compute.op.extents[axis];
+  compute.dag.bind_node(reduce.results[0], result_node(nodes, index, sum));
+}
+
+int VectorLowering::result_node(std::vector<program::VectorNodeSpec>& nodes, std::size_t index, int sum) const {
+  const Op& reduce = op(reduces_[index]);
+  const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype),
+              wanted = context_.value(reduce.results[0]).type.dtype;
+  int node = sum;
+  if (reduce.attributes.text("combiner") == "mean") {
+    const int count =
+        add_node(nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(row_count()), .dtype = held});
+    node = add_node(
+        nodes,
+        {.op = VectorNode::Op::function, .function = Function::divide, .arguments = {node, count, -1}, .dtype = held});
+  }
+  if (wanted != held)
+    node = add_node(nodes, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = wanted});
+  return node;
+}
+
+}  // namespace tilesim::lower

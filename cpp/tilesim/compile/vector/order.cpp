@@ -1,0 +1,298 @@
+// sort and top_k: whole rows on chip, sorted by the vector unit; what is carried along follows the positions.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+namespace {
+
+class OrderLowering {
+ public:
+  OrderLowering(Context& context, const Kernel& kernel)
+      : context_(context),
+        kernel_(kernel),
+        op_(context.function.ops[at(kernel.ops[0])]),
+        shape_(context.value(op_.operands[0]).type.shape),
+        dim_(at(op_.attributes.integer("dim"))) {}
+
+  program::Scope lower() {
+    scope_ = named_scope(context_, kernel_);
+    choose();
+    if (op_.kind == Kind::top_k)
+      top_k();
+    else
+      sort();
+    assign_addresses(scope_, context_.machine);
+    return std::move(scope_);
+  }
+
+ private:
+  const Placement& placement(ValueId value) const { return context_.placements[at(value)]; }
+  bool stored(std::size_t result) const {
+    return op_.results[result] != no_value && context_.placed(op_.results[result]);
+  }
+  std::size_t keys() const { return op_.kind == Kind::sort ? at(op_.attributes.integer("keys", 1)) : 1; }
+  std::int64_t kept() const { return op_.kind == Kind::top_k ? op_.attributes.integer("k") : shape_[dim_]; }
+  bool loaded(std::size_t operand) const { return operand < keys() || stored(operand); }
+
+  DType position_dtype() const {
+    return op_.kind == Kind::top_k ? context_.value(op_.results[1]).type.dtype : DType::i32;
+  }
+
+  /// Rows of the sorted axis stay whole; every buffer spans all axes.
+  void choose() {
+    std::int64_t bytes = 2 * host_bytes(position_dtype());
+    for (std::size_t i = 0; i < op_.operands.size(); ++i)
+      if (loaded(i)) bytes += 4 * host_bytes(placement(op_.operands[i]).dtype);
+    bytes += static_cast<std::int64_t>(keys() - 1) * (4 * host_bytes(DType::i32) + 4 * host_bytes(widest_key()));
+    TileChoice choice;
+    choice.space = shape_;
+    choice.buffers = {{std::vector<bool>(shape_.size(), true), bytes}};
+    add_granules(choice, context_, placement(op_.operands[0]));
+    choice.whole.assign(shape_.size(), false);
+    choice.whole[dim_] = true;
+    // Slots start at multiples of 64 bytes.
+    Machine padded = context_.machine;
+    padded.core.scratchpad.bytes -= 2 * 64 * static_cast<std::int64_t>(2 * op_.operands.size() + 6);
+    if (padded.core.scratchpad.bytes <= 0 || !choose_tiles(choice, padded))
+      throw Unsupported({std::string(info(op_.kind).name) + ": a row must fit the scratchpad", op_.name,
+                         std::to_string(shape_[dim_] * bytes) + " bytes for a row of " + std::to_string(shape_[dim_]),
+                         "at most " + std::to_string(context_.machine.core.scratchpad.bytes) + " bytes",
+                         "sort shorter rows, or place the operation on the host"});
+    const int last = static_cast<int>(shape_.size()) - 1;
+    const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem(bytes), {choice.tiles, last, 2});
+    depth_ = chosen.depth;
+    t_ = tiled_space(shape_, chosen.tiles, "i");
+    in_tiles_ = out_tiles_ = t_.tiles;
+    out_tiles_[dim_] = std::max<std::int64_t>(1, kept());
+  }
+
+  /// Passes of compare and exchange make the estimate too rough to choose by.
+  mapping::VectorProblem problem(std::int64_t bytes) const {
+    using Use = mapping::VectorOperand::Use;
+    mapping::VectorProblem problem = vector_problem(context_, kernel_, shape_);
+    problem.kernel += attributes_text(op_);
+    problem.ranks = false;
+    problem.lanes = {static_cast<int>(shape_.size()) - 1};
+    problem.whole.assign(shape_.size(), false);
+    problem.whole[dim_] = true;
+    problem.bytes_per_point = bytes / 2;
+    for (std::size_t i = 0; i < op_.operands.size(); ++i)
+      if (loaded(i))
+        problem.operands.push_back(placed_operand(context_, placement(op_.operands[i]), shape_.size(), Use::load));
+    for (std::size_t i = 0; i < op_.results.size(); ++i)
+      if (stored(i))
+        problem.operands.push_back(placed_operand(context_, placement(op_.results[i]), shape_.size(), Use::store));
+    for (mapping::VectorOperand& operand : problem.operands) operand.held = false;  // among the bytes per point
+    return problem;
+  }
+
+  DType widest_key() const {
+    DType widest = DType::i8;
+    for (std::size_t i = 0; i < keys(); ++i) {
+      const DType dtype = placement(op_.operands[i]).dtype;
+      if (host_bytes(dtype) >= host_bytes(widest)) widest = dtype;
+    }
+    return widest;
+  }
+
+  void add_slot(const std::string& name, DType dtype, const Shape& tiles, const std::string& consumer) {
+    scope_.slots.push_back(ring_slot(name, dtype, element_count(tiles), consumer, depth_));
+  }
+
+  /// All axes, the sorted one last.
+  View view(const std::string& slot, const Shape& tiles, std::int64_t extent) const {
+    const Shape strides = row_major_strides(tiles);
+    View result{slot, 0, 0, {}};
+    for (std::size_t axis = 0; axis < shape_.size(); ++axis)
+      if (axis != dim_) result.dims.push_back({t_.extent[axis], strides[axis]});
+    result.dims.push_back({Expr(extent), strides[dim_]});
+    return result;
+  }
+
+  void load(const std::string& slot, ValueId value, Block& block) {
+    const Placement& from = placement(value);
+    add_slot(slot, from.dtype, in_tiles_, "vector");
+    block.push_back(on("", program::Acquire{slot, {"load0"}}));
+    block.push_back(
+        on("load0", program::Load{region_transfer(from, t_.start, t_.extent, row_major_strides(in_tiles_), slot)}));
+    block.push_back(on("load0", program::Commit{slot, 0, 1}));
+    block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+  }
+
+  void store(const std::string& slot, ValueId value, Block& block) const {
+    std::vector<Expr> extent = t_.extent;
+    extent[dim_] = kept();
+    const program::Transfer transfer =
+        region_transfer(placement(value), t_.start, extent, row_major_strides(out_tiles_), slot);
+    block.push_back(on("vector", program::Commit{slot, 0, 1}));
+    block.push_back(on("store0", program::Wait{slot, 0, {}, 0, 1}));
+    block.push_back(on("store0", program::Store{transfer, {}, 0}));
+    block.push_back(on("store0", program::Release{slot, 0}));
+  }
+
+  /// What the vector unit writes for itself is complete before it reads it.
+  static void ready(const std::string& slot, Block& block) {
+    block.push_back(on("vector", program::Commit{slot, 0, 1}));
+    block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+  }
+
+  static void free(const std::string& slot, Block& block) { block.push_back(on("vector", program::Release{slot, 0})); }
+
+  static void unread(const std::string& slot, Block& block) {
+    ready(slot, block);
+    free(slot, block);
+  }
+
+  void acquire(const std::string& slot, Block& block) const {
+    block.push_back(on("", program::Acquire{slot, {"vector"}}));
+  }
+
+  void top_k() {
+    Block block;
+    load("x", op_.operands[0], block);
+    add_slot("keys", placement(op_.operands[0]).dtype, out_tiles_, stored(0) ? "store0" : "vector");
+    add_slot("places", position_dtype(), out_tiles_, stored(1) ? "store0" : "vector");
+    acquire("keys", block);
+    acquire("places", block);
+    program::SortOp order{view("x", in_tiles_, shape_[dim_]), view("keys", out_tiles_, kept()),
+                          view("places", out_tiles_, kept()), op_.attributes.flag("largest", true)};
+    block.push_back(on("vector", std::move(order)));
+    block.push_back(on("vector", program::Release{"x", 0}));
+    finish("keys", 0, block);
+    finish("places", 1, block);
+    scope_.body = wrap_loops(t_, std::move(block), dim_);
+  }
+
+  void finish(const std::string& slot, std::size_t result, Block& block) const {
+    if (stored(result))
+      store(slot, op_.results[result], block);
+    else
+      unread(slot, block);
+  }
+
+  /// out[i] = in[index[i]] along the sorted axis, row by row.
+  void gather(const std::string& in, const std::string& index, const std::string& out, Block& block) const {
+    const Shape strides = row_major_strides(in_tiles_);
+    const Expr rows(shape_[dim_]);
+    Expr offset = 0;
+    for (std::size_t axis = 0; axis < shape_.size(); ++axis)
+      if (axis != dim_ && t_.tiles[axis] > 1) offset = offset + Expr::symbol(row(axis)) * Expr(strides[axis]);
+    const auto line = [&](const std::string& slot) { return View{slot, 0, offset, {{rows, strides[dim_]}}}; };
+    Block inner;
+    inner.push_back(on("vector", program::IndexedOp{line(in), line(index), line(out), false, {}}));
+    for (std::size_t axis = shape_.size(); axis-- > 0;) {
+      if (axis == dim_ || t_.tiles[axis] <= 1) continue;
+      Block body = std::move(inner);
+      inner.clear();
+      inner.push_back(loop(row(axis), t_.extent[axis], std::move(body)));
+    }
+    std::move(inner.begin(), inner.end(), std::back_inserter(block));
+  }
+
+  static std::string row(std::size_t axis) { return "r" + std::to_string(axis); }
+  static std::string numbered(const char* stem, std::size_t i) { return stem + std::to_string(i); }
+
+  void sort_by(const std::string& in, const std::string& keys, const std::string& places, Block& block) const {
+    const std::int64_t extent = shape_[dim_];
+    block.push_back(on("vector", program::SortOp{view(in, in_tiles_, extent), view(keys, in_tiles_, extent),
+                                                 view(places, in_tiles_, extent), descending_}));
+  }
+
+  /// By the last key first; a stable sort by an earlier key keeps the order of the later ones.
+  void sort() {
+    read_comparator();
+    Block block;
+    for (std::size_t i = 0; i < op_.operands.size(); ++i)
+      if (loaded(i)) load(numbered("x", i), op_.operands[i], block);
+    add_slot("places", DType::i32, in_tiles_, "vector");
+    acquire("places", block);
+    const std::size_t last = keys() - 1;
+    const bool direct = keys() == 1 && stored(0);  // the sorted keys are the first result
+    const std::string sorted = direct ? "y0" : numbered("sorted", last);
+    add_slot(sorted, placement(op_.operands[last]).dtype, in_tiles_, direct ? "store0" : "vector");
+    acquire(sorted, block);
+    sort_by(numbered("x", last), sorted, "places", block);
+    ready("places", block);
+    if (!direct) unread(sorted, block);
+    std::string places = "places";
+    for (std::size_t key = last; key-- > 0;) places = refine(key, places, block);
+    for (std::size_t i = 0; i < op_.operands.size(); ++i) {
+      if (!stored(i)) continue;
+      const std::string y = numbered("y", i);
+      if (!(direct && i == 0)) {
+        add_slot(y, placement(op_.operands[i]).dtype, in_tiles_, "store0");
+        acquire(y, block);
+        gather(numbered("x", i), places, y, block);
+      }
+      store(y, op_.results[i], block);
+    }
+    for (std::size_t i = 0; i < op_.operands.size(); ++i)
+      if (loaded(i)) block.push_back(on("vector", program::Release{numbered("x", i), 0}));
+    free(places, block);
+    scope_.body = wrap_loops(t_, std::move(block), dim_);
+  }
+
+  /// Sorts by one more key what `places` has ordered; the slot of the new positions.
+  std::string refine(std::size_t key, const std::string& places, Block& block) {
+    const DType dtype = placement(op_.operands[key]).dtype;
+    const std::string taken = numbered("taken", key), sorted = numbered("sorted", key), moves = numbered("moves", key),
+                      result = numbered("places", key);
+    add_slot(taken, dtype, in_tiles_, "vector");
+    add_slot(sorted, dtype, in_tiles_, "vector");
+    add_slot(moves, DType::i32, in_tiles_, "vector");
+    add_slot(result, DType::i32, in_tiles_, "vector");
+    for (const std::string& slot : {taken, sorted, moves, result}) acquire(slot, block);
+    gather(numbered("x", key), places, taken, block);
+    ready(taken, block);
+    sort_by(taken, sorted, moves, block);
+    ready(moves, block);
+    gather(places, moves, result, block);
+    ready(result, block);
+    for (const std::string& slot : {places, taken, moves}) free(slot, block);
+    unread(sorted, block);
+    return result;
+  }
+
+  /// A comparator that compares the first operand's two elements is an order by key.
+  void read_comparator() {
+    descending_ = op_.attributes.flag("descending");
+    if (op_.functions.empty()) return;
+    const GraphFunction& function = context_.graph.functions[at(op_.functions[0])];
+    const auto plain = [&](const char* name) {
+      if (function.ops.size() != 1 || function.ops[0].kind != Kind::elementwise) return false;
+      const Op& op = function.ops[0];
+      return op.attributes.text("function") == name && op.results[0] == function.outputs[0] &&
+             op.operands == std::vector<ValueId>{function.inputs[0], function.inputs[1]};
+    };
+    descending_ = plain("greater");
+    if (!descending_ && !plain("less"))
+      throw Unsupported({"sort: the vector unit sorts by keys, not by a comparator of its own", op_.name,
+                         "function \"" + function.name + "\"", "less or greater of the first operand's elements",
+                         "sort by the attribute 'keys'"});
+  }
+
+  Context& context_;
+  const Kernel& kernel_;
+  const Op& op_;
+  const Shape& shape_;
+  std::size_t dim_;
+  bool descending_ = false;
+  program::Scope scope_;
+  std::int64_t depth_ = 2;
+  TiledSpace t_;
+  Shape in_tiles_, out_tiles_;
+};
+
+}  // namespace
+
+program::Scope lower_order(Context& context, const Kernel& kernel) { return OrderLowering(context, kernel).lower(); }
+
+}  // namespace tilesim::lower

@@ -1,0 +1,306 @@
+// linear_solve of matrices that stay on chip: column after column by the vector unit, each step waiting for the one
+// before. Longer matrices come here in blocks (factorization.cpp).
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/transforms.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+#include "tilesim/compile/vector/vector.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+namespace {
+
+constexpr const char* step_name = "step";
+
+/// The matrix axes of a view; the axes before them are a batch.
+struct Part { Expr offset = 0, rows = 1, row_stride = 0, columns = 1, column_stride = 0; };
+
+class SolveLowering {
+ public:
+  SolveLowering(Context& context, const Kernel& kernel)
+      : context_(context),
+        kernel_(kernel),
+        op_(context.function.ops[static_cast<std::size_t>(kernel.ops[0])]),
+        a_(placement(op_.operands[0])),
+        y_(placement(op_.results[0])),
+        shape_(context.value(op_.results[0]).type.shape),
+        n_(context.value(op_.operands[0]).type.shape.back()),
+        factors_(op_.attributes.text("mode") == "cholesky"),
+        left_(op_.attributes.flag("left_side", true)),
+        lower_(op_.attributes.flag("lower", true)),
+        wide_(sum_dtype(context.value(op_.results[0]).type.dtype)) {}
+
+  program::Scope lower() {
+    scope_ = named_scope(context_, kernel_);
+    if (element_count(shape_) == 0) return std::move(scope_);
+    refuse_tiles(context_, kernel_);
+    check_vector_dtypes(context_, {kernel_.ops[0]});
+    choose();
+    Block block;
+    if (factors_)
+      cholesky(block);
+    else
+      triangular(block);
+    scope_.body = wrap_loops(t_, std::move(block));
+    assign_addresses(scope_, context_.machine);
+    return std::move(scope_);
+  }
+
+ private:
+  const Placement& placement(ValueId value) const { return context_.placements[static_cast<std::size_t>(value)]; }
+  std::size_t batch() const { return shape_.size() - 2; }
+  std::size_t row_axis() const { return batch(); }
+  std::size_t column_axis() const { return batch() + 1; }
+  std::size_t solved_axis() const { return left_ ? row_axis() : column_axis(); }
+
+  /// Matrices stay whole; right-hand sides and batches are cut.
+  void choose() {
+    TileChoice choice;
+    choice.space = shape_;
+    choice.whole.assign(shape_.size(), false);
+    choice.whole[solved_axis()] = true;
+    if (factors_) choice.whole[row_axis()] = choice.whole[column_axis()] = true;
+    std::vector<bool> matrices(shape_.size(), true);
+    matrices[row_axis()] = matrices[column_axis()] = false;
+    const std::vector<bool> all(shape_.size(), true);
+    if (factors_) {
+      choice.buffers = {{all, 2 * host_bytes(a_.dtype) + host_bytes(wide_) + 2 * host_bytes(y_.dtype)}};
+    } else {
+      const DType b = placement(op_.operands[1]).dtype;
+      choice.buffers = {{matrices, 2 * n_ * n_ * host_bytes(a_.dtype)},
+                        {all, 2 * host_bytes(b) + host_bytes(wide_) + 2 * host_bytes(y_.dtype)}};
+    }
+    add_granules(choice, context_, y_);
+    if (!choose_tiles(choice, context_.machine))
+      throw Unsupported({"linear_solve: a matrix must fit the scratchpad", op_.name, std::to_string(n_) + " rows",
+                         "at most " + std::to_string(solve_block(context_.machine, wide_)),
+                         "place the operation on the host"});
+    t_ = tiled_space(shape_, choice.tiles, "i");
+  }
+
+  void acquire(const program::Slot& slot, const std::string& queue, Block& block) {
+    scope_.slots.push_back(slot);
+    block.push_back(on("", program::Acquire{slot.name, {queue}}));
+  }
+
+  void load(const std::string& slot, const Placement& from, const std::vector<Expr>& start,
+            const std::vector<Expr>& extent, const Shape& tiles, Block& block) {
+    acquire(ring_slot(slot, from.dtype, element_count(tiles), "vector"), "load0", block);
+    block.push_back(on("load0", program::Load{region_transfer(from, start, extent, row_major_strides(tiles), slot)}));
+    block.push_back(on("load0", program::Commit{slot, 0, 1}));
+    block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+  }
+
+  /// Tiles of a: those of the batch, and whole matrices.
+  Shape matrix_tiles() const {
+    Shape tiles(t_.tiles.begin(), t_.tiles.end() - 2);
+    tiles.insert(tiles.end(), {n_, n_});
+    return tiles;
+  }
+
+  void load_matrices(const std::string& slot, Block& block) {
+    std::vector<Expr> start(t_.start.begin(), t_.start.end() - 2), extent(t_.extent.begin(), t_.extent.end() - 2);
+    start.insert(start.end(), {Expr(0), Expr(0)});
+    extent.insert(extent.end(), {Expr(n_), Expr(n_)});
+    load(slot, a_, start, extent, matrix_tiles(), block);
+  }
+
+  View view(const std::string& slot, const Shape& tiles, const Part& part) const {
+    View result{slot, 0, part.offset, {}};
+    const Shape strides = row_major_strides(tiles);
+    for (std::size_t axis = 0; axis < batch(); ++axis) result.dims.push_back({t_.extent[axis], strides[axis]});
+    result.dims.push_back({part.rows, part.row_stride});
+    result.dims.push_back({part.columns, part.column_stride});
+    return result;
+  }
+
+  program::VectorOp over(const Expr& rows, const Expr& columns) const {
+    program::VectorOp op;
+    op.extents.assign(t_.extent.begin(), t_.extent.end() - 2);
+    op.extents.insert(op.extents.end(), {rows, columns});
+    op.lane_dim = static_cast<int>(column_axis());
+    return op;
+  }
+
+  static int input(program::VectorOp& op, View view, DType dtype) {
+    op.inputs.push_back(std::move(view));
+    return add_node(op.nodes,
+                    {.op = VectorNode::Op::input, .index = static_cast<int>(op.inputs.size()) - 1, .dtype = dtype});
+  }
+
+  static int apply(program::VectorOp& op, Function function, int a, int b, int c, DType dtype) {
+    return add_node(op.nodes,
+                    {.op = VectorNode::Op::function, .function = function, .arguments = {a, b, c}, .dtype = dtype});
+  }
+
+  /// Writes the last node to `view` of w. What the vector unit writes for itself is complete before it reads it.
+  static void into_work(program::VectorOp op, View view, const Expr& pieces, Block& block) {
+    const int node = static_cast<int>(op.nodes.size()) - 1;
+    op.outputs.push_back({node, std::move(view), {}, Combiner::add, 0});
+    block.push_back(on("vector", std::move(op)));
+    block.push_back(on("vector", program::Commit{"w", 0, 1}));
+    block.push_back(on("vector", program::Wait{"w", 0, {}, 0, pieces}));
+  }
+
+  void finish(Block& block) {
+    const Shape strides = row_major_strides(t_.tiles);
+    block.push_back(on("vector", program::Commit{"y", 0, 1}));
+    block.push_back(on("vector", program::Release{"w", 0}));
+    block.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
+    block.push_back(on("store0", program::Store{region_transfer(y_, t_.start, t_.extent, strides, "y"), {}, 0}));
+    block.push_back(on("store0", program::Release{"y", 0}));
+  }
+
+  /// w holds the upper factor, whose rows lie over the lanes: a row is scaled, and what is below it loses its square.
+  void cholesky(Block& block) {
+    const Shape tiles = matrix_tiles();
+    const Expr n(n_), step = Expr::symbol(step_name), rest = Expr(n_ - 1) - step, diagonal = step * Expr(n_ + 1);
+    const Part straight{0, n, n, n, 1}, turned{0, n, 1, n, n};
+    load_matrices("x", block);
+    acquire(ring_slot("w", wide_, element_count(tiles), "vector", 1), "vector", block);
+    program::VectorOp begin = over(n, n);
+    input(begin, view("x", tiles, lower_ ? turned : straight), a_.dtype);
+    into_work(std::move(begin), view("w", tiles, straight), 1, block);
+    block.push_back(on("vector", program::Release{"x", 0}));
+    const auto root = [&](const Expr& at, const Expr& pieces, Block& to) {
+      const View pivot = view("w", tiles, {at, 1, 0, 1, 0});
+      program::VectorOp op = over(1, 1);
+      apply(op, Function::sqrt, input(op, pivot, wide_), -1, -1, wide_);
+      into_work(std::move(op), pivot, pieces, to);
+    };
+    Block each;
+    root(diagonal, step * Expr(3) + Expr(2), each);
+    const View row = view("w", tiles, {diagonal + Expr(1), 1, 0, rest, 1});
+    program::VectorOp scale = over(1, rest);
+    const int old = input(scale, row, wide_), pivot = input(scale, view("w", tiles, {diagonal, 1, 0, rest, 0}), wide_);
+    apply(scale, Function::divide, old, pivot, -1, wide_);
+    into_work(std::move(scale), row, step * Expr(3) + Expr(3), each);
+    const View below = view("w", tiles, {diagonal + n + Expr(1), rest, n, rest, 1});
+    program::VectorOp update = over(rest, rest);
+    const int kept = input(update, below, wide_);
+    const int across = input(update, view("w", tiles, {diagonal + Expr(1), rest, 1, rest, 0}), wide_),
+              along = input(update, view("w", tiles, {diagonal + Expr(1), rest, 0, rest, 1}), wide_);
+    apply(update, Function::subtract, kept, apply(update, Function::multiply, across, along, -1, wide_), -1, wide_);
+    into_work(std::move(update), below, step * Expr(3) + Expr(4), each);
+    if (n_ > 1) block.push_back(loop(step_name, Expr(n_ - 1), std::move(each)));
+    root(n_ * n_ - 1, 3 * (n_ - 1) + 2, block);
+    triangle(tiles, lower_ ? turned : straight, block);
+    finish(block);
+  }
+
+  /// y = the factor; the other triangle is zero.
+  void triangle(const Shape& tiles, const Part& part, Block& block) {
+    acquire(ring_slot("y", y_.dtype, element_count(tiles), "store0"), "vector", block);
+    program::VectorOp op = over(n_, n_);
+    const int factor = input(op, view("w", tiles, part), wide_);
+    const auto index = [&](std::size_t axis) {
+      return add_node(op.nodes, {.op = VectorNode::Op::iota, .index = static_cast<int>(axis), .dtype = DType::i64});
+    };
+    const int row = index(row_axis()), column = index(column_axis());
+    const int inside =
+        apply(op, Function::less_equal, lower_ ? column : row, lower_ ? row : column, -1, DType::boolean);
+    const int zero = add_node(op.nodes, {.op = VectorNode::Op::constant, .number = 0, .dtype = wide_});
+    const int node = apply(op, Function::select, inside, factor, zero, wide_);
+    op.outputs.push_back({node, view("y", tiles, {0, n_, n_, n_, 1}), {}, Combiner::add, 0});
+    block.push_back(on("vector", std::move(op)));
+  }
+
+  /// A triangle t with t x = b from the first row on, or from the last. x a = b is a' x' = b'.
+  struct Triangle { bool turned, unit, forward; };
+
+  /// What is left of b's row at `at` over the diagonal is x.
+  void divide(const Triangle& t, const Expr& at, const Expr& pieces, Block& to) const {
+    if (t.unit) return;
+    const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()];
+    const std::int64_t width = t_.tiles[column_axis()];
+    const Part known = left_ ? Part{at * Expr(width), 1, 0, columns, 1} : Part{at, rows, width, 1, 0};
+    program::VectorOp op = over(known.rows, known.columns);
+    op.lane_dim = static_cast<int>(left_ ? column_axis() : row_axis());
+    const View in_place = view("w", t_.tiles, known);
+    const int x = input(op, in_place, wide_),
+              pivot =
+                  input(op, view("a", matrix_tiles(), {at * Expr(n_ + 1), known.rows, 0, known.columns, 0}), a_.dtype);
+    apply(op, Function::divide, x, pivot, -1, wide_);
+    into_work(std::move(op), in_place, pieces, to);
+  }
+
+  /// The known row of x is taken out of the rows that follow.
+  void eliminate(const Triangle& t, const Expr& step, const Expr& pieces, Block& to) const {
+    const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()], rest = Expr(n_ - 1) - step;
+    const Expr at = t.forward ? step : rest, first = t.forward ? step + Expr(1) : Expr(0);
+    const std::int64_t width = t_.tiles[column_axis()], down = t.turned ? 1 : n_, right = t.turned ? n_ : 1;
+    const Expr place = first * Expr(down) + at * Expr(right);
+    Part open{first * Expr(width), rest, width, columns, 1}, known{at * Expr(width), rest, 0, columns, 1},
+        factor{place, rest, down, columns, 0};
+    if (!left_) {
+      open = {first, rows, width, rest, 1};
+      known = {at, rows, width, rest, 0};
+      factor = {place, rows, 0, rest, down};
+    }
+    program::VectorOp op = over(open.rows, open.columns);
+    const int kept = input(op, view("w", t_.tiles, open), wide_), x = input(op, view("w", t_.tiles, known), wide_),
+              f = input(op, view("a", matrix_tiles(), factor), a_.dtype);
+    apply(op, Function::subtract, kept, apply(op, Function::multiply, f, x, -1, wide_), -1, wide_);
+    into_work(std::move(op), view("w", t_.tiles, open), pieces, to);
+  }
+
+  void triangular(Block& block) {
+    const bool turned = left_ == op_.attributes.flag("transpose_a");
+    const Triangle t{turned, op_.attributes.flag("unit_diagonal"), lower_ != turned};
+    const Shape& tiles = t_.tiles;
+    const Placement& b = placement(op_.operands[1]);
+    load_matrices("a", block);
+    load("b", b, t_.start, t_.extent, tiles, block);
+    acquire(ring_slot("w", wide_, element_count(tiles), "vector", 1), "vector", block);
+    const Expr rows = t_.extent[row_axis()], columns = t_.extent[column_axis()];
+    const Part whole{0, rows, tiles[column_axis()], columns, 1};
+    program::VectorOp begin = over(rows, columns);
+    input(begin, view("b", tiles, whole), b.dtype);
+    into_work(std::move(begin), view("w", tiles, whole), 1, block);
+    block.push_back(on("vector", program::Release{"b", 0}));
+    const Expr step = Expr::symbol(step_name), each_step(t.unit ? 1 : 2);
+    Block each;
+    divide(t, t.forward ? step : Expr(n_ - 1) - step, step * Expr(2) + Expr(2), each);
+    eliminate(t, step, (step + Expr(1)) * each_step + Expr(1), each);
+    if (n_ > 1) block.push_back(loop(step_name, Expr(n_ - 1), std::move(each)));
+    divide(t, t.forward ? n_ - 1 : 0, 2 * n_, block);
+    block.push_back(on("vector", program::Release{"a", 0}));
+    acquire(ring_slot("y", y_.dtype, element_count(tiles), "store0"), "vector", block);
+    program::VectorOp end = over(rows, columns);
+    input(end, view("w", tiles, whole), wide_);
+    end.outputs.push_back({0, view("y", tiles, whole), {}, Combiner::add, 0});
+    block.push_back(on("vector", std::move(end)));
+    finish(block);
+  }
+
+  Context& context_;
+  const Kernel& kernel_;
+  const Op& op_;
+  const Placement &a_, &y_;
+  const Shape& shape_;
+  std::int64_t n_;
+  bool factors_, left_, lower_;
+  DType wide_;
+  program::Scope scope_;
+  TiledSpace t_;
+};
+
+}  // namespace
+
+std::int64_t solve_block(const Machine& machine, DType wide) {
+  constexpr std::int64_t most = 256;  // beyond it, a product does the work faster
+  const std::int64_t bytes = machine.core.scratchpad.bytes - 1024;
+  std::int64_t block = 1;
+  // Rings of two for the matrix and the factor, and what is worked on.
+  while (block < most && 5 * 4 * block * block * host_bytes(wide) <= bytes) block *= 2;  // 4: of twice the rows
+  return block;
+}
+
+program::Scope lower_solve(Context& context, const Kernel& kernel) { return SolveLowering(context, kernel).lower(); }
+
+}  // namespace tilesim::lower

@@ -1,0 +1,165 @@
+// Vector kernels as mapping problems, and which tiles they get.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+#include "tilesim/mapping/identity.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+constexpr double worth = 0.95;  // smaller gains are within the error of the estimate
+
+FlopClass class_of(const Op& op) {
+  if (op.kind == Kind::elementwise) return info(parse_function(op.attributes.text("function"))).flop_class;
+  if (op.kind == Kind::reduce && op.attributes.text("combiner") == "multiply") return FlopClass::multiply;
+  return FlopClass::simple;
+}
+
+/// Axes that may lie over the lanes, the last one first. Where memory is tiled for the lanes already, only that one and
+/// the minor axis of what is loaded or stored: another one would need a shuffle that the tiles do not have.
+std::vector<int> lanes_of(const Machine& machine, const mapping::VectorProblem& problem) {
+  std::vector<int> lanes;
+  for (int axis = static_cast<int>(problem.space.size()); axis-- > 0;) lanes.push_back(axis);
+  if (lanes.empty()) lanes.push_back(0);
+  if (machine.layout.tile.size() != 2) return lanes;
+  lanes.resize(1);
+  for (const mapping::VectorOperand& operand : problem.operands) {
+    if (operand.use == mapping::VectorOperand::Use::scratch || operand.axes.size() < problem.space.size()) continue;
+    const int minor = operand.axes.empty() ? -1 : operand.axes[0];
+    if (minor >= 0 && std::find(lanes.begin(), lanes.end(), minor) == lanes.end()) lanes.push_back(minor);
+  }
+  return lanes;
+}
+
+/// The best tiles by the estimate, where that promises enough; of those alike the ones of fewest transfers.
+mapping::VectorTiles fastest(const Context& context, const mapping::VectorProblem& problem,
+                             const mapping::VectorTiles& usual) {
+  constexpr std::size_t compared = 10;
+  constexpr double alike = 1.01;
+  if (!mapping::legal(problem, usual, context.machine).legal) return usual;
+  const std::vector<mapping::RankedTiles> found =
+      mapping::search(problem, context.machine, compared, context.options.cancel);
+  if (found.empty() || found[0].cost.cycles >= worth * mapping::price(problem, usual, context.machine).cycles)
+    return usual;
+  const mapping::RankedTiles* best = &found[0];
+  for (const mapping::RankedTiles& other : found)
+    if (other.cost.cycles <= alike * found[0].cost.cycles && other.cost.transfers < best->cost.transfers) best = &other;
+  return best->tiles;
+}
+
+/// Sizes that give each core as much stay; which axis lies over the lanes, and in how many buffers, is chosen.
+mapping::VectorTiles fastest_part(const Context& context, const mapping::VectorProblem& problem,
+                                  const mapping::VectorTiles& usual) {
+  if (!mapping::legal(problem, usual, context.machine).legal) return usual;
+  mapping::VectorTiles best = usual;
+  double least = worth * mapping::price(problem, usual, context.machine).cycles;
+  for (int lane : problem.lanes)
+    for (std::int64_t depth = 1; depth <= 3; ++depth) {
+      mapping::VectorTiles other = usual;
+      other.lane = lane;
+      other.depth = depth;
+      if (!mapping::legal(problem, other, context.machine).legal) continue;
+      const double cycles = mapping::price(problem, other, context.machine).cycles;
+      if (cycles >= least) continue;
+      least = cycles;
+      best = other;
+    }
+  return best;
+}
+
+/// The tiles that the cost model prefers to the usual ones; equal problems of a program are solved once.
+mapping::VectorTiles searched_tiles(const Context& context, const mapping::VectorProblem& problem,
+                                    const mapping::VectorTiles& usual) {
+  if (!problem.ranks && !problem.walks) return usual;
+  std::string key = mapping::identity(context.machine) + " " + mapping::identity(problem) + std::to_string(usual.lane) +
+                    "," + std::to_string(usual.depth);
+  for (std::int64_t size : usual.tiles) key += "," + std::to_string(size);
+  for (std::int64_t size : usual.sub) key += ";" + std::to_string(size);
+  const auto known = context.choices.tiles.find(key);
+  if (known != context.choices.tiles.end()) return known->second;
+  const bool alone = context.machine.core.count == context.contexts;
+  mapping::VectorTiles chosen = usual;
+  if (alone)
+    chosen = fastest(context, problem, usual);
+  else if (problem.ranks)
+    chosen = fastest_part(context, problem, usual);
+  return context.choices.tiles[std::move(key)] = chosen;
+}
+
+}  // namespace
+
+mapping::VectorOperand placed_operand(const Context& context, const Placement& placement, std::size_t rank,
+                                      mapping::VectorOperand::Use use) {
+  mapping::VectorOperand operand;
+  operand.use = use;
+  operand.dtype = placement.dtype;
+  operand.step.assign(rank, 1);
+  const program::Tensor* tensor = find_tensor(context, placement.tensor);
+  const std::size_t axes = placement.axes.size();
+  if (tensor && tensor->tile.size() == 2 && axes >= 2) operand.layout = tensor->tile;
+  const bool ordered = tensor && tensor->minor_to_major.size() == axes;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const std::size_t axis = ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : axes - 1 - i;
+    const AxisAccess& access = placement.axes[axis];
+    operand.axes.push_back(access.terms.empty() ? -1 : access.terms.back().dim);
+    operand.extents.push_back(placement.tensor_shape[axis]);
+    if (i > 0) continue;
+    operand.minor_offset = access.constant;
+    if (!access.terms.empty()) operand.minor_step = access.terms.back().coefficient;
+    if (operand.layout.size() == 2) operand.row = operand.layout[1];
+    for (std::size_t term = 0; term + 1 < access.terms.size(); ++term)
+      operand.minor_mixed |= access.terms[term].coefficient % operand.row != 0;
+  }
+  return operand;
+}
+
+mapping::VectorProblem vector_problem(const Context& context, const Kernel& kernel, const Shape& space) {
+  mapping::VectorProblem problem;
+  problem.operation = kernel.name;
+  problem.contexts = context.contexts;
+  problem.space = space;
+  problem.whole_tiles = "sub-tiles are for elementwise kernels, reductions and normalizations";
+  problem.reduced.assign(space.size(), false);
+  for (int index : kernel.ops) {
+    const Op& op = context.function.ops[static_cast<std::size_t>(index)];
+    problem.kernel += (problem.kernel.empty() ? "" : " ") + std::string(info(op.kind).name);
+    for (const char* name : {"function", "combiner"})
+      if (op.attributes.find(name)) problem.kernel += ":" + op.attributes.text(name);
+    for (const char* name : {"dims", "window", "strides", "window_dilation", "pads"})
+      if (op.attributes.find(name))
+        for (std::int64_t number : op.attributes.integers(name)) problem.kernel += "," + std::to_string(number);
+    if (op.attributes.find("dim")) problem.kernel += "," + std::to_string(op.attributes.integer("dim"));
+    for (ValueId operand : op.operands)
+      problem.kernel += operand == no_value ? " -" : " " + tilesim::to_string(context.value(operand).type);
+    if (const FlopClass kind = class_of(op); kind != FlopClass::move)
+      ++problem.functions[static_cast<std::size_t>(kind) - 1];
+  }
+  if (!kernel.inputs.empty()) problem.dtype = context.placements[static_cast<std::size_t>(kernel.inputs[0])].dtype;
+  return problem;
+}
+
+mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, mapping::VectorProblem problem,
+                                  const mapping::VectorTiles& usual) {
+  if (problem.lanes.empty()) problem.lanes = lanes_of(context.machine, problem);
+  mapping::VectorTiles chosen = usual;
+  chosen.contexts = problem.contexts;
+  const auto given = context.options.vectors.find(kernel.name);
+  if (given != context.options.vectors.end()) {
+    chosen = given->second;
+    if (const mapping::Legality verdict = mapping::legal(problem, chosen, context.machine); !verdict.legal)
+      throw UserError(
+          {"the mapping given for this operation is not legal: " + verdict.reason, kernel.name, {}, {}, {}});
+  } else if (mapping_rule(context) == "cost" && context.machine.sorts.empty() &&
+             (context.machine.core.count == context.contexts || context.contexts == 1)) {
+    chosen = searched_tiles(context, problem, chosen);
+  }
+  if (context.options.record_vectors)
+    context.options.record_vectors->push_back(
+        {context.function.name, kernel.name, std::move(problem), chosen, context.machine});
+  return chosen;
+}
+
+}  // namespace tilesim::lower

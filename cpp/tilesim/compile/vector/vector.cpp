@@ -1,0 +1,338 @@
+// Lowering of the vector family: elementwise operations and reductions.
+#include "tilesim/compile/vector/vector.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+VectorLowering::VectorLowering(Context& context, const Kernel& kernel)
+    : context_(context), kernel_(kernel), ops_(kernel.ops.begin(), kernel.ops.end()) {
+  find_space();
+}
+
+program::Scope VectorLowering::lower() {
+  for (int op : kernel_.ops)
+    if (is_reduce(op)) reduces_.push_back(op);
+  make_tiles(true);
+  // Whole rows in slivers, of which memory moves more than they hold, or passes over wider tiles.
+  if (!tiles_fit_ || (!reduces_.empty() && overfetch_ > passes())) make_tiles(false);
+  if (!tiles_fit_)
+    throw UserError({"not even one element of this operation fits the scratchpad",
+                     context_.function.ops[at(kernel_.ops.back())].name,
+                     std::to_string(context_.machine.core.scratchpad.bytes) + " bytes of scratchpad",
+                     {},
+                     {}});
+  choose();
+  scope_ = named_scope(context_, kernel_);
+  make_slots();
+  const bool arg = !reduces_.empty() && is_arg(reduces_[0]);
+  scope_.body = arg ? arg_body() : streamed_ ? streamed_body() : in_pieces() ? body_in_pieces() : resident_body();
+  for (std::size_t axis = space_.size(); axis-- > 0;)
+    if (!streamed_ || !reduced_[axis]) wrap_loop(axis, scope_.body);
+  assign_addresses(scope_, context_.machine);
+  return std::move(scope_);
+}
+
+void VectorLowering::find_space() {
+  for (int i : kernel_.ops) {
+    const Shape& own = is_reduce(i) ? shape(op(i).operands[0]) : shape(op(i).results[0]);
+    if (own.size() > space_.size() || (own.size() == space_.size() && element_count(own) > element_count(space_)))
+      space_ = own;
+  }
+  reduced_.assign(space_.size(), false);
+  for (int i : kernel_.ops) {
+    if (!is_reduce(i)) continue;
+    require(shape(op(i).operands[0]) == space_, "a reduction takes less than the space of its vector kernel");
+    for (std::int64_t dim : op(i).attributes.integers("dims")) reduced_[static_cast<std::size_t>(dim)] = true;
+    if (!op(i).attributes.flag("keep_dims")) dropped_.insert(op(i).results[0]);
+  }
+  for (int i : kernel_.ops) {  // producers stand before readers
+    int level = 0;
+    for (ValueId operand : op(i).operands)
+      if (const auto found = levels_.find(operand); found != levels_.end()) level = std::max(level, found->second);
+    levels_[op(i).results[0]] = level + (is_reduce(i) ? 1 : 0);
+    makers_[op(i).results[0]] = i;
+  }
+}
+
+/// Which space axes a value spans: numpy alignment, except results of reductions that drop their axes.
+std::vector<bool> VectorLowering::spans(ValueId value) const {
+  const Shape& own = shape(value);
+  if (own.size() == space_.size() || !dropped(value)) return spanned_axes(own, space_);
+  std::vector<bool> result(reduced_);
+  result.flip();
+  return result;
+}
+
+bool VectorLowering::dropped(ValueId value) const { return dropped_.count(value) > 0; }
+
+void VectorLowering::make_tiles(bool rows_whole) {
+  streamed_ = !rows_whole;
+  TileChoice choice;
+  choice.space = space_;
+  choice.whole = rows_whole ? reduced_ : std::vector<bool>(space_.size(), false);
+  choice.joined = reduced_;
+  const auto add = [&](ValueId value) {
+    const bool placed = context_.placed(value);
+    const DType dtype =
+        placed ? context_.placements[static_cast<std::size_t>(value)].dtype : context_.value(value).type.dtype;
+    choice.buffers.push_back({spans(value), ring_bytes(dtype)});
+  };
+  for (const auto* values : {&kernel_.inputs, &kernel_.outputs})
+    for (ValueId value : *values) {
+      add(value);
+      if (shape(value) == space_ && context_.placed(value))
+        add_granules(choice, context_, context_.placements[static_cast<std::size_t>(value)]);
+    }
+  for (int i : kernel_.ops)
+    if (is_reduce(i)) {
+      add(op(i).results[0]);
+      choice.buffers.back().bytes = sum_bytes(op(i), context_.value(op(i).operands[0]).type.dtype);
+    }
+  tiles_fit_ = choose_tiles(choice, context_.machine);
+  tiles_ = choice.tiles;
+  overfetch_ = 1;
+  for (std::size_t axis = 0; axis < choice.granules.size(); ++axis) {
+    const std::int64_t least = std::min(choice.granules[axis], space_[axis]);
+    overfetch_ *= ceil_div(least, std::max<std::int64_t>(1, std::min(tiles_[axis], least)));
+  }
+}
+
+int VectorLowering::passes() const {
+  int last = 0;
+  for (int i : reduces_) last = std::max(last, level_of(op(i).results[0]));
+  for (ValueId output : kernel_.outputs)
+    if (spans_rows(spans(output))) last = std::max(last, level_of(output) + 1);
+  return last;
+}
+
+Expr VectorLowering::start(std::size_t axis) const {
+  return at_piece_ ? tile_start(axis) + piece_start(axis) : tile_start(axis);
+}
+
+Expr VectorLowering::extent(std::size_t axis) const {
+  const Expr tile = tile_extent(axis);
+  if (!at_piece_ || piece_trips(axis) == 1) return tile;
+  if (tile.is_constant() && tile.value() % sub_[axis] == 0) return sub_[axis];
+  return max(Expr(0), min(Expr(sub_[axis]), tile - piece_start(axis)));
+}
+
+Expr VectorLowering::tile_start(std::size_t axis) const {
+  return tiles_[axis] >= space_[axis] ? Expr(0) : Expr::symbol("i" + std::to_string(axis)) * Expr(tiles_[axis]);
+}
+
+Expr VectorLowering::tile_extent(std::size_t axis) const {
+  if (tiles_[axis] >= space_[axis]) return space_[axis];
+  return space_[axis] % tiles_[axis] == 0 ? Expr(tiles_[axis])
+                                          : min(Expr(tiles_[axis]), Expr(space_[axis]) - tile_start(axis));
+}
+
+void VectorLowering::wrap_loop(std::size_t axis, Block& body) const {
+  if (!cut(axis)) return;
+  Block inner = std::move(body);
+  body.clear();
+  body.push_back(loop("i" + std::to_string(axis), Expr(ceil_div(space_[axis], tiles_[axis])), std::move(inner)));
+}
+
+VectorLowering::Held VectorLowering::hold(ValueId value, const std::string& slot, DType dtype,
+                                          std::vector<std::string> consumers, std::int64_t depth) {
+  Held held{value, slot, spans(value), {}};
+  Shape extents;
+  for (std::size_t axis = 0; axis < space_.size(); ++axis)
+    extents.push_back(held.spans[axis] ? std::min(tiles_[axis], space_[axis]) : 1);
+  held.strides = row_major_strides(extents);
+  for (std::size_t axis = 0; axis < space_.size(); ++axis)
+    if (!held.spans[axis]) held.strides[axis] = 0;
+  program::Slot declared;
+  declared.name = slot;
+  declared.dtype = dtype;
+  declared.elements = std::max<std::int64_t>(1, element_count(extents));
+  declared.depth = depth;
+  declared.consumers = std::move(consumers);
+  scope_.slots.push_back(std::move(declared));
+  return held;
+}
+
+void VectorLowering::make_slots() {
+  for (std::size_t i = 0; i < kernel_.inputs.size(); ++i) {
+    const ValueId value = kernel_.inputs[i];
+    inputs_.push_back(hold(value, "x" + std::to_string(i), context_.placements[at(value)].dtype, {"vector"}, depth_));
+    find_shuffle(inputs_.back(), i);
+  }
+  for (int i : reduces_) {
+    if (is_arg(i)) continue;
+    sums_.push_back(hold(op(i).results[0], "r" + std::to_string(sums_.size()),
+                         sum_dtype(context_.value(op(i).operands[0]).type.dtype), {"vector"}, 2));
+  }
+  for (std::size_t i = 0; i < kernel_.outputs.size(); ++i) {
+    const ValueId value = kernel_.outputs[i];
+    outputs_.push_back(hold(value, "y" + std::to_string(i), context_.placements[at(value)].dtype, {"store0"}, depth_));
+    find_shuffle(outputs_.back(), kernel_.inputs.size() + i);
+  }
+}
+
+int VectorLowering::level_of(ValueId value) const {
+  const auto found = levels_.find(value);
+  return found == levels_.end() ? 0 : found->second;
+}
+
+View VectorLowering::view(const Held& held, bool points) const {
+  View result{held.slot, 0, 0, {}};
+  for (std::size_t axis = 0; axis < space_.size(); ++axis) {
+    const bool one = points && reduced_[axis];
+    result.dims.push_back({one ? Expr(1) : extent(axis), held.strides[axis]});
+    if (at_piece_) result.offset = result.offset + piece_start(axis) * Expr(held.strides[axis]);
+  }
+  return result;
+}
+
+/// The axes of a value's own shape, as (start, extent, stride).
+program::Transfer VectorLowering::transfer(const Held& held) const {
+  const Shape& own = shape(held.value);
+  std::vector<Expr> from, size;
+  std::vector<std::int64_t> strides;
+  Expr offset = 0;
+  const bool shrunk = dropped(held.value);
+  for (std::size_t i = 0, axis = shrunk ? 0 : space_.size() - own.size(); axis < space_.size(); ++axis) {
+    if (shrunk && reduced_[axis]) continue;
+    from.push_back(held.spans[axis] ? start(axis) : Expr(0));
+    size.push_back(held.spans[axis] ? extent(axis) : Expr(1));
+    strides.push_back(held.shuffled ? held.memory_strides[axis] : held.strides[axis]);
+    if (at_piece_) offset = offset + piece_start(axis) * Expr(held.strides[axis]);
+    ++i;
+  }
+  program::Transfer result =
+      region_transfer(context_.placements[static_cast<std::size_t>(held.value)], from, size, strides, held.slot);
+  result.offset = offset;
+  return result;
+}
+
+std::string VectorLowering::load_queue(std::size_t i) const {
+  return "load" + std::to_string(static_cast<std::int64_t>(i) % context_.machine.core.dma.load_queues);
+}
+
+std::vector<int> VectorLowering::reduced_dims() const {
+  std::vector<int> dims;
+  for (std::size_t axis = 0; axis < space_.size(); ++axis)
+    if (reduced_[axis]) dims.push_back(static_cast<int>(axis));
+  return dims;
+}
+
+std::int64_t VectorLowering::row_count() const {
+  std::int64_t count = 1;
+  for (std::size_t axis = 0; axis < space_.size(); ++axis)
+    if (reduced_[axis]) count *= space_[axis];
+  return count;
+}
+
+Expr VectorLowering::tiles_before() const {
+  Expr before = 0;
+  for (std::size_t axis = 0; axis < space_.size(); ++axis)
+    if (reduced_[axis] && cut(axis)) before = before + Expr::symbol("i" + std::to_string(axis));
+  return before;
+}
+
+Block VectorLowering::resident_body() {
+  Block block;
+  std::vector<ValueId> wanted;
+  for (const Held& held : inputs_) wanted.push_back(held.value);
+  load_inputs(wanted, block);
+  std::set<int> finished;
+  for (std::size_t i = 0; i < reduces_.size(); ++i) {
+    block.push_back(on("", program::Acquire{sums_[i].slot, {"vector"}}));
+    emit_reduce(i, finished, 0, block);
+    block.push_back(on("vector", program::Commit{sums_[i].slot, 0, 1}));
+    block.push_back(on("vector", program::Wait{sums_[i].slot, 0, {}, 0, 1}));
+    finished.insert(static_cast<int>(i));
+  }
+  std::vector<ValueId> points, full;
+  for (const Held& held : outputs_) (spans_rows(held.spans) || reduces_.empty() ? full : points).push_back(held.value);
+  for (const auto* group : {&points, &full}) {
+    if (group->empty()) continue;
+    Compute compute = begin(group == &points, finished);
+    emit_outputs(compute, *group, block);
+  }
+  release_inputs(wanted, block);
+  for (const Held& held : sums_) block.push_back(on("vector", program::Release{held.slot, 0}));
+  return block;
+}
+
+bool VectorLowering::spans_rows(const std::vector<bool>& spanned) const {
+  for (std::size_t axis = 0; axis < space_.size(); ++axis)
+    if (reduced_[axis] && spanned[axis] && space_[axis] > 1) return true;
+  return false;
+}
+
+/// Rows longer than the scratchpad: a pass over their tiles per level, then what is left of one point per row.
+Block VectorLowering::streamed_body() {
+  const int last = passes();
+  Block block;
+  for (int level = 1; level <= last; ++level) {
+    Block pass = stream_pass(level);
+    std::move(pass.begin(), pass.end(), std::back_inserter(block));
+  }
+  std::set<int> finished;
+  std::vector<ValueId> points;
+  for (std::size_t i = 0; i < reduces_.size(); ++i) finished.insert(static_cast<int>(i));
+  for (const Held& held : outputs_)
+    if (!spans_rows(held.spans)) points.push_back(held.value);
+  const std::vector<ValueId> wanted = inputs_of(points);
+  load_inputs(wanted, block);
+  if (!points.empty()) {
+    Compute compute = begin(true, finished);
+    emit_outputs(compute, points, block);
+  }
+  release_inputs(wanted, block);
+  for (const Held& held : sums_) block.push_back(on("vector", program::Release{held.slot, 0}));
+  return block;
+}
+
+/// Reductions of this level, and values of the whole space that need those of the levels below.
+Block VectorLowering::stream_pass(int level) {
+  std::set<int> finished, now;
+  std::vector<ValueId> computed, full;
+  for (std::size_t i = 0; i < reduces_.size(); ++i) {
+    const int own = level_of(op(reduces_[i]).results[0]);
+    if (own < level) finished.insert(static_cast<int>(i));
+    if (own == level) now.insert(static_cast<int>(i)), computed.push_back(op(reduces_[i]).operands[0]);
+  }
+  for (const Held& held : outputs_)
+    if (spans_rows(held.spans) && level_of(held.value) + 1 == level) full.push_back(held.value);
+  computed.insert(computed.end(), full.begin(), full.end());
+  const std::vector<ValueId> wanted = inputs_of(computed);
+  Block body;
+  load_inputs(wanted, body);
+  for (int i : now) emit_reduce(at(i), finished, less(Expr(0), tiles_before()), body);
+  if (!full.empty()) {
+    Compute compute = begin(false, finished);
+    emit_outputs(compute, full, body);
+  }
+  release_inputs(wanted, body);
+  for (std::size_t axis = space_.size(); axis-- > 0;)
+    if (reduced_[axis]) wrap_loop(axis, body);
+  Block block;
+  for (int i : now) block.push_back(on("", program::Acquire{sums_[at(i)].slot, {"vector"}}));
+  std::move(body.begin(), body.end(), std::back_inserter(block));
+  for (int i : now) {
+    block.push_back(on("vector", program::Commit{sums_[at(i)].slot, 0, 1}));
+    block.push_back(on("vector", program::Wait{sums_[at(i)].slot, 0, {}, 0, 1}));
+  }
+  return block;
+}
+
+program::Scope lower_vector(Context& context, const Kernel& kernel) {
+  const Op& first = context.function.ops[at(kernel.ops[0])];
+  if (first.kind == Kind::cumulative) return lower_cumulative(context, kernel);
+  if (first.kind == Kind::window_reduce) return lower_window(context, kernel);
+  return VectorLowering(context, kernel).lower();
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,141 @@
+// Lowering of the vector family: parts shared by vector*.cpp. Rows (the reduced axes) stay on chip where they fit;
+// otherwise tiles of them stream by, once per level of reductions that depend on each other.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/compile/plan/row_bytes.hpp"
+#include "tilesim/mapping/vector.hpp"
+
+namespace tilesim::lower {
+
+class VectorLowering {
+ public:
+  VectorLowering(Context& context, const Kernel& kernel);
+  program::Scope lower();
+
+ private:
+  /// A value held in a slot: its extent along each space axis is the tile's, or 1.
+  struct Held {
+    ValueId value = no_value;
+    std::string slot;
+    std::vector<bool> spans;                        ///< per space axis
+    std::vector<std::int64_t> strides;              ///< per space axis, 0 where it does not span
+    bool shuffled = false;                          ///< its elements change lanes between memory and here
+    std::vector<std::int64_t> memory_strides = {};  ///< as `strides`, of the tile as memory holds it; if shuffled
+  };
+  /// A compute over the tile (or, `points`, over one point per row) whose DAG may read inputs and finished reductions.
+  struct Compute {
+    program::VectorOp op;
+    DagBuilder dag;
+    explicit Compute(const Context& context) : dag(context) {}
+  };
+
+  const Op& op(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }
+  const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
+  bool is_reduce(int i) const { return op(i).kind == Kind::reduce; }
+  bool is_arg(int i) const { return is_arg_reduce(op(i)); }
+
+  // vector.cpp
+  void find_space();
+  std::vector<bool> spans(ValueId value) const;
+  bool dropped(ValueId value) const;
+  void make_tiles(bool rows_whole);
+  void choose();
+  mapping::VectorProblem problem() const;
+  std::vector<mapping::VectorStage> stages() const;
+  mapping::VectorStage stage(const std::vector<ValueId>& values, const std::set<int>& finished) const;
+  mapping::VectorOperand operand(ValueId value, mapping::VectorOperand::Use use) const;
+  mapping::VectorOperand scratch(ValueId value, DType dtype) const;
+  Expr start(std::size_t axis) const;
+  Expr extent(std::size_t axis) const;
+  Expr tile_start(std::size_t axis) const;  ///< as start and extent, of the whole tile
+  Expr tile_extent(std::size_t axis) const;
+  bool cut(std::size_t axis) const { return tiles_[axis] < space_[axis]; }
+  void wrap_loop(std::size_t axis, program::Block& body) const;
+  Held hold(ValueId value, const std::string& slot, DType dtype, std::vector<std::string> consumers,
+            std::int64_t depth);
+  /// Of an operand of the mapping problem: whether it is permuted in its slot, and the strides before or after that.
+  void find_shuffle(Held& held, std::size_t operand) const;
+  void permute(const Held& held, bool loaded, program::Block& block) const;
+  void make_slots();
+  /// Reductions that must be finished before the value can be computed, one after the other.
+  int level_of(ValueId value) const;
+  program::View view(const Held& held, bool points = false) const;
+  program::Transfer transfer(const Held& held) const;
+  std::string load_queue(std::size_t i) const;
+  std::vector<int> reduced_dims() const;
+  std::int64_t row_count() const;
+  /// Positive from the second tile of a row on.
+  Expr tiles_before() const;
+  bool spans_rows(const std::vector<bool>& spanned) const;
+  /// Over the rows' tiles, when rows stream.
+  int passes() const;
+  program::Block resident_body();
+  program::Block streamed_body();
+  program::Block stream_pass(int level);
+
+  // vector_emit.cpp
+  void load_inputs(const std::vector<ValueId>& wanted, program::Block& block) const;
+  void release_inputs(const std::vector<ValueId>& wanted, program::Block& block) const;
+  std::vector<ValueId> inputs_of(const std::vector<ValueId>& values) const;
+  Compute begin(bool points, const std::set<int>& finished) const;
+  void bind_result(Compute& compute, std::size_t index) const;
+  int result_node(std::vector<program::VectorNodeSpec>& nodes, std::size_t index, int sum) const;
+  static void finish(Compute& compute);
+  void emit_reduce(std::size_t index, const std::set<int>& finished, const Expr& accumulate,
+                   program::Block& block) const;
+  void emit_outputs(Compute& compute, const std::vector<ValueId>& values, program::Block& block) const;
+  void store_outputs(Compute& compute, const std::vector<const Held*>& targets, program::Block& block) const;
+
+  // vector_pieces.cpp
+  bool in_pieces() const;
+  std::int64_t piece_trips(std::size_t axis) const;
+  Expr piece_start(std::size_t axis) const;
+  Expr piece_number() const;
+  bool arrives_in_pieces(const Held& held) const;
+  program::Statement piece_loops(program::Block body) const;
+  void only_elements(program::Block body, program::Block& block) const;
+  Expr pieces_before() const;
+  program::Block body_in_pieces();
+  void load_in_pieces(program::Block& block);
+  void await_pieces(program::Block& block) const;
+  void outputs_in_pieces(const std::vector<ValueId>& values, const std::set<int>& finished, program::Block& block);
+
+  // vector_arg.cpp
+  program::Block arg_body();
+  void arg_of_tile(program::Block& block) const;
+  void merge_arg(program::Block& block) const;
+  int flat_index(Compute& compute) const;
+
+  Context& context_;
+  const Kernel& kernel_;
+  std::set<int> ops_;
+  Shape space_, tiles_;
+  std::vector<bool> reduced_;
+  mapping::VectorProblem problem_;
+  mapping::VectorTiles chosen_;
+  Shape sub_;              ///< sub-tile sizes; empty: tiles come whole
+  bool at_piece_ = false;  ///< starts and extents are those of the piece at hand
+  bool tiles_fit_ = false, streamed_ = false;
+  int lane_ = -1;               ///< axis over the lanes
+  std::int64_t depth_ = 2;      ///< buffers of inputs and outputs
+  std::int64_t overfetch_ = 1;  ///< what memory moves at least, over what the tiles hold
+  program::Scope scope_;
+  std::vector<int> reduces_;
+  std::set<ValueId> dropped_;                ///< results of reductions that drop their axes
+  std::unordered_map<ValueId, int> levels_;  ///< of `level_of`, of what the kernel computes
+  std::unordered_map<ValueId, int> makers_;  ///< operation by its result
+  std::vector<Held> inputs_, sums_, outputs_;
+};
+
+/// Which nodes these roots are computed from.
+std::vector<bool> needed_nodes(const std::vector<program::VectorNodeSpec>& nodes, const std::vector<int>& roots);
+int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node);
+
+}  // namespace tilesim::lower

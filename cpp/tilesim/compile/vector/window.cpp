@@ -1,0 +1,258 @@
+// Windows (pooling) on the vector unit. A window longer than the scratchpad is reduced in parts.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+#include "tilesim/compile/vector/vector.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+namespace {
+
+class WindowLowering {
+ public:
+  WindowLowering(Context& context, const Kernel& kernel)
+      : context_(context),
+        kernel_(kernel),
+        op_(context.function.ops[static_cast<std::size_t>(kernel.ops[0])]),
+        from_(context.placements[static_cast<std::size_t>(op_.operands[0])]),
+        to_(context.placements[static_cast<std::size_t>(op_.results[0])]),
+        out_(context.value(op_.results[0]).type.shape),
+        window_(op_.attributes.integers("window")),
+        strides_(op_.attributes.integers("strides", Shape(out_.size(), 1))),
+        dilation_(op_.attributes.integers("window_dilation", Shape(out_.size(), 1))),
+        pads_(op_.attributes.integers("pads", Shape(2 * out_.size(), 0))),
+        combiner_(parse_combiner(op_.attributes.text("combiner"))),
+        wide_(sum_dtype(from_.dtype)) {}
+
+  program::Scope lower() {
+    program::Scope scope = named_scope(context_, kernel_);
+    if (element_count(out_) == 0) return scope;
+    choose();
+    const std::int64_t results = element_count(y_.tiles);
+    scope.slots = {ring_slot("x", from_.dtype, element_count(region(y_.tiles, w_.tiles)), "vector", depth_),
+                   ring_slot("y", to_.dtype, results, "store0", depth_)};
+    if (parts() > 1) scope.slots.push_back(ring_slot("sum", wide_, results, "vector"));
+    scope.body = body();
+    assign_addresses(scope, context_.machine);
+    return scope;
+  }
+
+ private:
+  std::size_t rank() const { return out_.size(); }
+
+  /// Extents of the input that a tile of outputs reads through a tile of taps.
+  Shape region(const Shape& outputs, const Shape& taps) const {
+    Shape result;
+    for (std::size_t axis = 0; axis < rank(); ++axis)
+      result.push_back((outputs[axis] - 1) * strides_[axis] + (taps[axis] - 1) * dilation_[axis] + 1);
+    return result;
+  }
+
+  std::int64_t parts() const {
+    std::int64_t count = 1;
+    for (std::size_t axis = 0; axis < rank(); ++axis) count *= w_.trips(axis);
+    return count;
+  }
+
+  /// Outputs are cut outer axes first. Taps are cut before where a window takes more than a quarter of the budget, so
+  /// that neighbouring outputs still share what is loaded.
+  void choose() {
+    Shape tiles = out_, taps = window_;
+    const std::int64_t capacity = context_.machine.core.scratchpad.bytes;
+    const auto budget = static_cast<double>(std::min<std::int64_t>(capacity, 4 << 20));
+    const auto bytes = [&](const Shape& outputs) {
+      double in = 1, result = 1;  // products of extents may exceed 64 bits
+      for (const std::int64_t extent : region(outputs, taps)) in *= static_cast<double>(extent);
+      for (const std::int64_t tile : outputs) result *= static_cast<double>(tile);
+      const double own = host_bytes(to_.dtype) + (taps == window_ ? 0 : host_bytes(wide_));
+      return 2 * (in * host_bytes(from_.dtype) + result * own) + 3 * 2 * 64;
+    };
+    const auto halve = [&](Shape& extents, const auto& too_large) {
+      for (std::size_t axis = 0; axis < rank() && too_large();) {
+        if (extents[axis] > 1)
+          extents[axis] = (extents[axis] + 1) / 2;
+        else
+          ++axis;
+      }
+    };
+    halve(taps, [&] { return bytes(Shape(rank(), 1)) > budget / 4; });
+    halve(tiles, [&] { return bytes(tiles) > budget; });
+    if (bytes(tiles) > static_cast<double>(capacity))
+      throw UserError({"not even one tap of a window fits the scratchpad", op_.name, {}, {}, {}});
+    cut_for_cores(tiles);
+    const mapping::VectorTiles chosen =
+        vector_tiles(context_, kernel_, problem(taps), {tiles, static_cast<int>(rank()) - 1, 2});
+    lane_ = chosen.lane;
+    depth_ = chosen.depth;
+    y_ = tiled_space(out_, chosen.tiles, "i");
+    w_ = tiled_space(window_, taps, "w");
+  }
+
+  /// Until each core has a tile: outer axes first, none below what its layout moves at once.
+  void cut_for_cores(Shape& tiles) const {
+    const std::int64_t cores = context_.machine.core.count;
+    TileChoice least;
+    least.space = out_;
+    add_granules(least, context_, from_);
+    add_granules(least, context_, to_);
+    least.granules.resize(rank(), 1);
+    const auto trips = [&] {
+      std::int64_t count = 1;
+      for (std::size_t axis = 0; axis < rank() && count < cores; ++axis) count *= ceil_div(out_[axis], tiles[axis]);
+      return count;
+    };
+    for (std::size_t axis = 0; axis < rank(); ++axis)
+      while (trips() < cores && tiles[axis] > least.granules[axis])
+        tiles[axis] = std::max(least.granules[axis], ceil_div(tiles[axis], 2));
+  }
+
+  mapping::VectorProblem problem(const Shape& taps) const {
+    mapping::VectorProblem problem = vector_problem(context_, kernel_, out_);
+    problem.operands = {placed_operand(context_, from_, rank(), mapping::VectorOperand::Use::load),
+                        placed_operand(context_, to_, rank(), mapping::VectorOperand::Use::store)};
+    problem.operands[0].step = strides_;
+    problem.operands[0].reach = region(Shape(rank(), 1), taps);
+    if (taps != window_) {
+      mapping::VectorOperand sum;
+      sum.use = mapping::VectorOperand::Use::scratch;
+      sum.dtype = wide_;
+      sum.step.assign(rank(), 1);
+      problem.operands.push_back(std::move(sum));
+    }
+    problem.points = element_count(window_);
+    problem.functions = {combiner_ == Combiner::multiply ? 0 : 1, combiner_ == Combiner::multiply ? 1 : 0, 0, 0};
+    return problem;
+  }
+
+  /// What padding reads as: the combiner's neutral element, or the nearest that the type has (some have no infinity).
+  double fill() const {
+    const double neutral = identity_element(combiner_, from_.dtype);
+    if (!is_float(from_.dtype)) return neutral;
+    double held = 0;
+    for (const Overflow overflow : {Overflow::ieee, Overflow::saturate}) {
+      std::byte narrow[8] = {};
+      convert(&neutral, DType::f64, narrow, from_.dtype, 1, Rounding::nearest_even, overflow);
+      convert(narrow, from_.dtype, &held, DType::f64, 1);
+      if (held == held) break;
+    }
+    return held;
+  }
+
+  program::Transfer load() const {
+    const Shape strides = row_major_strides(region(y_.tiles, w_.tiles));
+    std::vector<Expr> start, extent;
+    for (std::size_t axis = 0; axis < rank(); ++axis) {
+      start.push_back(y_.start[axis] * Expr(strides_[axis]) + w_.start[axis] * Expr(dilation_[axis]) -
+                      Expr(pads_[2 * axis]));
+      extent.push_back((y_.extent[axis] - Expr(1)) * Expr(strides_[axis]) +
+                       (w_.extent[axis] - Expr(1)) * Expr(dilation_[axis]) + Expr(1));
+    }
+    program::Transfer transfer = region_transfer(from_, start, extent, strides, "x");
+    transfer.fill = fill();
+    return transfer;
+  }
+
+  program::VectorOp compute(const std::string& target, const Expr& accumulate) const {
+    const Shape in_strides = row_major_strides(region(y_.tiles, w_.tiles)), out_strides = row_major_strides(y_.tiles);
+    program::VectorOp op;
+    View in{"x", 0, 0, {}}, result{target, 0, 0, {}};
+    for (std::size_t axis = 0; axis < rank(); ++axis) {
+      op.extents.push_back(y_.extent[axis]);
+      in.dims.push_back({y_.extent[axis], in_strides[axis] * strides_[axis]});
+      result.dims.push_back({y_.extent[axis], out_strides[axis]});
+    }
+    program::VectorOutputSpec output;
+    for (std::size_t axis = 0; axis < rank(); ++axis) {
+      if (window_[axis] == 1) continue;
+      output.reduce.push_back(static_cast<int>(op.extents.size()));
+      op.extents.push_back(w_.extent[axis]);
+      in.dims.push_back({w_.extent[axis], in_strides[axis] * dilation_[axis]});
+      result.dims.push_back({w_.extent[axis], 0});
+    }
+    op.lane_dim = lane_;
+    op.inputs.push_back(in);
+    add_node(op.nodes, {.op = VectorNode::Op::input, .dtype = from_.dtype});
+    output.view = result;
+    output.combiner = combiner_;
+    output.accumulate = accumulate;
+    op.outputs.push_back(output);
+    return op;
+  }
+
+  /// The finished sums, rounded once.
+  program::VectorOp rounded() const {
+    const Shape strides = row_major_strides(y_.tiles);
+    program::VectorOp op;
+    View in{"sum", 0, 0, {}}, result{"y", 0, 0, {}};
+    for (std::size_t axis = 0; axis < rank(); ++axis) {
+      op.extents.push_back(y_.extent[axis]);
+      in.dims.push_back({y_.extent[axis], strides[axis]});
+      result.dims.push_back({y_.extent[axis], strides[axis]});
+    }
+    op.lane_dim = lane_;
+    op.inputs.push_back(in);
+    add_node(op.nodes, {.op = VectorNode::Op::input, .dtype = wide_});
+    op.outputs.push_back({0, result, {}, Combiner::add, 0});
+    return op;
+  }
+
+  Block body() const {
+    Block part;
+    part.push_back(on("", program::Acquire{"x", {"load0"}}));
+    part.push_back(on("load0", program::Load{load()}));
+    part.push_back(on("load0", program::Commit{"x", 0, 1}));
+    part.push_back(on("vector", program::Wait{"x", 0, {}, 0, 1}));
+    const bool several = parts() > 1;
+    if (several) {
+      Expr before = 0;
+      for (std::size_t axis = 0; axis < rank(); ++axis)
+        if (w_.trips(axis) > 1) before = before + Expr::symbol("w" + std::to_string(axis));
+      part.push_back(on("vector", compute("sum", less(Expr(0), before))));
+    } else {
+      part.push_back(on("", program::Acquire{"y", {"vector"}}));
+      part.push_back(on("vector", compute("y", 0)));
+    }
+    if (several) {
+      part.push_back(on("vector", program::Release{"x", 0}));
+      Block all;
+      all.push_back(on("", program::Acquire{"sum", {"vector"}}));
+      part = wrap_loops(w_, std::move(part));
+      std::move(part.begin(), part.end(), std::back_inserter(all));
+      all.push_back(on("vector", program::Commit{"sum", 0, 1}));
+      all.push_back(on("vector", program::Wait{"sum", 0, {}, 0, 1}));
+      all.push_back(on("", program::Acquire{"y", {"vector"}}));
+      all.push_back(on("vector", rounded()));
+      part = std::move(all);
+    }
+    part.push_back(on("vector", program::Commit{"y", 0, 1}));
+    part.push_back(on("vector", program::Release{several ? "sum" : "x", 0}));
+    const Shape strides = row_major_strides(y_.tiles);
+    part.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
+    part.push_back(on("store0", program::Store{region_transfer(to_, y_.start, y_.extent, strides, "y"), {}, 0}));
+    part.push_back(on("store0", program::Release{"y", 0}));
+    return wrap_loops(y_, std::move(part));
+  }
+
+  Context& context_;
+  const Kernel& kernel_;
+  const Op& op_;
+  const Placement &from_, &to_;
+  const Shape& out_;
+  Shape window_, strides_, dilation_, pads_;
+  Combiner combiner_;
+  DType wide_;
+  TiledSpace y_, w_;
+  int lane_ = -1;
+  std::int64_t depth_ = 2;
+};
+
+}  // namespace
+
+program::Scope lower_window(Context& context, const Kernel& kernel) { return WindowLowering(context, kernel).lower(); }
+
+}  // namespace tilesim::lower

@@ -1,0 +1,350 @@
+// window_scatter: a tile of the result at a time, with all windows that reach into it. Where each window's extreme lies
+// is found first, tap by tap; then each tap adds what its windows give to the elements below it.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+#include "tilesim/compile/vector/vector.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+namespace {
+
+std::string numbered(const char* stem, std::size_t axis) { return stem + std::to_string(axis); }
+
+/// One axis: a tile of the result begins at a multiple of the stride, so that windows lie in every tile alike.
+struct Axis {
+  std::int64_t extent, window, stride, pad;
+  std::int64_t tile = 1;  ///< of the result
+
+  /// Windows before those at the tile's start that reach into it, rounded to whole strides: not positive.
+  std::int64_t first() const { return floor_div(pad - window + 1, stride); }
+  std::int64_t windows() const { return floor_div(tile - 1 + pad, stride) - first() + 1; }
+  /// From the first window's first element to the tile's.
+  std::int64_t halo() const { return pad - first() * stride; }
+  /// Elements from the first window on that windows or the tile reach.
+  std::int64_t region() const { return std::max((windows() - 1) * stride + window, halo() + tile); }
+  std::int64_t trips() const { return ceil_div(extent, tile); }
+};
+
+class WindowScatterLowering {
+ public:
+  WindowScatterLowering(Context& context, const Kernel& kernel)
+      : context_(context),
+        kernel_(kernel),
+        op_(context.function.ops[static_cast<std::size_t>(kernel.ops[0])]),
+        x_(context.placements[static_cast<std::size_t>(op_.operands[0])]),
+        source_(context.placements[static_cast<std::size_t>(op_.operands[1])]),
+        y_(context.placements[static_cast<std::size_t>(op_.results[0])]),
+        dtype_(context.value(op_.results[0]).type.dtype),
+        wide_(sum_dtype(dtype_)) {
+    const Shape& shape = context.value(op_.results[0]).type.shape;
+    const auto& window = op_.attributes.integers("window");
+    const auto strides = op_.attributes.integers("strides", Shape(shape.size(), 1));
+    const auto pads = op_.attributes.integers("pads", Shape(2 * shape.size(), 0));
+    for (std::size_t i = 0; i < shape.size(); ++i) axes_.push_back({shape[i], window[i], strides[i], pads[2 * i]});
+    padded_ = std::ranges::any_of(pads, [](std::int64_t pad) { return pad != 0; });
+  }
+
+  program::Scope lower() {
+    program::Scope scope = named_scope(context_, kernel_);
+    if (std::ranges::any_of(axes_, [](const Axis& axis) { return axis.extent == 0; })) return scope;
+    refuse_tiles(context_, kernel_);
+    check_vector_dtypes(context_, {kernel_.ops[0]});
+    choose();
+    scope.slots = {ring_slot("x", x_.dtype, elements(regions()), "vector"),
+                   ring_slot("source", source_.dtype, elements(windows()), "vector"),
+                   ring_slot("best", wide_, elements(windows()), "vector", 1),
+                   ring_slot("found", DType::i32, elements(windows()), "vector", 1),
+                   ring_slot("sum", wide_, elements(regions()), "vector", 1),
+                   ring_slot("y", y_.dtype, elements(tiles()), "store0")};
+    scope.body = body();
+    assign_addresses(scope, context_.machine);
+    return scope;
+  }
+
+ private:
+  template <class F>
+  Shape each(F&& f) const {
+    Shape result;
+    for (const Axis& axis : axes_) result.push_back(f(axis));
+    return result;
+  }
+  Shape tiles() const {
+    return each([](const Axis& axis) { return axis.tile; });
+  }
+  Shape windows() const {
+    return each([](const Axis& axis) { return axis.windows(); });
+  }
+  Shape regions() const {
+    return each([](const Axis& axis) { return axis.region(); });
+  }
+  static std::int64_t elements(const Shape& shape) { return element_count(shape); }
+  std::int64_t taps() const {
+    return element_count(each([](const Axis& axis) { return axis.window; }));
+  }
+
+  double bytes() const {
+    const auto product = [](const Shape& shape) {
+      double result = 1;
+      for (const std::int64_t extent : shape) result *= static_cast<double>(extent);
+      return result;
+    };
+    const double wide = host_bytes(wide_);
+    return product(regions()) * (2 * host_bytes(x_.dtype) + wide) +
+           product(windows()) * (2 * host_bytes(source_.dtype) + wide + 4) +
+           product(tiles()) * 2 * host_bytes(y_.dtype) + 9 * 64;
+  }
+
+  /// Outer axes are cut first; several tiles overlap their transfers, and each core gets one.
+  void choose() {
+    for (Axis& axis : axes_) axis.tile = round_up(axis.extent, axis.stride);
+    const std::int64_t capacity = context_.machine.core.scratchpad.bytes;
+    const double budget = static_cast<double>(std::min<std::int64_t>(capacity, 4 << 20));
+    const auto halve = [](Axis& axis) {
+      if (axis.tile <= axis.stride) return false;
+      axis.tile = round_up(ceil_div(axis.tile, 2), axis.stride);
+      return true;
+    };
+    for (std::size_t i = 0; i < axes_.size() && bytes() > budget;)
+      if (!halve(axes_[i])) ++i;
+    if (bytes() > static_cast<double>(capacity))
+      throw Unsupported({"window_scatter: not even one window fits the scratchpad", op_.name,
+                         std::to_string(static_cast<std::int64_t>(bytes())) + " bytes",
+                         "at most " + std::to_string(capacity) + " bytes", "a smaller window, or fallback='host'"});
+    const auto trips = [&] { return element_count(each([](const Axis& axis) { return axis.trips(); })); };
+    for (std::size_t i = 0; i + 1 < axes_.size() && trips() < context_.machine.core.count;)
+      if (!halve(axes_[i])) ++i;
+  }
+
+  Expr tile_index(std::size_t axis) const {
+    return axes_[axis].trips() == 1 ? Expr(0) : Expr::symbol(numbered("i", axis));
+  }
+  /// First window of the tile, which may lie before the first there is.
+  Expr first_window(std::size_t axis) const {
+    const Axis& a = axes_[axis];
+    return tile_index(axis) * Expr(a.tile / a.stride) + Expr(a.first());
+  }
+  Expr tap(std::size_t axis) const { return axes_[axis].window == 1 ? Expr(0) : Expr::symbol(numbered("t", axis)); }
+  Expr flat_tap() const {
+    Expr flat = 0;
+    for (std::size_t axis = 0; axis < axes_.size(); ++axis) flat = flat * Expr(axes_[axis].window) + tap(axis);
+    return flat;
+  }
+
+  static View dense(const std::string& slot, const Shape& extents) {
+    View view{slot, 0, 0, {}};
+    const Shape strides = row_major_strides(extents);
+    for (std::size_t axis = 0; axis < extents.size(); ++axis) view.dims.push_back({extents[axis], strides[axis]});
+    return view;
+  }
+
+  /// The elements of a region that the windows have below the tap at hand.
+  View tapped(const std::string& slot) const {
+    View view{slot, 0, 0, {}};
+    const Shape strides = row_major_strides(regions()), count = windows();
+    for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
+      view.dims.push_back({count[axis], strides[axis] * axes_[axis].stride});
+      view.offset = view.offset + tap(axis) * Expr(strides[axis]);
+    }
+    return view;
+  }
+
+  program::VectorOp over(const Shape& extents) const {
+    program::VectorOp op;
+    for (const std::int64_t extent : extents) op.extents.push_back(extent);
+    op.lane_dim = static_cast<int>(extents.size()) - 1;
+    return op;
+  }
+
+  static int input(program::VectorOp& op, View view, DType dtype) {
+    op.inputs.push_back(std::move(view));
+    return add_node(op.nodes,
+                    {.op = VectorNode::Op::input, .index = static_cast<int>(op.inputs.size()) - 1, .dtype = dtype});
+  }
+  static int apply(program::VectorOp& op, Function function, std::array<int, 3> arguments, DType dtype) {
+    return add_node(op.nodes,
+                    {.op = VectorNode::Op::function, .function = function, .arguments = arguments, .dtype = dtype});
+  }
+  static int constant(program::VectorOp& op, double value, DType dtype) {
+    return add_node(op.nodes, {.op = VectorNode::Op::constant, .number = value, .dtype = dtype});
+  }
+  static int scalar(program::VectorOp& op, const Expr& value) {
+    op.nodes.push_back({{.op = VectorNode::Op::scalar, .dtype = DType::i64}, value});
+    return static_cast<int>(op.nodes.size()) - 1;
+  }
+
+  program::VectorOp filled(const std::string& slot, const Shape& extents, double value, DType dtype) const {
+    program::VectorOp op = over(extents);
+    const int node = constant(op, value, dtype);
+    op.outputs.push_back({node, dense(slot, extents), {}, Combiner::add, 0});
+    return op;
+  }
+
+  /// Whether the tap lies inside x: only padding can be outside for a window that there is.
+  int inside(program::VectorOp& op) const {
+    int all = -1;
+    const auto both = [&](int condition) {
+      all = all < 0 ? condition : apply(op, Function::logical_and, {all, condition, -1}, DType::boolean);
+    };
+    for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
+      const Axis& a = axes_[axis];
+      if (!padded_ || a.window == 1) continue;
+      const int number =
+          add_node(op.nodes, {.op = VectorNode::Op::iota, .index = static_cast<int>(axis), .dtype = DType::i64});
+      const int step = a.stride == 1
+                           ? number
+                           : apply(op, Function::multiply,
+                                   {number, constant(op, static_cast<double>(a.stride), DType::i64), -1}, DType::i64);
+      const Expr base = first_window(axis) * Expr(a.stride) + tap(axis) - Expr(a.pad);
+      const int position = apply(op, Function::add, {step, scalar(op, base), -1}, DType::i64);
+      both(apply(op, Function::less_equal, {constant(op, 0, DType::i64), position, -1}, DType::boolean));
+      both(apply(op, Function::less, {position, constant(op, static_cast<double>(a.extent), DType::i64), -1},
+                 DType::boolean));
+    }
+    return all;
+  }
+
+  /// Takes the tap where it is better than all before it, or the first.
+  program::VectorOp search() const {
+    const Shape count = windows();
+    program::VectorOp op = over(count);
+    const int x = input(op, tapped("x"), x_.dtype), best = input(op, dense("best", count), wide_),
+              found = input(op, dense("found", count), DType::i32);
+    const bool largest = op_.attributes.text("select") == "maximum";
+    const int better = apply(op, largest ? Function::greater : Function::less, {x, best, -1}, DType::boolean);
+    const int none = apply(op, Function::less, {found, constant(op, 0, DType::i64), -1}, DType::boolean);
+    int take = apply(op, Function::logical_or, {none, better, -1}, DType::boolean);
+    if (const int here = inside(op); here >= 0)
+      take = apply(op, Function::logical_and, {take, here, -1}, DType::boolean);
+    const int value = apply(op, Function::select, {take, x, best}, wide_);
+    const int number = apply(op, Function::select, {take, scalar(op, flat_tap()), found}, DType::i64);
+    op.outputs.push_back({value, dense("best", count), {}, Combiner::add, 0});
+    op.outputs.push_back({number, dense("found", count), {}, Combiner::add, 0});
+    return op;
+  }
+
+  program::VectorOp gather() const {
+    const Shape count = windows();
+    program::VectorOp op = over(count);
+    const int sum = input(op, tapped("sum"), wide_), found = input(op, dense("found", count), DType::i32),
+              source = input(op, dense("source", count), source_.dtype);
+    const int here = apply(op, Function::equal, {found, scalar(op, flat_tap()), -1}, DType::boolean);
+    const int given = apply(op, Function::select, {here, source, constant(op, 0, wide_)}, wide_);
+    const int total = apply(op, Function::add, {sum, given, -1}, wide_);
+    op.outputs.push_back({total, tapped("sum"), {}, Combiner::add, 0});
+    return op;
+  }
+
+  program::VectorOp rounded() const {
+    program::VectorOp op = over(tiles());
+    View from{"sum", 0, 0, {}};
+    const Shape strides = row_major_strides(regions());
+    std::int64_t offset = 0;
+    for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
+      from.dims.push_back({axes_[axis].tile, strides[axis]});
+      offset += axes_[axis].halo() * strides[axis];
+    }
+    from.offset = offset;
+    const int sum = input(op, from, wide_);
+    op.outputs.push_back({sum, dense("y", tiles()), {}, Combiner::add, 0});
+    return op;
+  }
+
+  /// Every tap reads what the tap before it wrote.
+  void over_taps(program::VectorOp compute, const std::string& slot, Block& block) const {
+    Block body;
+    body.push_back(on("vector", std::move(compute)));
+    body.push_back(on("vector", program::Commit{slot, 0, 1}));
+    body.push_back(on("vector", program::Wait{slot, 0, {}, 0, flat_tap() + Expr(2)}));
+    for (std::size_t axis = axes_.size(); axis-- > 0;) {
+      if (axes_[axis].window == 1) continue;
+      Block inner = std::move(body);
+      body.clear();
+      body.push_back(loop(numbered("t", axis), Expr(axes_[axis].window), std::move(inner)));
+    }
+    std::move(body.begin(), body.end(), std::back_inserter(block));
+  }
+
+  program::Transfer operand(const Placement& placement, const std::string& slot, bool by_window) const {
+    std::vector<Expr> start, extent;
+    const Shape all = by_window ? windows() : regions();
+    for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
+      const Axis& a = axes_[axis];
+      start.push_back(by_window ? first_window(axis) : first_window(axis) * Expr(a.stride) - Expr(a.pad));
+      extent.push_back(all[axis]);
+    }
+    program::Transfer transfer = region_transfer(placement, start, extent, row_major_strides(all), slot);
+    transfer.fill = 0.0;
+    return transfer;
+  }
+
+  Block body() const {
+    Block block;
+    const auto load = [&](const std::string& slot, const Placement& from, bool by_window) {
+      block.push_back(on("", program::Acquire{slot, {"load0"}}));
+      block.push_back(on("load0", program::Load{operand(from, slot, by_window)}));
+      block.push_back(on("load0", program::Commit{slot, 0, 1}));
+      block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+    };
+    const auto start = [&](const std::string& slot, const Shape& extents, double value, DType dtype) {
+      block.push_back(on("", program::Acquire{slot, {"vector"}}));
+      block.push_back(on("vector", filled(slot, extents, value, dtype)));
+      block.push_back(on("vector", program::Commit{slot, 0, 1}));
+      block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+    };
+    load("x", x_, false);
+    start("best", windows(), 0, wide_);
+    start("found", windows(), -1, DType::i64);
+    over_taps(search(), "found", block);
+    for (const char* slot : {"x", "best"}) block.push_back(on("vector", program::Release{slot, 0}));
+    load("source", source_, true);
+    start("sum", regions(), 0, wide_);
+    over_taps(gather(), "sum", block);
+    for (const char* slot : {"source", "found"}) block.push_back(on("vector", program::Release{slot, 0}));
+    block.push_back(on("", program::Acquire{"y", {"vector"}}));
+    block.push_back(on("vector", rounded()));
+    block.push_back(on("vector", program::Commit{"y", 0, 1}));
+    block.push_back(on("vector", program::Release{"sum", 0}));
+    store(block);
+    for (std::size_t axis = axes_.size(); axis-- > 0;) {
+      if (axes_[axis].trips() == 1) continue;
+      Block inner = std::move(block);
+      block.clear();
+      block.push_back(loop(numbered("i", axis), Expr(axes_[axis].trips()), std::move(inner)));
+    }
+    return block;
+  }
+
+  void store(Block& block) const {
+    std::vector<Expr> start, extent;
+    for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
+      start.push_back(tile_index(axis) * Expr(axes_[axis].tile));
+      extent.push_back(min(Expr(axes_[axis].tile), Expr(axes_[axis].extent) - start.back()));
+    }
+    block.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
+    block.push_back(
+        on("store0", program::Store{region_transfer(y_, start, extent, row_major_strides(tiles()), "y"), {}, 0}));
+    block.push_back(on("store0", program::Release{"y", 0}));
+  }
+
+  Context& context_;
+  const Kernel& kernel_;
+  const Op& op_;
+  const Placement &x_, &source_, &y_;
+  DType dtype_, wide_;
+  std::vector<Axis> axes_;
+  bool padded_ = false;
+};
+
+}  // namespace
+
+program::Scope lower_window_scatter(Context& context, const Kernel& kernel) {
+  return WindowScatterLowering(context, kernel).lower();
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,291 @@
+// Off-chip memory as DRAM channels with banks, behind the same network ports as the simple one.
+//
+// Requests of a channel are accepted in order: a later one waits behind an earlier one that finds its queue full. So a
+// channel can be run to the acceptance of a request's last burst as soon as the request is known, whatever comes later.
+// A write is complete there. When a read's data returns depends on what the channel does with the entries of its
+// queues: for the last piece of a transfer that is taken from a copy that runs on alone, so later requests delay
+// nothing that was answered before.
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <utility>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/engine/dram/channel.hpp"
+#include "tilesim/engine/dram/mapping.hpp"
+#include "tilesim/engine/memory/dram_energy.hpp"
+#include "tilesim/engine/memory/dram_traffic.hpp"
+#include "tilesim/engine/memory/memory.hpp"
+
+namespace tilesim::engine {
+
+namespace {
+
+class BankMemory final : public MemorySystem {
+ public:
+  BankMemory(const Machine& machine, const dram::Part& part)
+      : core_(machine.core.clock),
+        energy_(part.energy),
+        clock_ps_(part.clock_ps),
+        burst_(part.burst_bytes),
+        burst_cycles_(part.burst_cycles),
+        // What may wait in front of a channel, in ticks of its data bus.
+        patience_(ceil_div(machine.memory.buffer_bytes, burst_) * burst_cycles_),
+        unit_(std::max(machine.memory.interleave_bytes, burst_)),
+        map_(part, machine.memory.mapping, dram::bank_hashes(machine.memory.bank_hash)),
+        within_(map_.banks_within(static_cast<std::uint64_t>(unit_), static_cast<std::uint64_t>(burst_))),
+        spread_(machine.memory.channels, unit_, dram::channel_hash_of(machine.memory.channel_hash)),
+        ports_(machine),
+        channels_(static_cast<std::size_t>(machine.memory.channels), dram::Channel(part)),
+        trial_(part),
+        touched_(channels_.size(), false),
+        moved_(channels_.size(), 0),
+        padding_(channels_.size(), 0),
+        count_(part.banks()),
+        series_(channels_.size(), machine.core.clock.hertz) {
+    for (dram::Channel& channel : channels_) channel.report_to(&reported_);
+    one_way_ = ports_.one_way();
+  }
+
+  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
+    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
+    const std::int64_t arrival = tick_of(now + one_way_);
+    std::int64_t latest = 0;
+    find_blocks(request);
+    for (const Block& block : blocks_) latest = std::max(latest, channels_[block.channel].now());
+    if (latest - arrival > patience_) {
+      retry = std::max(now + 1, cycle_of(latest - patience_) - one_way_);
+      return std::nullopt;
+    }
+    const std::int64_t through = ports_.pass(request.core, request.bytes, now);
+    if (!request.write) return read(request, arrival, through);
+    offer(request, arrival, 0);
+    std::int64_t last = 0;
+    for_touched([&](std::size_t which) {
+      channels_[which].advance_until_accepted();
+      last = std::max(last, channels_[which].accepted_at() + 1);
+    });
+    return std::max(cycle_of(last), through);
+  }
+
+  std::int64_t completion(std::int64_t given) override {
+    if (given >= 0) return given;
+    const auto tag = static_cast<std::uint32_t>(-given - 1);
+    note();
+    Piece& piece = pieces_[tag];
+    if (piece.left > 0)
+      for (std::size_t which = 0; which < channels_.size(); ++which)
+        try_alone(which, [&](std::uint32_t other, std::int64_t tick) {
+          if (other == tag) piece.last = std::max(piece.last, tick);
+        });
+    const std::int64_t complete = std::max(cycle_of(piece.last), piece.through) + one_way_;
+    piece.open = false;
+    if (piece.left == 0) free_.push_back(tag);
+    return complete;
+  }
+
+  std::vector<Channel> channels() const override {
+    std::vector<Channel> result;
+    for (const dram::Channel& channel : channels_) {
+      Channel one = traffic_of(drained(channel), burst_);
+      one.busy = cycle_of(one.bytes / burst_ * burst_cycles_);
+      one.padding = padding_[result.size()];
+      result.push_back(one);
+    }
+    return result;
+  }
+
+  std::vector<Energy> energy() const override {
+    if (!energy_.known()) return {};
+    CommandCounts sum{};
+    for (const dram::Channel& channel : channels_) add_commands(channel, sum);
+    return command_energy(energy_, sum);
+  }
+
+  Ports* ports() override { return &ports_; }
+  std::vector<Bank> banks() const override {
+    std::vector<Bank> result;
+    for (const dram::Channel& channel : channels_) add_banks(channel, count_, result);
+    return result;
+  }
+  const BandwidthSeries* series() const override { return &series_; }
+
+ private:
+  static constexpr Int128 picoseconds = 1000000000000;
+
+  std::int64_t tick_of(std::int64_t cycle) const {
+    const Int128 per = static_cast<Int128>(core_.hertz) * clock_ps_;
+    return static_cast<std::int64_t>((cycle * picoseconds + per - 1) / per);
+  }
+  std::int64_t cycle_of(std::int64_t tick) const {
+    return static_cast<std::int64_t>((static_cast<Int128>(tick) * clock_ps_ * core_.hertz + picoseconds - 1) /
+                                     picoseconds);
+  }
+
+  /// What a request has in one unit of the interleaving, in whole bursts.
+  struct Block {
+    std::size_t channel = 0;
+    std::uint64_t address = 0, bytes = 0;  ///< within the channel
+    std::uint64_t asked = 0;               ///< bytes of the request itself
+  };
+
+  /// Fills `blocks_`: runs that lie apart are found where they lie.
+  void find_blocks(const Request& request) {
+    blocks_.clear();
+    const auto contiguous = [&](std::int64_t address, std::int64_t bytes) {
+      const auto burst = static_cast<std::uint64_t>(burst_), unit = static_cast<std::uint64_t>(unit_);
+      const auto end = static_cast<std::uint64_t>(address + bytes);
+      for (std::uint64_t at = static_cast<std::uint64_t>(address) / burst * burst; at < end;) {
+        const std::uint64_t next = std::min(end, at / unit * unit + unit);
+        const dram::ChannelMap::Target target = spread_.locate(at);
+        const std::uint64_t from = std::max(at, static_cast<std::uint64_t>(address));
+        blocks_.push_back({static_cast<std::size_t>(target.channel), target.address, next - at, next - from});
+        at = next;
+      }
+    };
+    if (request.pattern && request.pattern->known && !request.placed)
+      request.pattern->for_runs(request.offset, request.bytes, contiguous);
+    else
+      contiguous(request.address, request.bytes);
+  }
+
+  /// The transfer that a queue is at.
+  struct Transfer {
+    std::int64_t serial = 0, last = 0, through = 0;  ///< data of what is complete, and through the port, so far
+    std::vector<bool> channels;                      ///< those it touches
+  };
+  struct Piece {
+    Transfer* transfer = nullptr;
+    std::int64_t serial = 0;  ///< of its transfer: the queue may be at a later one
+    std::int64_t left = 0, last = 0, through = 0;
+    bool open = false;  ///< may still be asked for
+  };
+
+  /// Offers the bursts of the blocks; returns how many. `touched_` has their channels.
+  std::int64_t offer(const Request& request, std::int64_t arrival, std::uint32_t tag) {
+    std::int64_t count = 0;
+    for (const Block& block : blocks_) {
+      touched_[block.channel] = true;
+      moved_[block.channel] += static_cast<std::int64_t>(block.bytes);
+      channels_[block.channel].visit([&](auto& channel) {
+        const auto burst = static_cast<std::uint64_t>(burst_), unit = static_cast<std::uint64_t>(unit_);
+        const std::uint64_t end = block.address + block.bytes;
+        const std::int64_t bursts = ceil_div(static_cast<std::int64_t>(block.bytes), burst_);
+        count += bursts;
+        padding_[block.channel] += bursts * burst_ - static_cast<std::int64_t>(block.asked);
+        if (within_.empty()) {
+          for (std::uint64_t address = block.address; address < end; address += burst) {
+            const dram::AddressMap::Location place = map_.locate(address);
+            channel.offer({arrival, address, place.row, tag, static_cast<std::uint8_t>(place.bank), request.write});
+          }
+          return;
+        }
+        const dram::AddressMap::Location first = map_.locate(block.address & ~(unit - 1));
+        const std::uint8_t* bank = &within_[(block.address & (unit - 1)) / burst];
+        for (std::uint64_t address = block.address; address < end; address += burst, ++bank)
+          channel.offer(
+              {arrival, address, first.row, tag, static_cast<std::uint8_t>(first.bank ^ *bank), request.write});
+      });
+    }
+    return count;
+  }
+
+  template <class Visit>
+  void for_touched(Visit visit) {
+    for (std::size_t which = 0; which < channels_.size(); ++which) {
+      if (!touched_[which]) continue;
+      touched_[which] = false;
+      visit(which);
+      series_.add(which, cycle_of(channels_[which].now()), std::exchange(moved_[which], 0));
+    }
+  }
+
+  /// Core cycle at which a transfer has all its data; where more of it follows, the piece's place below zero.
+  std::int64_t read(const Request& request, std::int64_t arrival, std::int64_t through) {
+    Transfer& transfer = transfers_[request.transfer];
+    if (transfer.channels.empty()) {
+      transfer.serial = ++serials_;
+      transfer.channels.assign(channels_.size(), false);
+    }
+    transfer.through = std::max(transfer.through, through);
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(pieces_.size()));
+      pieces_.emplace_back();
+    }
+    const std::uint32_t tag = free_.back();
+    free_.pop_back();
+    pieces_[tag] = {&transfer, transfer.serial, 0, 0, through, true};
+    pieces_[tag].left = offer(request, arrival, tag);
+    for_touched([&](std::size_t which) {
+      channels_[which].advance_until_accepted();
+      transfer.channels[which] = true;
+    });
+    note();
+    if (request.more) return -static_cast<std::int64_t>(tag) - 1;
+    for (std::size_t which = 0; which < channels_.size(); ++which)
+      if (transfer.channels[which])
+        try_alone(which, [&](std::uint32_t other, std::int64_t tick) {
+          if (pieces_[other].serial == transfer.serial) transfer.last = std::max(transfer.last, tick);
+        });
+    const std::int64_t complete = std::max(cycle_of(transfer.last), transfer.through) + one_way_;
+    pieces_[tag].open = false;
+    if (pieces_[tag].left == 0) free_.push_back(tag);
+    transfer = {};
+    return complete;
+  }
+
+  /// Takes in what the channels have reported.
+  void note() {
+    for (const dram::Completion& one : reported_) {
+      if (one.write) continue;
+      Piece& piece = pieces_[one.tag];
+      piece.last = std::max(piece.last, one.tick);
+      if (piece.transfer->serial == piece.serial) piece.transfer->last = std::max(piece.transfer->last, one.tick);
+      if (--piece.left == 0 && !piece.open) free_.push_back(one.tag);
+    }
+    reported_.clear();
+  }
+
+  /// When the waiting reads of a channel return if nothing else comes.
+  template <class Visit>
+  void try_alone(std::size_t which, Visit visit) {
+    if (channels_[which].reads_waiting() == 0) return;
+    trial_ = channels_[which];
+    tried_.clear();
+    trial_.report_to(&tried_);
+    trial_.finish_reads();
+    for (const dram::Completion& one : tried_)
+      if (!one.write) visit(one.tag, one.tick);
+  }
+
+  Clock core_;
+  dram::CommandEnergy energy_;
+  std::int64_t clock_ps_, burst_, burst_cycles_;
+  std::int64_t patience_, unit_, one_way_ = 0;
+  dram::AddressMap map_;
+  std::vector<std::uint8_t> within_;  ///< banks of a unit's bursts, where they share a row
+  dram::ChannelMap spread_;
+  Ports ports_;
+  std::vector<dram::Channel> channels_;
+  dram::Channel trial_;
+  std::vector<Block> blocks_;  ///< of the request at hand
+  std::vector<bool> touched_;
+  std::vector<std::int64_t> moved_;  ///< by the request at hand
+  std::vector<std::int64_t> padding_;
+  int count_;
+  BandwidthSeries series_;
+  std::vector<dram::Completion> reported_, tried_;
+  std::unordered_map<std::int64_t, Transfer> transfers_;
+  std::vector<Piece> pieces_;  ///< by the tag of their bursts
+  std::vector<std::uint32_t> free_;
+  std::int64_t serials_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<MemorySystem> bank_memory(const Machine& machine, const dram::Part& part) {
+  return std::make_unique<BankMemory>(machine, part);
+}
+
+}  // namespace tilesim::engine

@@ -1,0 +1,190 @@
+// Off-chip memory behind a cache, and the simple network to it.
+//
+// Requests enter a slice in order, so it can be run to the entry of a request's last part as soon as the request is
+// known. A write is complete when it has entered, and its data is in the slice. When the data of a miss returns is
+// taken from a copy of the channel that runs on alone, as in the memory of banks without a cache.
+#include <algorithm>
+#include <unordered_map>
+
+#include "tilesim/engine/memory/cached.hpp"
+
+namespace tilesim::engine {
+
+namespace {
+
+class CachedMemory final : public MemorySystem {
+ public:
+  CachedMemory(const Machine& machine, const dram::Part* part, cache::Tensors& tensors)
+      : core_(machine.core.clock),
+        network_(machine.network.clock),
+        ports_(machine),
+        one_way_(ports_.one_way()),
+        cached_(machine, part, tensors),
+        series_(cached_.level.size(), machine.core.clock.hertz),
+        moved_(cached_.level.size(), 0) {}
+
+  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
+    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
+    const std::int64_t arrival = cycles_at_or_after({now + one_way_, core_.hertz}, network_);
+    std::int64_t latest = 0;
+    for_blocks(request, [&](std::size_t slice, std::uint64_t, std::int64_t) {
+      latest = std::max(latest, cached_.level.slice(slice).now());
+    });
+    if (latest - arrival > cached_.patience_cycles) {
+      retry = std::max(now + 1, to_core(latest - cached_.patience_cycles) - one_way_);
+      return std::nullopt;
+    }
+    const std::int64_t through = ports_.pass(request.core, request.bytes, now);
+    if (!request.write) return read(request, arrival, through);
+    const std::int64_t taken = enter(request, arrival, cache::no_tag).cycle;
+    return std::max(to_core(taken + cached_.level.spec().hit_cycles), through);
+  }
+
+  std::int64_t completion(std::int64_t given) override {
+    if (given >= 0) return given;
+    const auto tag = static_cast<std::uint32_t>(-given - 1);
+    for (std::size_t i = 0; i < cached_.level.size(); ++i) note(i);
+    Piece& piece = pieces_[tag];
+    if (piece.left > 0)
+      for (std::size_t i = 0; i < cached_.level.size(); ++i) look_ahead(i);
+    const std::int64_t complete = std::max(to_core(std::max(piece.last, piece.expected)), piece.through) + one_way_;
+    piece.open = false;
+    if (piece.left == 0) free_.push_back(tag);
+    return complete;
+  }
+
+  std::vector<Channel> channels() const override { return cached_.channels(); }
+  std::vector<Energy> energy() const override { return cached_.energy(); }
+  std::vector<Bank> banks() const override { return cached_.banks(); }
+  Ports* ports() override { return &ports_; }
+  const BandwidthSeries* series() const override { return &series_; }
+  void add_caches(std::vector<const cache::Level*>& levels) const override { levels.push_back(&cached_.level); }
+
+ private:
+  /// The transfer that a queue is at.
+  struct Transfer {
+    std::int64_t serial = 0, last = 0, through = 0;  ///< last: slice cycle of what is answered; through: core cycle
+    std::vector<bool> slices;                        ///< those it touches
+  };
+  struct Piece {
+    Transfer* transfer = nullptr;
+    std::int64_t serial = 0;  ///< of its transfer: the queue may be at a later one
+    std::int64_t left = 0, last = 0, expected = 0, through = 0;
+    bool open = false;  ///< may still be asked for
+  };
+
+  std::int64_t to_core(std::int64_t cycle) const { return cycles_at_or_after({cycle, network_.hertz}, core_); }
+
+  /// Contiguous bytes of one channel each: slice, address within the channel, bytes.
+  template <class Visit>
+  void for_blocks(const Request& request, Visit visit) const {
+    const auto contiguous = [&](std::int64_t address, std::int64_t bytes) {
+      const std::int64_t end = address + bytes;
+      for (std::int64_t at = address / cached_.burst * cached_.burst; at < end;) {
+        const std::int64_t next = std::min(end, (at / cached_.unit + 1) * cached_.unit);
+        const dram::ChannelMap::Target target = cached_.spread.locate(static_cast<std::uint64_t>(at));
+        visit(static_cast<std::size_t>(target.channel), target.address, next - at);
+        at = next;
+      }
+    };
+    if (request.pattern && request.pattern->known && !request.placed)
+      request.pattern->for_runs(request.offset, request.bytes, contiguous);
+    else
+      contiguous(request.address, request.bytes);
+  }
+
+  cache::Level::Taken enter(const Request& request, std::int64_t arrival, std::uint32_t tag) {
+    const std::int32_t tensor = request.pattern ? request.pattern->tensor : -1;
+    const bool known = request.pattern && request.pattern->known;
+    cache::Level::Taken sum;
+    for_blocks(request, [&](std::size_t slice, std::uint64_t address, std::int64_t bytes) {
+      const cache::Level::Taken taken =
+          cached_.level.request(slice, {arrival, address, bytes, request.write, tag, 0}, tensor, known);
+      sum.cycle = std::max(sum.cycle, taken.cycle);
+      sum.answers += taken.answers;
+      sum.below += taken.below;
+      const std::int64_t moved = cached_.level.below(slice).moved;
+      series_.add(slice, to_core(cached_.level.slice(slice).now()), moved - moved_[slice]);
+      moved_[slice] = moved;
+    });
+    if (request.pattern) request.pattern->below += sum.below;
+    return sum;
+  }
+
+  /// Core cycle at which a transfer has all its data; where more of it follows, the piece's place below zero.
+  std::int64_t read(const Request& request, std::int64_t arrival, std::int64_t through) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(pieces_.size()));
+      pieces_.emplace_back();
+    }
+    const std::uint32_t tag = free_.back();
+    free_.pop_back();
+    Transfer& transfer = transfers_[request.transfer];
+    if (transfer.slices.empty()) {
+      transfer.serial = ++serials_;
+      transfer.slices.assign(cached_.level.size(), false);
+    }
+    transfer.through = std::max(transfer.through, through);
+    pieces_[tag] = {&transfer, transfer.serial, 0, 0, 0, through, true};
+    for_blocks(request, [&](std::size_t slice, std::uint64_t, std::int64_t) { transfer.slices[slice] = true; });
+    pieces_[tag].left = enter(request, arrival, tag).answers;
+    for (std::size_t i = 0; i < cached_.level.size(); ++i)
+      if (transfer.slices[i]) note(i);
+    if (request.more) return -static_cast<std::int64_t>(tag) - 1;
+    std::int64_t last = 0;
+    for (std::size_t i = 0; i < cached_.level.size(); ++i)
+      if (transfer.slices[i]) last = std::max(last, look_ahead(i, transfer.serial));
+    const std::int64_t complete = std::max(to_core(std::max(last, transfer.last)), transfer.through) + one_way_;
+    pieces_[tag].open = false;
+    if (pieces_[tag].left == 0) free_.push_back(tag);
+    transfer = {};
+    return complete;
+  }
+
+  /// Takes in what a slice has answered.
+  void note(std::size_t index) {
+    std::vector<cache::Below::Returned>& answers = cached_.level.slice(index).answers;
+    for (const cache::Below::Returned& one : answers) {
+      Piece& piece = pieces_[one.tag];
+      piece.last = std::max(piece.last, one.cycle);
+      if (piece.transfer->serial == piece.serial) piece.transfer->last = std::max(piece.transfer->last, one.cycle);
+      if (--piece.left == 0 && !piece.open) free_.push_back(one.tag);
+    }
+    answers.clear();
+  }
+
+  /// When the waiting reads of a slice return if nothing else comes: the last of one transfer.
+  std::int64_t look_ahead(std::size_t index, std::int64_t serial = -1) {
+    cache::Slice& slice = cached_.level.slice(index);
+    std::int64_t last = 0;
+    if (slice.readers() == 0) return last;
+    expected_.clear();
+    slice.outlook(expected_);
+    for (const cache::Below::Returned& one : expected_) {
+      Piece& piece = pieces_[one.tag];
+      piece.expected = std::max(piece.expected, one.cycle);
+      if (piece.serial == serial) last = std::max(last, one.cycle);
+    }
+    return last;
+  }
+
+  Clock core_, network_;
+  Ports ports_;
+  std::int64_t one_way_;
+  CachedChannels cached_;
+  BandwidthSeries series_;
+  std::vector<std::int64_t> moved_;
+  std::unordered_map<std::int64_t, Transfer> transfers_;
+  std::vector<Piece> pieces_;
+  std::vector<std::uint32_t> free_;
+  std::int64_t serials_ = 0;
+  std::vector<cache::Below::Returned> expected_;
+};
+
+}  // namespace
+
+std::unique_ptr<MemorySystem> cached_memory(const Machine& machine, const dram::Part* part, cache::Tensors& tensors) {
+  return std::make_unique<CachedMemory>(machine, part, tensors);
+}
+
+}  // namespace tilesim::engine

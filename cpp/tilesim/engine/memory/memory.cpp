@@ -1,0 +1,136 @@
+#include "tilesim/engine/memory/memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/engine/dram/mapping.hpp"
+
+namespace tilesim::engine {
+
+namespace {
+
+/// One cycle of a channel's clock passes one byte: bandwidth is exact, no period is rounded.
+class SimpleMemory final : public MemorySystem {
+ public:
+  explicit SimpleMemory(const Machine& machine)
+      : core_(machine.core.clock),
+        memory_(machine.memory),
+        ports_(machine),
+        channels_(static_cast<std::size_t>(machine.memory.channels)),
+        series_(channels_.size(), machine.core.clock.hertz) {
+    const double achieved =
+        static_cast<double>(memory_.bytes_per_second) * memory_.efficiency / static_cast<double>(memory_.channels);
+    bytes_.hertz = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(achieved)));
+    const Int128 latency = static_cast<Int128>(memory_.latency_ps) * core_.hertz;
+    constexpr std::int64_t picoseconds = 1000000000000;
+    latency_ = static_cast<std::int64_t>((latency + picoseconds - 1) / picoseconds);
+    if (const auto hash = dram::channel_hash_of(memory_.channel_hash); hash != dram::ChannelHash::none)
+      spread_.emplace(memory_.channels, memory_.interleave_bytes, hash);
+  }
+
+  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
+    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
+    const std::int64_t one_way = ports_.one_way();
+    const std::int64_t arrival = cycles_at_or_after({now + one_way, core_.hertz}, bytes_);
+    std::int64_t free_at = 0;
+    for_channels(request, [&](Channel_& channel, std::int64_t) { free_at = std::max(free_at, channel.free); });
+    if (free_at - arrival > memory_.buffer_bytes) {
+      retry = std::max(now + 1, cycles_at_or_after({free_at - memory_.buffer_bytes, bytes_.hertz}, core_) - one_way);
+      return std::nullopt;
+    }
+    const std::int64_t through = ports_.pass(request.core, request.bytes, now);
+    std::int64_t finish = 0;
+    for_channels(request, [&](Channel_& channel, std::int64_t bytes) {
+      channel.free = std::max(channel.free, arrival) + bytes;
+      channel.bytes += bytes;
+      finish = std::max(finish, channel.free);
+    });
+    const std::int64_t moved = cycles_at_or_after({finish, bytes_.hertz}, core_);
+    for_channels(request, [&](Channel_& channel, std::int64_t bytes) {
+      series_.add(static_cast<std::size_t>(&channel - channels_.data()), moved, bytes);
+    });
+    const std::int64_t served = std::max(moved, through) + latency_;
+    return served + (request.write ? 0 : one_way);
+  }
+
+  Ports* ports() override { return &ports_; }
+
+  std::vector<Channel> channels() const override {
+    std::vector<Channel> result;
+    for (const Channel_& channel : channels_)
+      result.push_back(
+          {static_cast<std::int64_t>(static_cast<Int128>(channel.bytes) * core_.hertz / bytes_.hertz), channel.bytes});
+    return result;
+  }
+
+  const BandwidthSeries* series() const override { return &series_; }
+
+ private:
+  struct Channel_ { std::int64_t free = 0, bytes = 0; };
+
+  std::int64_t channel_of(std::int64_t unit) const {
+    if (!spread_) return unit % memory_.channels;
+    return spread_->locate(static_cast<std::uint64_t>(unit * memory_.interleave_bytes)).channel;
+  }
+
+  /// Consecutive `interleave` bytes lie on one channel; a long request spreads over all of them.
+  template <class Visit>
+  void for_channels(const Request& request, Visit visit) {
+    const std::int64_t unit = memory_.interleave_bytes, count = memory_.channels;
+    const std::int64_t first = request.address / unit;
+    const std::int64_t units = ceil_div(request.address % unit + request.bytes, unit);
+    if (units >= count) {
+      const std::int64_t share = request.bytes / count;
+      std::int64_t rest = request.bytes - share * count;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t extra = std::min(rest, unit);
+        rest -= extra;
+        visit(channels_[static_cast<std::size_t>((first + i) % count)], share + extra);
+      }
+      return;
+    }
+    std::int64_t left = request.bytes, room = unit - request.address % unit;
+    for (std::int64_t i = 0; i < units; ++i, room = unit) {
+      const std::int64_t bytes = std::min(left, room);
+      visit(channels_[static_cast<std::size_t>(channel_of(first + i))], bytes);
+      left -= bytes;
+    }
+  }
+
+  Clock core_, bytes_;
+  MemorySpec memory_;
+  Ports ports_;
+  std::optional<dram::ChannelMap> spread_;  ///< with a hash
+  std::int64_t latency_ = 0;
+  std::vector<Channel_> channels_;  ///< byte times
+  BandwidthSeries series_;
+};
+
+class IdealMemory final : public MemorySystem {
+ public:
+  explicit IdealMemory(const Machine& machine)
+      : ports_(machine), bytes_(static_cast<std::size_t>(machine.memory.channels), 0) {}
+  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t&) override {
+    bytes_[0] += request.bytes;
+    return now;
+  }
+  Ports* ports() override { return &ports_; }
+  std::vector<Channel> channels() const override {
+    std::vector<Channel> result;
+    for (std::int64_t bytes : bytes_) result.push_back({0, bytes});
+    return result;
+  }
+
+ private:
+  Ports ports_;  ///< for sends alone
+  std::vector<std::int64_t> bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<MemorySystem> simple_memory(const Machine& machine) { return std::make_unique<SimpleMemory>(machine); }
+std::unique_ptr<MemorySystem> ideal_memory(const Machine& machine) { return std::make_unique<IdealMemory>(machine); }
+
+}  // namespace tilesim::engine

@@ -1,0 +1,159 @@
+// Memory behind a network of routers: packets contend, so what a piece of a transfer takes is known when it is over.
+//
+// A read is a request packet to the channel's node and an answer with the data; a write is a packet with the data and
+// an acknowledgement. Requests and answers have virtual channels of their own, so that answers always get away. A core
+// takes every answer; a channel's node has places for a bounded number of packets, kept from the arrival of the
+// request's head until the answer enters the network. Pieces wait in lines at the core's ports, whose length the
+// outstanding bytes of the DMA queues bound.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "tilesim/base/cancel.hpp"
+#include "tilesim/engine/dram/channel.hpp"
+#include "tilesim/engine/dram/mapping.hpp"
+#include "tilesim/engine/memory/bandwidth.hpp"
+#include "tilesim/engine/memory/memory.hpp"
+#include "tilesim/engine/memory/region_map.hpp"
+#include "tilesim/engine/noc/network.hpp"
+#include "tilesim/machine/machine.hpp"
+
+namespace tilesim::engine {
+
+/// Channels as a network of routers sees them; cycles are the network's.
+class MemoryNodes {
+ public:
+  struct Arrival {
+    std::uint32_t packet = 0;
+    std::uint64_t address = 0;  ///< within the channel
+    std::uint32_t bytes = 0;
+    bool write = false;
+    Pattern* pattern = nullptr;  ///< of its transfer, with banks or a cache
+  };
+  struct Answer {
+    std::int64_t cycle = 0;
+    std::uint32_t packet = 0;
+  };
+
+  explicit MemoryNodes(const Machine& machine)
+      : series(static_cast<std::size_t>(machine.memory.channels), machine.network.clock.hertz),
+        answers(static_cast<std::size_t>(machine.memory.channels)) {}
+  virtual ~MemoryNodes() = default;
+  virtual void take(std::size_t channel, const Arrival& arrival, std::int64_t cycle) = 0;
+  /// All requests that arrive before `cycle` have been taken; afterwards every answer before cycle + step() is known.
+  virtual void advance(std::int64_t cycle) = 0;
+  virtual std::int64_t step() const = 0;
+  virtual bool active() const = 0;  ///< something is to be done by advance()
+  virtual std::vector<MemorySystem::Channel> channels(Clock core) const = 0;
+  virtual std::vector<MemorySystem::Bank> banks() const { return {}; }
+  virtual std::vector<MemorySystem::Energy> energy() const { return {}; }
+  virtual const cache::Level* cache() const { return nullptr; }
+
+  BandwidthSeries series;
+  std::vector<std::deque<Answer>> answers;  ///< per channel, by cycle
+};
+
+/// No latency, no queueing: only the network counts.
+std::unique_ptr<MemoryNodes> ideal_nodes(const Machine& machine);
+/// Latency plus bandwidth per channel.
+std::unique_ptr<MemoryNodes> simple_nodes(const Machine& machine);
+/// DRAM channels with banks.
+std::unique_ptr<MemoryNodes> bank_nodes(const Machine& machine, const dram::Part& part);
+
+/// Either of them behind a cache; `part`: of DRAM channels, null for simple ones. `tensors` outlives the nodes.
+std::unique_ptr<MemoryNodes> cached_nodes(const Machine& machine, const dram::Part* part, cache::Tensors& tensors);
+
+class RoutedMemory {
+ public:
+  /// UserError where the network has too few nodes for the machine's ports and channels.
+  RoutedMemory(const Machine& machine, const noc::Topology& topology, std::unique_ptr<MemoryNodes> memory);
+
+  /// As of a MemorySystem.
+  void place(std::int64_t low, std::int64_t high, std::int32_t placement) { regions_.place(low, high, placement); }
+  std::vector<MemorySystem::Link> links() const;  ///< data between the regions; nothing for one
+
+  struct Done {
+    std::uint64_t tag = 0;
+    std::int64_t cycle = 0;  ///< core clock
+  };
+  /// A piece of a transfer, from core cycle `now` on: done when the last answer is at the core.
+  void submit(const Request& request, std::uint64_t tag, std::int64_t now);
+  /// A tile from one core to another: done when all of it is there.
+  void send(std::int64_t from, std::int64_t to, std::int64_t bytes, std::uint64_t tag, std::int64_t now);
+  /// Runs what comes before core cycle `until`, or to the end of the network cycle in which something is done.
+  void advance(std::int64_t until, CancelToken* cancel);
+  std::vector<Done>& done() { return done_; }  ///< the caller clears it
+  bool idle() const { return open_pieces_ == 0; }
+  /// Bytes of whole bursts of the machine beyond those of the requests: pieces that share a burst move it both.
+  std::int64_t padding() const { return padding_; }
+
+  const MemoryNodes& memory() const { return *memory_; }
+  const noc::Network& network() const { return *network_; }
+  const noc::Topology& topology() const { return topology_; }
+  /// Where the endpoints are: ports of core 0, of core 1, ..., then channels.
+  const std::vector<std::uint32_t>& places() const { return places_; }
+  struct Traffic { std::int64_t packets = 0, latency_cycles = 0; };  ///< from creation to arrival, network cycles
+  const Traffic& traffic(std::size_t message_class) const { return traffic_[message_class]; }
+
+ private:
+  enum Kind : std::uint8_t { read, write, message };
+  /// Consecutive bytes of a piece for one channel (or core).
+  struct Run {
+    std::uint64_t address = 0;
+    std::uint32_t piece = 0, bytes = 0, target = 0;  ///< target: channel, or core
+  };
+  struct Port {
+    std::deque<Run> lines[3];  ///< by kind
+    std::uint32_t node = 0, core = 0, number = 0;
+    Kind last = write;
+    bool active = false, loads_first = false, stores_first = false;
+  };
+  struct Piece {
+    std::uint64_t tag = 0;
+    std::int64_t left = 0;  ///< bytes
+    Pattern* pattern = nullptr;
+  };
+  struct Packet {
+    std::uint64_t address = 0;
+    std::uint32_t piece = 0, bytes = 0, port = 0, target = 0;
+    Kind kind = read;
+  };
+
+  void place_nodes(std::int64_t endpoints);
+  void place_region(std::int64_t region, std::int64_t first_node, std::int64_t ports, std::int64_t channels);
+  void add_run(std::uint32_t piece, const Request& request, std::int64_t begin, std::int64_t end);
+  std::uint32_t new_piece(std::uint64_t tag, std::int64_t bytes, std::int64_t now);
+  void add(std::uint32_t port, Kind kind, const Run& run);
+  void cycle();
+  bool inject(Port& port);
+  bool inject_line(Port& port, std::uint32_t id, Kind kind);
+  bool request_line(Port& port, Kind& kind) const;
+  void answer();
+  void deliver();
+  std::uint32_t flits(std::int64_t data) const;
+  std::int64_t quiet_until(std::int64_t limit) const;
+
+  Clock core_;
+  NetworkSpec spec_;
+  std::int64_t cores_, channels_, interleave_, packet_bytes_, burst_;
+  noc::Topology topology_;
+  std::unique_ptr<noc::Network> network_;
+  std::unique_ptr<MemoryNodes> memory_;
+  RegionMap regions_;
+  dram::ChannelMap spread_;                 ///< over the channels of a region
+  std::vector<std::int64_t> region_bytes_;  ///< by from * regions + to
+  std::vector<std::uint32_t> places_;
+  std::vector<Port> ports_;
+  std::vector<std::uint32_t> active_ports_;
+  std::vector<Piece> pieces_;
+  std::vector<Packet> packets_;
+  std::vector<std::uint32_t> free_pieces_, free_packets_;
+  std::vector<Done> done_;
+  Traffic traffic_[2];
+  std::int64_t open_pieces_ = 0, boundary_ = -1, quiet_ = 0, padding_ = 0;
+};
+
+}  // namespace tilesim::engine

@@ -1,0 +1,309 @@
+// Graph to JSON and back.
+#include <algorithm>
+#include <set>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/graph/file.hpp"
+#include "tilesim/graph/json/form.hpp"
+#include "tilesim/graph/kinds/rules.hpp"
+
+namespace tilesim {
+
+namespace {
+
+constexpr const char* schema = "tilesim.graph";
+constexpr std::int64_t version = 1;
+
+Json named(const Value& value) {
+  Json json = Json::object();
+  json.set("name", Json(value.name));
+  const Json type = json_form::from_type(value.type);
+  for (const auto& [key, member] : type.members()) json.set(key, member);
+  return json;
+}
+
+Json from_op(const Graph& graph, const GraphFunction& function, const Op& op) {
+  Json json = Json::object();
+  json.set("name", Json(op.name));
+  json.set("kind", Json(std::string(info(op.kind).name)));
+  Json operands = Json::array(), results = Json::array();
+  for (const ValueId id : op.operands) operands.push(id == no_value ? Json() : Json(function.value(id).name));
+  for (const ValueId id : op.results) results.push(named(function.value(id)));
+  json.set("operands", std::move(operands));
+  json.set("results", std::move(results));
+  if (!op.attributes.all().empty()) {
+    Json attributes = Json::object();
+    for (const auto& [key, value] : op.attributes.all()) attributes.set(key, json_form::from_attribute(value));
+    json.set("attributes", std::move(attributes));
+  }
+  if (!op.functions.empty()) {
+    Json callees = Json::array();
+    for (const std::int32_t callee : op.functions) callees.push(Json(graph.functions[at(callee)].name));
+    json.set("functions", std::move(callees));
+  }
+  if (!op.source.empty()) json.set("source", Json(op.source));
+  return json;
+}
+
+Json from_function(const Graph& graph, const GraphFunction& function) {
+  Json json = Json::object(), inputs = Json::array(), ops = Json::array(), outputs = Json::array();
+  json.set("name", Json(function.name));
+  for (const ValueId id : function.inputs) inputs.push(named(function.value(id)));
+  for (const Op& op : function.ops) ops.push(from_op(graph, function, op));
+  for (const ValueId id : function.outputs) outputs.push(Json(function.value(id).name));
+  json.set("inputs", std::move(inputs));
+  json.set("ops", std::move(ops));
+  json.set("outputs", std::move(outputs));
+  if (function.aliases.empty()) return json;
+  Json aliases = Json::array();
+  for (const Alias& alias : function.aliases) {
+    Json entry = Json::object();
+    entry.set("output", Json(std::int64_t{alias.output}));
+    entry.set("input", Json(std::int64_t{alias.input}));
+    aliases.push(std::move(entry));
+  }
+  json.set("aliases", std::move(aliases));
+  return json;
+}
+
+/// Reads functions, callees first, so that types can be inferred.
+class Reader {
+ public:
+  Reader(const Json& json, const std::string& directory, bool weights_anywhere) : json_(json) {
+    ObjectReader reader(json);
+    if (const Json& text = reader.required("schema"); text.as_string() != schema)
+      text.fail("not a graph", "\"" + std::string(schema) + "\"");
+    reader.integer("version", version, version);
+    graph_.name = reader.string_or("name", "");
+    if (const Json* weights = reader.optional("weights"))
+      for (const auto& [key, value] : weights->members())
+        graph_.weights.emplace(key, json_form::read_weight(value, directory, weights_anywhere));
+    const std::vector<Json>& functions = reader.required("functions").items();
+    if (functions.empty()) json.at("functions").fail("a graph needs at least one function");
+    for (const Json& function : functions) {
+      graph_.functions.emplace_back();
+      graph_.functions.back().name = function.at("name").as_string();
+      if (std::ranges::count(names_, graph_.functions.back().name) > 0)
+        function.at("name").fail("two functions have the same name");
+      names_.push_back(graph_.functions.back().name);
+      sources_.push_back(&function);
+    }
+    const Json* main = reader.optional("main");
+    graph_.main = main ? find_function(*main) : static_cast<std::int32_t>(functions.size()) - 1;
+    reader.finish();
+  }
+
+  Graph read() {
+    done_.assign(sources_.size(), false);
+    open_.assign(sources_.size(), false);
+    for (std::size_t i = 0; i < sources_.size(); ++i) read_function(i);
+    check(graph_);
+    return std::move(graph_);
+  }
+
+ private:
+  std::int32_t find_function(const Json& name) const {
+    const auto found = std::ranges::find(names_, name.as_string());
+    if (found == names_.end())
+      name.fail("the function does not exist", join(names_), nearest(name.as_string(), names_));
+    return static_cast<std::int32_t>(found - names_.begin());
+  }
+
+  void read_function(std::size_t number) {
+    if (done_[number]) return;
+    open_[number] = true;
+    const Json& json = *sources_[number];
+    ObjectReader reader(json);
+    reader.string("name");
+    std::map<std::string, ValueId> values;
+    if (const Json* inputs = reader.optional("inputs"))
+      for (const Json& input : inputs->items()) {
+        ObjectReader entry(input);
+        const std::string name = entry.string("name");
+        const TensorType type = json_form::read_type(entry);
+        entry.finish();
+        graph_.functions[number].inputs.push_back(define(number, values, name, type, input));
+      }
+    const Json& ops = reader.required("ops");
+    for (const Json& op : ops.items()) read_op(number, values, op, ops);
+    GraphFunction& function = graph_.functions[number];
+    for (const Json& output : reader.required("outputs").items())
+      function.outputs.push_back(find_value(values, output, json, ops));
+    if (const Json* aliases = reader.optional("aliases"))
+      for (const Json& alias : aliases->items()) {
+        ObjectReader entry(alias);
+        function.aliases.push_back({static_cast<std::int32_t>(entry.integer("output", 0, INT32_MAX)),
+                                    static_cast<std::int32_t>(entry.integer("input", 0, INT32_MAX))});
+        entry.finish();
+      }
+    reader.finish();
+    done_[number] = true;
+    open_[number] = false;
+  }
+
+  ValueId define(std::size_t number, std::map<std::string, ValueId>& values, const std::string& name,
+                 const TensorType& type, const Json& place) {
+    GraphFunction& function = graph_.functions[number];
+    const auto id = static_cast<ValueId>(function.values.size());
+    if (!values.emplace(name, id).second) place.fail("a value is defined twice: '" + name + "'", "a new name");
+    function.values.push_back({name, type});
+    return id;
+  }
+
+  /// Names of the results that an operation defines.
+  static std::vector<std::string> result_names(const Json& op) {
+    std::vector<std::string> names;
+    if (const Json* results = op.find("results"))
+      for (const Json& result : results->items()) names.push_back(result.at("name").as_string());
+    if (names.empty()) names.push_back(op.at("name").as_string());
+    return names;
+  }
+
+  static const Json* producer_of(const Json& ops, const std::string& value) {
+    for (const Json& op : ops.items())
+      if (std::ranges::count(result_names(op), value) > 0) return &op;
+    return nullptr;
+  }
+
+  /// The chain of values from `value` back to an operation's own result, if there is one: a cycle.
+  static std::string cycle_from(const Json& ops, const std::string& value, const Json& reader) {
+    std::vector<std::pair<std::string, std::string>> open{{value, value}};
+    std::set<std::string> seen;
+    while (!open.empty()) {
+      const auto [name, chain] = open.back();
+      open.pop_back();
+      const Json* producer = seen.insert(name).second ? producer_of(ops, name) : nullptr;
+      if (producer == &reader) return chain;
+      const Json* operands = producer ? producer->find("operands") : nullptr;
+      if (!operands) continue;
+      for (const Json& operand : operands->items())
+        if (operand.is_string()) open.emplace_back(operand.as_string(), operand.as_string() + " -> " + chain);
+    }
+    return {};
+  }
+
+  ValueId find_value(const std::map<std::string, ValueId>& values, const Json& name, const Json& reader,
+                     const Json& ops) const {
+    const std::string& text = name.as_string();
+    if (const auto found = values.find(text); found != values.end()) return found->second;
+    if (const Json* producer = producer_of(ops, text)) {
+      const std::string chain = cycle_from(ops, text, reader);
+      if (!chain.empty()) name.fail("operations form a cycle: " + chain + " -> " + chain.substr(0, chain.find(' ')));
+      name.fail("a value is used before it is defined", "values of earlier operations",
+                "Move operation \"" + producer->at("name").as_string() + "\" before this one");
+    }
+    std::vector<std::string> known;
+    for (const auto& [key, id] : values) known.push_back(key);
+    name.fail("the value does not exist", known.size() > 12 ? "" : join(known), nearest(text, known));
+  }
+
+  void read_op(std::size_t number, std::map<std::string, ValueId>& values, const Json& json, const Json& ops) {
+    ObjectReader reader(json);
+    Op op;
+    op.name = reader.string("name");
+    const Json& kind = reader.required("kind");
+    const std::vector<std::string> kinds = kind_names();
+    if (std::ranges::count(kinds, kind.as_string()) == 0)
+      kind.fail("unknown kind of operation", join(kinds), nearest(kind.as_string(), kinds));
+    op.kind = parse_kind(kind.as_string());
+    op.source = reader.string_or("source", "");
+    if (const Json* operands = reader.optional("operands"))
+      for (const Json& operand : operands->items())
+        op.operands.push_back(operand.is_null() ? no_value : find_value(values, operand, json, ops));
+    if (const Json* attributes = reader.optional("attributes")) read_attributes(op, *attributes);
+    if (const Json* callees = reader.optional("functions"))
+      for (const Json& callee : callees->items()) op.functions.push_back(call(callee));
+    const Json* results = reader.optional("results");
+    const Json none = Json::array();
+    define_results(number, values, std::move(op), results ? *results : none, json);
+    reader.finish();
+  }
+
+  std::int32_t call(const Json& name) {
+    const std::int32_t callee = find_function(name);
+    if (open_[at(callee)]) name.fail("functions call each other in a cycle", "calls without recursion");
+    read_function(at(callee));
+    return callee;
+  }
+
+  static void read_attributes(Op& op, const Json& json) {
+    const KindInfo& kind = info(op.kind);
+    std::vector<std::string> known;
+    for (const AttributeInfo& attribute : kind.attributes) known.push_back(attribute.name);
+    for (const auto& [key, value] : json.members()) {
+      const auto found = std::ranges::find(kind.attributes, key, &AttributeInfo::name);
+      if (found == kind.attributes.end())
+        throw UserError({"unknown attribute of kind '" + std::string(kind.name) + "'", value.place(), "'" + key + "'",
+                         known.empty() ? "none" : join(known), nearest(key, known)});
+      op.attributes.set(key, json_form::read_attribute(value, *found));
+    }
+  }
+
+  /// Infers the result types; the file may state them as well, and must then agree.
+  void define_results(std::size_t number, std::map<std::string, ValueId>& values, Op op, const Json& results,
+                      const Json& place) {
+    std::vector<std::string> names = result_names(place);
+    op.results.assign(names.size(), no_value);
+    GraphFunction& function = graph_.functions[number];
+    std::vector<TensorType> types;
+    try {
+      rules::check_form(function, op);
+      types = infer_results(graph_, function, op);
+    } catch (const UserError& error) {
+      UserError::Parts parts = error.parts();
+      if (place.line() > 0) parts.place = place.place() + ", " + parts.place;
+      throw UserError(std::move(parts));
+    }
+    if (results.size() == 0)
+      while (names.size() < types.size()) names.push_back(op.name + "." + std::to_string(names.size()));
+    if (names.size() != types.size() && !(types.empty() && results.size() == 0))
+      place.fail("wrong number of results", std::to_string(types.size()));
+    op.results.clear();
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      if (i < results.size()) check_stated(results.items()[i], types[i]);
+      op.results.push_back(define(number, values, names[i], types[i], place));
+    }
+    function.ops.push_back(std::move(op));
+  }
+
+  static void check_stated(const Json& result, const TensorType& type) {
+    ObjectReader reader(result);
+    reader.string("name");
+    if (reader.optional("dtype") || reader.optional("shape")) {
+      const TensorType stated = json_form::read_type(reader);
+      if (stated != type)
+        throw UserError({"result has the wrong type", result.place(), to_string(stated), to_string(type), {}});
+    }
+    reader.finish();
+  }
+
+  const Json& json_;
+  Graph graph_;
+  std::vector<std::string> names_;
+  std::vector<const Json*> sources_;
+  std::vector<bool> done_, open_;
+};
+
+}  // namespace
+
+Json Graph::to_json() const {
+  Json json = Json::object(), list = Json::array();
+  json.set("schema", schema);
+  json.set("version", Json(version));
+  json.set("name", Json(name));
+  json.set("main", Json(entry().name));
+  for (const GraphFunction& function : functions) list.push(from_function(*this, function));
+  json.set("functions", std::move(list));
+  Json entries = Json::object();
+  for (const auto& [key, weight] : weights) entries.set(key, json_form::from_weight(weight));
+  json.set("weights", std::move(entries));
+  return json;
+}
+
+Graph graph_from_json(const Json& json, const std::string& directory, const GraphFileOptions& options) {
+  return Reader(json, directory, options.weights_anywhere).read();
+}
+
+Graph Graph::from_json(const Json& json, const std::string& directory) { return graph_from_json(json, directory); }
+
+}  // namespace tilesim

@@ -1,0 +1,119 @@
+// Putting replacements in place. They are collected and put in at once, so that a function is walked once however many
+// there are; the reader follows them.
+#include <algorithm>
+
+#include "tilesim/graph/edit.hpp"
+#include "tilesim/graph/kind.hpp"
+#include "tilesim/graph/patterns/recognition.hpp"
+
+namespace tilesim::recognition {
+
+namespace {
+
+bool same_elements(const Weight& a, const Weight& b) {
+  return a.type == b.type && a.source == Weight::Source::data && b.source == Weight::Source::data &&
+         a.data.size() == 1 && b.data.size() == 1 && a.data.at(0) == b.data.at(0) && a.trainable == b.trainable;
+}
+
+}  // namespace
+
+Edits::Edits(Graph& graph, GraphFunction& function) : graph_(graph), function_(function) { restart(); }
+
+void Edits::restart() {
+  made_.clear();
+  reader_ = std::make_unique<Reader>(graph_, function_);
+  names_.clear();
+  for (const Value& value : function_.values) names_.insert(value.name);
+  for (const Op& op : function_.ops) names_.insert(op.name);
+}
+
+std::string Edits::fresh_name(const std::string& stem) {
+  std::string name = stem;
+  for (int i = 1; !names_.insert(name).second; ++i) name = stem + "." + std::to_string(i);
+  return name;
+}
+
+/// The constants of a replacement stand under names of this graph.
+void Edits::take_weight(Op& op, const Graph& made) {
+  const std::string& reference = op.attributes.text("reference");
+  const Weight& weight = made.weights.at(reference);
+  std::string name = reference;
+  if (const auto found = graph_.weights.find(name);
+      found == graph_.weights.end() || !same_elements(found->second, weight)) {
+    name = edit::fresh_weight(graph_, reference);
+    graph_.weights.emplace(name, weight);
+  }
+  op.attributes.set("reference", name);
+}
+
+std::size_t Edits::replace(std::size_t place, const Candidate& candidate) {
+  std::vector<TensorType> types;
+  for (const ValueId leaf : candidate.leaves) types.push_back(function_.value(leaf).type);
+  const Graph made = replacement(candidate, types);
+  const GraphFunction& body = made.functions[0];
+  if (body.ops.size() == 1 && body.ops[0].kind == Kind::copy) {
+    const auto leaf = std::ranges::find(body.inputs, body.ops[0].operands[0]) - body.inputs.begin();
+    return redirect(candidate.root, candidate.leaves[at(leaf)]);
+  }
+  const Op old = function_.ops[place];
+  std::vector<ValueId> renumbered(body.values.size(), no_value);
+  for (std::size_t i = 0; i < candidate.leaves.size(); ++i) renumbered[at(body.inputs[i])] = candidate.leaves[i];
+  renumbered[at(body.outputs[0])] = candidate.root;
+  std::vector<Op> ops;
+  for (const Op& part : body.ops) {
+    Op op = part;
+    const bool last = part.results[0] == body.outputs[0];
+    op.name = last ? old.name : fresh_name(old.name + "." + part.name);
+    op.source = old.source;
+    if (op.kind == Kind::constant) take_weight(op, made);
+    for (ValueId& id : op.operands)
+      if (id != no_value) id = renumbered[at(id)];
+    for (ValueId& id : op.results) {
+      if (renumbered[at(id)] == no_value) {
+        function_.values.push_back({op.name, body.value(id).type});
+        renumbered[at(id)] = static_cast<ValueId>(function_.values.size()) - 1;
+      }
+      id = renumbered[at(id)];
+    }
+    ops.push_back(std::move(op));
+  }
+  const std::vector<Op>& kept = made_[place] = std::move(ops);
+  reader_->replace(place, kept);
+  return place;
+}
+
+/// Readers of the root read another value, or a copy where that is an output that would be an input.
+std::size_t Edits::redirect(ValueId root, ValueId leaf) {
+  commit();
+  const auto place = [&] {
+    const auto found = std::ranges::find_if(
+        function_.ops, [&](const Op& op) { return std::ranges::find(op.results, root) != op.results.end(); });
+    return static_cast<std::size_t>(found - function_.ops.begin());
+  };
+  if (!edit::redirect(function_, root, leaf)) {
+    Op& copy = function_.ops[place()];
+    copy.kind = Kind::copy;
+    copy.attributes = {};
+    copy.operands = {leaf};
+  }
+  edit::sweep_dead(function_);
+  restart();
+  return std::min(place(), function_.ops.size());
+}
+
+void Edits::commit() {
+  std::vector<Op> ops;
+  for (std::size_t i = 0; i < function_.ops.size(); ++i) {
+    const auto found = made_.find(i);
+    if (found == made_.end()) {
+      if (!reader_->dead(function_.ops[i])) ops.push_back(std::move(function_.ops[i]));
+      continue;
+    }
+    std::ranges::move(found->second, std::back_inserter(ops));
+  }
+  function_.ops = std::move(ops);
+  edit::sweep_dead(function_);
+  restart();
+}
+
+}  // namespace tilesim::recognition

@@ -1,0 +1,95 @@
+// Turns the structured program into steps and instructions: names become indices, control flow a flat vector.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/program/flat/compiled.hpp"
+
+namespace tilesim::program {
+
+class Flattener {
+ public:
+  Flattener(CompiledProgram& compiled, CompiledProgram::Code& code);
+  void run();
+
+ private:
+  // flatten_names.cpp: what names mean at this place of the program
+  int declare(const std::string& name);
+  void forget(const std::string& name) { symbols_[name].pop_back(); }
+  int symbol(const std::string& name) const;
+  int tensor(const std::string& name) const;
+  int queue(const std::string& name);
+  int slot(const std::string& name) const;
+  int counter(const std::string& name, bool semaphore) const;
+  int any_counter(const std::string& name) const;
+  void declare_tensors();
+  void declare_tensor(const Tensor& tensor);
+  void add_slot(const Slot& slot, int scope);
+  CompiledExpr compile(const Expr& expr) const;
+  std::vector<CompiledExpr> compile(const std::vector<Expr>& list) const;
+  CompiledView view(const View& view) const;
+  CompiledTransfer transfer(const Transfer& transfer) const;
+
+  // flatten.cpp: structure
+  std::int32_t step(StepKind kind, std::int32_t target = 0);
+  std::int32_t here() const { return static_cast<std::int32_t>(code_.steps.size()); }
+  Step& at(std::int32_t step) { return code_.steps[static_cast<std::size_t>(step)]; }
+  void emit(const Block& block);
+  void emit(const Statement& statement, const For& loop);
+  void emit(const Statement& statement, const If& branch);
+  void emit(const Statement& statement, const Call& call);
+  void emit(const Statement& statement, const Scope& scope);
+  struct PendingCall {
+    std::int32_t at;
+    std::size_t function;
+    std::int32_t site;
+    std::vector<std::pair<std::string, int>> tensors;
+    std::vector<std::pair<std::string, CompiledExpr>> parameters;
+  };
+  struct Flat {
+    bool done = false;
+    std::int32_t entry = -1;
+    std::map<std::string, std::int32_t> formals;     ///< tensor id
+    std::map<std::string, std::int32_t> parameters;  ///< environment index
+  };
+  void flatten_functions();
+  void flatten(std::size_t function);
+  void patch(const PendingCall& call);
+  void check_sizes() const;
+  void check_recursion() const;
+
+  // flatten_leaves.cpp: one instruction each
+  Instruction& instruction(Opcode opcode, const Statement& statement, StepKind kind = StepKind::leaf);
+  void emit(const Statement& statement, const Acquire& action);
+  void emit(const Statement& statement, const Receive& action);
+  void emit(const Statement& statement, const Commit& action);
+  void emit(const Statement& statement, const Release& action);
+  void emit(const Statement& statement, const Wait& action);
+  void emit(const Statement& statement, const Signal& action);
+  void emit(const Statement& statement, const Load& action);
+  void emit(const Statement& statement, const Store& action);
+  void emit(const Statement& statement, const MmaOp& action);
+  void emit(const Statement& statement, const VectorOp& action);
+  void emit(const Statement& statement, const PermuteOp& action);
+  void emit(const Statement& statement, const IndexedOp& action);
+  void emit(const Statement& statement, const SortOp& action);
+  void emit(const Statement& statement, const OpaqueOp& action);
+  void emit(const Statement& statement, const Send& action);
+
+  CompiledProgram& compiled_;
+  CompiledProgram::Code& code_;
+  const Program& program_;
+  std::map<std::string, std::vector<int>> symbols_, slots_;  ///< innermost declaration last
+  std::map<std::string, int> tensor_ids_, formal_ids_;
+  std::map<std::size_t, std::vector<std::size_t>> callees_;
+  std::vector<PendingCall> pending_;
+  std::vector<Flat> flat_;
+  std::string place_, function_;
+  int next_symbol_ = 0;
+  int scope_ = -1;
+};
+
+}  // namespace tilesim::program

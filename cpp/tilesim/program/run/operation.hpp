@@ -1,0 +1,65 @@
+// One statement with everything resolved to numbers, and its meaning on buffers.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tilesim/program/flat/cursor.hpp"
+#include "tilesim/program/run/tensors.hpp"
+#include "tilesim/program/run/transfer.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::program {
+
+/// Elements of one version of a slot.
+struct SlotView {
+  int slot = -1;
+  std::int64_t version = -1;
+  std::int64_t offset = 0;
+  std::vector<ViewDim> dims;
+  bool read = false, written = false;
+};
+
+struct Operation {
+  const Instruction* instruction = nullptr;
+  Opcode opcode = Opcode::wait;
+  int queue = -1;
+  int slot = -1;                ///< acquire, receive, commit, release, wait; send: the destination's
+  std::int64_t version = -1;    ///< of `slot`
+  std::int64_t pieces = 0;      ///< commit, send: added; wait: wanted; signal: count
+  int counter = -1;             ///< wait, signal, store
+  std::int64_t cell = 0;        ///< of the counter: core and index as one number
+  bool accumulate = false;      ///< mma
+  std::vector<SlotView> views;  ///< as Instruction::views; load, store: the slot's side (whole buffer)
+  std::vector<std::int64_t> extents, scalars, accumulates, cores;
+  int tensor = -1;  ///< load, store: the actual one
+  ResolvedTransfer transfer;
+
+  bool is_compute() const { return opcode >= Opcode::mma && opcode <= Opcode::opaque; }
+  bool is_operation() const { return opcode >= Opcode::load; }
+};
+
+/// Resolves the cursor's current instruction into `operation` (reused: its vectors keep their memory). Views are
+/// checked against their slots.
+void resolve(const CompiledProgram& program, const Cursor& cursor, std::int64_t core, const Instruction& instruction,
+             Operation& operation);
+
+/// Throws UserError unless the operands of a compute or send have extents that fit each other.
+void check_shapes(const Operation& operation);
+
+/// Reads the row indices of indirect dims.
+void read_rows(const Tensors& tensors, Operation& operation);
+
+/// Carries out a load, store or compute. `buffer(view)` is the first byte of the view's version.
+using BufferOf = std::function<std::byte*(const SlotView&)>;
+void perform(const CompiledProgram& program, Operation& operation, Tensors& tensors, const BufferOf& buffer);
+
+TileView tile_view(const CompiledProgram& program, const SlotView& view, std::byte* buffer);
+
+/// "core 1 in layer/attention, queue load0, load of x into a[3]", for messages.
+std::string describe(const CompiledProgram& program, const Cursor& cursor, std::int64_t core,
+                     const Instruction& instruction);
+std::string version_name(const CompiledProgram& program, int slot, std::int64_t version);
+
+}  // namespace tilesim::program

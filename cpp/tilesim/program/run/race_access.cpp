@@ -1,0 +1,148 @@
+// Which earlier accesses an operation must know to be over, element by element.
+#include <algorithm>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/program/run/races.hpp"
+#include "tilesim/program/run/visit_view.hpp"
+
+namespace tilesim::program {
+
+namespace {}  // namespace
+
+std::int32_t Races::with_reader(std::int32_t set, std::int32_t id) {
+  if (set == last_set_.first) return last_set_.second;
+  const auto [entry, fresh] = larger_sets_.try_emplace({set, id}, static_cast<std::int32_t>(reader_sets_.size()));
+  if (fresh) {
+    std::vector<std::int32_t> members = reader_sets_[at(set)];
+    if (std::find(members.begin(), members.end(), id) != members.end()) {
+      entry->second = set;
+    } else {
+      members.push_back(id);
+      reader_sets_.push_back(std::move(members));
+    }
+  }
+  last_set_ = {set, entry->second};
+  return entry->second;
+}
+
+void Races::check_readers(std::int32_t set, const Known& known, std::int32_t id, const std::string& what) const {
+  if (set == 0) return;
+  for (const std::int32_t reader : reader_sets_[at(set)]) {
+    // The operation's own reads come before its writes.
+    if (reader != id && !known.consumed(reader)) {
+      race("Overwrites " + what + " that an earlier operation may not have read yet", reader);
+    }
+  }
+}
+
+void Races::read_element(Version& v, std::int64_t element, const Known& known, std::int32_t id) {
+  const std::int32_t writer = v.writer[at(element)];
+  if (writer == unwritten) race("Reads element " + std::to_string(element) + ", which nothing wrote in this version");
+  if (writer != checked_writer_) {
+    if (!known.complete(writer)) race("Reads what an earlier operation may not have written yet", writer);
+    checked_writer_ = writer;
+  }
+  std::int32_t& readers = v.readers[at(element)];
+  readers = with_reader(readers, id);
+}
+
+void Races::write_element(Version& v, std::int64_t element, const Known& known, std::int32_t id) {
+  std::int32_t& writer = v.writer[at(element)];
+  if (writer >= 0 && writer != checked_writer_ && writer != id) {
+    if (!known.complete(writer)) race("Writes what an earlier operation may still write", writer);
+    checked_writer_ = writer;
+  }
+  std::int32_t& readers = v.readers[at(element)];
+  check_readers(readers, known, id, "elements");
+  writer = id;
+  readers = 0;
+}
+
+void Races::access(std::size_t stream, const Operation& op, const SlotView& view, bool write, const Known& known,
+                   std::int32_t id) {
+  Version& v = live(stream, op.queue, view.slot, view.version);
+  for_each_element(view, [&](std::int64_t element) {
+    if (write) {
+      write_element(v, element, known, id);
+    } else {
+      read_element(v, element, known, id);
+    }
+  });
+}
+
+void Races::access_transfer(std::size_t stream, const Operation& op, const Known& known, std::int32_t id) {
+  const bool load = op.opcode == Opcode::load;
+  const SlotView& view = op.views[0];
+  Version& v = live(stream, op.queue, view.slot, view.version);
+  read_through(op, known, id);
+  for_each_run(op.transfer, [&](const Run& run) {
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      const std::int64_t element = run.slot_offset + i * run.slot_stride;
+      if (run.inside) touch_memory(op.tensor, run.tensor_offset + i * run.tensor_stride, !load, known, id);
+      if (load)
+        write_element(v, element, known, id);
+      else if (run.inside)
+        read_element(v, element, known, id);
+    }
+  });
+}
+
+void Races::read_through(const Operation& op, const Known& known, std::int32_t id) {
+  for (const ResolvedTransfer::Dim& dim : op.transfer.dims) {
+    if (dim.through < 0) continue;
+    for (std::int64_t k = 0; k < dim.extent; ++k) {
+      touch_memory(dim.through, dim.through_start + k * dim.step, false, known, id);
+    }
+  }
+}
+
+void Races::touch_memory(int tensor, std::int64_t element, bool write, const Known& known, std::int32_t id) {
+  const CompiledTensor& t = program_.tensors[at(tensor)];
+  Memory& memory = memories_[at(t.storage)];
+  const std::int64_t units = host_bytes(t.dtype) / memory.unit;
+  for (std::int64_t unit = element * units; unit < (element + 1) * units; ++unit) {
+    std::int32_t& writer = memory.writer[at(unit)];
+    if (!write && writer == unwritten) race("Reads elements of " + t.name + " that nothing has stored");
+    if (writer >= 0 && writer != id && !known.complete(writer)) {
+      race(std::string(write ? "Writes to " : "Reads from ") + t.name +
+               " what an earlier store may not have written yet",
+           writer);
+    }
+    std::int32_t& readers = memory.readers[at(unit)];
+    if (!write) {
+      readers = with_reader(readers, id);
+      continue;
+    }
+    check_readers(readers, known, id, "elements of " + t.name);
+    writer = id;
+    readers = 0;
+  }
+}
+
+void Races::walker_reads(std::size_t stream, int tensor, std::int64_t position) {
+  const CompiledTensor& t = program_.tensors[at(tensor)];
+  const Memory& memory = memories_[at(t.storage)];
+  const std::int64_t units = host_bytes(t.dtype) / memory.unit;
+  for (std::int64_t unit = position * units; unit < (position + 1) * units; ++unit) {
+    const std::int32_t writer = memory.writer[at(unit)];
+    if (writer == given) continue;
+    if (writer == unwritten || !streams_[stream].walker.complete(writer)) {
+      race("An expression reads from " + t.name +
+               " what an earlier store may not have written yet: a barrier is missing",
+           writer);
+    }
+  }
+}
+
+void Races::record(Version& v, int queue, const Known& known, std::int32_t id, bool writes) {
+  Uses& uses = v.by_queue[queue];
+  uses.users.add(known);
+  uses.users.add_consumed(id);
+  v.needed.add_consumed(id);
+  if (!writes) return;
+  uses.writes.add(known);
+  uses.writes.add_complete(id);
+  v.needed.add_complete(id);
+}
+
+}  // namespace tilesim::program

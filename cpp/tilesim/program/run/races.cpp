@@ -1,0 +1,281 @@
+#include "tilesim/program/run/races.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/program/run/execute.hpp"
+#include "tilesim/program/run/visit_view.hpp"
+
+namespace tilesim::program {
+
+Races::Races(const CompiledProgram& program, std::size_t streams)
+    : program_(program), streams_(streams), memories_(program.tensors.size()) {
+  for (Stream& stream : streams_) {
+    stream.queues.resize(program.queues.size());
+    stream.done.resize(program.queues.size());
+    for (const CompiledSlot& slot : program.slots) stream.rings.emplace_back(at(slot.depth));
+  }
+  for (const CompiledTensor& t : program.tensors) {
+    Memory& memory = memories_[at(t.storage)];
+    const std::int64_t bytes = host_bytes(t.dtype);
+    memory.unit = memory.unit == 0 ? bytes : std::min(memory.unit, bytes);
+    const std::int64_t units = element_count(t.shape) * host_bytes(t.dtype) / memory.unit;
+    const Role role = program.tensors[at(t.storage)].tensor->role;
+    const bool fresh = role == Role::output || role == Role::temporary;
+    memory.writer.assign(at(units), fresh ? unwritten : given);
+    memory.readers.assign(at(units), 0);
+  }
+}
+
+void Races::race(const std::string& what, std::int32_t other) const {
+  std::string text = what;
+  if (other >= 0) text += " (" + names_[at(other)] + ")";
+  throw RaceError({text + ".", statement_, {}, {}, {}});
+}
+
+Races::Version& Races::version(std::size_t stream, int slot, std::int64_t number) {
+  auto& ring = streams_[stream].rings[at(slot)];
+  return ring[at(number) % ring.size()];
+}
+
+Races::Version& Races::live(std::size_t stream, int queue, int slot, std::int64_t number) {
+  Version& v = version(stream, slot, number);
+  if (v.number != number || !(v.live_for >> queue & 1)) {
+    race("Uses " + version_name(program_, slot, number) + " without having acquired or waited for it");
+  }
+  return v;
+}
+
+void Races::start_version(std::size_t stream, int slot, std::int64_t number, Known& known) {
+  // What frees these bytes: the version before in this buffer, and versions of other scopes that lay here.
+  Stream& s = streams_[stream];
+  const CompiledSlot& own = program_.slots[at(slot)];
+  const auto buffer = static_cast<int>(number % own.depth);
+  const std::int64_t low = own.address + buffer * own.bytes, high = low + own.bytes;
+  for (auto entry = s.freed.begin(); entry != s.freed.end();) {
+    const CompiledSlot& other = program_.slots[at(entry->first.first)];
+    const std::int64_t from = other.address + entry->first.second * other.bytes, to = from + other.bytes;
+    const bool overlaps = other.accumulator == own.accumulator && from < high && to > low;
+    if (overlaps) known.add(entry->second);
+    const bool covered = overlaps && from >= low && to <= high;
+    entry = covered ? s.freed.erase(entry) : std::next(entry);
+  }
+  Version& v = version(stream, slot, number);
+  v = Version{};
+  v.number = number;
+  v.writer.assign(at(own.elements), unwritten);
+  v.readers.assign(at(own.elements), 0);
+}
+
+void Races::acquire(std::size_t stream, const Operation& op) {
+  Known known;
+  start_version(stream, op.slot, op.version, known);
+  Version& v = version(stream, op.slot, op.version);
+  for (const std::int32_t queue : op.instruction->queues) {
+    streams_[stream].queues[at(queue)].add(known);
+    v.live_for |= 1U << queue;
+  }
+}
+
+void Races::commit(std::size_t stream, const Operation& op) {
+  Version& v = live(stream, op.queue, op.slot, op.version);
+  Known known = streams_[stream].queues[at(op.queue)];
+  if (const auto uses = v.by_queue.find(op.queue); uses != v.by_queue.end()) known.add(uses->second.writes);
+  std::int64_t total = op.pieces;
+  if (!v.commits.empty()) {
+    known.add(v.commits.back().second);
+    total += v.commits.back().first;
+  }
+  const std::int32_t id = begin_operation();
+  commits_.insert(id);
+  known.add_complete(id);
+  v.needed.add_complete(id);
+  streams_[stream].shown.add_complete(id);
+  v.commits.emplace_back(total, std::move(known));
+}
+
+void Races::release(std::size_t stream, const Operation& op, bool freed) {
+  Version& v = live(stream, op.queue, op.slot, op.version);
+  v.released.add(streams_[stream].queues[at(op.queue)]);
+  if (const auto uses = v.by_queue.find(op.queue); uses != v.by_queue.end()) v.released.add(uses->second.users);
+  if (!freed) return;
+  const std::int64_t missing = v.needed.first_missing_in(v.released);
+  if (missing >= 0) {
+    const auto other = static_cast<std::int32_t>(missing / 2);
+    const std::string what = commits_.count(other) != 0 ? "a commit to it may not have shown yet"
+                             : missing % 2 == 1         ? "an operation may still write it"
+                                                        : "an operation may still read it";
+    race(version_name(program_, op.slot, op.version) + " is free while " + what, other);
+  }
+  const auto depth = program_.slots[at(op.slot)].depth;
+  streams_[stream].freed[{op.slot, static_cast<int>(op.version % depth)}] = v.released;
+}
+
+void Races::wait_slot(std::size_t stream, const Operation& op) {
+  Version& v = version(stream, op.slot, op.version);
+  // Nothing need have been committed: only that it was acquired is known.
+  if (op.pieces <= 0) v.live_for |= 1U << op.queue;
+  for (const auto& [total, known] : v.commits) {
+    if (op.pieces <= 0 || total < op.pieces) continue;
+    streams_[stream].queues[at(op.queue)].add(known);
+    v.live_for |= 1U << op.queue;
+    return;
+  }
+}
+
+/// A signal is known only if the count cannot be reached without it: sources signal in an order of their own, and each
+/// source's signals come one after the other.
+std::vector<std::size_t> Races::needed_signals(const std::vector<Signal>& made, const std::vector<std::size_t>& before,
+                                               std::int64_t pieces) const {
+  std::int64_t total = 0;
+  std::map<std::int64_t, std::int64_t> left;  // per source: its signals from here on
+  for (const std::size_t i : before) {
+    total += made[i].count;
+    left[made[i].source] += made[i].count;
+  }
+  std::vector<std::size_t> needed;
+  for (const std::size_t i : before) {
+    if (total - left[made[i].source] < pieces) needed.push_back(i);
+    left[made[i].source] -= made[i].count;
+  }
+  return needed;
+}
+
+void Races::wait_counter(std::size_t stream, const Operation& op) {
+  const std::pair<int, std::int64_t> cell{op.counter, op.cell};
+  const std::vector<Signal>& made = signals_[cell];
+  CounterWait wait{begin_operation(), op.pieces, std::vector<std::size_t>(made.size()), {}, statement_};
+  std::iota(wait.before.begin(), wait.before.end(), std::size_t{0});
+  wait.relied = needed_signals(made, wait.before, op.pieces);
+  Known& known = streams_[stream].queues[at(op.queue)];
+  for (const std::size_t i : wait.relied) known.add(made[i].known);
+  known.add_complete(wait.event);
+  if (!wait.relied.empty()) counter_waits_[cell].push_back(std::move(wait));
+}
+
+/// A signal that is not known to come after an earlier wait may come before it, and stand for one that it relied on.
+void Races::add_signal(std::pair<int, std::int64_t> cell, Signal signal) {
+  std::vector<Signal>& made = signals_[cell];
+  made.push_back(std::move(signal));
+  for (CounterWait& wait : counter_waits_[cell]) {
+    if (made.back().known.complete(wait.event)) continue;
+    wait.before.push_back(made.size() - 1);
+    const std::vector<std::size_t> needed = needed_signals(made, wait.before, wait.pieces);
+    for (const std::size_t i : wait.relied) {
+      if (std::ranges::binary_search(needed, i)) continue;
+      race("An earlier wait (" + wait.statement + ") may count this signal instead of that of " + made[i].statement);
+    }
+  }
+}
+
+void Races::signal(std::size_t stream, const Operation& op) {
+  Known known = streams_[stream].queues[at(op.queue)];
+  known.add(streams_[stream].done[at(op.queue)]);
+  const auto source = static_cast<std::int64_t>(stream) * 32 + op.queue;
+  add_signal({op.counter, op.cell}, {std::move(known), source, op.pieces, statement_});
+}
+
+std::int32_t Races::begin_operation() {
+  names_.push_back(statement_);
+  checked_writer_ = given;
+  last_set_ = {-1, -1};
+  return static_cast<std::int32_t>(names_.size()) - 1;
+}
+
+/// Computes of one queue update a version in their order.
+void Races::add_update_order(Stream& stream, const Operation& op, Known& known) {
+  if (!op.is_compute()) return;
+  for (const SlotView& view : op.views) {
+    if (!view.written) continue;
+    auto& ring = stream.rings[at(view.slot)];
+    Version& v = ring[at(view.version) % ring.size()];
+    if (v.number != view.version) continue;
+    const auto uses = v.by_queue.find(op.queue);
+    if (uses == v.by_queue.end()) continue;
+    known.add(uses->second.users);
+    known.add(uses->second.writes);
+  }
+}
+
+void Races::operation(std::size_t stream, const Operation& op) {
+  Known known = streams_[stream].queues[at(op.queue)];
+  add_update_order(streams_[stream], op, known);
+  const std::int32_t id = begin_operation();
+  if (op.opcode == Opcode::load || op.opcode == Opcode::store) {
+    access_transfer(stream, op, known, id);
+  } else {
+    for (const SlotView& view : op.views) {
+      if (view.read) access(stream, op, view, false, known, id);
+    }
+    for (const SlotView& view : op.views) {
+      if (view.written) access(stream, op, view, true, known, id);
+    }
+  }
+  finish_operation(stream, op, known, id);
+}
+
+void Races::finish_operation(std::size_t stream, const Operation& op, const Known& known, std::int32_t id) {
+  for (const SlotView& view : op.views) {
+    if (op.opcode == Opcode::send && view.written) continue;
+    record(version(stream, view.slot, view.version), op.queue, known, id, view.written);
+  }
+  Known& done = streams_[stream].done[at(op.queue)];
+  done.add(known);
+  done.add_complete(id);
+  if (op.opcode != Opcode::store || op.counter < 0) return;
+  Known shown = known;
+  shown.add_complete(id);
+  // Stores complete in any order: each is a source of its own.
+  add_signal({op.counter, op.cell}, {std::move(shown), -1 - static_cast<std::int64_t>(id), 1, statement_});
+}
+
+void Races::send(std::size_t stream, const Operation& op, const std::vector<std::size_t>& streams,
+                 const std::vector<std::int64_t>& versions) {
+  Known known = streams_[stream].queues[at(op.queue)];
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    Known room;
+    start_version(streams[i], op.slot, versions[i], room);
+    known.add(room);
+    // Sends of one queue start, and so take the receiver's versions, in order.
+    const auto last = streams_[streams[i]].last_send.find(op.slot);
+    if (last == streams_[streams[i]].last_send.end()) continue;
+    const LastSend& before = last->second;
+    if (before.stream == stream && before.queue == op.queue) continue;
+    if (!known.consumed(before.operation)) race("Which of two sends comes first is open", before.operation);
+  }
+  const std::int32_t id = begin_operation();
+  for (const std::size_t target : streams) streams_[target].last_send[op.slot] = {id, stream, op.queue};
+  access(stream, op, op.views[0], false, known, id);
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    Version& v = version(streams[i], op.slot, versions[i]);
+    for_each_element(op.views[1], [&](std::int64_t element) { write_element(v, element, known, id); });
+    v.needed.add_complete(id);
+    Known shown = known;
+    shown.add_complete(id);
+    v.commits.emplace_back(op.pieces, std::move(shown));
+  }
+  finish_operation(stream, op, known, id);
+}
+
+void Races::barrier(std::size_t stream) {
+  Stream& s = streams_[stream];
+  Known all;
+  if (streams_.size() == 1) {
+    all.add_all_below(static_cast<std::int32_t>(names_.size()));
+  } else {
+    for (std::size_t q = 0; q < s.queues.size(); ++q) {
+      all.add(s.queues[q]);
+      all.add(s.done[q]);
+    }
+    all.add(s.shown);
+  }
+  s.walker.add(all);
+  for (Known& queue : s.queues) queue = all;
+  if (streams_.size() == 1) {
+    for (Known& done : s.done) done = all;
+  }
+}
+
+}  // namespace tilesim::program

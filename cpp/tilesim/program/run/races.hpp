@@ -1,0 +1,148 @@
+// Happens-before of a program, kept exactly while it is walked in text order.
+//
+// Every load, store, compute and send has two events: consumed (all operands read) and complete (all results written).
+// A commit has one, shown: a version must not be free before all its commits have shown.
+// What a queue knows to have happened before its next operation comes from the waits and acquires it has passed: each
+// brings what the commits, releases and signals it relies on knew. An access is a race unless the accesses it conflicts
+// with are known to be over.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/program/run/operation.hpp"
+
+namespace tilesim::program {
+
+constexpr std::int32_t given = -1, unwritten = -2;  ///< versions of what no operation has written
+
+/// A set of events: bits 2i and 2i+1 for `consumed` and `complete` of operation i. All events of words below `base_`
+/// are in it.
+class Known {
+ public:
+  void add_consumed(std::int32_t operation) { set(2 * static_cast<std::size_t>(operation)); }
+  void add_complete(std::int32_t operation) {
+    add_consumed(operation);
+    set(2 * static_cast<std::size_t>(operation) + 1);
+  }
+  bool consumed(std::int32_t operation) const { return has(2 * static_cast<std::size_t>(operation)); }
+  bool complete(std::int32_t operation) const { return has(2 * static_cast<std::size_t>(operation) + 1); }
+  void add(const Known& other);
+  /// Everything that operations below `operation` do.
+  void add_all_below(std::int32_t operation);
+  /// An event added to `this` one by one that `other` lacks, as 2 * operation + (complete ? 1 : 0); -1 if there is
+  /// none.
+  std::int64_t first_missing_in(const Known& other) const;
+
+ private:
+  void set(std::size_t bit);
+  bool has(std::size_t bit) const;
+  std::size_t base_ = 0;              ///< in words
+  std::vector<std::uint64_t> words_;  ///< from word `base_` on
+};
+
+class Races {
+ public:
+  Races(const CompiledProgram& program, std::size_t streams);
+
+  /// Text of the statement at hand, for messages; set before each call below.
+  void set_statement(std::string statement) { statement_ = std::move(statement); }
+
+  void acquire(std::size_t stream, const Operation& op);
+  void commit(std::size_t stream, const Operation& op);
+  /// `freed`: this was the last release of the version.
+  void release(std::size_t stream, const Operation& op, bool freed);
+  void wait_slot(std::size_t stream, const Operation& op);
+  void wait_counter(std::size_t stream, const Operation& op);
+  void signal(std::size_t stream, const Operation& op);
+  /// A load, store or compute, with its row indices read.
+  void operation(std::size_t stream, const Operation& op);
+  /// A send that fills version `versions[i]` of op.slot on stream `streams[i]`.
+  void send(std::size_t stream, const Operation& op, const std::vector<std::size_t>& streams,
+            const std::vector<std::int64_t>& versions);
+  /// Everything before on this stream has completed.
+  void barrier(std::size_t stream);
+  /// The walk of `stream` reads one element while it evaluates an expression.
+  void walker_reads(std::size_t stream, int tensor, std::int64_t position);
+
+ private:
+  struct Uses { Known users, writes; };  ///< of one queue on one version
+  struct Version {
+    std::int64_t number = -1;
+    std::vector<std::int32_t> writer, readers;  ///< per element: last operation; set of operations since then
+    std::uint32_t live_for = 0;                 ///< queues that know it was acquired
+    Known released, needed;
+    std::map<int, Uses> by_queue;
+    std::vector<std::pair<std::int64_t, Known>> commits;  ///< pieces in total, what that many pieces show
+  };
+  struct Signal {
+    Known known;
+    std::int64_t source, count;
+    std::string statement;
+  };
+  struct CounterWait {
+    std::int32_t event;  ///< that the queue has passed it
+    std::int64_t pieces;
+    std::vector<std::size_t> before;  ///< signals that may come before it
+    std::vector<std::size_t> relied;  ///< those without which it cannot pass
+    std::string statement;
+  };
+  struct Memory {  ///< of one tensor's bytes
+    std::vector<std::int32_t> writer, readers;
+    std::int64_t unit = 0;  ///< bytes that one entry stands for
+  };
+  struct LastSend {
+    std::int32_t operation = -1;
+    std::size_t stream = 0;  ///< of the sender
+    int queue = -1;
+  };
+  struct Stream {
+    std::vector<Known> queues, done;             ///< per queue: what it knows; all its operations
+    Known walker, shown;                         ///< shown: all commits of the stream
+    std::vector<std::vector<Version>> rings;     ///< per slot and buffer
+    std::map<std::pair<int, int>, Known> freed;  ///< per slot and buffer: what its last release showed
+    std::map<int, LastSend> last_send;           ///< per slot: who filled the latest received version
+  };
+
+  [[noreturn]] void race(const std::string& what, std::int32_t other = -1) const;
+  Version& version(std::size_t stream, int slot, std::int64_t number);
+  /// The version, which the queue must know to be there.
+  Version& live(std::size_t stream, int queue, int slot, std::int64_t number);
+  void start_version(std::size_t stream, int slot, std::int64_t number, Known& known);
+  std::int32_t begin_operation();
+  void add_update_order(Stream& stream, const Operation& op, Known& known);
+  void access(std::size_t stream, const Operation& op, const SlotView& view, bool write, const Known& known,
+              std::int32_t id);
+  void access_transfer(std::size_t stream, const Operation& op, const Known& known, std::int32_t id);
+  void read_through(const Operation& op, const Known& known, std::int32_t id);
+  void read_element(Version& v, std::int64_t element, const Known& known, std::int32_t id);
+  void write_element(Version& v, std::int64_t element, const Known& known, std::int32_t id);
+  void touch_memory(int tensor, std::int64_t element, bool write, const Known& known, std::int32_t id);
+  void check_readers(std::int32_t set, const Known& known, std::int32_t id, const std::string& what) const;
+  std::int32_t with_reader(std::int32_t set, std::int32_t id);
+  void record(Version& v, int queue, const Known& known, std::int32_t id, bool writes);
+  void add_signal(std::pair<int, std::int64_t> cell, Signal signal);
+  /// Of `before`, those without which their sum stays below `pieces`.
+  std::vector<std::size_t> needed_signals(const std::vector<Signal>& made, const std::vector<std::size_t>& before,
+                                          std::int64_t pieces) const;
+  void finish_operation(std::size_t stream, const Operation& op, const Known& known, std::int32_t id);
+
+  const CompiledProgram& program_;
+  std::vector<Stream> streams_;
+  std::vector<Memory> memories_;                                         ///< per tensor that owns its bytes
+  std::map<std::pair<int, std::int64_t>, std::vector<Signal>> signals_;  ///< per counter and cell
+  std::map<std::pair<int, std::int64_t>, std::vector<CounterWait>> counter_waits_;
+  std::vector<std::string> names_;  ///< of operations and commits
+  std::set<std::int32_t> commits_;
+  std::vector<std::vector<std::int32_t>> reader_sets_{{}};
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> larger_sets_;
+  std::string statement_;
+  std::int32_t checked_writer_ = -1;                      ///< found complete for the operation at hand
+  std::pair<std::int32_t, std::int32_t> last_set_{0, 0};  ///< set before and after adding the reader at hand
+};
+
+}  // namespace tilesim::program

@@ -1,0 +1,124 @@
+// Runs a program in some legal order other than the text's: every event that may happen next is a candidate, and a
+// policy picks one.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/program/run/execute.hpp"
+#include "tilesim/program/run/operation.hpp"
+#include "tilesim/program/run/tensors.hpp"
+
+namespace tilesim::program {
+
+class Schedule {
+ public:
+  Schedule(const CompiledProgram& program, Tensors& tensors, const ExecuteOptions& options);
+  void run();
+
+ private:
+  struct Node;
+  struct Effect;
+  /// One version of a slot. It has bytes of its own, which are poisoned when it becomes free.
+  struct Version {
+    int slot = -1;
+    std::int64_t number = -1;
+    std::vector<std::byte> bytes;
+    bool acquired = false, freed = false;
+    std::int64_t pieces = 0;
+    std::uint32_t released = 0;
+    std::vector<Version*> before;  ///< must be free first: same bytes
+    std::vector<Node*> users;      ///< operations in text order
+    std::vector<Effect*> commits;  ///< in text order
+  };
+  /// A statement in a queue, and the operation it becomes.
+  struct Node {
+    Operation op;
+    std::string text;
+    std::size_t stream = 0;
+    std::vector<Version*> versions;                         ///< of op.views; acquire, wait, commit, release: one
+    std::vector<std::pair<std::size_t, Version*>> targets;  ///< send
+    std::vector<std::vector<std::byte>> staged;  ///< per written view (or the source of a store, send): a whole buffer
+    bool started = false, consumed = false, complete = false;
+  };
+  /// A commit, release or signal that its queue has reached.
+  struct Effect {
+    Node* node = nullptr;
+    std::vector<Node*> after;  ///< whose completion (release: consumption) it needs
+    bool reached = false, done = false;
+  };
+  struct Queue {
+    std::deque<Node*> entries;
+    std::vector<Node*> operations;  ///< all, in order
+  };
+  struct Stream {
+    Stream(const CompiledProgram& program, std::int64_t core_id, std::int64_t context_id, const Tensors& tensors)
+        : cursor(program, core_id, context_id, &tensors), core(core_id), context(context_id) {}
+    Cursor cursor;
+    std::int64_t core, context;
+    std::vector<Queue> queues;
+    std::map<std::pair<int, std::int64_t>, std::unique_ptr<Version>> versions;
+    std::map<int, std::vector<Version*>> received;  ///< per slot, in text order
+    std::map<int, std::size_t> sent;
+    std::vector<Version*> latest;  ///< last version dispatched to each buffer, all slots
+    bool finished = false, at_barrier = false;
+    std::size_t waiting = 0;  ///< entries in queues
+  };
+  enum class Kind : std::uint8_t { dispatch, head, consume, complete, effect };
+  struct Event {
+    Kind kind;
+    std::size_t stream;
+    int queue;
+    Node* node;
+    Effect* effect;
+  };
+
+  // schedule.cpp: what may happen next
+  void candidates(std::vector<Event>& events);
+  void head_candidate(std::size_t stream, int queue, std::vector<Event>& events);
+  bool may_pass(Node& node);
+  bool may_consume(const Node& node) const;
+  bool may_complete(const Node& node) const;
+  bool may_show(const Effect& effect) const;
+  bool is_room(const Version& version) const;
+  const Event& pick(const std::vector<Event>& events);
+  bool idle(const Stream& stream) const;
+  [[noreturn]] void stuck() const;
+
+  // schedule_dispatch.cpp: statements into queues
+  void dispatch(std::size_t stream);
+  void enqueue(std::size_t stream, const Instruction& instruction);
+  Version& start_version(Stream& stream, int slot, std::int64_t number);
+  Version* find_version(Stream& stream, const Node& node, int slot, std::int64_t number);
+  void add_effect(Node& node);
+
+  // schedule_events.cpp: what an event does
+  void happen(const Event& event);
+  void pass(Node& node);
+  void consume(Node& node);
+  void complete(Node& node);
+  void show(Effect& effect);
+  void make_live(Version& version);
+  void check_live(const Node& node, const Version& version) const;
+
+  const CompiledProgram& program_;
+  Tensors& tensors_;
+  const ExecuteOptions& options_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<Effect>> effects_;
+  std::vector<Node*> in_flight_;
+  std::vector<Effect*> pending_;
+  std::map<const Node*, Effect*> effect_of_;
+  std::vector<std::vector<std::int64_t>> counters_;
+  std::vector<std::uint64_t> weights_;  ///< random order: speed of each queue
+  std::uint64_t random_ = 0;
+  std::uint64_t next_random();
+};
+
+}  // namespace tilesim::program

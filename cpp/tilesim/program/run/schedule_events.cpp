@@ -1,0 +1,177 @@
+// What an event does. Results wait in a copy of their buffer from the moment the operands are read until the operation
+// completes, so that others see them no earlier and no later than the order says.
+#include <algorithm>
+#include <cstring>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/program/run/schedule.hpp"
+#include "tilesim/program/run/visit_view.hpp"
+
+namespace tilesim::program {
+
+namespace {
+
+void copy_elements(const SlotView& view, int size, const std::byte* from, std::byte* to) {
+  for_each_element(view,
+                   [&](std::int64_t element) { std::memcpy(to + element * size, from + element * size, at(size)); });
+}
+
+template <class T>
+void erase_one(std::vector<T*>& list, const T* item) {
+  list.erase(std::find(list.begin(), list.end(), item));
+}
+
+}  // namespace
+
+void Schedule::happen(const Event& event) {
+  switch (event.kind) {
+    case Kind::dispatch:
+      return dispatch(event.stream);
+    case Kind::head: {
+      Stream& stream = *streams_[event.stream];
+      stream.queues[at(event.queue)].entries.pop_front();
+      --stream.waiting;
+      return pass(*event.node);
+    }
+    case Kind::consume:
+      return consume(*event.node);
+    case Kind::complete:
+      return complete(*event.node);
+    case Kind::effect:
+      return show(*event.effect);
+  }
+}
+
+void Schedule::make_live(Version& version) {
+  if (version.acquired) return;
+  const CompiledSlot& slot = program_.slots[at(version.slot)];
+  version.acquired = true;
+  version.bytes.resize(at(slot.elements * host_bytes(slot.dtype)));
+  if (options_.poison) poison(version.bytes.data(), slot.dtype, slot.elements);
+}
+
+void Schedule::check_live(const Node& node, const Version& version) const {
+  if (version.acquired && !version.freed) return;
+  throw RaceError({"Version " + version_name(program_, version.slot, version.number) +
+                       (version.freed ? " is used after it was released." : " is used before it was acquired."),
+                   node.text,
+                   {},
+                   {},
+                   {}});
+}
+
+void Schedule::pass(Node& node) {
+  switch (node.op.opcode) {
+    case Opcode::acquire:
+      return make_live(*node.versions[0]);
+    case Opcode::wait:
+      return;
+    case Opcode::commit:
+    case Opcode::release:
+    case Opcode::signal: {
+      Effect* effect = effect_of_[&node];
+      effect->reached = true;
+      pending_.push_back(effect);
+      return;
+    }
+    case Opcode::send:
+      for (const auto& [stream, version] : node.targets) {
+        make_live(*version);
+        ++streams_[stream]->sent[node.op.slot];
+      }
+      break;
+    default:
+      break;
+  }
+  node.started = true;
+  in_flight_.push_back(&node);
+}
+
+void Schedule::consume(Node& node) {
+  Operation& op = node.op;
+  node.consumed = true;
+  for (const Version* version : node.versions) check_live(node, *version);
+  node.staged.resize(op.views.size());
+  if (op.opcode == Opcode::store || op.opcode == Opcode::send) {
+    node.staged[0] = node.versions[0]->bytes;
+    if (op.opcode == Opcode::store) read_rows(tensors_, op);
+    return;
+  }
+  // Views of one version share one copy.
+  std::map<const Version*, std::size_t> copies;
+  for (std::size_t i = 0; i < op.views.size(); ++i) {
+    if (!op.views[i].written) continue;
+    if (copies.try_emplace(node.versions[i], i).second) node.staged[i] = node.versions[i]->bytes;
+  }
+  perform(program_, op, tensors_, [&](const SlotView& view) {
+    const auto i = static_cast<std::size_t>(&view - op.views.data());
+    const auto copy = copies.find(node.versions[i]);
+    return copy == copies.end() ? node.versions[i]->bytes.data() : node.staged[copy->second].data();
+  });
+  for (std::size_t i = 0; i < op.views.size(); ++i) {
+    if (op.views[i].written) node.staged[i] = node.staged[copies[node.versions[i]]];
+  }
+}
+
+void Schedule::complete(Node& node) {
+  Operation& op = node.op;
+  node.complete = true;
+  erase_one(in_flight_, &node);
+  for (const Version* version : node.versions) {
+    const bool written = op.opcode == Opcode::load || op.is_compute();
+    if (written && op.views[static_cast<std::size_t>(std::find(node.versions.begin(), node.versions.end(), version) -
+                                                     node.versions.begin())]
+                       .written)
+      check_live(node, *version);
+  }
+  if (op.opcode == Opcode::store) {
+    op.transfer.tensor = tensors_.writable(op.tensor);
+    store_block(op.transfer, node.staged[0].data());
+    if (op.counter >= 0) ++counters_[at(op.counter)][at(op.cell)];
+  } else if (op.opcode == Opcode::send) {
+    for (const auto& [stream, version] : node.targets) {
+      execute(Permute{tile_view(program_, op.views[0], node.staged[0].data()),
+                      tile_view(program_, op.views[1], version->bytes.data())});
+      version->pieces += op.pieces;
+    }
+  } else if (op.opcode == Opcode::load) {
+    const int size = host_bytes(op.transfer.dtype);
+    for_each_run(op.transfer, [&](const Run& run) {
+      for (std::int64_t i = 0; i < run.count; ++i) {
+        const std::int64_t element = run.slot_offset + i * run.slot_stride;
+        std::memcpy(node.versions[0]->bytes.data() + element * size, node.staged[0].data() + element * size, at(size));
+      }
+    });
+  } else {
+    for (std::size_t i = 0; i < op.views.size(); ++i) {
+      if (!op.views[i].written) continue;
+      const int size = host_bytes(program_.slots[at(op.views[i].slot)].dtype);
+      copy_elements(op.views[i], size, node.staged[i].data(), node.versions[i]->bytes.data());
+    }
+  }
+  node.staged.clear();
+}
+
+void Schedule::show(Effect& effect) {
+  effect.done = true;
+  erase_one(pending_, &effect);
+  const Operation& op = effect.node->op;
+  if (op.opcode == Opcode::signal) {
+    counters_[at(op.counter)][at(op.cell)] += op.pieces;
+    return;
+  }
+  Version& version = *effect.node->versions[0];
+  check_live(*effect.node, version);
+  if (op.opcode == Opcode::commit) {
+    version.pieces += op.pieces;
+    return;
+  }
+  const CompiledSlot& slot = program_.slots[at(version.slot)];
+  version.released |= 1U << op.queue;
+  if (version.released != slot.consumers) return;
+  version.freed = true;
+  if (options_.poison) poison(version.bytes.data(), slot.dtype, slot.elements);
+}
+
+}  // namespace tilesim::program

@@ -1,0 +1,136 @@
+// Loads, stores, computes and sends of the walk in text order, and what it reports when it cannot go on.
+#include <algorithm>
+#include <bit>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/program/run/text_run.hpp"
+
+namespace tilesim::program {
+
+void TextRun::operation(Stream& stream) {
+  Operation& op = stream.op;
+  for (const SlotView& view : op.views) live(stream, view.slot, view.version);
+  if (options_.races) {
+    name_statement(stream);
+    if (options_.tensors) read_rows(*options_.tensors, op);
+    options_.races->operation(stream.id, op);
+  }
+  if (op.opcode == Opcode::store) {
+    if (op.counter >= 0) ++counters_[at(op.counter)][at(op.cell)];
+    if (!stream.stored.empty()) stream.stored.back().insert(op.tensor);
+  }
+  if (!options_.tensors) return;
+  perform(program_, op, *options_.tensors,
+          [&](const SlotView& view) { return buffer(stream, view.slot, view.version).bytes.data(); });
+}
+
+bool TextRun::send(Stream& stream) {
+  Operation& op = stream.op;
+  std::vector<std::size_t> targets;
+  std::vector<std::int64_t> versions;
+  for (const std::int64_t core : op.cores) {
+    const std::size_t before = targets.size();
+    for (const auto& other : streams_) {
+      // Contexts are alike: a send reaches the same context of the other core.
+      if (other->core != core ||
+          other->id % at(program_.program().contexts) != stream.id % at(program_.program().contexts))
+        continue;
+      const Ring& ring = other->rings[at(op.slot)];
+      if (ring.received <= ring.sent || !is_room(*other, op.slot, ring.sent)) return false;
+      targets.push_back(other->id);
+      versions.push_back(ring.sent);
+    }
+    if (targets.size() == before) {
+      throw UserError({"A send names a core that the program does not have.",
+                       {},
+                       std::to_string(core),
+                       "0 to " + std::to_string(program_.program().cores - 1),
+                       {}});
+    }
+  }
+  live(stream, op.views[0].slot, op.views[0].version);
+  if (options_.races) {
+    name_statement(stream);
+    options_.races->send(stream.id, op, targets, versions);
+  }
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    Stream& target = *streams_[targets[i]];
+    start_version(target, op.slot, versions[i]);
+    ++target.rings[at(op.slot)].sent;
+    Buffer& b = buffer(target, op.slot, versions[i]);
+    b.pieces = op.pieces;
+    if (!options_.tensors) continue;
+    const SlotView& from = op.views[0];
+    execute(Permute{tile_view(program_, from, buffer(stream, from.slot, from.version).bytes.data()),
+                    tile_view(program_, op.views[1], b.bytes.data())});
+  }
+  return true;
+}
+
+void TextRun::name_statement(const Stream& stream) {
+  options_.races->set_statement(describe(program_, stream.cursor, stream.core, *stream.op.instruction));
+}
+
+/// Versions of the slots that scope `scope` declares (-1: the program) must be free at its end.
+void TextRun::check_released(Stream& stream, int scope) {
+  if (!options_.must_release) return;
+  for (const auto& [slot, index] : stream.live) {
+    const CompiledSlot& s = program_.slots[at(slot)];
+    if (s.scope != scope) continue;
+    const Buffer& b = stream.rings[at(slot)].buffers[at(index)];
+    const std::uint32_t missing = s.consumers & ~b.released;
+    std::vector<std::string> queues;
+    for (std::size_t q = 0; q < program_.queues.size(); ++q) {
+      if (missing >> q & 1) queues.push_back(program_.queues[q]);
+    }
+    throw RaceError({"A version is never released by queue " + join(queues) + ".",
+                     "core " + std::to_string(stream.core) + ", slot " + version_name(program_, slot, b.version),
+                     {},
+                     {},
+                     {}});
+  }
+}
+
+std::string TextRun::waits_for(const Stream& stream) const {
+  const Operation& op = stream.op;
+  std::string text = describe(program_, stream.cursor, stream.core, *op.instruction) + ": ";
+  if (op.opcode == Opcode::wait && op.counter >= 0) {
+    return text + "has " + std::to_string(counters_[at(op.counter)][at(op.cell)]) + " of " + std::to_string(op.pieces);
+  }
+  if (op.opcode == Opcode::wait) {
+    const Ring& ring = stream.rings[at(op.slot)];
+    const Buffer& b = ring.buffers[at(op.version) % ring.buffers.size()];
+    if (b.version != op.version) return text + "was never received";
+    return text + "has " + std::to_string(b.pieces) + " of " + std::to_string(op.pieces) + " pieces";
+  }
+  if (op.opcode == Opcode::send) return text + "a destination has no room, or no 'receive' for it";
+  const CompiledSlot& own = program_.slots[at(op.slot)];
+  std::vector<std::string> occupied;
+  for (const auto& [slot, index] : stream.live) {
+    const CompiledSlot& s = program_.slots[at(slot)];
+    const std::int64_t from = s.address + index * s.bytes, low = own.address + op.version % own.depth * own.bytes;
+    if (s.accumulator != own.accumulator || from >= low + own.bytes || from + s.bytes <= low) continue;
+    const Buffer& b = stream.rings[at(slot)].buffers[at(index)];
+    std::vector<std::string> queues;
+    for (std::size_t q = 0; q < program_.queues.size(); ++q) {
+      if ((s.consumers & ~b.released) >> q & 1) queues.push_back(program_.queues[q]);
+    }
+    occupied.push_back(version_name(program_, slot, b.version) + " is not released by queue " + join(queues));
+  }
+  return text + join(occupied);
+}
+
+void TextRun::stuck() const {
+  std::string place;
+  for (const auto& stream : streams_) {
+    if (!stream->finished) place += (place.empty() ? "" : "; ") + waits_for(*stream);
+  }
+  throw RaceError({"Text order cannot go on: something is waited for that never happens.", place, {}, {}, {}});
+}
+
+void TextRun::fail(const Stream& stream, const std::string& what) const {
+  throw RaceError({what + ".", describe(program_, stream.cursor, stream.core, *stream.op.instruction), {}, {}, {}});
+}
+
+}  // namespace tilesim::program

@@ -1,0 +1,100 @@
+// Walks a program in text order, each core and context as one stream; streams take turns where one waits for another.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/program/run/execute.hpp"
+#include "tilesim/program/run/operation.hpp"
+#include "tilesim/program/run/races.hpp"
+#include "tilesim/program/run/tensors.hpp"
+
+namespace tilesim::program {
+
+struct TextOptions {
+  Tensors* tensors = nullptr;  ///< null: only the synchronization is walked
+  Races* races = nullptr;      ///< null: not looked for
+  const ExecuteOptions* execute = nullptr;
+  std::int64_t statement_limit = -1;  ///< stops quietly after so many; negative: none
+  bool must_release = false;          ///< a version that some consumer never released is an error
+};
+
+/// Thrown by a walk without tensors where the program reads one.
+struct NeedsData {};
+
+class TextRun final : public CompiledExpr::TensorReader {
+ public:
+  TextRun(const CompiledProgram& program, const TextOptions& options);
+  /// Throws NeedsData, and RaceError where text order is no legal order: a wait that nothing before satisfies, a ring
+  /// that is too small, a use of a version that is gone.
+  void run();
+
+ private:
+  struct Buffer {
+    std::vector<std::byte> bytes;
+    std::int64_t version = -1, pieces = 0;
+    std::uint32_t released = 0;
+    bool free = true;
+  };
+  struct Ring {
+    std::vector<Buffer> buffers;
+    std::int64_t received = 0, sent = 0;
+  };
+  struct Stream {
+    Stream(const CompiledProgram& program, std::int64_t core_id, std::int64_t context, const TensorReader* reader)
+        : cursor(program, core_id, context, reader), core(core_id) {}
+    Cursor cursor;
+    std::int64_t core;
+    std::size_t id = 0;
+    std::vector<Ring> rings;
+    std::vector<std::pair<int, int>> live;  ///< slot and buffer of every version that is not free
+    std::vector<std::set<int>> stored;      ///< per open scope: tensors stored to, for `observe`
+    int operations = 0;                     ///< open scopes that serve an operation of the graph
+    std::map<int, std::int64_t> ended;      ///< per scope: how often it was left, for `observe`
+    bool held = false, finished = false;    ///< held: `op` waits
+    Operation op;
+  };
+
+  std::int64_t read(int tensor, const std::int64_t* index, int rank) const override;
+  CancelToken* cancel() const { return options_.execute ? options_.execute->cancel : nullptr; }
+  bool step(Stream& stream, bool counters);
+  bool perform_one(Stream& stream, bool counters);
+  bool begin_scope(Stream& stream);
+  void end_scope(Stream& stream);
+  bool acquire(Stream& stream);
+  bool wait(Stream& stream, bool counters);
+  bool send(Stream& stream);
+  void commit(Stream& stream);
+  void release(Stream& stream);
+  void operation(Stream& stream);
+  bool is_room(const Stream& stream, int slot, std::int64_t version) const;
+  void start_version(Stream& stream, int slot, std::int64_t version);
+  Buffer& live(Stream& stream, int slot, std::int64_t version);
+  Buffer& buffer(Stream& stream, int slot, std::int64_t version) const;
+  void name_statement(const Stream& stream);
+  void check_released(Stream& stream, int scope);
+  void observe(Stream& stream, int scope, const std::set<int>& stored);
+  std::string waits_for(const Stream& stream) const;
+  [[noreturn]] void stuck() const;
+  [[noreturn]] void fail(const Stream& stream, const std::string& what) const;
+
+  const CompiledProgram& program_;
+  TextOptions options_;
+  std::vector<std::vector<std::int64_t>> counters_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  mutable Stream* walking_ = nullptr;
+  struct Parts {
+    std::set<int> stored;
+    std::size_t streams = 0;
+  };
+  std::map<std::pair<int, std::int64_t>, Parts> parts_;  ///< kernels that some streams have left: scope, instance
+  std::int64_t statements_ = 0;
+  bool poison_ = false;
+};
+
+}  // namespace tilesim::program
