@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tilesim/compile/plan/options.hpp"
+#include "tilesim/compile/prepare/open_loops.hpp"
 #include "tilesim/graph/graph.hpp"
 #include "tilesim/machine/machine.hpp"
 #include "tilesim/program/program.hpp"
@@ -21,9 +22,5 @@ Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOp
 
 /// Kinds with a lowering (directly or through expansion).
 bool has_lowering(Kind kind);
-
-/// A loop of a graph whose number of trips only data know.
-struct OpenLoop { std::string function, operation; };
-std::vector<OpenLoop> open_loops(const Graph& graph);
 
 }  // namespace tilesim

@@ -3,6 +3,7 @@
 
 #include "tilesim/compile/plan/options.hpp"
 #include "tilesim/graph/graph.hpp"
+#include "tilesim/program/program.hpp"
 
 namespace tilesim::lower {
 

@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/prepare/open_loops.hpp"
 #include "tilesim/compile/prepare/prepare.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 

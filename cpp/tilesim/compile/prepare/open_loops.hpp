@@ -1,0 +1,17 @@
+// The loops of a graph whose number of trips only data know.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tilesim/graph/graph.hpp"
+
+namespace tilesim {
+
+/// A loop, and the function that holds it.
+struct OpenLoop { std::string function, operation; };
+
+/// All of them, in order.
+std::vector<OpenLoop> open_loops(const Graph& graph);
+
+}  // namespace tilesim
