@@ -20,14 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilesim.analytic import calibrate, families, validation
+from tilesim.analytic import calibrate, families
 from tilesim.analytic.constants import standard
 from tilesim.analytic.families import Entry, pack_keys, row_key, unpack_keys
 from tilesim.analytic.fit import fit, label
+from tilesim.analytic.measured.tables import Measured, cells_of, read
 from tilesim.analytic.predict import PREDICTORS, Batch
 from tilesim.analytic.schemes import scheme
-from tilesim.analytic.tables import Measured, cells_of, read
-from tilesim.device import Device
+from tilesim.machine.device import Device
+from tilesim.validation import analytic as validation
 
 FOLDER = Path(__file__).resolve().parents[1] / "configs" / "families"
 TABLES = {

@@ -67,7 +67,7 @@ def models() -> dict[str, tuple[Callable[[], Any], tuple[Any, ...], dict[str, An
 
 def imports(rows: list[dict[str, Any]]) -> None:
     """Seconds beyond torch's own export and functionalising."""
-    from tilesim.frontends import torch_frontend
+    from tilesim.frontends.torch import frontend as torch_frontend
 
     for name, (build, args, kwargs, goal) in models().items():
         module = build()
@@ -86,7 +86,7 @@ def imports(rows: list[dict[str, Any]]) -> None:
 
 def backend(rows: list[dict[str, Any]]) -> None:
     """A warm call of a compiled product."""
-    from tilesim.frontends import torch_backend
+    from tilesim import torch_compile as torch_backend
 
     torch_backend.register()
     a, b = torch.randn(512, 512), torch.randn(512, 512)

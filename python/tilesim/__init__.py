@@ -4,26 +4,26 @@ from typing import TYPE_CHECKING
 
 from . import mapping, memory, models, network, views, workloads
 from ._core import __version__
-from ._lazy import lazy
 from .analytic.estimate import Estimate, Roofline, estimate, roofline
 from .analytic.profile import Profile
-from .api import compile, run, simulate
-from .coverage import Coverage, coverage
-from .device import Device, Level, Rate
-from .errors import Error, InternalError, Unsupported, UserError
-from .execution import execute, reference, verify
+from .base.errors import Error, InternalError, Unsupported, UserError
+from .base.lazy import lazy
+from .base.store import Store
 from .graph import Graph, GraphBuilder, optimize
-from .jobs import Job
-from .latencies import TileLatencies
-from .machine import Machine
+from .machine.device import Device, Level, Rate
+from .machine.machine import Machine
 from .mapping import MappingTable
-from .profiler import OperationTimes, profile
-from .program import Program
-from .residency import Residency, residency
-from .result import Result, compare
-from .store import Store
-from .sweep import sweep
-from .tune import Study, tune
+from .program.jobs import Job
+from .program.program import Program
+from .results.result import Result, compare
+from .study.coverage import Coverage, coverage
+from .study.profiler import OperationTimes, profile
+from .study.sweep import sweep
+from .study.tune import Study, tune
+from .timing.execution import execute, reference, verify
+from .timing.latencies import TileLatencies
+from .timing.residency import Residency, residency
+from .timing.simulate import compile, run, simulate
 
 if TYPE_CHECKING:
     from .analytic.best import best_schemes

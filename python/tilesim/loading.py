@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from . import _core, frontends, models, workloads
-from ._arguments import is_size
-from ._errors import nearest, path_text, user_error
-from ._passes import chosen
-from .frontends.torch_entry import from_torch, is_module
+from .base.arguments import is_size
+from .base.errors import nearest, path_text, user_error
+from .frontends.torch.entry import from_torch, is_module
 from .graph import Graph
-from .program import Program
+from .graph.passes import chosen
+from .program.program import Program
 
 __all__ = ["GraphLike", "as_graph", "load", "load_graph", "product"]
 

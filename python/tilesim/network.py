@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._arguments import whole
-from ._checked import checked, checked_class, is_number
-from ._errors import nearest, path_text, shown
-from ._files import read_text
+from .base.arguments import whole
+from .base.checked import checked, checked_class, is_number
+from .base.errors import nearest, path_text, shown
+from .base.files import read_text
 from .graph import user_error
-from .machine import Machine
+from .machine.machine import Machine
 
 __all__ = ["NetworkResult", "for_endpoints", "run", "topology", "topology_of", "traffic_names"]
 

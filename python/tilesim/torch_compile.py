@@ -18,16 +18,17 @@ from typing import Any
 
 import torch
 
-from .. import api, execution
-from .._core import Unsupported
-from .._errors import nearest, user_error
-from .._locks import Lock
-from ..machine import Machine
-from ..program import Program
-from ..result import Result
-from .torch_frontend import export, read
-from .torch_training import training, trains
-from .torch_weights import elements_of, to_torch
+from ._core import Unsupported
+from .base.errors import nearest, user_error
+from .base.locks import Lock
+from .frontends.torch.frontend import export, read
+from .frontends.torch.training import training, trains
+from .graph.torch_arrays import elements_of, to_torch
+from .machine.machine import Machine
+from .program.program import Program
+from .results.result import Result
+from .timing import execution
+from .timing import simulate as api
 
 __all__ = ["CompiledGraph", "backend", "records", "register", "report", "reset", "results"]
 

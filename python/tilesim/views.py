@@ -6,13 +6,13 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from ._checked import checked
-from ._drawing import axes_or_new, plotly
+from .base.checked import checked
+from .base.drawing import axes_or_new, plotly
 from .graph import user_error
 
 if TYPE_CHECKING:
     from .network import NetworkResult
-    from .result import Result
+    from .results.result import Result
 
 __all__ = ["bandwidth_page", "bandwidth_rows", "plot_bandwidth", "plot_banks", "plot_links"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _core
-from ._arguments import whole
-from ._checked import checked
+from .base.arguments import whole
+from .base.checked import checked
 from .graph import Graph, GraphBuilder, user_error
 
 __all__ = ["attention", "conv2d", "elementwise", "embedding", "experts", "layer_norm", "matmul", "rms_norm", "softmax"]

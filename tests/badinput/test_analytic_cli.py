@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tilesim._core import Error
-from tilesim.cli import app
+from tilesim.cli.main import app
 
 ROWS = ["device,engine,dtype,m,n,k,latency_ms"] + [
     f"H100-SXM-80GB,vLLM,{dtype},{m},1024,1024,{0.006 + m * 1e-6 + extra}"
@@ -117,8 +117,8 @@ def test_pages_are_written(rows: Path, tmp_path: Path) -> None:
 
 def test_measure_writes_what_calibrate_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tilesim import Device
-    from tilesim.analytic import measure
-    from tilesim.analytic.tables import read
+    from tilesim.analytic.measured import measure
+    from tilesim.analytic.measured.tables import read
 
     monkeypatch.setattr(measure, "SHAPES", [(8, 8, 8), (16, 8, 8)])
     monkeypatch.setattr(measure, "_torch_calls", lambda: iter(()))

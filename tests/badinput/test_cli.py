@@ -11,7 +11,7 @@ import pytest
 
 import tilesim as ts
 from support.unlowered import by_size
-from tilesim.cli_mapping import with_store
+from tilesim.cli.mapping import with_store
 
 
 def tilesim(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tilesim as ts
-from tilesim import validate
 from tilesim.memory import Part, Trace, run
+from tilesim.validation import tables as validate
 
 
 def broken(name: str, change: Any, tmp_path: Path) -> Path:

@@ -19,10 +19,10 @@ import pytest
 
 import tilesim as ts
 from tilesim import _core
-from tilesim._files import read_json, writing
 from tilesim.analytic.families import unpack_keys
 from tilesim.analytic.profile import Profile
-from tilesim.analytic.validation import validate
+from tilesim.base.files import read_json, writing
+from tilesim.validation.analytic import validate
 
 
 def small_graph() -> ts.Graph:

@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 import tilesim as ts
-from tilesim.frontends import stablehlo
+from tilesim.frontends.stablehlo import entry as stablehlo
 
 
 def test_bytecode():

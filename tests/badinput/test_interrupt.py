@@ -20,7 +20,7 @@ import tilesim as ts
 from support.interrupted import CASES, fill, loop
 from support.interrupted_more import MORE
 from tilesim import _core
-from tilesim._executors import Threads, in_order, opened
+from tilesim.base.executors import Threads, in_order, opened
 
 GOAL = 0.2  # seconds of process time between signal and exception
 FEW = ("save .tsim", "random weights", "optimize", "tune", "search of mappings", "network, packet by packet")

@@ -17,10 +17,10 @@ import pytest
 
 import tilesim as ts
 from tilesim import _core
-from tilesim._mixed_file import from_document, to_document
-from tilesim.analytic.tables import read
-from tilesim.frontends.weights import open_weights
-from tilesim.validate import dram
+from tilesim.analytic.measured.tables import read
+from tilesim.graph.weights import open_weights
+from tilesim.program.mixed import from_document, to_document
+from tilesim.validation.tables import dram
 
 
 def npy(header: str, data: bytes = b"") -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim import mapping_import
+from tilesim.mapping import foreign as mapping_import
 
 
 def doubling(depth: int) -> dict[str, Any]:

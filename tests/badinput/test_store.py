@@ -54,7 +54,7 @@ def test_five_troubles_of_a_store(tmp_path, monkeypatch):
     assert full.get(["1"]) == {}
 
     ts.Store(tmp_path / "locked").close()
-    monkeypatch.setattr("tilesim.store.TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("tilesim.base.store.TIMEOUT_SECONDS", 0.1)
     other = sqlite3.connect(tmp_path / "locked")
     other.execute("BEGIN EXCLUSIVE")
     assert "in use" in told(tmp_path / "locked")

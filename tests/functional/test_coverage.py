@@ -7,7 +7,7 @@ import pytest
 
 import tilesim as ts
 from support.unlowered import by_size
-from tilesim.coverage import Attribution
+from tilesim.study.coverage import Attribution
 
 
 def spectrum() -> ts.Graph:

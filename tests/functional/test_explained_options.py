@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import tilesim as ts
-from tilesim._options import SimulateOptions
+from tilesim.results.advice import changes_to_try
+from tilesim.timing.options import SimulateOptions
 
 Case = tuple[ts.Graph, dict[str, Any], dict[str, Any]]  # of compile, of simulate
 
@@ -81,7 +82,7 @@ def check(machine: ts.Machine, name: str) -> int:
 
 @pytest.mark.parametrize(("machine", "name"), PAIRS)
 def test_gains_are_reproduced(machine: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilesim.result.changes_to_try", sampled(ts.result.changes_to_try, machine + name))
+    monkeypatch.setattr("tilesim.results.result.changes_to_try", sampled(changes_to_try, machine + name))
     assert check(ts.Machine.load(machine), name) == 1
 
 

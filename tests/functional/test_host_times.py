@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim.device import Device
+from tilesim.machine.device import Device
 
 BYTES = {"f32": 4, "bf16": 2}
 

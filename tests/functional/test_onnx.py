@@ -17,7 +17,7 @@ onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tilesim[onnx
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from support.onnx_models import RNG, floats, model, run  # noqa: E402
-from tilesim.frontends.onnx_scope import DTYPES  # noqa: E402
+from tilesim.frontends.onnx.scope import DTYPES  # noqa: E402
 
 #: node tests of opset 13 to 20 that do not pass, with the reason (onnx 1.23.2)
 NOT_PASSED = {"test_image_decoder_": "ImageDecoder reads compressed images: no tensor program"}

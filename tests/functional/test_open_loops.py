@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
-from tilesim._tensor import Tensor
+from tilesim.graph.tensor import Tensor
 
 
 def doubling() -> ts.Graph:
@@ -117,6 +117,6 @@ def test_loops_of_jax():
 
 
 def labels(graph: ts.Graph) -> list[str]:
-    from tilesim._trips import open_loops
+    from tilesim.graph.trips import open_loops
 
     return list(open_loops(graph))

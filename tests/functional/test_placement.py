@@ -10,9 +10,9 @@ import pytest
 
 import tilesim as ts
 from support.unlowered import by_size
-from tilesim import placement
-from tilesim.mixed import MixedProgram
-from tilesim.placement import Item, Link
+from tilesim.program import placement
+from tilesim.program.mixed import MixedProgram
+from tilesim.program.placement import Item, Link
 
 
 def random_items(seed: int) -> tuple[list[Item], dict[str, int], list[str], Link]:

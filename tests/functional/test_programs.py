@@ -7,7 +7,7 @@ import pytest
 
 from support.hand_programs import CASES, FOLDER, load
 from tilesim import _core
-from tilesim.errors import UserError
+from tilesim.base.errors import UserError
 
 
 def test_every_program_has_a_case() -> None:

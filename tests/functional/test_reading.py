@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tilesim as ts
-from tilesim.cli import app
+from tilesim.cli.main import app
 from tilesim.loading import load
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tilesim[onnx]'")

@@ -10,8 +10,9 @@ import pytest
 import tilesim as ts
 from support.lowering_cases import CASES
 from support.random_graphs import choose_mapping, random_case, random_machine
-from tilesim import _core, execution
+from tilesim import _core
 from tilesim.graph import Tensor
+from tilesim.timing import execution
 
 
 def check_random_graphs(cores: int, first: int, rounds: int) -> None:

@@ -209,9 +209,9 @@ def dialects():
 
 
 def test_every_operation_is_read_or_left_out_with_a_reason():
-    import tilesim.frontends.stablehlo_module  # noqa: F401 (its handlers enter the table)
-    from tilesim.frontends.stablehlo_scope import HANDLERS
-    from tilesim.frontends.stablehlo_table import EXCLUDED, STRUCTURE, documented
+    import tilesim.frontends.stablehlo.module  # noqa: F401 (its handlers enter the table)
+    from tilesim.frontends.stablehlo.scope import HANDLERS
+    from tilesim.frontends.stablehlo.table import EXCLUDED, STRUCTURE, documented
 
     known = dialects()
     assert not set(EXCLUDED) & set(HANDLERS)

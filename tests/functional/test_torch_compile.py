@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
 
 import tilesim as ts  # noqa: E402
-from tilesim.frontends import torch_backend  # noqa: E402
+from tilesim import torch_compile as torch_backend  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

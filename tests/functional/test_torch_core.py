@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from tilesim.frontends import torch_frontend  # noqa: E402, F401 (enters the table)
-from tilesim.frontends.torch_import import IGNORED  # noqa: E402
-from tilesim.frontends.torch_table import TABLE  # noqa: E402
+from tilesim.frontends.torch import frontend as torch_frontend  # noqa: E402, F401 (enters the table)
+from tilesim.frontends.torch.nodes import IGNORED  # noqa: E402
+from tilesim.frontends.torch.table import TABLE  # noqa: E402
 
 RANDOM = "draws random numbers; the values are torch's own generator's"
 DATA = "its size or value is data"

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import tilesim as ts  # noqa: E402
 from support.torch_equal import difference, equal  # noqa: E402
 from support.torch_resnet import resnet  # noqa: E402
-from tilesim.frontends import torch_frontend  # noqa: E402
+from tilesim.frontends.torch import frontend as torch_frontend  # noqa: E402
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 

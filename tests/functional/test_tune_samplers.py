@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim._progress import Bar
+from tilesim.base.progress import Bar
 
 
 def outcome(study: ts.Study) -> tuple[Any, ...]:

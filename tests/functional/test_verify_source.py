@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import tilesim as ts
 from support import pattern_mutants, patterns
-from tilesim.cli import app
-from tilesim.program import Program
+from tilesim.cli.main import app
+from tilesim.program.program import Program
 
 
 def rows_of(outcome: Any) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from support import torch_zoo  # noqa: E402
 from support.torch_equal import difference  # noqa: E402
 from support.torch_flops import products  # noqa: E402
 from support.torch_resnet import resnet as torch_resnet  # noqa: E402
-from tilesim.frontends.torch_weights import elements_of  # noqa: E402
+from tilesim.graph.torch_arrays import elements_of  # noqa: E402
 from tilesim.models import clip, deepseek, dit, dlrm, llama4, mamba, resnet, transformer, unet, vision, vit  # noqa: E402
 from tilesim.models import decoder as decoders  # noqa: E402
 from tilesim.models._decoding import Yarn  # noqa: E402

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tilesim as ts
-from tilesim import validate
+from tilesim.validation import tables as validate
 
 FIGURES = ("cycles", "hits", "misses", "conflicts", "max_latency")
 

@@ -14,8 +14,8 @@ import pytest
 import tilesim as ts
 from support.reference import table
 from tilesim.analytic.calibrate import calibrate
-from tilesim.analytic.tables import read
-from tilesim.analytic.validation import decisions, validate
+from tilesim.analytic.measured.tables import read
+from tilesim.validation.analytic import decisions, validate
 
 # NVIDIA AIConfigurator tables (Apache-2.0): H100 SXM, vLLM, CUDA graph.
 H100 = """device,engine,dtype,m,n,k,latency_ms

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tilesim import network, validate_noc
+from tilesim import network
+from tilesim.validation import noc as validate_noc
 
 HEADER = (
     "network,traffic,packet_flits,offered_flits_per_node_per_cycle,packet_latency_cycles,network_latency_cycles,"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tilesim import validate
+from tilesim.validation import tables as validate
 
 ROWS = """workload,measured_cycles_at_940MHz
 gemm_512x512x512,9490

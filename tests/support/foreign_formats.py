@@ -14,11 +14,11 @@ import numpy as np
 import tilesim as ts
 from support.format_graphs import GRAPH_USES, Format, Use, texts
 from tilesim.analytic.calibrate import calibrate
-from tilesim.analytic.tables import kinds_of
-from tilesim.analytic.validation import validate
-from tilesim.frontends.weights import open_weights
-from tilesim.validate import dram, tpu_v3
-from tilesim.validate_noc import noc
+from tilesim.analytic.measured.tables import kinds_of
+from tilesim.graph.weights import open_weights
+from tilesim.validation.analytic import validate
+from tilesim.validation.noc import noc
+from tilesim.validation.tables import dram, tpu_v3
 
 FEW: list[Use] = [GRAPH_USES[0], GRAPH_USES[2], GRAPH_USES[3]]  # told, compiled and simulated, passes
 

@@ -13,8 +13,8 @@ import numpy as np
 import tilesim as ts
 from support.unlowered import by_size
 from tilesim import _core
-from tilesim._tensor import Tensor
-from tilesim.frontends.building import NUMPY
+from tilesim.base.dtypes import NUMPY
+from tilesim.graph.tensor import Tensor
 
 Use = Callable[[Any, Path], object]
 TESTS = Path(__file__).resolve().parents[1]

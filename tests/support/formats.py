@@ -25,12 +25,12 @@ from support.format_graphs import (
     told,
 )
 from tilesim import _core
-from tilesim._dram_reference import _LEVELS as LEVELS
-from tilesim._dram_reference import part_from_reference
-from tilesim._files import read_json
 from tilesim.analytic.families import Entry
-from tilesim.mapping_import import from_timeloop, from_zigzag
-from tilesim.validate import dram as validate_dram
+from tilesim.base.files import read_json
+from tilesim.machine.dram_reference import _LEVELS as LEVELS
+from tilesim.machine.dram_reference import part_from_reference
+from tilesim.mapping.foreign import from_timeloop, from_zigzag
+from tilesim.validation.tables import dram as validate_dram
 
 # --- machines, devices, parts, networks ---
 

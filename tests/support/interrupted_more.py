@@ -136,7 +136,7 @@ def networks(folder: Path) -> Case:
         "network,traffic,packet_flits,offered_flits_per_node_per_cycle,packet_latency_cycles,"
         "accepted_flits_per_node_per_cycle,state\n" + f"{row}\n" * 50
     )
-    from tilesim.validate_noc import noc
+    from tilesim.validation.noc import noc
 
     return Case(lambda: noc(path))
 
@@ -152,7 +152,7 @@ def far_trace(folder: Path) -> Case:
 
 
 def table(folder: Path) -> Case:
-    from tilesim.analytic.tables import read
+    from tilesim.analytic.measured.tables import read
 
     path = folder / "gemm.csv"
     path.write_text("m,n,k,dtype,latency_ms\n" + "".join(f"{i + 1},128,128,bf16,0.1\n" for i in range(1_000_000)))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import tilesim as ts
-from tilesim.frontends.torch_weights import elements_of
+from tilesim.graph.torch_arrays import elements_of
 
 
 def difference(got: Any, wanted: Any) -> float:

@@ -10,7 +10,9 @@ from collections.abc import Callable
 import pytest
 
 import tilesim as ts
-from tilesim import _core, api, replay
+from tilesim import _core
+from tilesim.program import replay
+from tilesim.timing import simulate as api
 
 SHAPES: dict[str, tuple[str, Callable[[], ts.Graph]]] = {
     "one loop": ("edge-8", lambda: ts.workloads.matmul(1000, 1000, 4096)),

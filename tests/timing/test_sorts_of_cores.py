@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tilesim as ts
-from tilesim import _core, execution
+from tilesim import _core
+from tilesim.timing import execution
 
 LITTLE = {
     "array": {"rows": 32, "columns": 32},

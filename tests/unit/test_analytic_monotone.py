@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import tilesim as ts
 from tilesim.analytic import attention, conv, gemm, vector
 from tilesim.analytic.schemes import scheme_names
-from tilesim.device import Device
+from tilesim.machine.device import Device
 
 Array = NDArray[np.float64]
 # what powers and logarithms of the model are exact to; a term below a thousandth of the largest is left out

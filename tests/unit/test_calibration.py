@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import tilesim as ts
-from tilesim._paths import configs_dir
 from tilesim.analytic import gemm
 from tilesim.analytic.calibrate import calibrate
 from tilesim.analytic.constants import standard
 from tilesim.analytic.families import pack_keys, row_key, unpack_keys
-from tilesim.analytic.validation import decisions, validate
+from tilesim.base.paths import configs_dir
+from tilesim.validation.analytic import decisions, validate
 
 HEADER = "device,engine,dtype,m,n,k,latency_ms"
 

@@ -11,7 +11,7 @@ from tilesim.analytic import attention, conv, families, gemm, menus, vector
 from tilesim.analytic.constants import standard
 from tilesim.analytic.families import Entry, protocol
 from tilesim.analytic.schemes import scheme
-from tilesim.device import Device
+from tilesim.machine.device import Device
 
 # The device whose rows each family's constants were fitted on, or for which they were carried.
 DEVICES = {

@@ -12,7 +12,7 @@ import pytest
 
 import tilesim as ts
 from tilesim.mapping import products
-from tilesim.mapping_import import from_timeloop, from_zigzag
+from tilesim.mapping.foreign import from_timeloop, from_zigzag
 
 M, N, K = 256, 96, 128
 TIMELOOP = """

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import tilesim as ts
-from tilesim.analytic import gemm, measure
-from tilesim.analytic.tables import read
+from tilesim.analytic import gemm
+from tilesim.analytic.measured import measure
+from tilesim.analytic.measured.tables import read
 
 NAMES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "int8": "int8"}
 

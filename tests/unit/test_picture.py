@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tilesim as ts
-from tilesim import picture
+from tilesim.results import page as picture
 
 SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
 

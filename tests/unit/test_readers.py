@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tilesim as ts
-from tilesim.analytic.tables import Measured, kinds_of, read
-from tilesim.analytic.validation import validate
+from tilesim.analytic.measured.tables import Measured, kinds_of, read
+from tilesim.validation.analytic import validate
 
 GEMM = "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency"
 

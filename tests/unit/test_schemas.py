@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 import tilesim as ts
-from tilesim import validate
-from tilesim._paths import configs_dir
+from tilesim.base.paths import configs_dir
+from tilesim.validation import tables as validate
 
 
 def validator(schema: dict[str, object]) -> jsonschema.Draft202012Validator:

@@ -10,7 +10,7 @@ import pytest
 
 import tilesim as ts
 from tilesim import _core
-from tilesim.latencies import scale_sim_latency
+from tilesim.timing.latencies import scale_sim_latency
 
 SQUARE = "mma i8 i8 b1 m64 n64 k64 ko1"
 

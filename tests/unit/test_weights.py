@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
-from tilesim.frontends.weights import open_weights
+from tilesim.graph.weights import open_weights
 
 RNG = np.random.default_rng(2)
 NAMES = {

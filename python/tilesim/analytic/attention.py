@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..device import Device
-from ..errors import Unsupported
+from ..base.errors import Unsupported
 from ..graph import user_error
+from ..machine.device import Device
 from .families import Entry
 from .gemm import find_entry
 from .profile import Profile

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._checked import checked
-from ..errors import Unsupported
+from ..base.checked import checked
+from ..base.errors import Unsupported
 from ..graph import user_error
 from ..loading import GraphLike, as_graph
-from ..result import Table
+from ..results.result import Table
 from . import gemm
 from .crossover import normal, spread_of
 from .estimate import DeviceLike, device_of, estimate

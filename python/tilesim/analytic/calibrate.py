@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from .._checked import checked
-from .._errors import path_text
-from ..device import Device
+from ..base.checked import checked
+from ..base.errors import path_text
 from ..graph import nearest, user_error
+from ..machine.device import Device
 from . import gemm
 from .families import Entry, family, row_key
 from .fit import Fit, fit, statistics
+from .measured.tables import COLUMNS, Measured, cells_of, kinds_of, read
 from .predict import PREDICTORS, Batch
 from .profile import Profile
-from .tables import COLUMNS, Measured, cells_of, kinds_of, read
 
 __all__ = ["calibrate", "left_out"]
 

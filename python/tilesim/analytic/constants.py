@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
-from ..device import Device
+from ..machine.device import Device
 from .schemes import Scheme
 
 __all__ = ["CONSTANTS", "resolve", "standard"]

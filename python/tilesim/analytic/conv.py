@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..device import Device
 from ..graph import user_error
+from ..machine.device import Device
 from . import gemm
 from .profile import Profile
 

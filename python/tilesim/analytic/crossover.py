@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .._checked import checked, is_iterable
-from .._errors import shown
-from ..device import Device
-from ..errors import Unsupported
+from ..base.checked import checked, is_iterable
+from ..base.errors import Unsupported, shown
 from ..graph import user_error
-from ..result import Table
+from ..machine.device import Device
+from ..results.result import Table
 from . import gemm
 from .estimate import DeviceLike, device_of
 from .profile import Profile, engine_named

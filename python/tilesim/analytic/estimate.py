@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from .. import __version__ as version
-from .._checked import checked, checked_class
+from .._core import __version__ as version
 from .._core import parse_dtype
-from ..device import Device
+from ..base.checked import checked, checked_class
 from ..graph import Graph, user_error
 from ..loading import GraphLike, as_graph
-from ..machine import Machine
-from ..result import Advice, Result, Table
+from ..machine.device import Device
+from ..machine.machine import Machine
+from ..results.result import Advice, Result, Table
 from .cache import pressure
 from .operations import Cost, Costs, costs_of, flat_operations, inlined
 from .profile import Profile, engine_named

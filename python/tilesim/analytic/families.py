@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .._errors import nearest, shown, user_error
-from .._files import read_json
-from .._kinds import of_kind
-from .._paths import configs_dir
+from ..base.errors import nearest, shown, user_error
+from ..base.files import read_json
+from ..base.kinds import of_kind
+from ..base.paths import configs_dir
 
 __all__ = ["Entry", "Family", "Protocol", "family", "pack_keys", "protocol", "row_key", "unpack_keys"]
 

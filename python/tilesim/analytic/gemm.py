@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from ..device import Device
-from ..errors import Unsupported
+from ..base.errors import Unsupported
 from ..graph import nearest, user_error
+from ..machine.device import Device
 from .constants import CONSTANTS, resolve, standard
 from .families import Entry, Protocol, family, protocol
 from .menus import BY_RULES, kernels

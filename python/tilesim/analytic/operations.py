@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..device import Device
-from ..errors import Unsupported
+from ..base.errors import Unsupported
 from ..graph import Graph
+from ..machine.device import Device
 from . import attention, conv, gemm, vector
 from .profile import Profile
 from .schemes import Scheme, scheme

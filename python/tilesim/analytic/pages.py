@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .._drawing import plotly
-
-if TYPE_CHECKING:
-    from ..result import Table
-    from .crossover import Crossover, CrossoverSummary
-    from .estimate import Estimate, Roofline
+from ..base.drawing import plotly
+from ..results.result import Table
 
 __all__ = [
     "crossover_map_page", "crossover_page", "html_report", "roofline_page", "suite_page", "terms_page",
@@ -26,7 +22,7 @@ def _page(figure: Any) -> str:
     return str(figure.to_html(include_plotlyjs="cdn"))
 
 
-def roofline_page(bound: Roofline, estimate: Estimate | None = None) -> str:
+def roofline_page(bound: Any, estimate: Any = None) -> str:
     """The roofline as a page to hover over.
 
     Args:
@@ -63,7 +59,7 @@ def roofline_page(bound: Roofline, estimate: Estimate | None = None) -> str:
     return _page(figure)
 
 
-def _points(bound: Roofline, estimate: Estimate | None) -> list[tuple[float, float, str]]:
+def _points(bound: Any, estimate: Any) -> list[tuple[float, float, str]]:
     """Per operation: intensity, TFLOP/s (predicted, or of the bound), what to say about it."""
     seconds = {cost.name: cost.seconds for cost in estimate.costs} if estimate else {}
     points = []
@@ -75,7 +71,7 @@ def _points(bound: Roofline, estimate: Estimate | None) -> list[tuple[float, flo
     return points
 
 
-def terms_page(result: Estimate, most: int = 40) -> str:
+def terms_page(result: Any, most: int = 40) -> str:
     """The longest operations and their terms, stacked, as a page to hover over.
 
     Args:
@@ -115,7 +111,7 @@ def validation_page(report: dict[str, Any], band: float = 0.15) -> str:
     Raises:
         UserError: without plotly, naming what to install.
     """
-    from .tables import group_key
+    from .measured.tables import group_key
 
     figure = plotly().Figure()
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -171,7 +167,7 @@ def suite_page(table: Table) -> str:
     return _page(figure).replace("</body>", f"{_html_table(table.rows)}</body>")
 
 
-def crossover_map_page(summary: CrossoverSummary) -> str:
+def crossover_map_page(summary: Any) -> str:
     """Which schemes help at which shape: a map to hover over.
 
     Args:
@@ -199,7 +195,7 @@ def crossover_map_page(summary: CrossoverSummary) -> str:
     return _page(figure).replace("</body>", f"<ul>{lines}</ul></body>")
 
 
-def crossover_page(answer: Crossover | CrossoverSummary) -> str:
+def crossover_page(answer: Any) -> str:
     """Crossover as a page to hover over: speed-up curves of one or every scheme, and the table.
 
     Args:
@@ -211,10 +207,8 @@ def crossover_page(answer: Crossover | CrossoverSummary) -> str:
     Raises:
         UserError: without plotly, naming what to install.
     """
-    from .crossover import Crossover
-
     figure = plotly().Figure()
-    parts = [answer] if isinstance(answer, Crossover) else answer.parts
+    parts = getattr(answer, "parts", [answer])
     for part in parts:
         curves: dict[tuple[float, float], list[dict[str, Any]]] = {}
         rows = sorted(part.rows, key=lambda row: row["m"])
@@ -258,7 +252,7 @@ _COLOURS = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#
 _WIDTH, _HEIGHT = 760, 360
 
 
-def _svg_roofline(bound: Roofline, result: Estimate) -> str:
+def _svg_roofline(bound: Any, result: Any) -> str:
     """Log-log: the slope of the memory, a ceiling per dtype, operations at their predicted rates, told on hovering."""
     device = bound.device
     rates = {name: rate for name, rate in device.matrix.items() if rate.how != "absent"}
@@ -290,7 +284,7 @@ def _svg_roofline(bound: Roofline, result: Estimate) -> str:
     return f'<svg width="{_WIDTH}" height="{_HEIGHT}" font-size="12">{"".join(parts)}{axis}</svg>'
 
 
-def _svg_terms(result: Estimate, most: int = 15) -> str:
+def _svg_terms(result: Any, most: int = 15) -> str:
     """Stacked bars of the longest operations."""
     rows = result.terms().rows[:most]
     names = [key for key in (rows[0] if rows else {}) if key not in _NOT_TERMS and any(row[key] for row in rows)]
@@ -313,7 +307,7 @@ def _svg_terms(result: Estimate, most: int = 15) -> str:
     )
 
 
-def html_report(result: Estimate, bound: Roofline) -> str:
+def html_report(result: Any, bound: Any) -> str:
     """One page: headline, roofline, stacked terms, caches, what would help, ceilings.
 
     Args:

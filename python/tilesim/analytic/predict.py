@@ -9,14 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..device import Device
 from ..graph import nearest, user_error
+from ..machine.device import Device
 from . import attention, conv, gemm, vector
 from .constants import standard
 from .families import Entry, protocol
+from .measured.tables import Measured
 from .profile import Profile
 from .schemes import scheme
-from .tables import Measured
 
 __all__ = ["PREDICTORS", "Batch", "Predictor"]
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .._checked import checked_class
-from .._errors import path_text
-from .._files import read_json, writing
-from .._kinds import of_kind
-from .._paths import configs_dir
+from ..base.checked import checked_class
+from ..base.errors import path_text
+from ..base.files import read_json, writing
+from ..base.kinds import of_kind
+from ..base.paths import configs_dir
 from ..graph import nearest, user_error
-from ..result import Table
+from ..results.result import Table
 from .families import Entry, entry_from, pack_keys, protocol_names, row_key, unpack_keys
 
 __all__ = ["Profile", "engine_named"]

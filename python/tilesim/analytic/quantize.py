@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ..device import Device
-from ..errors import Unsupported
+from ..base.errors import Unsupported
 from ..graph import user_error
-from ..result import Table
+from ..machine.device import Device
+from ..results.result import Table
 from . import gemm
 from .crossover import baseline
 from .estimate import DeviceLike, device_of

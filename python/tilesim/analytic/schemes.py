@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .._arguments import dtype_name
-from ..device import Device
+from ..base.arguments import dtype_name
 from ..graph import nearest, user_error
+from ..machine.device import Device
 
 __all__ = ["Scheme", "scheme", "scheme_names"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import workloads
-from ..errors import Unsupported
+from ..base.errors import Unsupported
 from ..graph import Graph, nearest, user_error
-from ..result import Table
+from ..results.result import Table
 from .cache import pressure
 from .estimate import DeviceLike, device_of, estimate
 

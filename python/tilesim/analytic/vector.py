@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..device import Device
 from ..graph import nearest, user_error
+from ..machine.device import Device
 from .families import Entry
 from .gemm import find_entry
 from .profile import Profile

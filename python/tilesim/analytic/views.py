@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .._drawing import axes_or_new
+from ..base.drawing import axes_or_new
+from ..results.result import Table
 from .pages import (
     crossover_map_page,
     crossover_page,
@@ -15,11 +16,6 @@ from .pages import (
     terms_page,
     validation_page,
 )
-
-if TYPE_CHECKING:
-    from ..result import Table
-    from .crossover import Crossover, CrossoverSummary
-    from .estimate import Estimate, Roofline
 
 __all__ = [
     "crossover_map_page",
@@ -38,7 +34,7 @@ __all__ = [
 ]
 
 
-def plot_roofline(bound: Roofline, axes: Any = None) -> Any:
+def plot_roofline(bound: Any, axes: Any = None) -> Any:
     """Ceilings per dtype, a slope per memory level, operations as points; log-log.
 
     Args:
@@ -72,7 +68,7 @@ def plot_roofline(bound: Roofline, axes: Any = None) -> Any:
     return axes
 
 
-def plot_crossover(question: Crossover, axes: Any = None) -> Any:
+def plot_crossover(question: Any, axes: Any = None) -> Any:
     """Speed-up of a scheme over the intensity, with the band of the model's error (one standard deviation).
 
     Args:
@@ -101,7 +97,7 @@ def plot_crossover(question: Crossover, axes: Any = None) -> Any:
     return axes
 
 
-def plot_crossover_map(summary: CrossoverSummary, axes: Any = None) -> Any:
+def plot_crossover_map(summary: Any, axes: Any = None) -> Any:
     """Which schemes help at which shape: a map.
 
     Args:
@@ -125,7 +121,7 @@ def plot_crossover_map(summary: CrossoverSummary, axes: Any = None) -> Any:
     return axes
 
 
-def plot_terms(result: Estimate, axes: Any = None, most: int = 15) -> Any:
+def plot_terms(result: Any, axes: Any = None, most: int = 15) -> Any:
     """The longest operations and their terms, side by side on one bar.
 
     Args:
@@ -167,7 +163,7 @@ def plot_validation(report: dict[str, Any], axes: Any = None, band: float = 0.15
     Returns:
         The axes.
     """
-    from .tables import group_key
+    from .measured.tables import group_key
 
     axes = axes_or_new(axes)
     groups: dict[str, list[dict[str, Any]]] = {}

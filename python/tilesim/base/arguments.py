@@ -6,9 +6,9 @@ import json
 import operator
 from typing import Any
 
-from . import _core
-from ._checked import is_iterable, is_text
-from ._errors import shown, user_error
+from .. import _core
+from .checked import is_iterable, is_text
+from .errors import shown, user_error
 
 LARGEST = 2**62
 

@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ._errors import shown, user_error
+from .errors import shown, user_error
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._errors import shown
-from .graph import user_error
+from .errors import shown, user_error
 
 __all__ = ["axes_or_new", "plotly"]
 

@@ -1,4 +1,4 @@
-"""Errors raised by the Python half, worded as those of the core."""
+"""Errors that Tilesim raises; those of the Python half are worded as those of the core."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from . import _core
+from .._core import Error, InternalError, Unsupported, UserError
+
+__all__ = [
+    "MOST",
+    "Error",
+    "InternalError",
+    "UnknownKey",
+    "Unsupported",
+    "UserError",
+    "nearest",
+    "path_text",
+    "shown",
+    "unsupported",
+    "user_error",
+]
 
 MOST = 200  # characters of a value in a message
 
@@ -37,7 +51,7 @@ def user_error(
     value: str = "",
     allowed: str = "",
     suggestion: str = "",
-    sort: type[Exception] = _core.UserError,
+    sort: type[Exception] = UserError,
 ) -> Exception:
     """A `UserError` (or another `sort`) with its parts, worded as those of the core are."""
     value, place = _short(value), _short(place, 1000)
@@ -61,7 +75,7 @@ def user_error(
     return error
 
 
-class UnknownKey(_core.UserError, KeyError):
+class UnknownKey(UserError, KeyError):
     """A key that a mapping lacks: a mistake of the user, and what `Mapping` asks for."""
 
     __str__ = Exception.__str__
@@ -82,7 +96,7 @@ def path_text(path: Any) -> str:
 
 def unsupported(what: str, *, place: str = "", value: str = "", allowed: str = "", suggestion: str = "") -> Exception:
     """An `Unsupported` with its parts: what is legal but cannot be done."""
-    return user_error(what, place=place, value=value, allowed=allowed, suggestion=suggestion, sort=_core.Unsupported)
+    return user_error(what, place=place, value=value, allowed=allowed, suggestion=suggestion, sort=Unsupported)
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:

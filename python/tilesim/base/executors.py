@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from . import _core
-from ._errors import shown, user_error
+from .. import _core
+from .errors import shown, user_error
 
 
 class Threads(concurrent.futures.ThreadPoolExecutor):

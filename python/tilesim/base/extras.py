@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from .._errors import user_error
+from .errors import user_error
 
 
 def need(module: str, extra: str) -> ModuleType:

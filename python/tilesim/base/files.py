@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from . import _core
-from ._errors import path_text, shown, user_error
+from .. import _core
+from .errors import path_text, shown, user_error
 
 MAX_JSON_BYTES = 1 << 30
 

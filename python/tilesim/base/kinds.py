@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._errors import user_error
+from .errors import user_error
 
 _NAMES = {str: "a text", int: "an integer", float: "a finite number", bool: "true or false", dict: "an object"}
 

@@ -12,8 +12,8 @@ def configs_dir() -> Path:
     Raises:
         FileNotFoundError: The installation lacks its data files.
     """
-    installed = Path(__file__).parent / "configs"
-    source = Path(__file__).resolve().parents[2] / "configs"
+    installed = Path(__file__).parents[1] / "configs"
+    source = Path(__file__).resolve().parents[3] / "configs"
     for candidate in (installed, source):
         if candidate.is_dir():
             return candidate

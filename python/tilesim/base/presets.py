@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ._errors import nearest, path_text, shown, user_error
-from ._paths import configs_dir
+from .errors import nearest, path_text, shown, user_error
+from .paths import configs_dir
 
 
 def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: Sequence[str]) -> str:

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import _core
-from ._checked import checked_class
-from ._errors import path_text, shown, user_error
-from ._files import parse_json
-from ._locks import Lock
+from .. import _core
+from .checked import checked_class
+from .errors import path_text, shown, user_error
+from .files import parse_json
+from .locks import Lock
 
 __all__ = ["Store"]
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._errors import nearest, path_text, shown, user_error
+from .errors import nearest, path_text, shown, user_error
 
 
 def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, Any]]]:

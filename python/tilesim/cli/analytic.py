@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from .._files import writing
-from ..cli_load import WHAT, load_graph, write
-from ..cli_show import step
-from ..device import Device
+from ..base.files import writing
+from ..machine.device import Device
+from .load import WHAT, load_graph, write
+from .show import step
 
 device_app = typer.Typer(no_args_is_help=True, help="Devices: CPUs, GPUs and NPUs in closed form.")
 
@@ -43,14 +43,14 @@ def device_show(name: str) -> None:
 def _validate(
     table: str, cases: str, device: str, profile: str | None, json_: str | None, html: str | None = None
 ) -> None:
-    from .validation import decisions, validate
+    from ..validation.analytic import decisions, validate
 
     with step("predicting and comparing"):
         report = validate(table, cases, device, profile)
     if json_:
         write(report, json_)
     if html:
-        from .pages import validation_page
+        from ..analytic.pages import validation_page
 
         with writing(html) as file:
             file.write(validation_page(report))
@@ -124,7 +124,7 @@ def calibrate(
     ] = "rows",
 ) -> None:
     """Fit the few constants of a device to measurements; state the error on rows left out."""
-    from .calibrate import calibrate as fit_all
+    from ..analytic.calibrate import calibrate as fit_all
 
     with step("fitting, and once more without each part left out" if holdout != "none" else "fitting"):
         profile = fit_all(measurements, device, holdout=holdout)
@@ -165,8 +165,8 @@ def roofline(
     html: _Html = None,
 ) -> None:
     """The bound of a network on a device, the predicted time, and what bounds each operation."""
-    from .estimate import estimate
-    from .estimate import roofline as bound_of
+    from ..analytic.estimate import estimate
+    from ..analytic.estimate import roofline as bound_of
 
     graph = load_graph(model, batch, context, phase, dtype)
     bound = bound_of(graph, device)
@@ -174,7 +174,7 @@ def roofline(
     if json_:
         write(result.data, json_)
     if html:
-        from .pages import html_report
+        from ..analytic.pages import html_report
 
         with writing(html) as file:
             file.write(html_report(result, bound))
@@ -208,8 +208,8 @@ def crossover(
     html: _Html = None,
 ) -> None:
     """Does another dtype help, from which intensity on, and how sure is that?"""
-    from .crossover import Crossover
-    from .crossover import crossover as ask
+    from ..analytic.crossover import Crossover
+    from ..analytic.crossover import crossover as ask
 
     shapes = _shapes_of(shape)
     if model or errors:
@@ -221,7 +221,7 @@ def crossover(
         return
     answer = ask(device, dtype, against, shapes, engine=engine, profile=profile)
     if html:
-        from .pages import crossover_page
+        from ..analytic.pages import crossover_page
 
         with writing(html) as file:
             file.write(crossover_page(answer))
@@ -241,8 +241,8 @@ def crossover(
 
 
 def _shapes_of(texts: list[str] | None) -> list[tuple[float, ...]] | None:
+    from ..analytic.crossover import sweep
     from ..graph import user_error
-    from .crossover import sweep
 
     shapes: list[tuple[float, ...]] | None = None
     for text in texts or []:
@@ -255,7 +255,7 @@ def _shapes_of(texts: list[str] | None) -> list[tuple[float, ...]] | None:
 
 def _network(model: str, device: str, dtype: str | None, engine: str, profile: str | None) -> list[dict[str, Any]]:
     """The best scheme of every product of a network, and of the whole."""
-    from .best import SCHEMES, best_schemes
+    from ..analytic.best import SCHEMES, best_schemes
 
     chosen = SCHEMES if dtype is None else (SCHEMES[0], dtype)
     graph = load_graph(model, 1, None, None, "bf16")
@@ -264,10 +264,10 @@ def _network(model: str, device: str, dtype: str | None, engine: str, profile: s
 
 def _errors(device: str, dtype: str | None, shapes: list[tuple[float, ...]] | None) -> list[dict[str, Any]]:
     """Numeric error and time of every scheme, or of one and the baseline."""
-    from .crossover import baseline
-    from .estimate import device_of
-    from .quantize import quantization_table
-    from .schemes import scheme
+    from ..analytic.crossover import baseline
+    from ..analytic.estimate import device_of
+    from ..analytic.quantize import quantization_table
+    from ..analytic.schemes import scheme
 
     target = device_of(device)
     wanted = None if dtype is None else {scheme(dtype, target).name, baseline(target, dtype)}
@@ -307,13 +307,13 @@ def suite(
     html: _Html = None,
 ) -> None:
     """A suite of workloads across devices."""
-    from .suites import compare_suite
+    from ..analytic.suites import compare_suite
 
     table = compare_suite(name, device or ["desktop-avx512", "npu-systolic", "phone-neon", "t4", "h100"], dtype)
     if json_:
         write(table.rows, json_)
     if html:
-        from .pages import suite_page
+        from ..analytic.pages import suite_page
 
         with writing(html) as file:
             file.write(suite_page(table))
@@ -339,7 +339,7 @@ def measure_cpu(
     """Matrix products through numpy and torch, plain and packed: about a minute."""
     import os
 
-    from .measure import measure_cpu as run
+    from ..analytic.measured.measure import measure_cpu as run
 
     cores = os.cpu_count() or 1
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > cores / 2 and threads != 1:
@@ -356,7 +356,7 @@ def measure_cuda(
     seconds: Annotated[float, typer.Option(min=1, help="For all measurements together.")] = 60.0,
 ) -> None:
     """Matrix products through torch on a CUDA device."""
-    from .measure import measure_cuda as run
+    from ..analytic.measured.measure import measure_cuda as run
 
     typer.echo(f"{run(save, device, seconds)} rows in {save}")
 

@@ -6,8 +6,8 @@ import json
 import sys
 from typing import Any
 
-from ._files import writing
-from .loading import load, load_graph
+from ..base.files import writing
+from ..loading import load, load_graph
 
 __all__ = ["WHAT", "load", "load_graph", "write"]
 

@@ -9,20 +9,23 @@ from typing import Annotated, Any
 
 import typer
 
-from . import __version__, cli_mapping, cli_report, models, validate_noc
-from . import validate as validation
-from ._arguments import is_size
-from ._core import Error
-from ._paths import configs_dir
-from ._table import amount
-from .analytic import cli as analytic_cli
-from .api import compile, simulate
-from .cli_load import WHAT, load, load_graph, write
-from .cli_show import show, step
-from .execution import verify
-from .graph import Graph, user_error
-from .machine import Machine
-from .program import Program
+from .. import models
+from .._core import Error, __version__
+from ..base.arguments import is_size
+from ..base.paths import configs_dir
+from ..base.table import amount
+from ..graph import Graph, user_error
+from ..machine.machine import Machine
+from ..program.program import Program
+from ..timing.execution import verify
+from ..timing.simulate import compile, simulate
+from ..validation import noc as validate_noc
+from ..validation import tables as validation
+from . import analytic as analytic_cli
+from . import mapping as cli_mapping
+from . import report as cli_report
+from .load import WHAT, load, load_graph, write
+from .show import show, step
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 machine_app = typer.Typer(no_args_is_help=True, help="Machines: presets and files.")

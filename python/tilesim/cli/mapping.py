@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ._arguments import is_size
-from ._files import writing
-from ._mapping_fields import pieces_text
-from .api import compile, simulate
-from .cli_load import WHAT, load_graph
-from .graph import Graph, nearest, user_error
-from .machine import Machine
-from .mapping import MappingTable, Product, VectorKernel, kernels, products
-from .mapping_import import from_timeloop, from_zigzag
-from .tune import tune
+from ..base.arguments import is_size
+from ..base.files import writing
+from ..graph import Graph, nearest, user_error
+from ..machine.machine import Machine
+from ..mapping import MappingTable, Product, VectorKernel, kernels, products
+from ..mapping.fields import pieces_text
+from ..mapping.foreign import from_timeloop, from_zigzag
+from ..study.tune import tune
+from ..timing.simulate import compile, simulate
+from .load import WHAT, load_graph
 
 __all__ = ["register", "with_store"]
 

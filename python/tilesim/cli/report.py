@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_load import WHAT, load_graph, write
-from .cli_show import ROWS, clipped, columns, step
-from .coverage import coverage
-from .profiler import profile
+from ..study.coverage import coverage
+from ..study.profiler import profile
+from .load import WHAT, load_graph, write
+from .show import ROWS, clipped, columns, step
 
 __all__ = ["register"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from .result import Result
+from ..results.result import Result
 
 __all__ = ["columns", "show", "step"]
 

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy
+from ..base.lazy import lazy
 
 if TYPE_CHECKING:
-    from .onnx_entry import from_onnx, symbolic_sizes
-    from .pytorch_ir import from_pytorch_ir, is_pytorch_ir
-    from .pytorch_ir_writer import to_pytorch_ir
-    from .stablehlo import from_jax, from_stablehlo
-    from .torch_entry import from_torch
+    from .onnx.entry import from_onnx, symbolic_sizes
+    from .pytorch_ir.reader import from_pytorch_ir, is_pytorch_ir
+    from .pytorch_ir.writer import to_pytorch_ir
+    from .stablehlo.entry import from_jax, from_stablehlo
+    from .torch.entry import from_torch
 
 __all__ = [
     "from_jax",
@@ -25,13 +25,13 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "from_jax": ".stablehlo",
-        "from_onnx": ".onnx_entry",
-        "from_pytorch_ir": ".pytorch_ir",
-        "from_stablehlo": ".stablehlo",
-        "from_torch": ".torch_entry",
-        "is_pytorch_ir": ".pytorch_ir",
-        "symbolic_sizes": ".onnx_entry",
-        "to_pytorch_ir": ".pytorch_ir_writer",
+        "from_jax": ".stablehlo.entry",
+        "from_onnx": ".onnx.entry",
+        "from_pytorch_ir": ".pytorch_ir.reader",
+        "from_stablehlo": ".stablehlo.entry",
+        "from_torch": ".torch.entry",
+        "is_pytorch_ir": ".pytorch_ir.reader",
+        "symbolic_sizes": ".onnx.entry",
+        "to_pytorch_ir": ".pytorch_ir.writer",
     },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._core import Unsupported
-from .._tensor import Tensor
+from ..graph.tensor import Tensor
 
 
 def parts(builder: Any, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._builder import GraphBuilder
-from .._tensor import Tensor
+from ..graph.builder import GraphBuilder
+from ..graph.tensor import Tensor
 
 __all__ = [
     "counted",

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._tensor import Tensor
-from .building import FLOATS, Building
+from ..base.dtypes import FLOATS
+from ..graph.building import Building
+from ..graph.tensor import Tensor
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 THREEFRY_PARITY = 0x1BD11BDA

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from ._builder import GraphBuilder
-from ._checked import checked
-from ._errors import nearest as nearest
-from ._errors import shown
-from ._errors import user_error as user_error
-from ._graph import Graph
-from ._passes import NAMES
-from ._passes import Changes as Changes
-from ._tensor import Tensor
+from ..base.checked import checked
+from ..base.errors import nearest as nearest
+from ..base.errors import shown
+from ..base.errors import user_error as user_error
+from .builder import GraphBuilder
+from .graph import Graph
+from .passes import NAMES
+from .passes import Changes as Changes
+from .tensor import Tensor
 
 __all__ = ["Graph", "GraphBuilder", "Tensor", "optimize", "passes"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import _core
-from ._graph import Graph
+from .. import _core
+from .graph import Graph
 
 
 def alone(graph: Graph) -> Graph:

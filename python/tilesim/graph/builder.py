@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ._arguments import extents, whole
-from ._checked import checked_class
-from ._errors import shown, user_error
-from ._function_builder import FunctionBuilder
-from ._tensor import Tensor
+from ..base.arguments import extents, whole
+from ..base.checked import checked_class
+from ..base.errors import shown, user_error
+from .function_builder import FunctionBuilder
+from .tensor import Tensor
 
 
 @checked_class("stride", "padding", "dilation", "window", "shape")

@@ -6,35 +6,16 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from .._builder import GraphBuilder
-from .._errors import user_error
-from .._tensor import Tensor
+from ..base.dtypes import NUMPY
+from ..base.errors import user_error
+from .builder import GraphBuilder
+from .tensor import Tensor
 
 SMALL = 4096  # elements of a constant whose value is kept at hand
 TABLE = 1 << 26  # elements of a table that a front end makes: indices, interpolation
-NUMPY: dict[str, Any] = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f8e4m3fn": ml_dtypes.float8_e4m3fn,
-    "f8e5m2": ml_dtypes.float8_e5m2,
-    "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
-    "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
-    "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
-    "f4e2m1fn": ml_dtypes.float4_e2m1fn,
-    "bool": np.bool_,
-    "i4": ml_dtypes.int4,
-    "u4": ml_dtypes.uint4,
-    **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
-    "c64": np.complex64,
-}
-FLOATS = {name for name in NUMPY if name[0] == "f" or name == "bf16"}
 
 
 def bounded(count: float, what: str) -> None:

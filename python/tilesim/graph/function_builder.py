@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
 
-from . import _core
-from ._arguments import as_array, dtype_name, extents
-from ._checked import checked_class
-from ._errors import nearest, shown, user_error
-from ._graph import Graph
-from ._tensor import Tensor
+from .. import _core
+from ..base.arguments import as_array, dtype_name, extents
+from ..base.checked import checked_class
+from ..base.errors import nearest, shown, user_error
+from .graph import Graph
+from .tensor import Tensor
 
 Self = TypeVar("Self", bound="FunctionBuilder")
 

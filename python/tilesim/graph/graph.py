@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _core
-from ._arguments import as_array
-from ._checked import checked_class
-from ._errors import path_text
-from ._locks import Lock
-from ._passes import Changes, chosen
+from .. import _core
+from ..base.arguments import as_array
+from ..base.checked import checked_class
+from ..base.errors import path_text
+from ..base.locks import Lock
+from .passes import Changes, chosen
 
 
 class _State(NamedTuple):
@@ -282,7 +282,7 @@ class Graph:
         Raises:
             UserError: for a damaged file, a weight that is missing, or one of another shape or dtype.
         """
-        from .frontends.weights import load_weights
+        from .weights import load_weights
 
         with self._changing:
             changed = self.copy()

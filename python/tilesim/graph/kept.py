@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import user_error
-from ._graph import Graph
+from ..base.errors import user_error
+from .graph import Graph
 
 
 def kept(graph: Graph) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def restore(graph: Graph, header: Mapping[str, Any], place: str) -> None:
     Raises:
         UserError: for elements that do not fit the input.
     """
-    from .frontends.building import NUMPY
+    from ..base.dtypes import NUMPY
 
     rows = {row["name"]: row for row in graph.inputs}
     for name, text in header.get("defaults", {}).items():

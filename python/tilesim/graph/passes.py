@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from . import _core
-from ._errors import nearest, user_error
+from .. import _core
+from ..base.errors import nearest, user_error
 
 #: in the order in which they run
 NAMES: tuple[str, ...] = tuple(_core.recognition_passes())

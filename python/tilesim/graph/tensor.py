@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ._arguments import whole
-from ._checked import checked_class
-from ._errors import shown, user_error
-
-if TYPE_CHECKING:
-    from ._function_builder import FunctionBuilder
+from ..base.arguments import whole
+from ..base.checked import checked_class
+from ..base.errors import shown, user_error
 
 
 @checked_class("other")
@@ -22,11 +19,11 @@ class Tensor:
     integers, slices, `...` and `None`. Every mistake in shape or dtype is a `UserError` that names the operation.
     """
 
-    def __init__(self, builder: FunctionBuilder, value: int) -> None:
+    def __init__(self, builder: Any, value: int) -> None:
         """Refers to a value; users get tensors from a builder.
 
         Args:
-            builder: the builder that owns the value.
+            builder: the FunctionBuilder that owns the value.
             value: index of the value in its function.
         """
         self.builder = builder

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import _core
-from ._arguments import whole
-from ._errors import user_error
-from ._graph import Graph
+from .. import _core
+from ..base.arguments import whole
+from ..base.errors import user_error
+from .graph import Graph
 
 #: fewest and most trips of each loop, by its label
 Trips = dict[str, tuple[int, int]]

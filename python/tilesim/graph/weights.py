@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._arguments import as_array
 from .._core import Error, Unsupported
-from .._errors import nearest, path_text, user_error
-from .._files import parse_json, read_json
-from .building import NUMPY
-from .extras import need
+from ..base.arguments import as_array
+from ..base.dtypes import NUMPY
+from ..base.errors import nearest, path_text, user_error
+from ..base.extras import need
+from ..base.files import parse_json, read_json
 
 MAX_HEADER = 100 << 20  # bytes of a safetensors header
 MAX_ELEMENTS = 1 << 56  # of a tensor
@@ -251,7 +251,7 @@ def _torch(path: str) -> dict[str, Stored]:
             loaded = loaded[key]
     if not isinstance(loaded, Mapping):
         raise user_error("this file holds no dictionary of tensors", place=path, value=type(loaded).__name__)
-    from .torch_weights import dtype_name, elements_of
+    from .torch_arrays import dtype_name, elements_of
 
     found = {}
     for name, tensor in loaded.items():

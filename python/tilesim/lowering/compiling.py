@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import _core
-from ._arguments import whole
-from ._checked import checked
-from ._core import Unsupported
-from ._devices import alone
-from ._errors import shown, unsupported
-from ._footprint import check_capacity
-from ._integer_products import with_integer_products
-from ._trips import checked as checked_trips
-from ._trips import counted
-from .graph import Graph, nearest, user_error
-from .loading import GraphLike, as_graph
-from .machine import Machine, MachineLike
+from .. import _core
+from .._core import Unsupported
+from ..base.arguments import whole
+from ..base.checked import checked
+from ..base.errors import shown, unsupported
+from ..graph import Graph, nearest, user_error
+from ..graph.alone import alone
+from ..graph.trips import checked as checked_trips
+from ..graph.trips import counted
+from ..loading import GraphLike, as_graph
+from ..machine.machine import Machine, MachineLike
+from ..mapping.integer_products import with_integer_products
+from ..program.footprint import check_capacity
+from ..program.program import Program
 from .placer import COLLECTIVES, compile_mixed
-from .program import Program
 
 __all__ = ["compile"]
 
 STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
+
+
+#: Searches for nests, by the value of `mapping` that asks for them: graph, machine and `fuse` to nests. Studies stand
+#: above this floor and enter theirs.
+SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = {}
 
 
 @checked("cores", "mapping")
@@ -152,7 +157,7 @@ def _with_remedy(error: Exception, graph: Graph) -> Exception:
 
 
 def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
-    from .mapping import MappingTable, kernels
+    from ..mapping import MappingTable, kernels
 
     mapping, place = options["mapping"], dict(options["place"] or {})
 
@@ -174,12 +179,10 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
 
 def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[dict[str, Any], str]:
     """Nests by operation name, and how other products are mapped."""
-    from .mapping import MappingTable
+    from ..mapping import MappingTable
 
     if isinstance(mapping, str) and mapping == "tuned":
-        from .tune import tune
-
-        mapping = tune(graph, target, 16, fuse=fuse).best
+        mapping = SEARCHES["tuned"](graph, target, fuse)
     if isinstance(mapping, os.PathLike) or (isinstance(mapping, str) and mapping.endswith(".json")):
         mapping = MappingTable.load(mapping)
     if isinstance(mapping, MappingTable):

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .analytic import vector
-from .analytic.operations import Costs, cost_of
-from .device import Device
-from .errors import Unsupported
-from .graph import Graph
+from ..analytic import vector
+from ..analytic.operations import Costs, cost_of
+from ..base.errors import Unsupported
+from ..graph import Graph
+from ..machine.device import Device
 
 __all__ = ["Estimator"]
 

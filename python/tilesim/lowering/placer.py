@@ -6,15 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _core, placement
-from ._costs import Estimator
-from .device import Device
-from .errors import Unsupported
-from .graph import Graph, nearest, user_error
-from .machine import Machine
-from .mixed import SIDES, MixedProgram, Plan, Turn
-from .placement import Item, Link
-from .program import Program
+from .. import _core
+from ..base.errors import Unsupported
+from ..graph import Graph, nearest, user_error
+from ..machine.device import Device
+from ..machine.machine import Machine
+from ..program import placement
+from ..program.mixed import SIDES, MixedProgram, Plan, Turn
+from ..program.placement import Item, Link
+from ..program.program import Program
+from .costs import Estimator
 
 __all__ = ["COLLECTIVES", "compile_mixed", "link_of", "prefixes"]
 

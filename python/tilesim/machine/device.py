@@ -9,14 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from . import _core
-from ._arguments import dtype_name
-from ._checked import checked_class
-from ._device_fields import KEYS, Level, Rate, checked, sorts_of_units
-from ._errors import path_text, shown
-from ._files import read_json
-from ._paths import configs_dir
-from .graph import nearest, user_error
+from .. import _core
+from ..base.arguments import dtype_name
+from ..base.checked import checked_class
+from ..base.errors import nearest, path_text, shown, user_error
+from ..base.files import read_json
+from ..base.paths import configs_dir
+from .device_fields import KEYS, Level, Rate, checked, sorts_of_units
 from .machine import Machine
 
 __all__ = ["Device", "Level", "Rate"]

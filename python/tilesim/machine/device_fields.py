@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from . import _core
-from ._checked import checked_class
-from ._errors import shown
-from ._kinds import of_kind
-from .graph import nearest, user_error
+from .. import _core
+from ..base.checked import checked_class
+from ..base.errors import nearest, shown, user_error
+from ..base.kinds import of_kind
 
 KINDS = ("gpu", "cpu", "tpu", "npu")
 HOW = ("native", "emulated", "absent")

@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from . import _core
-from ._checked import checked_class
-from ._dram_reference import is_reference_form, part_from_reference
-from ._paths import configs_dir
-from ._presets import preset_file
+from .. import _core
+from ..base.checked import checked_class
+from ..base.paths import configs_dir
+from ..base.presets import preset_file
+from .dram_reference import is_reference_form, part_from_reference
 
 __all__ = ["Part"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._errors import user_error
-from ._kinds import of_kind
+from ..base.errors import user_error
+from ..base.kinds import of_kind
 
 _LEVELS = {
     "Channel": "channel",

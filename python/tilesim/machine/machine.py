@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from . import _core
-from ._arguments import json_text
-from ._checked import checked_class
-from ._dram_part import Part
-from ._errors import nearest, shown, user_error
-from ._paths import configs_dir
-from ._presets import preset_file
+from .. import _core
+from ..base.arguments import json_text
+from ..base.checked import checked_class
+from ..base.errors import nearest, shown, user_error
+from ..base.paths import configs_dir
+from ..base.presets import preset_file
+from .dram_part import Part
 
 __all__ = ["Machine"]
 

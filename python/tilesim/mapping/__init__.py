@@ -7,16 +7,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from . import _core
-from ._checked import checked_class
-from ._errors import UnknownKey, nearest, path_text, user_error
-from ._files import read_json, writing
-from ._mapping_entries import Nest, checked_entry, nest_of_product, tiles_of_vector
-from ._mapping_fields import documentation, schema_of
-from .graph import Graph
-from .machine import Machine
-from .mapping_kernels import Product, kernels, least_traffic, products
-from .mapping_vector import VectorKernel
+from .. import _core
+from ..base.checked import checked_class
+from ..base.errors import UnknownKey, nearest, path_text, user_error
+from ..base.files import read_json, writing
+from ..graph import Graph
+from ..machine.machine import Machine
+from .entries import Nest, checked_entry, nest_of_product, tiles_of_vector
+from .fields import documentation, schema_of
+from .kernels import Product, kernels, least_traffic, products
+from .vector import VectorKernel
 
 __all__ = ["MappingTable", "Product", "VectorKernel", "kernels", "least_traffic", "products"]
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ._arguments import is_size
-from ._errors import nearest, user_error
-from ._mapping_fields import fields_of
-
-if TYPE_CHECKING:
-    from .mapping_kernels import Product
-    from .mapping_vector import VectorKernel
+from ..base.arguments import is_size
+from ..base.errors import nearest, user_error
+from .fields import fields_of
 
 Nest = dict[str, Any]
 SIZE_FIELDS, NEST_FIELDS = fields_of("sizes"), fields_of("product", "vector")
@@ -55,7 +51,7 @@ def _spread(sizes: list[int], dims: list[int], extents: list[int], total: int) -
         left = -(-left // extents[dim])
 
 
-def _by_sizes(product: Product, entry: Mapping[str, Any], place: str) -> Nest:
+def _by_sizes(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
     info, extents = product.info, list(product.info["extents"])
     sizes = [1] * len(extents)
     for group, total, name in zip("mnk", product.sizes, ("TILE_M", "TILE_N", "TILE_K"), strict=True):
@@ -76,7 +72,7 @@ def _by_sizes(product: Product, entry: Mapping[str, Any], place: str) -> Nest:
     return nest
 
 
-def _sub_tiles(product: Product, entry: Mapping[str, Any], tiles: list[int], place: str) -> list[int]:
+def _sub_tiles(product: Any, entry: Mapping[str, Any], tiles: list[int], place: str) -> list[int]:
     """SUB_M, SUB_N, SUB_K as sizes per loop; what is left out stays whole."""
     sub = list(tiles)
     for letter in "MNK":
@@ -114,7 +110,7 @@ def _tile_list(tiles: Any, names: list[str], extents: list[int], place: str) -> 
     return sizes
 
 
-def nest_of_product(product: Product, entry: Mapping[str, Any], place: str) -> Nest:
+def nest_of_product(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
     """The nest that an entry gives for a product; a `UserError` where it is none for this one."""
     if "TILE_M" in entry:
         return _by_sizes(product, entry, place)
@@ -147,7 +143,7 @@ def _further(entry: Mapping[str, Any], names: list[str], tiles: list[int], place
     return nest | ({"contexts": entry["contexts"]} if entry.get("contexts", 1) != 1 else {})
 
 
-def tiles_of_vector(kernel: VectorKernel, entry: Mapping[str, Any], place: str) -> Nest:
+def tiles_of_vector(kernel: Any, entry: Mapping[str, Any], place: str) -> Nest:
     """The tiles that an entry gives for a vector kernel; a `UserError` where it is none for this one."""
     for name in (*SIZE_FIELDS, *PRODUCT_KEYS):
         if name in entry:

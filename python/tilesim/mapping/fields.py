@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ._errors import shown, user_error
+from ..base.errors import shown, user_error
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._arguments import is_size
-from ._checked import checked
-from ._errors import path_text, shown, unsupported, user_error
-from ._files import read_json, read_text
-from .mapping import MappingTable, Product
+from ..base.arguments import is_size
+from ..base.checked import checked
+from ..base.errors import path_text, shown, unsupported, user_error
+from ..base.files import read_json, read_text
+from . import MappingTable, Product
 
 __all__ = ["from_timeloop", "from_zigzag"]
 

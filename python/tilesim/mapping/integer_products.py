@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ._graph import Graph
-from .machine import Machine
+from ..graph.graph import Graph
+from ..machine.machine import Machine
 
 
 def with_integer_products(graph: Graph, machine: Machine) -> Graph:

@@ -6,15 +6,15 @@ import json
 import math
 from typing import Any
 
-from . import _core
-from ._checked import checked, checked_class
-from ._errors import user_error
-from ._integer_products import with_integer_products
-from ._mapping_entries import Nest
-from ._mapping_fields import pieces_text
-from .graph import Graph
-from .machine import Machine
-from .mapping_vector import VectorKernel
+from .. import _core
+from ..base.checked import checked, checked_class
+from ..base.errors import user_error
+from ..graph import Graph
+from ..machine.machine import Machine
+from .entries import Nest
+from .fields import pieces_text
+from .integer_products import with_integer_products
+from .vector import VectorKernel
 
 __all__ = ["Product", "kernels", "least_traffic", "products"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from . import _core
-from ._checked import checked_class
-from ._errors import user_error
-from ._mapping_fields import pieces_text
+from .. import _core
+from ..base.checked import checked_class
+from ..base.errors import user_error
+from .fields import pieces_text
 
 __all__ = ["VectorKernel"]
 

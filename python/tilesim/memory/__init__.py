@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core
-from ._arguments import whole
-from ._checked import checked, checked_class
-from ._dram_part import Part
-from ._dram_trace import Trace
-from ._errors import user_error
-from .result import Table
+from .. import _core
+from ..base.arguments import whole
+from ..base.checked import checked, checked_class
+from ..base.errors import user_error
+from ..machine.dram_part import Part
+from ..results.result import Table
+from .dram_trace import Trace
 
 __all__ = ["MemoryResult", "Part", "Trace", "run"]
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _core
-from ._arguments import as_array
-from ._checked import checked_class
-from ._errors import path_text, user_error
-from ._files import read_text
+from .. import _core
+from ..base.arguments import as_array
+from ..base.checked import checked_class
+from ..base.errors import path_text, user_error
+from ..base.files import read_text
 
 __all__ = ["Trace"]
 

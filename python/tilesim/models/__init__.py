@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import whole
-from .._checked import checked
-from .._errors import nearest, user_error
+from ..base.arguments import whole
+from ..base.checked import checked
+from ..base.errors import nearest, user_error
 from ..graph import Graph
 from .clip import clip_vit_b_32
 from .decoder import deepseek_moe_16b, llama_3_8b, llama_3_70b, mistral_7b, mixtral_8x7b, qwen2_5_1_5b

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._errors import user_error
+from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare
 

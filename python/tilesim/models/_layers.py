@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .._errors import user_error
+from ..base.errors import user_error
 from ..graph import GraphBuilder, Tensor
 
 

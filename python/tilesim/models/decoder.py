@@ -10,19 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .._checked import checked
+from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
-from ._decoding import (
-    Head,
-    Layer,
-    Run,
-    assemble,
-    check_run,
-    gated_weights,
-    linear_weight,
-    rotary_tables,
-    rotate,
-)
+from ._decoding import Head, Layer, Run, assemble, check_run, gated_weights, linear_weight, rotary_tables, rotate
 from ._layers import Weight, merge_heads, split_heads
 from .experts import Experts, expert_weights, mix
 

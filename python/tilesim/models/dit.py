@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._checked import checked
-from .._errors import user_error
+from ..base.checked import checked
+from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare, linear_weights, merge_heads, split_heads
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .._checked import checked
-from .._errors import user_error
+from ..base.checked import checked
+from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 
 __all__ = ["DlrmConfig", "dlrm", "dlrm_mlperf"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._checked import checked
+from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import Head, Layer, Run, assemble, check_run, linear_weight, pairs_to_halves, rotary_tables, rotate
 from ._layers import Weight, merge_heads, split_heads

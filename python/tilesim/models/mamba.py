@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .._checked import checked
+from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import Head, Layer, Run, assemble, check_run
 from ._layers import Weight

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._checked import checked
-from .._errors import user_error
+from ..base.checked import checked
+from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder
 
 __all__ = ["mlp"]

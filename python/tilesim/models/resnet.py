@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from .._checked import checked
+from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 
 __all__ = ["resnet18", "resnet34", "resnet50"]

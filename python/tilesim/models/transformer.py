@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._checked import checked
+from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import Run, check_run
 from ._layers import Weight, check_sequence, create, declare, linear_weights, merge_heads, norm_weights, split_heads

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .._checked import checked
-from .._errors import shown, user_error
+from ..base.checked import checked
+from ..base.errors import shown, user_error
 from ..graph import Graph, GraphBuilder, Tensor
 
 __all__ = ["mobilenet_v2", "vgg", "vgg16"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .._checked import checked
-from .._errors import user_error
+from ..base.checked import checked
+from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
 

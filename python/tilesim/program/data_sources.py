@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
-from ._arguments import as_array
-from ._errors import nearest, user_error
-from ._files import loads
+from .. import _core
+from ..base.arguments import as_array
+from ..base.errors import nearest, user_error
+from ..base.files import loads
 from .mixed import MixedProgram, Turn
 from .program import Program
 

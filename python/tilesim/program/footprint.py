@@ -6,9 +6,9 @@ import math
 import re
 from typing import Any
 
-from . import _core
-from ._errors import user_error
-from .machine import Machine
+from .. import _core
+from ..base.errors import user_error
+from ..machine.machine import Machine
 
 __all__ = ["check_capacity", "footprint", "over_capacity"]
 

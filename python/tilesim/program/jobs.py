@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _core
-from ._checked import checked_class
-from ._data_sources import Data, known_data
-from ._files import loads
-from .graph import user_error
-from .machine import Machine
+from .. import _core
+from ..base.checked import checked_class
+from ..base.files import loads
+from ..graph import user_error
+from ..machine.machine import Machine
+from ..results.result import Result
+from .data_sources import Data, known_data
 from .program import Program
-from .result import Result
 
 __all__ = ["Job"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ._mincut import MinCut
+from .mincut import MinCut
 
 __all__ = ["Item", "Link", "Transfer", "cheapest", "cost", "phases", "transfers"]
 

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
-from . import _core
-from ._checked import checked_class
-from ._errors import path_text, shown
-from ._files import loads, parse_json, read_text, writing
-from ._footprint import footprint
-from ._kept import kept, restore
-from ._trips import Trips, counted, told
-from .graph import Graph, user_error
-from .machine import Machine, MachineLike
+from .. import _core
+from ..base.checked import checked_class
+from ..base.errors import path_text, shown
+from ..base.files import loads, parse_json, read_text, writing
+from ..graph import Graph, user_error
+from ..graph.kept import kept, restore
+from ..graph.trips import Trips, counted, told
+from ..machine.machine import Machine, MachineLike
+from ..results.result import Table
+from .footprint import footprint
 from .replay import operations
-from .result import Table
 
 __all__ = ["Program"]
 
 COMPILED = "tilesim.compiled"
 VERSIONS = (1, 2)  # the second: with parts for the host, or loops whose trips were said
+
+
+#: Readers of sorts of programs that stand above this module, by the key that a file has them under: what the file
+#: holds there, the graph, the machine, a place for messages.
+READERS: dict[str, Callable[[Any, Graph, Machine, str], Any]] = {}
 
 
 @checked_class()
@@ -120,9 +126,7 @@ class Program:
         trips = {label: (int(low), int(high)) for label, (low, high) in header.get("trips", {}).items()}
         whole = counted(graph, trips) if trips else graph
         if "mixed" in header:
-            from ._mixed_file import from_document
-
-            program: Program = from_document(header["mixed"], whole, target, path)
+            program: Program = READERS["mixed"](header["mixed"], whole, target, path)
         else:
             core = _core.Program.from_json(json.dumps(header["program"]), path)
             core.check()

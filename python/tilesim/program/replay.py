@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from ._statements import Counter, operations
-from ._steady import Memory, Path, Steady, at_path, blocks, repetition, shortened, steady
+from .statements import Counter, operations
+from .steady import Memory, Path, Steady, at_path, blocks, repetition, shortened, steady
 
 __all__ = ["LIMIT", "LIMIT_BANKS", "Memory", "Steady", "extended", "operations", "shortened", "steady_loops"]
 

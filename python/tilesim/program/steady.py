@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import _core
+from .. import _core
 
 __all__ = ["Memory", "Path", "Steady", "at_path", "blocks", "repetition", "shortened", "steady"]
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 from html import escape
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .result import Result
+from typing import Any
 
 __all__ = ["page", "picture"]
 
@@ -57,7 +54,7 @@ def _legend(colours: dict[str, str], y: int) -> list[str]:
     return parts
 
 
-def _operations(result: Result) -> str:
+def _operations(result: Any) -> str:
     """The operations that take the most cycles, one bar each, in the colour of what bounds them."""
     total = max(1, result.cycles)
     rows = sorted(result.table().rows, key=lambda row: -row["cycles"])
@@ -114,7 +111,7 @@ def _units(data: dict[str, Any]) -> str:
     return _svg(parts, (len(rows) + 1) * _ROW + 4)
 
 
-def picture(result: Result) -> str:
+def picture(result: Any) -> str:
     """What a notebook shows of a result.
 
     Args:
@@ -132,7 +129,7 @@ def picture(result: Result) -> str:
     return "".join(parts)
 
 
-def page(result: Result, advice: list[Any] | None = None, left_out: str = "") -> str:
+def page(result: Any, advice: list[Any] | None = None, left_out: str = "") -> str:
     """A whole document that opens in any browser and loads nothing.
 
     Args:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import IO, Any
 
-from ._errors import user_error
-from ._files import writing
+from ..base.errors import user_error
+from ..base.files import writing
 
 __all__ = ["write_trace"]
 

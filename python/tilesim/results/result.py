@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from . import _core
-from ._advice import Advice, changes_to_try
-from ._checked import checked, checked_class
-from ._errors import path_text, user_error
-from ._files import loads, read_json, read_text, writing
-from ._paths import configs_dir
-from ._table import Table, amount
+from .. import _core
+from ..base.checked import checked, checked_class
+from ..base.errors import path_text, user_error
+from ..base.files import loads, read_json, read_text, writing
+from ..base.paths import configs_dir
+from ..base.table import Table, amount
+from .advice import Advice, changes_to_try
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
@@ -314,7 +314,7 @@ class Result:
         return f"<Result {self.summary()}>"
 
     def _repr_html_(self) -> str:
-        from .picture import picture
+        from .page import picture
 
         return picture(self)
 
@@ -329,7 +329,7 @@ class Result:
         Raises:
             UserError: for a file that cannot be written.
         """
-        from .picture import page
+        from .page import page
 
         kernels = len(self.data["operations"])
         wanted = kernels <= _KERNELS_ADVISED if advice is None else advice

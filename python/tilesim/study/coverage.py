@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _core
-from ._checked import checked, checked_class
-from ._files import loads
-from .api import compile, simulate
-from .graph import Graph
-from .loading import GraphLike, as_graph
-from .machine import MachineLike
-from .mixed import MixedProgram
-from .placer import prefixes
-from .program import Program
-from .result import Result, Table
+from .. import _core
+from ..base.checked import checked, checked_class
+from ..base.files import loads
+from ..graph import Graph
+from ..loading import GraphLike, as_graph
+from ..lowering.placer import prefixes
+from ..machine.machine import MachineLike
+from ..program.mixed import MixedProgram
+from ..program.program import Program
+from ..results.result import Result, Table
+from ..timing.simulate import compile, simulate
 
 __all__ = ["Attribution", "Coverage", "Key", "coverage", "runs_of"]
 

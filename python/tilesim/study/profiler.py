@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import _core
-from ._checked import checked, checked_class
-from .api import compile, simulate
+from .. import _core
+from ..base.checked import checked, checked_class
+from ..frontends.torch.entry import is_module
+from ..graph import Graph, user_error
+from ..loading import as_graph
+from ..machine.machine import MachineLike
+from ..program.mixed import MixedProgram
+from ..results.result import Result, Table
+from ..timing.execution import inputs_of
+from ..timing.simulate import compile, simulate
 from .coverage import Attribution, resolved, runs_of
-from .execution import inputs_of
-from .frontends.torch_entry import is_module
-from .graph import Graph, user_error
-from .loading import as_graph
-from .machine import MachineLike
-from .mixed import MixedProgram
-from .result import Result, Table
 
 __all__ = ["OperationTimes", "profile"]
 
@@ -102,7 +102,7 @@ def profile(
     eager: dict[str, float] | None = None
     graph = model
     if is_module(model):
-        from .frontends.torch_profile import exported, seconds_by_name
+        from ..frontends.torch.profile import exported, seconds_by_name
 
         program, graph = exported(model, inputs)
         eager = seconds_by_name(program, inputs, runs)

@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from ._errors import user_error
-from ._locks import QUIET
-from ._mapping_entries import Nest
-from ._mapping_fields import fields_of
-from .mapping import Product, VectorKernel
+from ..base.errors import user_error
+from ..base.locks import QUIET
+from ..mapping import Product, VectorKernel
+from ..mapping.entries import Nest
+from ..mapping.fields import fields_of
 
 SAMPLERS = ("model", "random", "optuna")
 TRIES = 64  # draws per candidate: most of a space does not fit the scratchpad

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._checked import checked_class
-from ._errors import user_error
-from .graph import Graph
-from .machine import Machine
-from .mapping import MappingTable
-from .result import Result, Table
+from ..base.checked import checked_class
+from ..base.errors import user_error
+from ..graph import Graph
+from ..machine.machine import Machine
+from ..mapping import MappingTable
+from ..results.result import Result, Table
 
 
 @checked_class()

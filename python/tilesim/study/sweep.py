@@ -9,17 +9,17 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import _core
-from ._checked import checked
-from ._errors import shown
-from ._executors import in_order, opened, shares_memory
-from .api import compile, simulate
-from .graph import Graph, user_error
-from .loading import GraphLike, as_graph
-from .machine import Machine, MachineLike
-from .mapping import MappingTable
-from .result import Table
-from .store import Store
+from .. import _core
+from ..base.checked import checked
+from ..base.errors import shown
+from ..base.executors import in_order, opened, shares_memory
+from ..base.store import Store
+from ..graph import Graph, user_error
+from ..loading import GraphLike, as_graph
+from ..machine.machine import Machine, MachineLike
+from ..mapping import MappingTable
+from ..results.result import Table
+from ..timing.simulate import compile, simulate
 
 __all__ = ["sweep"]
 

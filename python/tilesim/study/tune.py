@@ -9,24 +9,25 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from . import _core
-from ._arguments import whole
-from ._checked import checked
-from ._executors import in_order, opened, shares_memory, stop
-from ._mapping_entries import Nest
-from ._progress import Bar
-from ._samplers import SAMPLERS, sampler_of
-from ._study import Study
-from .api import compile, simulate
-from .graph import Graph, nearest, user_error
-from .loading import GraphLike, as_graph
-from .machine import Machine, MachineLike
-from .mapping import MappingTable, Product, VectorKernel, kernels
-from .memory import Part
-from .network import topology_of
-from .program import Program
-from .result import Result
-from .store import Store
+from .. import _core
+from ..base.arguments import whole
+from ..base.checked import checked
+from ..base.executors import in_order, opened, shares_memory, stop
+from ..base.progress import Bar
+from ..base.store import Store
+from ..graph import Graph, nearest, user_error
+from ..loading import GraphLike, as_graph
+from ..lowering.compiling import SEARCHES
+from ..machine.machine import Machine, MachineLike
+from ..mapping import MappingTable, Product, VectorKernel, kernels
+from ..mapping.entries import Nest
+from ..memory import Part
+from ..network import topology_of
+from ..program.program import Program
+from ..results.result import Result
+from ..timing.simulate import compile, simulate
+from .samplers import SAMPLERS, sampler_of
+from .study import Study
 from .sweep import travelling
 
 __all__ = ["Study", "tune"]
@@ -392,3 +393,6 @@ def _tune_all(
             bar(before, total, product.operation)
             tuner.tell = lambda done, name, before=before, total=total: bar(before + done, total, name)  # type: ignore[misc]
         tuner.one(product, names)
+
+
+SEARCHES["tuned"] = lambda graph, machine, fuse: tune(graph, machine, 16, fuse=fuse).best

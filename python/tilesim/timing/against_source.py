@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
-from ._errors import user_error
-from ._graph import Graph
+from .. import _core
+from ..base.errors import user_error
+from ..graph.graph import Graph
 
 __all__ = ["source_rows"]
 

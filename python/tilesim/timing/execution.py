@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
-from ._against_source import source_rows
-from ._arguments import LARGEST, as_array, whole
-from ._checked import checked
-from ._errors import shown
-from ._trips import measured
-from .graph import Graph, user_error
-from .machine import Machine, MachineLike
-from .mixed import MixedProgram, Turn
+from .. import _core
+from ..base.arguments import LARGEST, as_array, whole
+from ..base.checked import checked
+from ..base.errors import shown
+from ..graph import Graph, user_error
+from ..graph.trips import measured
+from ..lowering.compiling import compile
+from ..machine.machine import Machine, MachineLike
+from ..program.mixed import MixedProgram, Turn
+from ..program.program import Program
+from ..results.result import Table
+from .against_source import source_rows
 from .mixed_run import execute_parts, verify_parts
-from .program import Program
-from .result import Table
 
 __all__ = ["Verification", "execute", "reference", "verify"]
 
@@ -35,7 +36,7 @@ def _array(value: Any) -> Any:
         return as_array(value, "inputs")
     if value.device.type == "meta":
         raise user_error("a tensor without elements cannot be executed", value="one on the device 'meta'")
-    from .frontends.torch_weights import elements_of
+    from ..graph.torch_arrays import elements_of
 
     return elements_of(value)
 
@@ -84,8 +85,6 @@ def _exact(program: Program) -> Program:
         raise user_error("exact numerics need the graph of a program", place="numerics", allowed="machine")
     if not program.machine.get("core.array.multiply"):
         return program
-    from .api import compile
-
     assert program.workload is not None
     exact = program.machine.replace({"core.array.multiply": "as stored"})
     return compile(program.workload, exact, **program.options)
@@ -98,8 +97,6 @@ def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
     needed = measured(program.workload, inputs_of(program.workload, inputs, seed))
     if needed == program.trips:
         return program
-    from .api import compile
-
     return compile(program.workload, program.machine, **{**program.options, "trips": needed})
 
 

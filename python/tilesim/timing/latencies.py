@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import _core
-from ._checked import checked, checked_class
-from ._errors import nearest, user_error
-from ._locks import Lock
-from .machine import Machine, MachineLike
-from .result import Table
-from .store import Store
+from .. import _core
+from ..base.checked import checked, checked_class
+from ..base.errors import nearest, user_error
+from ..base.locks import Lock
+from ..base.store import Store
+from ..machine.machine import Machine, MachineLike
+from ..results.result import Table
 
 __all__ = ["TileLatencies", "scale_sim_latency"]
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _core
-from .machine import Machine
-from .mixed import MixedProgram, Turn
-from .placement import PICOSECONDS, Transfer, share
-from .placer import link_of
+from .. import _core
+from ..lowering.placer import link_of
+from ..machine.machine import Machine
+from ..program.mixed import MixedProgram, Turn
+from ..program.placement import PICOSECONDS, Transfer, share
 
 __all__ = ["execute_parts", "simulate_parts", "verify_parts"]
 

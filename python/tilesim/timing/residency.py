@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from . import _core
-from ._checked import checked, checked_class
-from ._errors import user_error
-from .machine import Machine, MachineLike
-from .program import Program
-from .result import Table
+from .. import _core
+from ..base.checked import checked, checked_class
+from ..base.errors import user_error
+from ..machine.machine import Machine, MachineLike
+from ..program.program import Program
+from ..results.result import Table
 
 __all__ = ["Residency", "capacity_of", "residency"]
 

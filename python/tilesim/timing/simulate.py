@@ -7,31 +7,31 @@ import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import _core
-from ._checked import checked, is_iterable
-from ._data_sources import data_of_parts, known_data
-from ._errors import path_text, shown, unsupported
-from ._files import loads
-from ._footprint import over_capacity
-from ._options import SimulateOptions
-from ._trips import measured, open_loops
-from .compiling import compile
+from .. import _core
+from ..base.checked import checked, is_iterable
+from ..base.errors import path_text, shown, unsupported
+from ..base.files import loads
+from ..frontends.torch.entry import is_module
+from ..graph import Graph, nearest, user_error
+from ..graph.trips import measured, open_loops
+from ..loading import GraphLike, as_graph, load
+from ..lowering.compiling import compile
+from ..machine.machine import Machine, MachineLike
+from ..memory import Part
+from ..network import topology_of
+from ..program.data_sources import data_of_parts, known_data
+from ..program.footprint import over_capacity
+from ..program.jobs import Job, cores_of, simulate_jobs
+from ..program.mixed import MixedProgram, Turn
+from ..program.program import Program
+from ..program.replay import LIMIT, LIMIT_BANKS, Memory, extended
+from ..results.result import Result
 from .execution import inputs_of
 from .execution import verify as verify_program
-from .frontends.torch_entry import is_module
-from .graph import Graph, nearest, user_error
-from .jobs import Job, cores_of, simulate_jobs
 from .latencies import TileLatencies
-from .loading import GraphLike, as_graph, load
-from .machine import Machine, MachineLike
-from .memory import Part
-from .mixed import MixedProgram, Turn
 from .mixed_run import simulate_parts
-from .network import topology_of
-from .program import Program
-from .replay import LIMIT, LIMIT_BANKS, Memory, extended
+from .options import SimulateOptions
 from .residency import capacity_of, residency
-from .result import Result
 
 __all__ = ["compile", "run", "simulate"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._validation import envelope
-from ..device import Device
-from ..errors import Unsupported, UserError
-from .families import family, row_key
-from .predict import PREDICTORS, Batch
-from .profile import Profile
-from .tables import Measured, cells_of, group_key, read
+from ..analytic.families import family, row_key
+from ..analytic.measured.tables import Measured, cells_of, group_key, read
+from ..analytic.predict import PREDICTORS, Batch
+from ..analytic.profile import Profile
+from ..base.errors import Unsupported, UserError
+from ..base.validation import envelope
+from ..machine.device import Device
 
 __all__ = ["validate"]
 

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from . import memory
-from ._core import Unsupported, UserError
-from ._dram_reference import is_reference_form, part_from_reference
-from ._errors import nearest, path_text, user_error
-from ._files import read_json
-from ._validation import envelope, positive, read_cases
+from .. import memory
+from .._core import Unsupported, UserError
+from ..base.errors import nearest, path_text, user_error
+from ..base.files import read_json
+from ..base.validation import envelope, positive, read_cases
+from ..machine.dram_reference import is_reference_form, part_from_reference
 
 _COLUMNS = ("part", "pattern", "inject_every_cycles", "requests", "cycles")
 # column of the table -> name of the figure

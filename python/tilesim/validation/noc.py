@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import network
-from ._core import UserError
-from ._errors import shown
-from ._validation import envelope, positive, read_cases
-from .graph import user_error
-from .network import NetworkResult
+from .. import network
+from .._core import UserError
+from ..base.errors import shown
+from ..base.validation import envelope, positive, read_cases
+from ..graph import user_error
+from ..network import NetworkResult
 
 __all__ = ["lines", "noc"]
 

@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from . import models, workloads
-from ._core import UserError
-from ._validate_dram import dram
-from ._validation import envelope, positive, read_cases
-from .api import compile, simulate
-from .graph import Graph, GraphBuilder, user_error
-from .machine import Machine
+from .. import models, workloads
+from .._core import UserError
+from ..base.validation import envelope, positive, read_cases
+from ..graph import Graph, GraphBuilder, user_error
+from ..machine.machine import Machine
+from ..timing.simulate import compile, simulate
+from .dram import dram
 
 __all__ = ["dram", "encoder_block", "leave_one_family_out", "tpu_v3", "workload"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .onnx_scope import Node, OnnxScope, Value, handles
+from ..._core import Unsupported
+from ...graph.tensor import Tensor
+from .scope import Node, OnnxScope, Value, handles
 
 MICROSOFT = "com.microsoft"
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Unsupported
-from .._errors import user_error
-from .._tensor import Tensor
-from .onnx_scope import Node, OnnxScope, Value, axis_of, handles
+from ..._core import Unsupported
+from ...base.errors import user_error
+from ...graph.tensor import Tensor
+from .scope import Node, OnnxScope, Value, axis_of, handles
 
 UNROLLED = 1024  # trips of a loop that is built trip by trip
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .building import FLOATS, NUMPY
-from .onnx_scope import Node, OnnxScope, Value, dtype_of, handles
+from ..._core import Unsupported
+from ...base.dtypes import FLOATS, NUMPY
+from ...graph.tensor import Tensor
+from .scope import Node, OnnxScope, Value, dtype_of, handles
 
 PLAIN = {
     "Abs": "abs",

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._checked import checked
-from .._core import Unsupported
-from .._errors import path_text, user_error
-from .._files import read_bytes
-from .._graph import Graph
-from .extras import need
-from .onnx_model import ModelReader
+from ..._core import Unsupported
+from ...base.checked import checked
+from ...base.errors import path_text, user_error
+from ...base.extras import need
+from ...base.files import read_bytes
+from ...graph.graph import Graph
+from .model import ModelReader
 
 MAX_BYTES = (1 << 31) - 1  # of a file: protobuf's own limit
 #: versions of the standard's operators: older ones broadcast in another way, newer ones are not known

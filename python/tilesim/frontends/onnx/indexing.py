@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._tensor import Tensor
-from .onnx_scope import Node, OnnxScope, Value, axis_of, handles
+from ...graph.tensor import Tensor
+from .scope import Node, OnnxScope, Value, axis_of, handles
 
 
 def vectors(scope: OnnxScope, indices: Tensor, axis: int) -> Tensor:

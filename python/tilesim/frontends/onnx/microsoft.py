@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .onnx_norm import normalized
-from .onnx_quantized import dequantize, dequantized, quantize, quantized
-from .onnx_reduce import gemm
-from .onnx_scope import HANDLERS, Node, OnnxScope, Value, handles
-from .onnx_window import convolution
+from ..._core import Unsupported
+from ...graph.tensor import Tensor
+from .norm import normalized
+from .quantized import dequantize, dequantized, quantize, quantized
+from .reduce import gemm
+from .scope import HANDLERS, Node, OnnxScope, Value, handles
+from .window import convolution
 
 MICROSOFT = "com.microsoft"
 

@@ -9,30 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
-from .._builder import GraphBuilder
-from .._core import Unsupported
-from .._errors import shown, user_error
-from .._graph import Graph
-from .._tensor import Tensor
-from . import (
-    onnx_attention,
-    onnx_control,
-    onnx_elementwise,
-    onnx_indexing,
-    onnx_microsoft,
-    onnx_movement,
-    onnx_norm,
-    onnx_quantized,
-    onnx_recurrent,
-    onnx_reduce,
-    onnx_signal,
-    onnx_window,
-)
-from .building import NUMPY, SMALL, namer
-from .extras import need
-from .onnx_scope import HANDLERS, Handler, Node, OnnxScope, Value, dtype_of
-from .stablehlo_scope import placed
+from ... import _core
+from ..._core import Unsupported
+from ...base.dtypes import NUMPY
+from ...base.errors import shown, user_error
+from ...base.extras import need
+from ...graph.builder import GraphBuilder
+from ...graph.building import SMALL, namer
+from ...graph.graph import Graph
+from ...graph.tensor import Tensor
+from ..stablehlo.scope import placed
+from . import attention as onnx_attention
+from . import control as onnx_control
+from . import elementwise as onnx_elementwise
+from . import indexing as onnx_indexing
+from . import microsoft as onnx_microsoft
+from . import movement as onnx_movement
+from . import norm as onnx_norm
+from . import quantized as onnx_quantized
+from . import recurrent as onnx_recurrent
+from . import reduce as onnx_reduce
+from . import signal as onnx_signal
+from . import window as onnx_window
+from .scope import HANDLERS, Handler, Node, OnnxScope, Value, dtype_of
 
 TABLES = (
     onnx_attention,
@@ -415,7 +414,7 @@ class ModelReader:
 
 
 def _numbers() -> dict[int, str]:
-    from .onnx_scope import DTYPES
+    from .scope import DTYPES
 
     return DTYPES
 

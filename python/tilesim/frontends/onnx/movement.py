@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Unsupported
-from .._errors import user_error
-from .building import SMALL, bounded
-from .onnx_elementwise import full
-from .onnx_scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
+from ..._core import Unsupported
+from ...base.errors import user_error
+from ...graph.building import SMALL, bounded
+from .elementwise import full
+from .scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
 
 LIMIT = 1 << 32  # elements of a tensor that a constant asks for
 

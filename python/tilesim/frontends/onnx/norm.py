@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .building import bounded
-from .onnx_scope import Node, OnnxScope, Value, axis_of, handles
+from ..._core import Unsupported
+from ...graph.building import bounded
+from ...graph.tensor import Tensor
+from .scope import Node, OnnxScope, Value, axis_of, handles
 
 
 def per_channel(scope: OnnxScope, part: Tensor, x: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._tensor import Tensor
-from .building import FLOATS
-from .onnx_scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
-from .onnx_window import convolution
+from ...base.dtypes import FLOATS
+from ...graph.tensor import Tensor
+from .scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
+from .window import convolution
 
 
 def aligned(scope: OnnxScope, part: Tensor, x: Tensor, node: Node) -> Tensor:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .onnx_scope import Node, OnnxScope, Value, handles
+from ..._core import Unsupported
+from ...graph.tensor import Tensor
+from .scope import Node, OnnxScope, Value, handles
 
 STEPS = 1024  # of a sequence
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}

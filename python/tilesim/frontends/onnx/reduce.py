@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._core import Unsupported
-from .._errors import user_error
-from .._tensor import Tensor
-from .building import FLOATS
-from .onnx_scope import Node, OnnxScope, Value, axis_of, handles
+from ..._core import Unsupported
+from ...base.dtypes import FLOATS
+from ...base.errors import user_error
+from ...graph.tensor import Tensor
+from .scope import Node, OnnxScope, Value, axis_of, handles
 
 REDUCE = {
     "ReduceSum": "add",

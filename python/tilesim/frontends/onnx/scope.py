@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._builder import GraphBuilder
-from .._core import Unsupported
-from .._errors import user_error
-from .._tensor import Tensor
-from .building import NUMPY, Building
+from ..._core import Unsupported
+from ...base.dtypes import NUMPY
+from ...base.errors import user_error
+from ...graph.builder import GraphBuilder
+from ...graph.building import Building
+from ...graph.tensor import Tensor
 
 # onnx.proto, TensorProto.DataType
 DTYPES = {

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .building import bounded
-from .onnx_scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
+from ..._core import Unsupported
+from ...graph.building import bounded
+from ...graph.tensor import Tensor
+from .scope import Node, OnnxScope, Value, axis_of, dtype_of, handles
 
 
 def parts_of(scope: OnnxScope, x: Tensor) -> tuple[Tensor, Tensor | None]:

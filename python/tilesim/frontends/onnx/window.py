@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Unsupported
-from .._errors import user_error
-from .._tensor import Tensor
-from .building import bounded
-from .onnx_scope import Node, OnnxScope, Value, handles
+from ..._core import Unsupported
+from ...base.errors import user_error
+from ...graph.building import bounded
+from ...graph.tensor import Tensor
+from .scope import Node, OnnxScope, Value, handles
 
 LETTERS = "DHW"
 TAPS = 4096  # of a window that is built tap by tap

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from .._checked import checked
-from .._core import Unsupported
-from .._errors import nearest, path_text, user_error
-from .._files import parse_json, read_text
-from .._graph import Graph
-from .._kinds import of_kind
-from .._locks import QUIET
-from .extras import need
-from .weights import Stored, load_weights, open_weights
+from ..._core import Unsupported
+from ...base.checked import checked
+from ...base.errors import nearest, path_text, user_error
+from ...base.extras import need
+from ...base.files import parse_json, read_text
+from ...base.kinds import of_kind
+from ...base.locks import QUIET
+from ...graph.graph import Graph
+from ...graph.weights import Stored, load_weights, open_weights
 
 DTYPES = {
     name: name
@@ -296,7 +296,7 @@ class Reader:
 
     def read(self, name: str) -> Graph:
         """The graph."""
-        from .torch_frontend import from_exported
+        from ..torch.frontend import from_exported
 
         examples = self.examples()
         self.weights()

@@ -9,11 +9,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from .._checked import checked
-from .._core import Unsupported
-from .._files import writing
-from .._locks import QUIET
-from .extras import need
+from ..._core import Unsupported
+from ...base.checked import checked
+from ...base.extras import need
+from ...base.files import writing
+from ...base.locks import QUIET
 
 
 def described(name: str, meta: Any, producer: str = "", index: int = 0) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def to_pytorch_ir(module: Any, args: Sequence[Any], path: str | os.PathLike[str]
         Unsupported: for a module that torch cannot export.
     """
     need("torch", "torch")
-    from .torch_frontend import export
+    from ..torch.frontend import export
 
     program = module if hasattr(module, "graph_signature") else export(module, tuple(args))
     with QUIET, warnings.catch_warnings():

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
-from .._builder import GraphBuilder
-from .building import FLOATS, NUMPY
-from .stablehlo_scope import Scope, named
-from .stablehlo_types import Shaped, dense, text
+from ... import _core
+from ...base.dtypes import FLOATS, NUMPY
+from ...graph.builder import GraphBuilder
+from .scope import Scope, named
+from .types import Shaped, dense, text
 
 COMBINERS = {
     "stablehlo.add": "add",

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Unsupported
-from .stablehlo_bodies import combiner_of
-from .stablehlo_scope import Scope, Value, handles
-from .stablehlo_types import flag, integer, integers
+from ..._core import Unsupported
+from .bodies import combiner_of
+from .scope import Scope, Value, handles
+from .types import flag, integer, integers
 
 
 def groups_of(op: Any) -> dict[str, Any]:

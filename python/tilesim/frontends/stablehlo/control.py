@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from . import factors
-from .stablehlo_bodies import producer, terminator
-from .stablehlo_scope import Complex, Scope, Value, handles, named
-from .stablehlo_types import Shaped, dense, integer, text
+from ..._core import Unsupported
+from ...graph.tensor import Tensor
+from .. import factors
+from .bodies import producer, terminator
+from .scope import Complex, Scope, Value, handles, named
+from .types import Shaped, dense, integer, text
 
 
 def flat(values: Sequence[Value]) -> list[Tensor]:

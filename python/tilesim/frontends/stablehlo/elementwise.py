@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .building import FLOATS, NUMPY
-from .stablehlo_scope import Complex, Scope, Value, handles, named
-from .stablehlo_types import BITS, Shaped, integer, text
+from ..._core import Unsupported
+from ...base.dtypes import FLOATS, NUMPY
+from ...graph.tensor import Tensor
+from .scope import Complex, Scope, Value, handles, named
+from .types import BITS, Shaped, integer, text
 
 PLAIN = {
     "abs": "abs",

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._checked import checked
-from .._core import Unsupported
-from .._errors import path_text, shown, user_error
-from .._files import read_bytes
-from .._graph import Graph
-from .extras import need
-from .stablehlo_module import ModuleReader
+from ..._core import Unsupported
+from ...base.checked import checked
+from ...base.errors import path_text, shown, user_error
+from ...base.extras import need
+from ...base.files import read_bytes
+from ...graph.graph import Graph
+from .module import ModuleReader
 
 __all__ = ["from_jax", "from_stablehlo"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .stablehlo_bodies import combiner_of
-from .stablehlo_movement import each
-from .stablehlo_scope import Scope, Value, handles
-from .stablehlo_types import integers
+from ..._core import Unsupported
+from ...graph.tensor import Tensor
+from .bodies import combiner_of
+from .movement import each
+from .scope import Scope, Value, handles
+from .types import integers
 
 
 def with_batching(scope: Scope, indices: Tensor, vector_dim: int, batching: Sequence[int]) -> tuple[Tensor, int]:

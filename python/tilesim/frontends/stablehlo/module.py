@@ -8,25 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from .._builder import GraphBuilder
-from .._core import Unsupported
-from .._errors import user_error
-from .._graph import Graph
-from .._tensor import Tensor
-from . import (
-    stablehlo_collectives,
-    stablehlo_elementwise,
-    stablehlo_indexing,
-    stablehlo_movement,
-    stablehlo_products,
-    stablehlo_random,
-    stablehlo_reduce,
-)
-from .building import namer
-from .complex_bits import joined, parts
-from .stablehlo_control import flat, rebuilt
-from .stablehlo_scope import Complex, Handler, Scope, Value, place_of
-from .stablehlo_types import Shaped
+from ..._core import Unsupported
+from ...base.errors import user_error
+from ...graph.builder import GraphBuilder
+from ...graph.building import namer
+from ...graph.graph import Graph
+from ...graph.tensor import Tensor
+from ..complex_bits import joined, parts
+from . import collectives as stablehlo_collectives
+from . import elementwise as stablehlo_elementwise
+from . import indexing as stablehlo_indexing
+from . import movement as stablehlo_movement
+from . import products as stablehlo_products
+from . import random as stablehlo_random
+from . import reduce as stablehlo_reduce
+from .control import flat, rebuilt
+from .scope import Complex, Handler, Scope, Value, place_of
+from .types import Shaped
 
 TABLES = (
     stablehlo_collectives,
@@ -178,7 +176,7 @@ class ModuleReader:
 
     def function_of(self, scope: Scope, block: Any, stem: str) -> tuple[bool, str]:
         """A function for a region that uses nothing from outside; whether it does."""
-        from .stablehlo_control import split_captured
+        from .control import split_captured
 
         passed, remade = split_captured(scope, [block])
         if passed:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .building import FLOATS
-from .stablehlo_scope import Complex, Scope, Value, handles
-from .stablehlo_types import BITS, Shaped, dense, integer, integers
+from ..._core import Unsupported
+from ...base.dtypes import FLOATS
+from ...graph.tensor import Tensor
+from .scope import Complex, Scope, Value, handles
+from .types import BITS, Shaped, dense, integer, integers
 
 
 def each(value: Value, move: Any) -> Value:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .building import FLOATS
-from .stablehlo_scope import Complex, Scope, Value, handles
-from .stablehlo_types import Shaped, flag, integer, integers, text
+from ..._core import Unsupported
+from ...base.dtypes import FLOATS
+from ...graph.tensor import Tensor
+from .scope import Complex, Scope, Value, handles
+from .types import Shaped, flag, integer, integers, text
 
 LETTERS = "DHWXYZ"
 

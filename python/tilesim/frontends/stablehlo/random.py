@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .building import FLOATS
-from .generators import counters, interleaved, joined, normal, philox, random_words, threefry, uniform, words
-from .stablehlo_scope import Scope, Value, handles
-from .stablehlo_types import BITS, Shaped, text
+from ..._core import Unsupported
+from ...base.dtypes import FLOATS
+from ...graph.tensor import Tensor
+from ..generators import counters, interleaved, joined, normal, philox, random_words, threefry, uniform, words
+from .scope import Scope, Value, handles
+from .types import BITS, Shaped, text
 
 
 def halved(shape: Sequence[int]) -> tuple[int, list[int]]:

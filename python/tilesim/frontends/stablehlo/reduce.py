@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import Unsupported
-from .._tensor import Tensor
-from .building import FLOATS, NUMPY
-from .stablehlo_bodies import arg_combiner, combiner_of, producer, sort_order
-from .stablehlo_scope import Scope, Value, handles, named
-from .stablehlo_types import Shaped, integer, integers
+from ..._core import Unsupported
+from ...base.dtypes import FLOATS, NUMPY
+from ...graph.tensor import Tensor
+from .bodies import arg_combiner, combiner_of, producer, sort_order
+from .scope import Scope, Value, handles, named
+from .types import Shaped, integer, integers
 
 WINDOW_LIMIT = 4096  # taps of a window whose body is built tap by tap
 Body = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
@@ -214,7 +214,7 @@ def select_and_scatter(scope: Scope, op: Any) -> Sequence[Value]:
     """The gradient of pooling: the extreme element of each window gets what arrives there."""
     x, source, init = scope.operands(op)
     chosen = {"GE": "maximum", "GT": "maximum", "LE": "minimum", "LT": "minimum"}
-    from .stablehlo_types import text
+    from .types import text
 
     first = list(op.regions[0].blocks[0].operations)
     select = chosen.get(text(first[0].operation, "comparison_direction")) if len(first) == 2 else None

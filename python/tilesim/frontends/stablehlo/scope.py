@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._builder import GraphBuilder
-from .._core import Unsupported
-from .._tensor import Tensor
-from .building import Building
-from .stablehlo_table import EXCLUDED
-from .stablehlo_types import Shaped
+from ..._core import Unsupported
+from ...graph.builder import GraphBuilder
+from ...graph.building import Building
+from ...graph.tensor import Tensor
+from .table import EXCLUDED
+from .types import Shaped
 
 
 class Complex:

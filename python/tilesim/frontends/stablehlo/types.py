@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core import Unsupported
-from .building import FLOATS, NUMPY
+from ..._core import Unsupported
+from ...base.dtypes import FLOATS, NUMPY
 
 DTYPES = {
     "f64": "f64",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._tensor import Tensor
-from .torch_elementwise import elementwise
-from .torch_import import Importer
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .elementwise import elementwise
+from .importing import Importer
+from .table import handles
 
 
 def in_float(importer: Importer, x: Any, formula: Any) -> Tensor:

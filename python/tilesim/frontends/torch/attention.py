@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from .._tensor import Tensor
-from .torch_import import Importer
-from .torch_shape import axis
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .importing import Importer
+from .shape import axis
+from .table import handles
 
 _VIEWS = ("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default")
 _COPIES = ("aten.clone.default", "aten.contiguous.default")

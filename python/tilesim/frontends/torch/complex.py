@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
-from .._tensor import Tensor
-from .torch_import import Importer
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .table import handles
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Complex:
     im: Tensor
 
 
-def parts_of(importer: Importer, value: Any) -> Complex:
+def parts_of(importer: Any, value: Any) -> Complex:
     """A value as a complex one; a real one has no imaginary part."""
     if isinstance(value, Complex):
         return value
@@ -34,13 +33,13 @@ def parts_of(importer: Importer, value: Any) -> Complex:
 
 
 @handles("aten.view_as_complex.default")
-def _view_as_complex(importer: Importer, x: Any) -> Complex:
+def _view_as_complex(importer: Any, x: Any) -> Complex:
     tensor = importer.tensor(x)
     return Complex(tensor[..., 0], tensor[..., 1])
 
 
 @handles("aten.view_as_real.default", "aten.real.default", "aten.imag.default")
-def _view_as_real(importer: Importer, x: Any) -> Tensor:
+def _view_as_real(importer: Any, x: Any) -> Tensor:
     value, overload = parts_of(importer, x), str(importer.node.target)
     if "as_real" not in overload:
         return value.re if "real" in overload else value.im
@@ -48,7 +47,7 @@ def _view_as_real(importer: Importer, x: Any) -> Tensor:
     return importer.op("concat", value.re.reshape(*shape), value.im.reshape(*shape), dim=len(shape) - 1)
 
 
-def product(importer: Importer, x: Any, y: Any) -> Complex:
+def product(importer: Any, x: Any, y: Any) -> Complex:
     """(a + bi)(c + di)."""
     a, b = parts_of(importer, x), parts_of(importer, y)
     return Complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
@@ -57,7 +56,7 @@ def product(importer: Importer, x: Any, y: Any) -> Complex:
 def each(handler: Any) -> Any:
     """A handler for both parts of complex operands: views, copies, and what is linear."""
 
-    def build(importer: Importer, *args: Any, **keywords: Any) -> Any:
+    def build(importer: Any, *args: Any, **keywords: Any) -> Any:
         if not any(isinstance(one, Complex) for one in _leaves((args, keywords))):
             return handler(importer, *args, **keywords)
         halves = []
@@ -79,7 +78,7 @@ def _leaves(value: Any) -> list[Any]:
     return [leaf for one in value for leaf in _leaves(one)] if isinstance(value, (tuple, list)) else [value]
 
 
-def _half(importer: Importer, value: Any, imaginary: bool) -> Any:
+def _half(importer: Any, value: Any, imaginary: bool) -> Any:
     if isinstance(value, (tuple, list)) and any(isinstance(one, Complex) for one in value):
         return [_half(importer, one, imaginary) for one in value]
     if isinstance(value, Complex) or (isinstance(value, torch.Tensor) and value.is_complex()):
@@ -89,26 +88,26 @@ def _half(importer: Importer, value: Any, imaginary: bool) -> Any:
 
 
 @handles("aten.complex.default")
-def _complex(importer: Importer, re: Any, im: Any) -> Complex:
+def _complex(importer: Any, re: Any, im: Any) -> Complex:
     a, b = importer.tensor(re, importer.dtype), importer.tensor(im, importer.dtype)
     return Complex(importer.broadcast(a, importer.shape), importer.broadcast(b, importer.shape))
 
 
 @handles("aten.polar.default")
-def _polar(importer: Importer, size: Any, angle: Any) -> Complex:
+def _polar(importer: Any, size: Any, angle: Any) -> Complex:
     r, phi = importer.tensor(size), importer.tensor(angle)
     return Complex(r * importer.apply("cos", phi), r * importer.apply("sin", phi))
 
 
 @handles("aten._conj.default", "aten.conj.default", "aten._conj_physical.default", "aten.conj_physical.default")
-def _conjugate(importer: Importer, x: Any) -> Any:
+def _conjugate(importer: Any, x: Any) -> Any:
     if isinstance(x, Complex):
         return Complex(x.re, -x.im)
     return parts_of(importer, x) if isinstance(x, torch.Tensor) and x.is_complex() else importer.tensor(x)
 
 
 @handles("aten.angle.default")
-def _angle(importer: Importer, x: Any) -> Tensor:
+def _angle(importer: Any, x: Any) -> Tensor:
     """atan2 of the parts; of real numbers 0, pi below 0, NaN for NaN."""
     if isinstance(x, Complex):
         return importer.apply("atan2", x.im, x.re)
@@ -119,7 +118,7 @@ def _angle(importer: Importer, x: Any) -> Tensor:
     return importer.apply("select", importer.apply("is_nan", real), real, angle)
 
 
-def magnitude(importer: Importer, x: Complex) -> Tensor:
+def magnitude(importer: Any, x: Complex) -> Tensor:
     """|a + bi| by the larger part times a root: squares neither overflow nor vanish."""
     a, b = importer.apply("abs", x.re), importer.apply("abs", x.im)
     large, small = importer.apply("maximum", a, b), importer.apply("minimum", a, b)
@@ -130,7 +129,7 @@ def magnitude(importer: Importer, x: Complex) -> Tensor:
     return importer.apply("select", empty, large, large * root)
 
 
-def quotient(importer: Importer, x: Any, y: Any) -> Complex:
+def quotient(importer: Any, x: Any, y: Any) -> Complex:
     """(a + bi) / (c + di); by a real number both parts."""
     a = parts_of(importer, x)
     if not isinstance(y, Complex) and not (isinstance(y, torch.Tensor) and y.is_complex()):
@@ -141,7 +140,7 @@ def quotient(importer: Importer, x: Any, y: Any) -> Complex:
     return Complex((a.re * b.re + a.im * b.im) / size, (a.im * b.re - a.re * b.im) / size)
 
 
-def sum_of(importer: Importer, x: Any, y: Any, factor: float = 1) -> Complex:
+def sum_of(importer: Any, x: Any, y: Any, factor: float = 1) -> Complex:
     """x + factor * y."""
     a, b = parts_of(importer, x), parts_of(importer, y)
     halves = []

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from .._tensor import Tensor
-from .torch_complex import Complex, product
-from .torch_import import Importer
-from .torch_table import TABLE, handles
-from .torch_weights import dtype_name, torch_dtype
+from ...graph.tensor import Tensor
+from ...graph.torch_arrays import dtype_name, torch_dtype
+from .complex import Complex, product
+from .importing import Importer
+from .table import TABLE, handles
 
 _FLOATS = ("f64", "f32", "f16", "bf16")
 

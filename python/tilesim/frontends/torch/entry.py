@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._checked import checked
-from ..graph import Graph
-from .extras import need
+from ...base.checked import checked
+from ...base.extras import need
+from ...graph import Graph
 
 __all__ = ["from_torch", "is_module"]
 
@@ -56,6 +56,6 @@ def from_torch(
         Unsupported: naming the ATen overload and its place in the user's code.
     """
     need("torch", "torch")
-    from .torch_frontend import from_torch as build
+    from .frontend import from_torch as build
 
     return build(module, args, kwargs, name=name, strict=strict, functions=functions, passes=passes, fixed=fixed)

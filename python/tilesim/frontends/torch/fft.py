@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from .._tensor import Tensor
-from . import torch_elementwise, torch_layers, torch_reduce  # noqa: F401 (their overloads are entered before)
-from .torch_complex import Complex, each, magnitude, parts_of, quotient, sum_of
-from .torch_import import Importer
-from .torch_shape import axis
-from .torch_table import TABLE, handles
+from ...graph.tensor import Tensor
+from . import reduce as torch_reduce  # noqa: F401 (their overloads are entered before)
+from .complex import Complex, each, magnitude, parts_of, quotient, sum_of
+from .importing import Importer
+from .shape import axis
+from .table import TABLE, handles
 
 #: overloads that do the same to both parts
 _BOTH_PARTS = (

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from .._errors import user_error
-from .torch_weights import is_real
+from ...base.errors import user_error
+from ...graph.torch_arrays import is_real
 
 Fixed: TypeAlias = Mapping[str, Any] | Sequence[str]
 

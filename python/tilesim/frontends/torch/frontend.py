@@ -14,29 +14,15 @@ import numpy as np
 import torch
 from torch.export.graph_signature import InputKind
 
-from .._arguments import as_array
-from .._errors import unsupported, user_error
-from .._locks import QUIET
-from ..graph import Graph
-from . import (  # noqa: F401 (they enter the table)
-    torch_activations,
-    torch_attention,
-    torch_elementwise,
-    torch_fft,
-    torch_gradients,
-    torch_index,
-    torch_layers,
-    torch_linalg,
-    torch_pooling,
-    torch_reduce,
-    torch_scatter,
-    torch_shape,
-    torch_special,
-)
-from .torch_fixed import Fixed, fixed_values
-from .torch_import import IGNORED, Importer
-from .torch_table import TABLE
-from .torch_weights import to_torch
+from ...base.arguments import as_array
+from ...base.errors import unsupported, user_error
+from ...base.locks import QUIET
+from ...graph import Graph
+from ...graph.torch_arrays import to_torch
+from .fixed import Fixed, fixed_values
+from .importing import Importer
+from .nodes import IGNORED
+from .table import TABLE
 
 logger = logging.getLogger("tilesim.torch")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._tensor import Tensor
-from .torch_import import Importer
-from .torch_layers import _SPATIAL, _conv, _conv_transpose, listed
-from .torch_reduce import reduced
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .importing import Importer
+from .layers import _SPATIAL, _conv, _conv_transpose, listed
+from .reduce import reduced
+from .table import handles
 
 
 @handles("aten.convolution_backward.default")

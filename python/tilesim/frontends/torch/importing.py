@@ -14,25 +14,17 @@ from typing import Any
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
-from .._errors import unsupported, user_error
-from .._tensor import Tensor
-from ..graph import Graph, GraphBuilder
-from .complex_bits import joined, parts
-from .torch_table import TABLE
-from .torch_weights import WeightStore, dtype_name, elements_of, is_real
+from ...base.errors import unsupported, user_error
+from ...graph import Graph, GraphBuilder
+from ...graph.tensor import Tensor
+from ...graph.torch_arrays import dtype_name, elements_of, is_real
+from ..complex_bits import joined, parts
+from .nodes import IGNORED, Stored, name_of, place_of
+from .table import TABLE
+from .weights import WeightStore
 
 #: Larger values that depend on no input become operations instead.
 FOLD_LIMIT = 1 << 24
-
-#: Overloads that check or annotate and give nothing.
-IGNORED = {
-    "aten._assert_tensor_metadata.default",
-    "aten._assert_async.msg",
-    "aten._assert_scalar.default",
-    "aten.sym_constrain_range_for_size.default",
-    "aten._log_api_usage_once.default",
-    "aten._linalg_check_errors.default",
-}
 
 #: Overloads that give other numbers on each call: never evaluated while reading.
 _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "uniform")
@@ -131,7 +123,7 @@ class Importer:
 
     def run(self) -> Graph:
         """Reads the whole program."""
-        from .torch_repeats import call_run, repeated
+        from .repeats import call_run, repeated
 
         self._inputs()
         for node in self.program.graph.nodes:
@@ -189,7 +181,7 @@ class Importer:
         if node.name in self.fixed:
             return self.fixed[node.name]
         if meta.dtype == torch.complex64:
-            from .torch_complex import Complex
+            from .complex import Complex
 
             return Complex(*parts(self.builder, self.builder.input(node.name, self.extents(meta.shape), "c64")))
         return self.builder.input(node.name, self.extents(meta.shape), dtype_name(meta.dtype, f"input {node.name}"))
@@ -348,51 +340,9 @@ class Importer:
         return str(self.builder.graph.core.signature("main")[1][-1]["name"])
 
 
-class Stored:
-    """A weight that no operation has asked for yet."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-
 def _is_known(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(_is_known(item) for item in value)
     if isinstance(value, torch.Tensor):
         return is_real(value)
     return not isinstance(value, (Tensor, Stored)) and not hasattr(value, "im")
-
-
-def place_of(node: Any) -> str:
-    """The user's line that made a node: the innermost one outside torch, as "file:line: text"."""
-    lines = (node.meta.get("stack_trace") or "").strip().splitlines()
-    found = ""
-    for i, line in enumerate(lines):
-        text = line.strip()
-        if not text.startswith('File "'):
-            continue
-        file, _, rest = text[6:].partition('"')
-        number = rest.split("line ")[1].split(",")[0] if "line " in rest else "?"
-        code = lines[i + 1].strip() if i + 1 < len(lines) and not lines[i + 1].strip().startswith("File") else ""
-        place = f"{file}:{number}" + (f": {code}" if code else "")
-        if "/torch/" not in file.replace("\\", "/") or not found:
-            found = place
-    return found
-
-
-def path_of(node: Any) -> str:
-    """Path of the innermost module that a node stands in."""
-    paths = [str(path) for path, _ in (node.meta.get("nn_module_stack") or {}).values() if path]
-    return paths[-1].removeprefix("L['self'].").removeprefix("L__self___") if paths else ""
-
-
-def name_of(node: Any) -> str:
-    """Path of the innermost module, and the operation where the module does more than one."""
-    stack = node.meta.get("nn_module_stack") or {}
-    path = path_of(node)
-    operation = str(node.target).split(".")[1] if str(node.target).startswith("aten.") else node.name
-    kind = str(list(stack.values())[-1][1]).rpartition(".")[2].lower() if stack else ""
-    plain = operation.strip("_").replace("_", "")
-    if path and (plain in kind or kind in plain):
-        return path
-    return f"{path}.{operation}" if path else operation

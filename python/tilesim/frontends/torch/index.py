@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from .._tensor import Tensor
-from .torch_import import Importer
-from .torch_shape import axis
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .importing import Importer
+from .shape import axis
+from .table import handles
 
 
 def indices_of(importer: Importer, index: Any, extent: int, wraps: bool = False) -> Tensor:

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from .._tensor import Tensor
-from .torch_import import Importer
-from .torch_reduce import reduced
-from .torch_shape import axis
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .importing import Importer
+from .reduce import reduced
+from .shape import axis
+from .table import handles
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 

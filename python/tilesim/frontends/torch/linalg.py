@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tensor import Tensor
-from . import factors
-from .torch_import import Importer
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .. import factors
+from .importing import Importer
+from .table import handles
 
 
 def _status(importer: Importer, x: Tensor) -> Tensor:

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from .._tensor import Tensor
-from .torch_import import Importer
-from .torch_layers import listed
-from .torch_reduce import reduced
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .importing import Importer
+from .layers import listed
+from .reduce import reduced
+from .table import handles
 
 
 def _window(

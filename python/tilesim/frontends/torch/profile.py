@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch.export.graph_signature import InputKind
 
-from ..graph import Graph
-from .torch_frontend import decomposed, export
-from .torch_import import Importer, name_of
+from ...graph import Graph
+from .frontend import decomposed, export
+from .importing import Importer
+from .nodes import name_of
 
 __all__ = ["exported", "seconds_by_name"]
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._tensor import Tensor
-from .torch_elementwise import truth
-from .torch_import import Importer
-from .torch_shape import axis
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .elementwise import truth
+from .importing import Importer
+from .shape import axis
+from .table import handles
 
 
 def _dims(tensor: Tensor, dim: Any) -> list[int]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from .._tensor import Tensor
-from ..graph import GraphBuilder
-from .torch_import import IGNORED, Importer, Stored, path_of
-from .torch_weights import dtype_name, elements_of, is_real
+from ...graph import GraphBuilder
+from ...graph.tensor import Tensor
+from ...graph.torch_arrays import dtype_name, elements_of, is_real
+from .nodes import IGNORED, Stored, path_of
 
 #: Shorter runs stay where they are.
 MIN_OPERATIONS = 8
@@ -36,7 +36,7 @@ def _key(node: Any) -> str:
     return found[0] if found else ""
 
 
-def _runs(importer: Importer) -> list[Run]:
+def _runs(importer: Any) -> list[Run]:
     """Maximal sequences of nodes of one layer that torch has not evaluated already."""
     runs: list[Run] = []
     open_run: Run | None = None
@@ -65,7 +65,7 @@ def _digest(value: Any) -> Any:
 class _Signature:
     """What two runs must have in common to be one function."""
 
-    def __init__(self, importer: Importer, run: Run) -> None:
+    def __init__(self, importer: Any, run: Run) -> None:
         self.importer, self.run = importer, run
         self.places = {node: i for i, node in enumerate(run.nodes)}
         self.numbers: dict[Any, int] = {}
@@ -111,7 +111,7 @@ class _Signature:
         return tuple(self.meta(item) for item in value) if isinstance(value, (list, tuple)) else None
 
 
-def repeated(importer: Importer) -> dict[Any, Run]:
+def repeated(importer: Any) -> dict[Any, Run]:
     """Runs whose signature occurs twice or more, by each of their nodes."""
     runs = _runs(importer)
     for run in runs:
@@ -122,7 +122,7 @@ def repeated(importer: Importer) -> dict[Any, Run]:
     return {node: run for run in runs if counts[run.signature] > 1 for node in run.nodes}
 
 
-def call_run(importer: Importer, run: Run, functions: dict[Any, GraphBuilder]) -> None:
+def call_run(importer: Any, run: Run, functions: dict[Any, GraphBuilder]) -> None:
     """Calls the function of a run, which its first occurrence defines, and enters what it gives."""
     function = functions.get(run.signature)
     if function is None:
@@ -133,7 +133,7 @@ def call_run(importer: Importer, run: Run, functions: dict[Any, GraphBuilder]) -
     importer.values.update(zip(run.outputs, tensors, strict=True))
 
 
-def _define(importer: Importer, run: Run, number: int) -> GraphBuilder:
+def _define(importer: Any, run: Run, number: int) -> GraphBuilder:
     name = re.sub(r"\.?\d+$", "", run.key) or "layer"
     function = importer.builder.function(f"{name}.{number}" if number else name)
     outer, local = importer.values, {}

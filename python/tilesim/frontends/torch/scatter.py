@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from .._tensor import Tensor
-from .torch_elementwise import truth
-from .torch_import import Importer
-from .torch_index import indices_of
-from .torch_shape import axis
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .elementwise import truth
+from .importing import Importer
+from .index import indices_of
+from .shape import axis
+from .table import handles
 
 _COMBINERS = {
     "sum": "add",

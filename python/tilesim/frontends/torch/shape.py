@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from .._tensor import Tensor
-from .torch_import import Importer
-from .torch_table import handles
-from .torch_weights import dtype_name
+from ...graph.tensor import Tensor
+from ...graph.torch_arrays import dtype_name
+from .importing import Importer
+from .table import handles
 
 
 def axis(dim: int, rank: int) -> int:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._tensor import Tensor
-from .torch_elementwise import elementwise
-from .torch_import import Importer
-from .torch_reduce import reduced
-from .torch_shape import axis
-from .torch_table import handles
+from ...graph.tensor import Tensor
+from .elementwise import elementwise
+from .importing import Importer
+from .reduce import reduced
+from .shape import axis
+from .table import handles
 
 _BITS = {"f64": "i64", "f32": "i32", "f16": "i16", "bf16": "i16"}
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import path_text, user_error
-from .._files import check_writable, writing
+from ...base.errors import path_text, user_error
+from ...base.files import check_writable, writing
 from .readers import label_of
 from .this_cpu import describe
 
@@ -134,7 +134,7 @@ def measure_cpu(
     Raises:
         UserError: for an unknown device, a number of threads that is none, or a system that does not describe itself.
     """
-    from ..device import Device
+    from ...machine.device import Device
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     used = allowed if threads is None else threads
@@ -189,7 +189,7 @@ def measure_cuda(path: str | os.PathLike[str], device: str = "auto", seconds: fl
     Raises:
         UserError: without torch or a GPU, naming what is missing; for an unknown device.
     """
-    from ..device import Device
+    from ...machine.device import Device
 
     name = "" if device == "auto" else Device.load(device).name
     try:

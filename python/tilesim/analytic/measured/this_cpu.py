@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import user_error
+from ...graph import user_error
 
 __all__ = ["describe"]
 

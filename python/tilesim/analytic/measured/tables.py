@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._errors import path_text
-from ..device import Device
-from ..graph import nearest, user_error
+from ...base.errors import path_text
+from ...graph import nearest, user_error
+from ...machine.device import Device
 from .formats import Line, cells_of_file
 from .readers import REFUSED, Converter, recognise
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from .. import _core
-from .._errors import path_text
-from .._files import read_text
-from .._validation import read_csv
-from ..graph import user_error
+from ... import _core
+from ...base.errors import path_text
+from ...base.files import read_text
+from ...base.validation import read_csv
+from ...graph import user_error
 
 __all__ = ["Line", "cells_of_file"]
 

@@ -1,0 +1,1 @@
+"""Measured tables: their formats, readers, and what makes them."""

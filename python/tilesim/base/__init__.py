@@ -1,0 +1,1 @@
+"""What every package stands on: errors, checks of arguments, files, tables, executors, the store."""

@@ -1,0 +1,1 @@
+"""The IR in which PyTorch simulators exchange graphs."""

@@ -1,0 +1,1 @@
+"""StableHLO, and JAX through it."""

@@ -1,0 +1,57 @@
+"""Parameters, buffers and constants of a torch program as weights of the graph: by reference, ties by storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...graph import GraphBuilder, Tensor
+from ...graph.torch_arrays import dtype_name, elements_of, is_real
+
+
+class WeightStore:
+    """Hands stored tensors to the builder when an operation first asks for them."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self.builder = builder
+        self._values: dict[str, tuple[Any, bool]] = {}
+        self._first: dict[Any, str] = {}
+        self._constants: dict[Any, tuple[str, Any, np.ndarray[Any, Any]]] = {}
+        self._taken: set[str] = set()
+        self.ties: dict[str, str] = {}
+
+    def register(self, name: str, value: Any, trainable: bool) -> None:
+        """Notes a parameter or buffer under its path in the module; one that shares memory is an alias of the first."""
+        self._values[name] = (value, trainable)
+        if not is_real(value) or value.numel() == 0:
+            return
+        key = (value.data_ptr(), value.dtype, tuple(value.shape), tuple(value.stride()))
+        first = self._first.setdefault(key, name)
+        if first != name:
+            self.ties[name] = first
+
+    def tensor(self, name: str) -> Tensor:
+        """The weight of that path."""
+        name = self.ties.get(name, name)
+        value, trainable = self._values[name]
+        dtype = dtype_name(value.dtype, name)
+        if not is_real(value) and value.device.type in ("meta", "cpu"):
+            return self.builder.weight(name, list(value.shape), dtype, trainable=trainable)
+        core = self.builder.core
+        array = elements_of(value)
+        return Tensor(self.builder, core.weight(name, data=array, trainable=trainable, share=True))
+
+    def constant(self, value: Any, name: str) -> Tensor:
+        """A tensor that depends on no input; views of the same memory are one weight."""
+        key = (value.data_ptr(), value.dtype, tuple(value.shape), tuple(value.stride()))
+        if key not in self._constants:
+            stem = f"{name}.constant" if name else "constant"
+            unique, number = stem, 0
+            while unique in self._taken or unique in self._values:
+                number += 1
+                unique = f"{stem}.{number}"
+            self._taken.add(unique)
+            self._constants[key] = (unique, value, np.array(elements_of(value)))
+        unique, _, array = self._constants[key]
+        return Tensor(self.builder, self.builder.core.weight(unique, data=array, trainable=False, share=True))

@@ -1,0 +1,1 @@
+"""From a graph to a tile program, on one device or several."""

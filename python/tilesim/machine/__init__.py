@@ -1,0 +1,1 @@
+"""Machines, devices and DRAM parts."""

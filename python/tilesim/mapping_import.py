@@ -1,0 +1,5 @@
+"""Nests of other tools, under the name by which users import it; see `tilesim.mapping.foreign`."""
+
+from .mapping.foreign import from_timeloop, from_zigzag
+
+__all__ = ["from_timeloop", "from_zigzag"]

@@ -1,0 +1,1 @@
+"""What a simulation tells: figures, advice, pages, traces."""

@@ -1,0 +1,1 @@
+"""Many runs: tuning, sweeps, coverage, profiles."""

@@ -1,0 +1,1 @@
+"""Programs run: in time, and by value."""
