@@ -57,11 +57,11 @@ def rates(rows: list[dict[str, Any]]) -> None:
 def studies(rows: list[dict[str, Any]], fast: bool) -> None:
     """Wall time of `ts.tune`."""
     begin = time.perf_counter()
-    study = ts.tune("matmul:512,512,512", "tpu-v3", 64, jobs=2)
+    study = ts.tune("matmul:512,512,512", "tpu-v3", budget=64, jobs=2)
     show(rows, "tune 512^3, 64 candidates", "<= 1 s", seconds=time.perf_counter() - begin, gain=study.gain)
     for model in ["resnet18"] if fast else ["resnet18", "resnet50"]:
         begin = time.perf_counter()
-        study = ts.tune(ts.models.build(model), "tpu-v3", 64, jobs=2)
+        study = ts.tune(ts.models.build(model), "tpu-v3", budget=64, jobs=2)
         seconds = time.perf_counter() - begin
         show(rows, f"tune {model}, 64 per distinct product", "<= 60 s", seconds=seconds, gain=study.gain)
 

@@ -14,7 +14,7 @@ __all__ = ["attention", "conv2d", "elementwise", "embedding", "experts", "layer_
 
 
 @checked()
-def matmul(m: int, n: int, k: int, dtype: str = "f32", batch: int | None = None) -> Graph:
+def matmul(m: int, n: int, k: int, *, dtype: str = "f32", batch: int | None = None) -> Graph:
     """A matrix product, [m, k] · [k, n].
 
     Args:
@@ -215,7 +215,7 @@ def rms_norm(*shape: int, epsilon: float = 1e-6, dtype: str = "f32") -> Graph:
 
 
 @checked()
-def embedding(tokens: int, vocabulary: int, width: int, dtype: str = "f32") -> Graph:
+def embedding(tokens: int, vocabulary: int, width: int, *, dtype: str = "f32") -> Graph:
     """Rows of a table by number.
 
     Args:
@@ -239,7 +239,7 @@ def embedding(tokens: int, vocabulary: int, width: int, dtype: str = "f32") -> G
 
 
 @checked()
-def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 2, dtype: str = "f32") -> Graph:
+def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 2, *, dtype: str = "f32") -> Graph:
     """A layer of experts: router, the gated networks of the experts that each token takes, their weighted sum.
 
     Args:

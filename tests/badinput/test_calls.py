@@ -101,9 +101,12 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a load of two": (lambda: ts.network.run(load=2, packet=1), ["load", "0 to 1"]),
     # closed form
     "an unknown engine": (lambda: ts.estimate(graph(), "h100", engine="vLMM"), ["unknown engine", "'vLLM'"]),
-    "an engine for a crossover": (lambda: ts.crossover("h100", "fp8", engine="x"), ["unknown engine", "TensorRT-LLM"]),
-    "a number for shapes": (lambda: ts.crossover("h100", "fp8", shapes=5), ["three or four", "5"]),  # type: ignore[arg-type]
-    "a number for a scheme": (lambda: ts.crossover("h100", 8), ["this is no dtype", "8"]),  # type: ignore[arg-type]
+    "an engine for a crossover": (
+        lambda: ts.crossover("h100", dtype="fp8", engine="x"),
+        ["unknown engine", "TensorRT-LLM"],
+    ),
+    "a number for shapes": (lambda: ts.crossover("h100", dtype="fp8", shapes=5), ["three or four", "5"]),  # type: ignore[arg-type]
+    "a number for a scheme": (lambda: ts.crossover("h100", dtype=8), ["this is no dtype", "8"]),  # type: ignore[arg-type]
     "a number for an executor": (
         lambda: ts.tune("matmul:8,8,8", budget=2, executor=3),
         ["this is no executor", "jobs"],
@@ -216,9 +219,9 @@ def test_what_is_pickled_comes_back() -> None:
 
 
 def test_crossover_compares_with_another_dtype() -> None:
-    found = ts.crossover("t4", "fp16")
+    found = ts.crossover("t4", dtype="fp16")
     assert "fp16 against fp32" in found.summary()
-    assert "against bf16" in ts.crossover("h100", "fp8").summary()
+    assert "against bf16" in ts.crossover("h100", dtype="fp8").summary()
 
 
 def test_a_table_in_a_notebook() -> None:

@@ -48,13 +48,13 @@ def hosted_ragged(dtype: str) -> Case:
 
 
 CASES: dict[str, Callable[[str], Case]] = {
-    "product": lambda t: (ts.workloads.matmul(96, 80, 64, t), {}, {}),
-    "product, ideal memory": lambda t: (ts.workloads.matmul(96, 80, 64, t), {}, {"memory": "ideal"}),
-    "product, recorded": lambda t: (ts.workloads.matmul(64, 64, 64, t), {}, {"timeline": True}),
-    "product, not replayed": lambda t: (ts.workloads.matmul(64, 96, 64, t), {}, {"replay": False}),
-    "product, one core": lambda t: (ts.workloads.matmul(128, 96, 64, t), {"cores": 1}, {}),
+    "product": lambda t: (ts.workloads.matmul(96, 80, 64, dtype=t), {}, {}),
+    "product, ideal memory": lambda t: (ts.workloads.matmul(96, 80, 64, dtype=t), {}, {"memory": "ideal"}),
+    "product, recorded": lambda t: (ts.workloads.matmul(64, 64, 64, dtype=t), {}, {"timeline": True}),
+    "product, not replayed": lambda t: (ts.workloads.matmul(64, 96, 64, dtype=t), {}, {"replay": False}),
+    "product, one core": lambda t: (ts.workloads.matmul(128, 96, 64, dtype=t), {"cores": 1}, {}),
     "sum": lambda t: (ts.workloads.elementwise("add", 64, 96, dtype=t), {"mapping": "heuristic"}, {}),
-    "many products": lambda t: (ts.workloads.matmul(48, 16, 48, t, batch=2), {"fuse": "none"}, {}),
+    "many products": lambda t: (ts.workloads.matmul(48, 16, 48, dtype=t, batch=2), {"fuse": "none"}, {}),
     "one long group": lambda t: ragged(t, 512, 8, [505, 1, 1, 1, 1, 1, 1, 1]),
     "even groups": lambda t: ragged(t, 512, 8, [64] * 8),
     "slice": sliced,
@@ -126,7 +126,7 @@ def test_no_argument_is_left_out() -> None:
 
 def test_another_program_is_not_put_in_its_place() -> None:
     """What was compiled for another machine, or read, is explained as it is."""
-    program = ts.compile(ts.workloads.matmul(96, 80, 64, "bf16"), "tpu-v3")
+    program = ts.compile(ts.workloads.matmul(96, 80, 64, dtype="bf16"), "tpu-v3")
     other = ts.Machine.load("tpu-v4")
     for advice in ts.simulate(program, other).explain():
         assert advice.cycles == ts.simulate(program, other.replace(advice.change)).cycles

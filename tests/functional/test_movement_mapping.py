@@ -69,7 +69,7 @@ def test_tiles_have_an_effect() -> None:
 
 def test_tuned_and_from_a_table() -> None:
     graph = transpose()
-    study = ts.tune(graph, "edge-8", 24)
+    study = ts.tune(graph, "edge-8", budget=24)
     (row,) = study.operations
     assert row["operation"] == "turn" and study.result is not None and study.baseline is not None
     usual = ts.simulate(ts.compile(graph, "edge-8", mapping="heuristic"))

@@ -19,7 +19,7 @@ Inputs = dict[str, Any]
 
 LOWERED: dict[str, Callable[[], ts.Program]] = {
     "product": lambda: ts.compile(ts.workloads.matmul(20, 24, 150), "edge-8"),
-    "product on four arrays": lambda: ts.compile(ts.workloads.matmul(70, 40, 60, "i8"), "mesh-16", cores=2),
+    "product on four arrays": lambda: ts.compile(ts.workloads.matmul(70, 40, 60, dtype="i8"), "mesh-16", cores=2),
     "softmax": lambda: ts.compile(ts.workloads.softmax(12, 40), "tpu-v3"),
     "attention": lambda: ts.compile(ts.workloads.attention(1, 2, 20, 8, causal=True), "edge-8"),
     "convolution": lambda: ts.compile(ts.workloads.conv2d(1, 3, 6, 6, 4, 3, padding=1), "tpu-v3"),

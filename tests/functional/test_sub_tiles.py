@@ -251,7 +251,7 @@ def test_one_context_loads_while_another_computes() -> None:
 def test_contexts_are_tuned_and_come_from_tables() -> None:
     graph = graph_of(lambda b: b.op("softmax", b.input("x", (256, 512)), dim=1))
     machine = two_contexts("edge-8").replace({"core.vector.latency": 200})
-    study = ts.tune(graph, machine, 16, jobs=1)
+    study = ts.tune(graph, machine, budget=16, jobs=1)
     assert any("2 contexts" in row["mapping"] for row in study.rows)
     assert study.result is not None and study.baseline is not None
     assert study.result.cycles <= study.baseline.cycles

@@ -38,12 +38,14 @@ def outcome(study: ts.Study) -> tuple[Any, ...]:
 
 def test_same_for_any_number_of_workers() -> None:
     graph = net()
-    one = ts.tune(graph, "edge-8", 24, jobs=1)
+    one = ts.tune(graph, "edge-8", budget=24, jobs=1)
     assert (
-        outcome(one) == outcome(ts.tune(graph, "edge-8", 24, jobs=2)) == outcome(ts.tune(graph, "edge-8", 24, jobs=4))
+        outcome(one)
+        == outcome(ts.tune(graph, "edge-8", budget=24, jobs=2))
+        == outcome(ts.tune(graph, "edge-8", budget=24, jobs=4))
     )
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        assert outcome(one) == outcome(ts.tune(graph, "edge-8", 24, executor=pool))
+        assert outcome(one) == outcome(ts.tune(graph, "edge-8", budget=24, executor=pool))
     assert len(one.table()) >= 24 and one.result is not None and one.baseline is not None
     assert [row["count"] for row in one.operations] == [2, 1], "first and third are one distinct operation"
 
@@ -54,7 +56,9 @@ def test_loky() -> None:
     graph = net()
     executor = loky.get_reusable_executor(max_workers=2)
     try:
-        assert outcome(ts.tune(graph, "edge-8", 12, executor=executor)) == outcome(ts.tune(graph, "edge-8", 12))
+        assert outcome(ts.tune(graph, "edge-8", budget=12, executor=executor)) == outcome(
+            ts.tune(graph, "edge-8", budget=12)
+        )
     finally:
         executor.shutdown(wait=True, kill_workers=True)
 
@@ -63,7 +67,7 @@ def test_loky() -> None:
 @pytest.mark.parametrize("budget", [1, 2, 20])
 def test_never_worse_and_right(machine: str, budget: int) -> None:
     graph = net()
-    study = ts.tune(graph, machine, budget)
+    study = ts.tune(graph, machine, budget=budget)
     assert study.result is not None
     program = ts.compile(graph, machine, mapping=study.best)
     assert study.result.cycles == ts.simulate(program).cycles <= ts.simulate(graph, machine).cycles
@@ -80,7 +84,7 @@ def test_a_table_that_hurts_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 
     measure = tuning._measure
     monkeypatch.setattr(tuning, "_measure", backwards)
-    study = ts.tune(net(), "edge-8", 24)
+    study = ts.tune(net(), "edge-8", budget=24)
     assert study.result is not None and study.baseline is not None
     assert study.result.cycles <= study.baseline.cycles and "default" in study.notes[0]
     kept = {kernel.operation: kernel.nest for kernel in ts.mapping.kernels(net(), "edge-8", mapping="heuristic")}
@@ -89,15 +93,15 @@ def test_a_table_that_hurts_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_closer_fidelity_decides() -> None:
     graph = ts.workloads.matmul(256, 256, 256, dtype="bf16")
-    study = ts.tune(graph, "tpu-v3", 12, confirm="bank")
+    study = ts.tune(graph, "tpu-v3", budget=12, confirm="bank")
     again = [row for row in study.rows if "bank" in row["note"]]
     assert 4 <= len(again) <= 5 and study.result is not None and study.baseline is not None
     assert study.result.cycles == ts.simulate(ts.compile(graph, "tpu-v3", mapping=study.best), memory="bank").cycles
     assert study.result.cycles <= study.baseline.cycles == ts.simulate(graph, "tpu-v3", memory="bank").cycles
     with pytest.raises(ts.UserError, match=r"memory\.part"):
-        ts.tune(graph, "edge-8", 4, confirm="bank")
+        ts.tune(graph, "edge-8", budget=4, confirm="bank")
     with pytest.raises(ts.UserError, match="fidelity"):
-        ts.tune(graph, "edge-8", 4, memory="exact")
+        ts.tune(graph, "edge-8", budget=4, memory="exact")
 
 
 def test_costs_and_tuned_strategies() -> None:
@@ -112,7 +116,7 @@ def test_costs_and_tuned_strategies() -> None:
 def test_grouped_convolution() -> None:
     """On the vector unit where that was chosen, also with a table."""
     graph = ts.workloads.conv2d(1, 32, 14, 14, 32, 3, padding=1, groups=32, dtype="f32")
-    study = ts.tune(graph, "edge-8", 8)
+    study = ts.tune(graph, "edge-8", budget=8)
     program = ts.compile(graph, "edge-8", mapping=study.best)
     assert study.best.entries["conv2d"]["unit"] == "vector"
     assert ts.verify(program).ok
@@ -120,10 +124,10 @@ def test_grouped_convolution() -> None:
 
 def test_wrong_calls() -> None:
     with pytest.raises(ts.UserError, match="budget"):
-        ts.tune(net(), "edge-8", 0)
+        ts.tune(net(), "edge-8", budget=0)
     with pytest.raises(ts.UserError, match="matmul:M,N,K"):
         ts.tune("matmul:1,2", "edge-8")
-    assert ts.tune("matmul:16,24,8", "edge-8", 4).result is not None
+    assert ts.tune("matmul:16,24,8", "edge-8", budget=4).result is not None
 
 
 # --- interruption and the store -----------------------------------------------------------------------------------
@@ -149,22 +153,22 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 def test_interrupted_and_resumed(tmp_path: Path, counted: list[int]) -> None:
     graph, path = net(), tmp_path / "store.sqlite"
-    whole = ts.tune(graph, "edge-8", 24, jobs=1)
+    whole = ts.tune(graph, "edge-8", budget=24, jobs=1)
     all_of_them = len(counted)
     counted.clear()
     tuning._measure.limit = 28
-    study = ts.tune(graph, "edge-8", 24, jobs=1, store=path)
+    study = ts.tune(graph, "edge-8", budget=24, jobs=1, store=path)
     assert study.interrupted and study.result is not None and study.baseline is not None
     assert study.best.entries and study.result.cycles <= study.baseline.cycles
     done = len(counted)
     assert 0 < done < all_of_them
     tuning._measure.limit = None
-    resumed = ts.tune(graph, "edge-8", 24, store=path)
+    resumed = ts.tune(graph, "edge-8", budget=24, store=path)
     assert outcome(resumed) == outcome(whole) and not resumed.interrupted
     assert 28 <= done <= len(counted) <= all_of_them + 4, "what the store knows is not simulated again"
     counted.clear()
-    assert outcome(ts.tune(graph, "edge-8", 24, store=path)) == outcome(whole) and not counted
-    ts.tune(graph, ts.Machine.load("edge-8").replace({"memory.latency": "61 ns"}), 24, store=path)
+    assert outcome(ts.tune(graph, "edge-8", budget=24, store=path)) == outcome(whole) and not counted
+    ts.tune(graph, ts.Machine.load("edge-8").replace({"memory.latency": "61 ns"}), budget=24, store=path)
     assert counted, "another machine"
 
 
@@ -212,7 +216,7 @@ def test_damaged_and_newer_files(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_bytes(b"this is no database, and long enough to be read as a header of one " * 40)
     with pytest.raises(ts.UserError, match="damaged or no store"):
-        ts.tune("matmul:8,8,8", "edge-8", 2, store=text)
+        ts.tune("matmul:8,8,8", "edge-8", budget=2, store=text)
     path = tmp_path / "store.sqlite"
     store = ts.Store(path)
     store.put({f"{i:064}": [i, ""] for i in range(2000)})

@@ -28,9 +28,9 @@ def graph() -> ts.Graph:
 
 @pytest.mark.parametrize("sampler", ["model", "random"])
 def test_same_for_any_number_of_workers(sampler: str) -> None:
-    one = ts.tune(graph(), "edge-8", 20, jobs=1, sampler=sampler, seed=3)
+    one = ts.tune(graph(), "edge-8", budget=20, jobs=1, sampler=sampler, seed=3)
     for jobs in (2, 4):
-        assert outcome(one) == outcome(ts.tune(graph(), "edge-8", 20, jobs=jobs, sampler=sampler, seed=3))
+        assert outcome(one) == outcome(ts.tune(graph(), "edge-8", budget=20, jobs=jobs, sampler=sampler, seed=3))
     assert one.result is not None and one.baseline is not None and one.result.cycles <= one.baseline.cycles
     assert {row["kind"] for row in one.operations} == {"product", "vector"}
     assert ts.verify(ts.compile(graph(), "edge-8", mapping=one.best)).ok
@@ -38,7 +38,7 @@ def test_same_for_any_number_of_workers(sampler: str) -> None:
 
 def test_seeds_draw_other_nests() -> None:
     drawn = [
-        {row["mapping"] for row in ts.tune("matmul:64,64,64", "edge-8", 10, sampler="random", seed=seed).rows}
+        {row["mapping"] for row in ts.tune("matmul:64,64,64", "edge-8", budget=10, sampler="random", seed=seed).rows}
         for seed in (1, 2)
     ]
     assert len(drawn[0]) == len(drawn[1]) == 10 and drawn[0] != drawn[1]
@@ -47,20 +47,22 @@ def test_seeds_draw_other_nests() -> None:
 def test_model_beats_chance() -> None:
     """With few candidates the model's best nests are at least as fast as random ones."""
     cycles = {
-        sampler: ts.tune("matmul:200,300,100,bf16", "edge-8", 8, sampler=sampler, seed=5).operations[0]["best_cycles"]
+        sampler: ts.tune("matmul:200,300,100,bf16", "edge-8", budget=8, sampler=sampler, seed=5).operations[0][
+            "best_cycles"
+        ]
         for sampler in ("model", "random")
     }
     assert cycles["model"] <= cycles["random"]
 
 
 def test_a_small_space_ends() -> None:
-    study = ts.tune("matmul:2,2,2", "edge-8", 10000, sampler="random")
+    study = ts.tune("matmul:2,2,2", "edge-8", budget=10000, sampler="random")
     assert not study.interrupted and study.result is not None and 1 < len(study.rows) < 10000
 
 
 def test_unknown_sampler() -> None:
     with pytest.raises(ts.UserError, match="model, random, optuna") as caught:
-        ts.tune("matmul:8,8,8", "edge-8", 4, sampler="rndom")
+        ts.tune("matmul:8,8,8", "edge-8", budget=4, sampler="rndom")
     assert caught.value.suggestion == "random"  # type: ignore[attr-defined]
 
 
@@ -103,8 +105,8 @@ def test_optuna_is_asked_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     fake.trial = types.SimpleNamespace(TrialState=types.SimpleNamespace(FAIL="fail"))
     fake.create_study = lambda sampler: studies.append(FakeStudy(sampler)) or studies[-1]
     monkeypatch.setitem(sys.modules, "optuna", fake)
-    one = ts.tune("matmul:96,64,80", "edge-8", 40, sampler="optuna", seed=4, jobs=1)
-    assert outcome(one) == outcome(ts.tune("matmul:96,64,80", "edge-8", 40, sampler="optuna", seed=4, jobs=3))
+    one = ts.tune("matmul:96,64,80", "edge-8", budget=40, sampler="optuna", seed=4, jobs=1)
+    assert outcome(one) == outcome(ts.tune("matmul:96,64,80", "edge-8", budget=40, sampler="optuna", seed=4, jobs=3))
     simulated = [row["cycles"] for row in one.rows if row["cycles"] is not None]
     told = [value for value in studies[0].told if value is not None]
     assert told and simulated[-len(told) :] == told
@@ -114,14 +116,14 @@ def test_optuna_is_asked_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_optuna_itself() -> None:
     pytest.importorskip("optuna", reason="optuna is not installed: pip install 'tilesim[tune]'")
-    one, two = (ts.tune("matmul:96,64,80", "edge-8", 40, sampler="optuna", seed=4, jobs=jobs) for jobs in (1, 2))
+    one, two = (ts.tune("matmul:96,64,80", "edge-8", budget=40, sampler="optuna", seed=4, jobs=jobs) for jobs in (1, 2))
     assert outcome(one) == outcome(two)
 
 
 def test_without_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ts.UserError, match=r"pip install 'tilesim\[tune\]'"):
-        ts.tune("matmul:96,64,80", "edge-8", 4, sampler="optuna")
+        ts.tune("matmul:96,64,80", "edge-8", budget=4, sampler="optuna")
 
 
 # --- executors ----------------------------------------------------------------------------------------------------
@@ -131,8 +133,8 @@ def test_without_optuna(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dask() -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
     with distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
-        study = ts.tune(graph(), "edge-8", 12, executor=client.get_executor())
-        assert outcome(study) == outcome(ts.tune(graph(), "edge-8", 12))
+        study = ts.tune(graph(), "edge-8", budget=12, executor=client.get_executor())
+        assert outcome(study) == outcome(ts.tune(graph(), "edge-8", budget=12))
         table = ts.sweep(graph(), ["edge-8", "tpu-v3"], executor=client.get_executor())
         assert table.rows == ts.sweep(graph(), ["edge-8", "tpu-v3"]).rows
 
@@ -150,8 +152,8 @@ def test_ray() -> None:
 
     ray.init(num_cpus=2, include_dashboard=False)
     try:
-        study = ts.tune(graph(), "edge-8", 12, executor=OnRay())
-        assert outcome(study) == outcome(ts.tune(graph(), "edge-8", 12))
+        study = ts.tune(graph(), "edge-8", budget=12, executor=OnRay())
+        assert outcome(study) == outcome(ts.tune(graph(), "edge-8", budget=12))
     finally:
         ray.shutdown()
 
@@ -160,7 +162,7 @@ def test_ray() -> None:
 
 
 def test_history() -> None:
-    study = ts.tune(graph(), "edge-8", 16)
+    study = ts.tune(graph(), "edge-8", budget=16)
     rows = study.history().rows
     assert len(rows) == sum(row["cycles"] is not None for row in study.rows)
     for operation in study.operations:
@@ -171,7 +173,7 @@ def test_history() -> None:
 
 def test_plots() -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'tilesim[notebook]'")
-    study = ts.tune(graph(), "edge-8", 8)
+    study = ts.tune(graph(), "edge-8", budget=8)
     (lines,) = study.plot("history").axes
     assert len(lines.lines) == len(study.operations)
     assert len(study.plot().axes[0].lines) == len(study.operations)
@@ -186,11 +188,11 @@ class Terminal(io.StringIO):
 
 def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[tuple[int, int, str]] = []
-    ts.tune(graph(), "edge-8", 16, progress=lambda *call: seen.append(call))
+    ts.tune(graph(), "edge-8", budget=16, progress=lambda *call: seen.append(call))
     done, totals = [call[0] for call in seen], {call[1] for call in seen}
     assert done == sorted(done) and totals == {32} and seen[-1][:2] == (32, 32)
     assert {"first", "rows"} <= {call[2] for call in seen}
-    ts.tune(graph(), "edge-8", 4, progress=True)
+    ts.tune(graph(), "edge-8", budget=4, progress=True)
     assert capsys.readouterr().err == "", "nothing where standard error is no terminal"
     terminal = Terminal()
     bar = Bar(terminal)

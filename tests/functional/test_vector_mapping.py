@@ -90,7 +90,7 @@ def test_any_legal_tiles_compute_the_same(case: Callable[[ts.GraphBuilder], Any]
 @pytest.mark.parametrize("case", CASES)
 def test_tuned_is_right_and_never_slower(case: Callable[[ts.GraphBuilder], Any], machine: str) -> None:
     graph = graph_of(case)
-    study = ts.tune(graph, machine, 12, jobs=1)
+    study = ts.tune(graph, machine, budget=12, jobs=1)
     assert study.result is not None and study.baseline is not None
     program = ts.compile(graph, machine, mapping=study.best)
     assert ts.simulate(program).cycles == study.result.cycles <= study.baseline.cycles
@@ -174,7 +174,7 @@ def test_equal_kernels_are_tuned_once() -> None:
     b = ts.GraphBuilder("twice", dtype="f32")
     for i in range(3):
         b.output(b.op("softmax", b.input(f"x{i}", (64, 48)), dim=1, name=f"s{i}"), f"y{i}")
-    study = ts.tune(b.build(), "edge-8", 8)
+    study = ts.tune(b.build(), "edge-8", budget=8)
     assert [row["count"] for row in study.operations] == [3] and len(study.best.entries) == 3
 
 

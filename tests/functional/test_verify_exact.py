@@ -39,9 +39,9 @@ def reduction(combiner: str, rows: int, length: int, dtype: str) -> ts.Graph:
 
 
 PROGRAMS: dict[str, tuple[Callable[[], ts.Graph], str]] = {
-    "product, bf16, long": (lambda: ts.workloads.matmul(16, 16, 65536, "bf16"), "tpu-v3"),
-    "product, f32, long": (lambda: ts.workloads.matmul(16, 24, 16384, "f32"), "edge-8"),
-    "product, i8": (lambda: ts.workloads.matmul(96, 80, 512, "i8"), "gemmini-16"),
+    "product, bf16, long": (lambda: ts.workloads.matmul(16, 16, 65536, dtype="bf16"), "tpu-v3"),
+    "product, f32, long": (lambda: ts.workloads.matmul(16, 24, 16384, dtype="f32"), "edge-8"),
+    "product, i8": (lambda: ts.workloads.matmul(96, 80, 512, dtype="i8"), "gemmini-16"),
     "linear": (lambda: linear("bf16", 40, 4096, 48), "tpu-v3"),
     "linear on a small array": (lambda: linear("f32", 24, 2048, 40), "edge-8"),
     "convolution": (lambda: conv("f32", 128), "tpu-v3"),
@@ -218,7 +218,7 @@ def test_all_faults_are_found(name: str) -> None:
 
 def test_a_bound_alone_is_blind() -> None:
     """32 of 65,536 terms in bf16: within the bound on random inputs, but not bit by bit."""
-    program = ts.compile(ts.workloads.matmul(16, 16, 65536, "bf16"), "tpu-v3")
+    program = ts.compile(ts.workloads.matmul(16, 16, 65536, dtype="bf16"), "tpu-v3")
     document = json.loads(program.core.to_json())
     last = [node["mma"] for node in nodes(document) if "mma" in node][-1]
     assert cut_mma(last)
@@ -230,7 +230,7 @@ def test_a_bound_alone_is_blind() -> None:
 
 DTYPES = ("f32", "bf16", "f16", "i8", "f8e4m3fn", "f8e5m2")
 SMALL: dict[str, Callable[[str], ts.Graph]] = {
-    "product": lambda t: ts.workloads.matmul(20, 24, 300, t),
+    "product": lambda t: ts.workloads.matmul(20, 24, 300, dtype=t),
     "linear": lambda t: linear(t, 12, 70, 20),
     "convolution": lambda t: conv(t, 5),
     "attention": lambda t: ts.workloads.attention(1, 2, 20, 8, causal=True, dtype=t),

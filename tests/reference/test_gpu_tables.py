@@ -60,20 +60,20 @@ def test_dtype_questions_of_a_t4() -> None:
         for size, measured in T4.items():
             for index, name in enumerate(("fp16", "bf16", "int8"), 1):
                 shapes = [(size, size, size)]
-                (row,) = ts.crossover("t4", name, against="fp32", shapes=shapes, engine=engine).rows
+                (row,) = ts.crossover("t4", dtype=name, against="fp32", shapes=shapes, engine=engine).rows
                 right += row["helps"] == (measured[index] < measured[0])
         assert right >= least, engine
 
 
 @pytest.mark.parametrize("device", EMULATED)
 def test_emulated_bf16_is_slower_than_fp32(device: str) -> None:
-    answer = ts.crossover(device, "bf16", against="fp32", shapes=[(4096, 4096, 4096)])
+    answer = ts.crossover(device, dtype="bf16", against="fp32", shapes=[(4096, 4096, 4096)])
     assert not answer.rows[0]["helps"]
     assert "emulated" in answer.reason
 
 
 def test_int8_helps_on_the_newest_tpu() -> None:
-    (row,) = ts.crossover("tpu-v6e", "sq", against="bf16", shapes=[(8192, 8192, 8192)]).rows
+    (row,) = ts.crossover("tpu-v6e", dtype="sq", against="bf16", shapes=[(8192, 8192, 8192)]).rows
     assert row["helps"]
 
 

@@ -92,7 +92,7 @@ def tuning(folder: Path) -> Case:
     found: list[Any] = []
 
     def call() -> None:
-        found.append(ts.tune("matmul:1000,1000,1000", "edge-8", 100_000, store=store))
+        found.append(ts.tune("matmul:1000,1000,1000", "edge-8", budget=100_000, store=store))
         assert found[0].interrupted
         raise KeyboardInterrupt
 

@@ -48,7 +48,7 @@ class Shared:
         self.result = ts.simulate(self.program)
         self.store = ts.Store(folder / "store.db")
         self.latencies = ts.TileLatencies()
-        self.table = ts.tune(self.product, self.machine, 2, jobs=1).best
+        self.table = ts.tune(self.product, self.machine, budget=2, jobs=1).best
         self.x = np.linspace(-1, 1, 16 * 32, dtype=np.float32).reshape(16, 32)
         self.count, self.lock = 0, threading.Lock()
 
@@ -106,7 +106,7 @@ class Shared:
             "estimate": lambda: ts.estimate(self.graph, "tpu-v3").seconds,
             "roofline": lambda: ts.roofline(self.graph, self.machine).seconds,
             "coverage": lambda: len(ts.coverage(self.graph, self.machine).table().rows),
-            "tune": lambda: ts.tune(self.product, self.machine, 2, jobs=2).result.cycles,  # type: ignore[union-attr]
+            "tune": lambda: ts.tune(self.product, self.machine, budget=2, jobs=2).result.cycles,  # type: ignore[union-attr]
             "sweep": lambda: ts.sweep(self.product, self.machine, {"core.arrays": [1, 2]}, jobs=2).rows,
             "machine": lambda: self.machine.replace({"core.arrays": 2}).core.hash(),
             "weights": lambda: sorted(self.graph.weights()),

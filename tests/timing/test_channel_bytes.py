@@ -74,7 +74,7 @@ def test_commands_are_the_bytes(network: str) -> None:
     """Column commands of all banks, each of a burst, and bursts that are paid for are the bytes of the channels."""
     machine = ts.Machine.load("mesh-16").replace({"memory.part": "HBM2-2000"})
     burst = json.loads((ROOT / "configs/dram/HBM2-2000.json").read_text())["burst_bytes"]
-    for graph in (ts.workloads.softmax(64, 200), ts.workloads.matmul(100, 70, 60, "bf16")):
+    for graph in (ts.workloads.softmax(64, 200), ts.workloads.matmul(100, 70, 60, dtype="bf16")):
         result = ts.simulate(ts.compile(graph, machine), memory="bank", network=network)
         balanced(result)
         banks = result.data["memory"]["banks"]
@@ -90,7 +90,7 @@ def test_with_a_cache() -> None:
 
 
 def test_results_keep_them(tmp_path: Any) -> None:
-    program = ts.compile(ts.workloads.matmul(61, 67, 59, "bf16"), "tpu-v3")
+    program = ts.compile(ts.workloads.matmul(61, 67, 59, dtype="bf16"), "tpu-v3")
     result = ts.simulate(program, memory="bank")
     result.save(tmp_path / "result.json")
     assert ts.Result.load(tmp_path / "result.json").channel_bytes == result.channel_bytes

@@ -40,11 +40,11 @@ def test_many_random_graphs() -> None:
 def test_operations_on_presets(machine: str) -> None:
     dtype = "i8" if machine == "gemmini-16" else "bf16"
     graphs = {
-        "matmul": ts.workloads.matmul(300, 500, 200, dtype),
-        "row": ts.workloads.matmul(1, 512, 2048, dtype),
+        "matmul": ts.workloads.matmul(300, 500, 200, dtype=dtype),
+        "row": ts.workloads.matmul(1, 512, 2048, dtype=dtype),
         "conv2d": ts.workloads.conv2d(1, 16, 20, 20, 24, 3, padding=1, dtype=dtype),
         "add": ts.workloads.elementwise("add", 200, 333, dtype=dtype),
-        "embedding": ts.workloads.embedding(16, 4096, 256, dtype),
+        "embedding": ts.workloads.embedding(16, 4096, 256, dtype=dtype),
     }
     if machine != "gemmini-16":
         graphs["attention"] = ts.workloads.attention(1, 4, 96, 32, causal=True, dtype=dtype)

@@ -104,8 +104,8 @@ def test_each_rate_at_a_hundredth(preset: str) -> None:
     machine = ts.Machine.load(preset)
     dtype = "i8" if preset == "gemmini-16" else "f32"
     products = {
-        "product": ts.workloads.matmul(256, 256, 256, dtype),
-        "few rows": ts.workloads.matmul(8, 512, 512, dtype),
+        "product": ts.workloads.matmul(256, 256, 256, dtype=dtype),
+        "few rows": ts.workloads.matmul(8, 512, 512, dtype=dtype),
     }
     graphs = products | {name: build() for name, build in KINDS.items()}
     programs = {name: ts.compile(graph, machine) for name, graph in graphs.items()}

@@ -81,7 +81,10 @@ def test_latency_and_occupancy() -> None:
     assert found["latency"] == pytest.approx(2 * 10 * 3e-6) and found["latency"] == found["compute"]
     assert found["occupancy"] == pytest.approx(11 / 20)
     assert terms(model(), 128, 1280, 640)["occupancy"] == 1
-    rows = {row["operation"]: row for row in ts.estimate(ts.workloads.matmul(1, 4096, 64, "bf16"), "h100").terms().rows}
+    rows = {
+        row["operation"]: row
+        for row in ts.estimate(ts.workloads.matmul(1, 4096, 64, dtype="bf16"), "h100").terms().rows
+    }
     assert 0 < rows["matmul"]["occupancy"] <= 1
 
 

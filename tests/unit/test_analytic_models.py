@@ -108,7 +108,7 @@ def test_vector_operations_move_their_tensors() -> None:
 def test_an_estimate_is_a_result(device: str) -> None:
     graph = ts.models.build("bert-base", sequence=64)
     if device == "gemmini-16":
-        graph = ts.workloads.matmul(64, 64, 64, "i8")
+        graph = ts.workloads.matmul(64, 64, 64, dtype="i8")
     result = ts.estimate(graph, device)
     assert result.data["source"] == "closed form"
     assert result.seconds >= ts.roofline(graph, device).seconds
@@ -139,11 +139,11 @@ def test_flops_and_bytes_are_those_of_the_graph() -> None:
 
 def test_a_dtype_that_a_device_lacks_names_the_operation() -> None:
     with pytest.raises(ts.Unsupported, match=r"matmul.*8-bit floats"):
-        ts.estimate(ts.workloads.matmul(64, 64, 64, "bf16"), "t4", scheme="fp8")
+        ts.estimate(ts.workloads.matmul(64, 64, 64, dtype="bf16"), "t4", scheme="fp8")
 
 
 def test_crossover_is_strict_and_sure_only_far_from_even() -> None:
-    answer = ts.crossover("h100", "fp8", against="bf16")
+    answer = ts.crossover("h100", dtype="fp8", against="bf16")
     for row in answer.rows:
         assert row["helps"] == (row["ms"] < row["baseline_ms"])
         assert (row["probability"] > 0.5) == row["helps"]
@@ -154,10 +154,10 @@ def test_crossover_is_strict_and_sure_only_far_from_even() -> None:
 
 
 def test_crossover_answers_for_what_a_device_lacks_or_emulates() -> None:
-    lacking = ts.crossover("t4", "fp8")
+    lacking = ts.crossover("t4", dtype="fp8")
     assert not lacking.possible and "Turing" in lacking.summary() and lacking.threshold() is None
     for name in ("t4", "v100"):
-        emulated = ts.crossover(name, "bf16", against="fp32")
+        emulated = ts.crossover(name, dtype="bf16", against="fp32")
         assert "emulated" in emulated.summary()
         assert not any(row["helps"] for row in emulated.rows if row["m"] >= 512)
     summary = ts.crossover("t4")
@@ -165,7 +165,7 @@ def test_crossover_answers_for_what_a_device_lacks_or_emulates() -> None:
     assert {row["scheme"] for row in summary.table().rows} >= {"fp32", "bf16", "fp8", "int8", "int4_wo"}
     assert len(summary.best()) == 9
     with pytest.raises(ts.UserError, match="extents"):
-        ts.crossover("h100", "fp8", shapes=[(1, 2)])
+        ts.crossover("h100", dtype="fp8", shapes=[(1, 2)])
 
 
 def test_best_scheme_of_a_model() -> None:
@@ -214,8 +214,8 @@ class TestDefectsOfAnEarlierSimulator:
         assert terms["cast"] >= 4096 * 4096 * 3 / 5120 / 1.83e9 / 8
 
     def test_two_bytes_wide_types_differ_where_the_hardware_does(self) -> None:
-        half = ts.crossover("t4", "fp16", against="fp32").rows[-1]["speedup"]
-        brain = ts.crossover("t4", "bf16", against="fp32").rows[-1]["speedup"]
+        half = ts.crossover("t4", dtype="fp16", against="fp32").rows[-1]["speedup"]
+        brain = ts.crossover("t4", dtype="bf16", against="fp32").rows[-1]["speedup"]
         assert half > 2 and brain < 1
 
     def test_bytes_are_those_of_the_dtype_that_is_asked_about(self) -> None:

@@ -32,7 +32,7 @@ def test_roofline_has_a_line_per_dtype_and_level() -> None:
 
 
 def test_crossover_suite_terms_and_validation() -> None:
-    axes = ts.crossover("h100", "fp8").plot()
+    axes = ts.crossover("h100", dtype="fp8").plot()
     assert len(axes.lines[0].get_xdata()) == 9
     assert len(axes.collections) == 1  # the band of the model's error
     summary = ts.crossover("h100")
@@ -120,7 +120,7 @@ def test_crossover_over_batch_and_size() -> None:
 
     shapes = sweep("1:1024", "4096:8192", "4096")
     assert len(shapes) == 22 and shapes[0] == (1.0, 4096.0, 4096.0) and shapes[-1] == (1024.0, 8192.0, 4096.0)
-    page = views.crossover_page(ts.crossover("h100", "fp8", shapes=shapes))
+    page = views.crossover_page(ts.crossover("h100", dtype="fp8", shapes=shapes))
     assert "n 8192, k 4096" in page and "that it helps" in page
     assert "8-bit floats" in views.crossover_page(ts.crossover("t4"))
     for text in ("x", "8:4", "1:2:3", "0"):
@@ -129,8 +129,8 @@ def test_crossover_over_batch_and_size() -> None:
 
 
 def test_what_the_levels_hold() -> None:
-    rows = ts.estimate(ts.workloads.matmul(256, 256, 256, "bf16"), "h100").caches().rows
+    rows = ts.estimate(ts.workloads.matmul(256, 256, 256, dtype="bf16"), "h100").caches().rows
     (product,) = [row for row in rows if row["hits"] is not None]
     assert product["fits"] == "L1" and product["pressure"] == "low" and 0 <= product["hits"] <= 1
-    large = ts.estimate(ts.workloads.matmul(8192, 8192, 8192, "bf16"), "h100").caches().rows
+    large = ts.estimate(ts.workloads.matmul(8192, 8192, 8192, dtype="bf16"), "h100").caches().rows
     assert any(row["fits"] == "DRAM" and row["pressure"] == "high" for row in large)

@@ -16,7 +16,7 @@ def test_embedding_reads_the_rows_it_looks_up() -> None:
     ids = np.array([3, 0, 99, 3, 5, 7], np.int32)
     (y,) = ts.reference(graph, {"table": table, "ids": ids}).values()
     assert np.array_equal(y, table[ids])
-    few, many = (ts.estimate(workloads.embedding(n, 32000, 4096, "f16"), "t4").seconds for n in (1, 1 << 16))
+    few, many = (ts.estimate(workloads.embedding(n, 32000, 4096, dtype="f16"), "t4").seconds for n in (1, 1 << 16))
     assert many > 50 * few and many >= (1 << 16) * 4096 * 2 / 320e9  # rows, not the table
 
 

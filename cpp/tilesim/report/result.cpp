@@ -205,6 +205,7 @@ Json Result::to_json() const {
   json.set("hashes", texts(hashes));
   if (!versions.empty()) json.set("versions", texts(versions));
   if (!data_sources.empty()) json.set("data_sources", texts(data_sources));
+  if (!options.empty()) json.set("options", texts(options));
   json.set("labels", strings(labels));
   json.set("intervals", std::move(interval_list));
   if (!memory.is_null()) json.set("memory", memory);
@@ -245,6 +246,7 @@ Result Result::from_json(const Json& json) {
   result.hashes = read_texts(reader.required("hashes"));
   if (const Json* versions = reader.optional("versions")) result.versions = read_texts(*versions);
   if (const Json* sources = reader.optional("data_sources")) result.data_sources = read_texts(*sources);
+  if (const Json* options = reader.optional("options")) result.options = read_texts(*options);
   result.labels = read_strings(reader.required("labels"));
   for (const Json& item : reader.required("intervals").items()) {
     if (item.items().size() != 4) item.fail("an interval has four numbers", "[unit, label, start, finish]");

@@ -89,7 +89,8 @@ struct Result {
   std::map<std::string, std::string> versions;  ///< of what made the result; empty: not stated
   /// Tensors whose values loops or addresses have read -> "given", "computed from ...", "default: ...".
   std::map<std::string, std::string> data_sources;
-  std::vector<std::string> labels;  ///< of intervals
+  std::map<std::string, std::string> options;  ///< of the call that made it, those that were given
+  std::vector<std::string> labels;             ///< of intervals
   std::vector<Interval> intervals;
   std::int64_t intervals_dropped = 0;
   Json memory;         ///< bytes of each channel over time, commands of each bank; null: not recorded

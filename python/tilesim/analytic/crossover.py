@@ -304,9 +304,9 @@ def baseline(device: Device, asked: str | None = None) -> str:
 def crossover(
     device: DeviceLike,
     dtype: str | None = None,
+    *,
     against: str | None = None,
     shapes: Iterable[Sequence[float]] | None = None,
-    *,
     engine: str = "",
     profile: Profile | str | None = None,
 ) -> Crossover | CrossoverSummary:

@@ -189,7 +189,7 @@ def _operation_row(cost: Cost, hertz: int, start: int) -> dict[str, Any]:
 @checked()
 def estimate(
     graph: GraphLike,
-    device: DeviceLike = "h100",
+    device: DeviceLike | None = None,
     *,
     scheme: str | None = None,
     engine: str = "",
@@ -211,6 +211,8 @@ def estimate(
         UserError: for an unknown device, scheme, engine or profile.
         Unsupported: for an operation or dtype that the device lacks; names the operation.
     """
+    if device is None:
+        raise user_error("on which device?", place="device", allowed=", ".join([*Device.names(), "a machine"]))
     target = device_of(device)
     opened = Profile.open(profile)
     engine_named(engine, opened)

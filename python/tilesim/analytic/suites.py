@@ -19,24 +19,24 @@ def _llm(dtype: str) -> dict[str, Graph]:
     rows, width, heads = 512, 4096, 32
     depth = width // heads
     return {
-        "query, key, value": workloads.matmul(rows, 3 * width, width, dtype),
+        "query, key, value": workloads.matmul(rows, 3 * width, width, dtype=dtype),
         "attention": workloads.attention(1, heads, rows, depth, causal=True, dtype=dtype),
-        "output": workloads.matmul(rows, width, width, dtype),
-        "feed-forward up": workloads.matmul(rows, 4 * width, width, dtype),
+        "output": workloads.matmul(rows, width, width, dtype=dtype),
+        "feed-forward up": workloads.matmul(rows, 4 * width, width, dtype=dtype),
         "gelu": workloads.elementwise("gelu_tanh", rows, 4 * width, dtype=dtype),
-        "feed-forward down": workloads.matmul(rows, width, 4 * width, dtype),
+        "feed-forward down": workloads.matmul(rows, width, 4 * width, dtype=dtype),
         "layer norm": workloads.layer_norm(rows, width, dtype=dtype),
         "embedding": workloads.embedding(rows, 32000, width, dtype=dtype),
         "experts, 2 of 8": workloads.experts(rows, width, 14336, 8, 2, dtype=dtype),
         "long attention, grouped, window": workloads.attention(
             1, heads, 8192, depth, key_heads=heads // 4, causal=True, window=1024, dtype=dtype
         ),
-        "decode: query, key, value": workloads.matmul(1, 3 * width, width, dtype),
+        "decode: query, key, value": workloads.matmul(1, 3 * width, width, dtype=dtype),
         "decode: attention": workloads.attention(1, heads, 1, depth, keys=rows, causal=True, dtype=dtype),
         "decode: attention, grouped": workloads.attention(
             16, heads, 1, depth, keys=8192, key_heads=heads // 4, causal=True, dtype=dtype
         ),
-        "decode: feed-forward up": workloads.matmul(1, 4 * width, width, dtype),
+        "decode: feed-forward up": workloads.matmul(1, 4 * width, width, dtype=dtype),
     }
 
 
@@ -51,7 +51,7 @@ def _vision(dtype: str) -> dict[str, Graph]:
 
 
 def _scaling(dtype: str) -> dict[str, Graph]:
-    return {f"{size} cubed": workloads.matmul(size, size, size, dtype) for size in (32, 128, 512, 2048, 8192)}
+    return {f"{size} cubed": workloads.matmul(size, size, size, dtype=dtype) for size in (32, 128, 512, 2048, 8192)}
 
 
 _SUITES = {"llm": (_llm, "f16"), "vision": (_vision, "f32"), "scaling": (_scaling, "f32")}

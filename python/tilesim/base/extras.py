@@ -1,4 +1,4 @@
-"""Libraries that only a front end needs."""
+"""Libraries that not everybody needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .errors import user_error
 
 
 def need(module: str, extra: str) -> ModuleType:
-    """Imports a library that only a front end needs.
+    """Imports a library that not everybody needs.
 
     Args:
         module: its name, as in an import statement.

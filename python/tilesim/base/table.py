@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from .extras import need
+
 __all__ = ["Table", "amount"]
 
 
@@ -26,11 +28,9 @@ class Table:
             A DataFrame with one row per row.
 
         Raises:
-            ImportError: without pandas (`pip install 'tilesim[notebook]'`).
+            UserError: without pandas, naming what to install.
         """
-        import pandas
-
-        return pandas.DataFrame(self.rows)
+        return need("pandas", "notebook").DataFrame(self.rows)
 
     def __len__(self) -> int:
         """Number of rows."""

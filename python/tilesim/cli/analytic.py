@@ -219,7 +219,7 @@ def crossover(
         if json_ != "-":
             typer.echo("\n".join(_columns(rows)))
         return
-    answer = ask(device, dtype, against, shapes, engine=engine, profile=profile)
+    answer = ask(device, dtype=dtype, against=against, shapes=shapes, engine=engine, profile=profile)
     if html:
         from ..analytic.pages import crossover_page
 

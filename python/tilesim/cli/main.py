@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import platform
 import sys
+import zipfile
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from .. import models
 from .._core import Error, __version__
 from ..base.arguments import is_size
+from ..base.errors import shown
 from ..base.paths import configs_dir
 from ..base.table import amount
 from ..graph import Graph, user_error
@@ -63,14 +66,7 @@ def _trips(texts: list[str]) -> dict[str, int]:
 
 
 def _compiled(
-    loaded: Graph | Program,
-    target: Machine,
-    fallback: str,
-    place: list[str],
-    cores: int | None,
-    sort: str | None,
-    trips: list[str],
-    collectives: str,
+    loaded: Graph | Program, target: Machine, place: list[str], trips: list[str], options: dict[str, Any]
 ) -> Program:
     places = {}
     for text in place:
@@ -78,16 +74,33 @@ def _compiled(
         if not equals:
             raise user_error("an operation needs a place", value=f"'{text}'", allowed="name=host, name=machine")
         places[name] = side
+    given = {name: value for name, value in options.items() if value is not None}
     if isinstance(loaded, Graph):
-        more: dict[str, Any] = {"trips": _trips(trips), "collectives": collectives}
-        return compile(loaded, target, fallback=fallback, place=places, cores=cores, sort=sort, **more)
-    if cores is not None or sort is not None:
-        raise user_error("a compiled program has its cores already", place="--cores, --sort", value=str(loaded.cores))
-    if trips or collectives != "error":
-        raise user_error("a compiled program has its loops already", place="--trips, --collectives")
-    if places or fallback != "error":
-        raise user_error("a compiled program is placed already", allowed="--fallback and --place with a graph")
+        return compile(loaded, target, place=places, trips=_trips(trips), **given)
+    if places or trips or given:
+        named = [*(["place"] if places else []), *(["trips"] if trips else []), *given]
+        raise user_error(
+            "a compiled program was compiled with its options already",
+            place=", ".join(f"--{name}" for name in named),
+            allowed="those with a graph",
+        )
     return loaded
+
+
+def _arrays(path: str | None) -> dict[str, Any]:
+    """Arrays by name of a .npz file, none of them pickled."""
+    if path is None:
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if isinstance(file, np.ndarray):
+                raise ValueError("one array without a name")
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        what = error.strerror if isinstance(error, OSError) else None
+        raise user_error(
+            what or "this is no .npz file", place=path, value=shown(error), allowed="numpy.savez"
+        ) from None
 
 
 @app.command()
@@ -121,9 +134,16 @@ def run(
         typer.Option(help="Simulate changed machines, and say which change helps most: done unless it takes minutes."),
     ] = None,
     fallback: Annotated[
-        str, typer.Option(help="What the machine cannot run: 'error', or on the 'host', at its cost.")
-    ] = "error",
+        str | None, typer.Option(help="What the machine cannot run: 'error' (default), or on the 'host', at its cost.")
+    ] = None,
     place: Annotated[list[str] | None, typer.Option(help="Run an operation there: name=host or name=machine.")] = None,
+    mapping: Annotated[
+        str | None,
+        typer.Option(help="profile (default), cost, heuristic, tuned, gemmini, pytorchsim; a .json file."),
+    ] = None,
+    fuse: Annotated[str | None, typer.Option(help="all (default) or none.")] = None,
+    contexts: Annotated[int | None, typer.Option(min=1, help="Of a core, that share every kernel.")] = None,
+    tensors: Annotated[str | None, typer.Option(help="Arrays that timing reads, by name: a .npz file.")] = None,
     passes: Annotated[
         str | None, typer.Option(help="What is recognised in a model: all, none, or passes' names with commas between.")
     ] = None,
@@ -132,8 +152,9 @@ def run(
     ] = None,
     trips: Annotated[list[str] | None, typer.Option(help="How often a loop runs that data end: name=number.")] = None,
     collectives: Annotated[
-        str, typer.Option(help="Operations between devices: 'error', or 'untimed' as on one of several alike devices.")
-    ] = "error",
+        str | None,
+        typer.Option(help="Operations between devices: 'error' (default), or 'untimed' as on one of alike devices."),
+    ] = None,
 ) -> None:
     """Compile, simulate and explain a workload."""
     with step(f"reading {model}"):
@@ -143,7 +164,9 @@ def run(
     if network is not None and isinstance(loaded, Graph):
         target = target.replace({"network.kind": network})
     with step(f"compiling for {target.name}"):
-        program = _compiled(loaded, target, fallback, place or [], cores, sort, trips or [], collectives)
+        options = {"fallback": fallback, "cores": cores, "sort": sort, "mapping": mapping, "fuse": fuse}
+        options |= {"contexts": contexts, "collectives": collectives}
+        program = _compiled(loaded, target, place or [], trips or [], options)
     if against != "reference" and not verify_:
         raise user_error("there is nothing to compare", place="--against", value=against, suggestion="Add --verify")
     if verify_:
@@ -154,7 +177,9 @@ def run(
             raise typer.Exit(1)
     with step("simulating"):
         stays = "auto" if resident == ["auto"] else resident or []
-        result = simulate(program, target, memory, network, timeline=timeline is not None, resident=stays)
+        result = simulate(
+            program, target, memory=memory, network=network, timeline=timeline is not None, resident=stays
+        )
     if timeline:
         result.timeline(timeline)
     if report:

@@ -209,7 +209,7 @@ def map_(
         rule: {kernel.operation: kernel.nest for kernel in kernels(graph, target, mapping=rule)}
         for rule in ("heuristic", "cost")
     }
-    entries = tune(graph, target, budget).best.entries if len(chosen) == 1 else {}
+    entries = tune(graph, target, budget=budget).best.entries if len(chosen) == 1 else {}
     for kernel in chosen:
         by_rule = {rule: nests.get(kernel.operation, kernel.nest) for rule, nests in rules.items()}
         _show(kernel, by_rule, graph, target, entries if len(chosen) == 1 else None)
@@ -286,7 +286,15 @@ def tune_(
     graph, target = load_graph(what, batch, context, phase, dtype), Machine.load(machine)
 
     study = tune(
-        graph, target, budget, store=resume, jobs=jobs, confirm=confirm, progress=True, sampler=sampler, seed=seed
+        graph,
+        target,
+        budget=budget,
+        store=resume,
+        jobs=jobs,
+        confirm=confirm,
+        progress=True,
+        sampler=sampler,
+        seed=seed,
     )
     for row in study.operations:
         typer.echo(

@@ -25,7 +25,7 @@ def passes() -> tuple[str, ...]:
 
 
 @checked("graph")
-def optimize(graph: Graph, passes: str | Sequence[str] | None = None, without: Sequence[str] = ()) -> Changes:
+def optimize(graph: Graph, passes: str | Sequence[str] | None = None, *, without: Sequence[str] = ()) -> Changes:
     """Recognises patterns that are spelled out, in place: attention (masks, causality, grouped heads), softmax,
     normalizations, rotary positions, activations, gates, quantize after dequantize, transposes in front of products,
     masks that depend on no input, layers that repeat.

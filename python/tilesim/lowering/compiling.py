@@ -36,6 +36,7 @@ SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = {}
 def compile(
     graph: GraphLike,
     machine: MachineLike = "tpu-v3",
+    *,
     mapping: Any = "profile",
     fuse: str = "all",
     fallback: str = "error",
@@ -166,11 +167,11 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
         if isinstance(mapping, Mapping) and not isinstance(mapping, MappingTable):
             names = {op["name"] for op in part.operations()}
             if any(isinstance(nest, Mapping) and "lane" in nest for nest in mapping.values()):
-                names |= {kernel.operation for kernel in kernels(part, target, options["fuse"])}
+                names |= {kernel.operation for kernel in kernels(part, target, fuse=options["fuse"])}
             own = {key: nest for key, nest in mapping.items() if key in names}
         # integers are in the place of what was dequantized already, as far as that was wanted
         more = {"cores": options["cores"], "contexts": options.get("contexts"), "integer_products": False}
-        return compile(part, target, own, options["fuse"], **more)
+        return compile(part, target, mapping=own, fuse=options["fuse"], **more)
 
     program = compile_mixed(graph, target, place, options["fallback"] == "host", compile_part)
     program.options = options

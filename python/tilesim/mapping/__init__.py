@@ -147,9 +147,11 @@ class MappingTable(Mapping[str, Any]):
             UserError: where a core has fewer contexts than an entry asks for.
         """
         most = self.contexts
-        chosen = kernels(graph, machine, fuse, contexts=most, each=1)
+        chosen = kernels(graph, machine, fuse=fuse, contexts=most, each=1)
         for count in sorted({int(entry.get("contexts", 1)) for entry in list(self.entries.values())} - {1}):
-            divided = {kernel.operation: kernel for kernel in kernels(graph, machine, fuse, contexts=most, each=count)}
+            divided = {
+                kernel.operation: kernel for kernel in kernels(graph, machine, fuse=fuse, contexts=most, each=count)
+            }
             for at, kernel in enumerate(chosen):
                 key = self._key_of(kernel)
                 if key is not None and self.entries[key].get("contexts", 1) == count:

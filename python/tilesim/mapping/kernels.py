@@ -134,7 +134,7 @@ class Product:
 
 @checked()
 def products(
-    graph: Graph, machine: Machine | str = "tpu-v3", fuse: str = "all", mapping: str = "profile"
+    graph: Graph, machine: Machine | str = "tpu-v3", *, fuse: str = "all", mapping: str = "profile"
 ) -> list[Product]:
     """The products of a graph as they are compiled.
 
@@ -159,6 +159,7 @@ def products(
 def kernels(
     graph: Graph,
     machine: Machine | str = "tpu-v3",
+    *,
     fuse: str = "all",
     mapping: str = "profile",
     contexts: int = 1,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..base.checked import checked
 from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
+from ._network import network
 
 __all__ = ["ClipConfig", "Tower", "clip", "clip_vit_b_32"]
 
@@ -131,7 +131,7 @@ def _text_features(b: GraphBuilder, c: ClipConfig, batch: int, tokens: int) -> T
     return _projection(b, rows, c.features, "text_projection")
 
 
-@checked()
+@network
 def clip(config: ClipConfig, batch: int = 1, sequence: int = 77, dtype: str = "f32") -> Graph:
     """CLIP of any size.
 
@@ -165,7 +165,7 @@ def clip(config: ClipConfig, batch: int = 1, sequence: int = 77, dtype: str = "f
     return b.build()
 
 
-@checked()
+@network
 def clip_vit_b_32(batch: int = 1, sequence: int = 77, dtype: str = "f32") -> Graph:
     """CLIP ViT-B/32, 151,277,313 parameters.
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import Head, Layer, Run, assemble, check_run, gated_weights, linear_weight, rotary_tables, rotate
 from ._layers import Weight, merge_heads, split_heads
+from ._network import network
 from .experts import Experts, expert_weights, mix
 
 __all__ = [
@@ -123,7 +123,7 @@ class _Layer(Layer):
         return x + self.gated(normed, "mlp"), kept
 
 
-@checked()
+@network
 def decoder(
     config: DecoderConfig, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
 ) -> Graph:
@@ -160,7 +160,7 @@ def decoder(
     )
 
 
-@checked()
+@network
 def llama_3_8b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Llama 3 8B (Grattafiori et al., 2024), 8,030,261,248 parameters.
 
@@ -176,7 +176,7 @@ def llama_3_8b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtyp
     return decoder(LLAMA_3_8B, batch, context, phase, dtype)
 
 
-@checked()
+@network
 def llama_3_70b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Llama 3 70B (Grattafiori et al., 2024), 70,553,706,496 parameters.
 
@@ -192,7 +192,7 @@ def llama_3_70b(batch: int = 1, context: int = 2048, phase: str = "prefill", dty
     return decoder(LLAMA_3_70B, batch, context, phase, dtype)
 
 
-@checked()
+@network
 def mistral_7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Mistral 7B (Jiang et al., 2023), 7,241,732,096 parameters, with a window of 4096 tokens.
 
@@ -208,7 +208,7 @@ def mistral_7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtyp
     return decoder(MISTRAL_7B, batch, context, phase, dtype)
 
 
-@checked()
+@network
 def qwen2_5_1_5b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Qwen2.5 1.5B (Qwen team, 2024), 1,543,714,304 parameters; the head shares the token embeddings.
 
@@ -224,7 +224,7 @@ def qwen2_5_1_5b(batch: int = 1, context: int = 2048, phase: str = "prefill", dt
     return decoder(QWEN2_5_1_5B, batch, context, phase, dtype)
 
 
-@checked()
+@network
 def mixtral_8x7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Mixtral 8x7B (Jiang et al., 2024), 46,702,792,704 parameters, two of eight experts per token.
 
@@ -240,7 +240,7 @@ def mixtral_8x7b(batch: int = 1, context: int = 2048, phase: str = "prefill", dt
     return decoder(MIXTRAL_8X7B, batch, context, phase, dtype)
 
 
-@checked()
+@network
 def deepseek_moe_16b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """DeepSeekMoE 16B (Dai et al., 2024), 16,375,728,128 parameters, six of 64 experts per token and two shared.
 

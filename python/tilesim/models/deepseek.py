@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import (
     Head,
@@ -26,6 +25,7 @@ from ._decoding import (
     rotate,
 )
 from ._layers import Weight, merge_heads, split_heads
+from ._network import network
 from .experts import Experts, expert_weights, mix
 
 __all__ = ["DeepseekConfig", "deepseek", "deepseek_v3"]
@@ -155,7 +155,7 @@ class _Layer(Layer):
         return x + more, {"latent": kept}
 
 
-@checked()
+@network
 def deepseek(
     config: DeepseekConfig, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
 ) -> Graph:
@@ -187,7 +187,7 @@ def deepseek(
     )
 
 
-@checked()
+@network
 def deepseek_v3(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """DeepSeek-V3, 671,026,419,200 parameters (without the layer that predicts one token more).
 

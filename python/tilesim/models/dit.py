@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..base.checked import checked
 from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare, linear_weights, merge_heads, split_heads
+from ._network import network
 
 __all__ = ["DitConfig", "dit", "dit_xl_2"]
 
@@ -97,7 +97,7 @@ def _condition(b: GraphBuilder, c: DitConfig, batch: int) -> Tensor:
     return b.linear(hidden, c.width, name="t_embedder.mlp.2") + classes
 
 
-@checked()
+@network
 def dit(config: DitConfig, batch: int = 1, dtype: str = "f32") -> Graph:
     """A DiT of any size.
 
@@ -138,7 +138,7 @@ def dit(config: DitConfig, batch: int = 1, dtype: str = "f32") -> Graph:
     return b.build()
 
 
-@checked()
+@network
 def dit_xl_2(batch: int = 1, dtype: str = "f32") -> Graph:
     """DiT-XL/2 at 256×256, 675,129,632 parameters (the table of positions included, as published).
 

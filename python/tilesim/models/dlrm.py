@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..base.checked import checked
 from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
+from ._network import network
 
 __all__ = ["DlrmConfig", "dlrm", "dlrm_mlperf"]
 
@@ -49,7 +49,7 @@ def _network(b: GraphBuilder, x: Tensor, widths: tuple[int, ...], name: str, las
     return x
 
 
-@checked()
+@network
 def dlrm(config: DlrmConfig, batch: int = 2048, lookups: int = 1, dtype: str = "f32") -> Graph:
     """A DLRM of any size.
 
@@ -92,7 +92,7 @@ def dlrm(config: DlrmConfig, batch: int = 2048, lookups: int = 1, dtype: str = "
     return b.build()
 
 
-@checked()
+@network
 def dlrm_mlperf(batch: int = 2048, dtype: str = "f32") -> Graph:
     """DLRM of the MLPerf benchmark, 24,036,595,969 parameters.
 

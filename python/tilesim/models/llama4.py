@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import Head, Layer, Run, assemble, check_run, linear_weight, pairs_to_halves, rotary_tables, rotate
 from ._layers import Weight, merge_heads, split_heads
+from ._network import network
 from .experts import Experts, expert_weights, mix
 
 __all__ = ["Llama4Config", "llama4", "llama_4_scout"]
@@ -117,7 +117,7 @@ class _Layer(Layer):
         return x + mix(self.b, normed, self.w, "feed_forward", c.experts), kept
 
 
-@checked()
+@network
 def llama4(
     config: Llama4Config, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
 ) -> Graph:
@@ -152,7 +152,7 @@ def llama4(
     )
 
 
-@checked()
+@network
 def llama_4_scout(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """The language model of Llama 4 Scout, 107,769,861,120 parameters; positions are not stretched.
 

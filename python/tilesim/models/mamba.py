@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import Head, Layer, Run, assemble, check_run
 from ._layers import Weight
+from ._network import network
 
 __all__ = ["MambaConfig", "mamba", "mamba_2_8b"]
 
@@ -151,7 +151,7 @@ class _Layer(Layer):
         return x + self.linear(y, "mixer.out_proj"), {"inputs": inputs, "state": state}
 
 
-@checked()
+@network
 def mamba(
     config: MambaConfig, batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16"
 ) -> Graph:
@@ -178,7 +178,7 @@ def mamba(
     return assemble(head, run, dtype, ["layer"] * c.layers, lambda builder, sort: _Layer(builder, sort, c, run), {})
 
 
-@checked()
+@network
 def mamba_2_8b(batch: int = 1, context: int = 2048, phase: str = "prefill", dtype: str = "bf16") -> Graph:
     """Mamba 2.8B, 2,768,345,600 parameters; the head shares the token embeddings.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..base.checked import checked
 from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder
+from ._network import network
 
 __all__ = ["mlp"]
 
 
-@checked()
+@network
 def mlp(batch: int = 1, sizes: Sequence[int] = (784, 512, 256, 10), dtype: str = "f32") -> Graph:
     """Linear layers with relu between them.
 

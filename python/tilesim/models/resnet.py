@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
+from ._network import network
 
 __all__ = ["resnet18", "resnet34", "resnet50"]
 
@@ -75,7 +75,7 @@ def _resnet(name: str, depths: tuple[int, ...], bottleneck: bool, batch: int, im
     return b.build()
 
 
-@checked()
+@network
 def resnet18(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """ResNet-18, 11,689,512 parameters.
 
@@ -93,7 +93,7 @@ def resnet18(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     return _resnet("resnet18", (2, 2, 2, 2), False, batch, image, dtype)
 
 
-@checked()
+@network
 def resnet34(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """ResNet-34, 21,797,672 parameters.
 
@@ -111,7 +111,7 @@ def resnet34(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     return _resnet("resnet34", (3, 4, 6, 3), False, batch, image, dtype)
 
 
-@checked()
+@network
 def resnet50(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """ResNet-50, 25,557,032 parameters.
 

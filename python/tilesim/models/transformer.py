@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..base.checked import checked
 from ..graph import Graph, GraphBuilder, Tensor
 from ._decoding import Run, check_run
 from ._layers import Weight, check_sequence, create, declare, linear_weights, merge_heads, norm_weights, split_heads
+from ._network import network
 
 __all__ = ["TextConfig", "bert", "bert_base", "bert_large", "gpt", "gpt2"]
 
@@ -63,7 +63,7 @@ def _bert_layer(
     return layer, weights
 
 
-@checked()
+@network
 def bert(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
     """BERT of any size; every token is attended to.
 
@@ -104,7 +104,7 @@ def bert(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "
     return b.build()
 
 
-@checked()
+@network
 def bert_base(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
     """BERT-base, 109,482,240 parameters; every token is attended to.
 
@@ -123,7 +123,7 @@ def bert_base(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
     return bert(BERT_BASE, batch, sequence, dtype)
 
 
-@checked()
+@network
 def bert_large(batch: int = 1, sequence: int = 128, dtype: str = "f32") -> Graph:
     """BERT-large, 335,141,888 parameters; every token is attended to.
 
@@ -187,7 +187,7 @@ class _GptLayer:
         return x + self._linear(hidden, "mlp.c_proj"), k, v
 
 
-@checked()
+@network
 def gpt(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f32", phase: str | None = None) -> Graph:
     """GPT-2 of any size; the head shares the token embeddings.
 
@@ -235,7 +235,7 @@ def gpt(config: TextConfig, batch: int = 1, sequence: int = 128, dtype: str = "f
     return b.build()
 
 
-@checked()
+@network
 def gpt2(batch: int = 1, sequence: int = 128, dtype: str = "f32", phase: str | None = None) -> Graph:
     """GPT-2 small, 124,439,808 parameters; the head shares the token embeddings.
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..base.checked import checked
 from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import merge_heads, split_heads
+from ._network import network
 
 __all__ = ["UnetConfig", "stable_diffusion_1_5_unet", "unet"]
 
@@ -136,7 +136,7 @@ def _up(net: _Net, x: Tensor, time: Tensor, text: Tensor, kept: list[Tensor]) ->
     return x
 
 
-@checked()
+@network
 def unet(config: UnetConfig, batch: int = 1, dtype: str = "f32") -> Graph:
     """A network of any size.
 
@@ -173,7 +173,7 @@ def unet(config: UnetConfig, batch: int = 1, dtype: str = "f32") -> Graph:
     return b.build()
 
 
-@checked()
+@network
 def stable_diffusion_1_5_unet(batch: int = 2, dtype: str = "f16") -> Graph:
     """The network of Stable Diffusion 1.5 for images of 512×512, 859,520,964 parameters.
 

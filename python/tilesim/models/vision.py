@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..base.checked import checked
 from ..base.errors import shown, user_error
 from ..graph import Graph, GraphBuilder, Tensor
+from ._network import network
 
 __all__ = ["mobilenet_v2", "vgg", "vgg16"]
 
@@ -24,7 +24,7 @@ _MOBILENET_V2 = (
 )
 
 
-@checked()
+@network
 def vgg16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """VGG-16, 138,357,544 parameters.
 
@@ -42,7 +42,7 @@ def vgg16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     return vgg("vgg16", _VGG16, 4096, 1000, batch, image, dtype)
 
 
-@checked()
+@network
 def vgg(
     name: str,
     stages: Sequence[Sequence[int]],
@@ -131,7 +131,7 @@ class _MobileNet:
         return self.b.apply("add", x, y, name=f"{name}.add") if stride == 1 and x.shape[1] == filters else y
 
 
-@checked()
+@network
 def mobilenet_v2(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """MobileNetV2 of width 1.0, 3,504,872 parameters.
 

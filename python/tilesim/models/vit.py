@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..base.checked import checked
 from ..base.errors import user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
+from ._network import network
 
 __all__ = ["VitConfig", "vit", "vit_b_16"]
 
@@ -59,7 +59,7 @@ def _layer(builder: GraphBuilder, batch: int, tokens: int, width: int, heads: in
     return layer, weights
 
 
-@checked()
+@network
 def vit(config: VitConfig, batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """A vision transformer of any size.
 
@@ -102,7 +102,7 @@ def vit(config: VitConfig, batch: int = 1, image: int = 224, dtype: str = "f32")
     return b.build()
 
 
-@checked()
+@network
 def vit_b_16(batch: int = 1, image: int = 224, dtype: str = "f32") -> Graph:
     """ViT-B/16, 86,567,656 parameters (with the position embeddings of 224×224 images).
 

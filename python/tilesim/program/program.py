@@ -56,6 +56,12 @@ class Program:
         self.trips_counted = False
         self._open: Graph | None = None
 
+    @property
+    def changed_options(self) -> dict[str, Any]:
+        """Options of `compile` that were given another value than they have by default."""
+        plain = {"mapping": "profile", "fuse": "all", "fallback": "error", "place": None, "cores": None}
+        return {name: one for name, one in self.options.items() if name not in plain or one != plain[name]}
+
     def ended_by_data(self, graph: Graph, trips: Trips, options: dict[str, Any]) -> None:
         """Says that the program's graph is one whose loops were given these numbers of trips.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from .. import _core
 from ..base.checked import checked
@@ -19,20 +22,46 @@ from ..loading import GraphLike, as_graph
 from ..machine.machine import Machine, MachineLike
 from ..mapping import MappingTable
 from ..results.result import Table
-from ..timing.simulate import compile, simulate
+from ..timing.latencies import TileLatencies
+from ..timing.options import divided
+from ..timing.simulate import compile, simulate, with_network
 
 __all__ = ["sweep"]
 
+Options = tuple[dict[str, Any], dict[str, Any]]  # of compile, of simulate
 
-def _point(graph: Any, machine: Any, mapping: Any, memory: str | None) -> dict[str, Any]:
+
+def _point(graph: Any, machine: Any, mapping: Any, options: Options) -> dict[str, Any]:
     """Cycles and bottleneck of one combination; graph and machine as text in a process of its own."""
     if isinstance(graph, str):
         graph = Graph(_core.Graph.from_json(graph, ".", True)) if graph.lstrip().startswith("{") else Graph.load(graph)
         machine = Machine(_core.Machine.from_json(machine, "machine"))
     if isinstance(mapping, tuple):
         mapping = MappingTable(dict(json.loads(mapping[1])), mapping[0])
-    result = simulate(compile(graph, machine, mapping=mapping), memory=memory)
+    compiled, simulated = options
+    target = with_network(machine, simulated.get("network"))
+    result = simulate(compile(graph, target, mapping=mapping, **compiled), target, **simulated)
     return {"cycles": result.cycles, "seconds": result.seconds, "bottleneck": result.bottleneck}
+
+
+def _hashable(options: Options) -> dict[str, Any]:
+    """Options as the key of a stored result has them: arrays by their elements."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {str(name): plain(one) for name, one in value.items()}
+        if hasattr(value, "shape"):
+            array = np.ascontiguousarray(value)
+            return [str(array.dtype), list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]
+        if isinstance(value, TileLatencies):
+            raise user_error(
+                "latencies are no part of a stored result's name", place="latencies", suggestion="no store"
+            )
+        return list(value) if isinstance(value, (tuple, set)) else value
+
+    compiled, simulated = options
+    found = {"memory": simulated.get("memory")}
+    return found | {name: plain(one) for part in (compiled, simulated) for name, one in part.items()}
 
 
 def _is_point(value: Any) -> bool:
@@ -68,6 +97,7 @@ def sweep(
     store: Store | str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     memory: str | None = None,
+    **options: Any,
 ) -> Table:
     """Simulates a graph on machines, with settings and mappings varied: all combinations, in a fixed order.
 
@@ -80,6 +110,8 @@ def sweep(
         store: of results, or its path: an interrupted sweep resumes from it.
         jobs: number of threads; none: one per processor.
         memory: fidelity of the memory; none: what each machine says.
+        options: any other option of `compile` or `simulate` (fuse, contexts, tensors, resident, network, ...), the same
+            for all.
 
     Returns:
         One row per combination: machine and mapping (where several were given), settings, cycles, seconds, bottleneck.
@@ -103,7 +135,12 @@ def sweep(
         row |= change | ({"mapping": str(name)} if mappings is not None else {})
         rows.append(row)
         points.append((base.replace(change) if change else base, _portable(mapping)))
-    for row, outcome in zip(rows, _outcomes(graph, points, executor, store, jobs, memory), strict=True):
+    if "timeline" in options:
+        raise user_error("a sweep records no timeline", place="timeline", suggestion="simulate one combination")
+    compiled, simulated = divided(options, compile, simulate)
+    if memory is not None:
+        simulated["memory"] = memory
+    for row, outcome in zip(rows, _outcomes(graph, points, executor, store, jobs, (compiled, simulated)), strict=True):
         row |= outcome
     return Table(rows)
 
@@ -114,11 +151,12 @@ def _outcomes(
     executor: Any,
     store: Store | str | os.PathLike[str] | None,
     jobs: int | None,
-    memory: str | None,
+    options: Options,
 ) -> list[dict[str, Any]]:
     kept = store if isinstance(store, Store) or store is None else Store(store)
     text = graph.core.to_json()
-    keys = [Store.key(graph=text, machine=m.core.hash(), mapping=mapping, memory=memory) for m, mapping in points]
+    same = _hashable(options) if kept is not None else {}
+    keys = [Store.key(graph=text, machine=m.core.hash(), mapping=mapping, **same) for m, mapping in points]
     known = kept.get(keys, _is_point) if kept is not None else {}
     missing = [i for i, key in enumerate(keys) if key not in known]
     try:
@@ -126,7 +164,7 @@ def _outcomes(
             local = shares_memory(pool)
             what: Any = graph if local else travelling(graph, folder)
             tasks = [
-                (what, points[i][0] if local else points[i][0].core.to_json(), points[i][1], memory) for i in missing
+                (what, points[i][0] if local else points[i][0].core.to_json(), points[i][1], options) for i in missing
             ]
             for i, outcome in zip(missing, in_order(pool, _point, tasks), strict=True):
                 known[keys[i]] = outcome

@@ -221,7 +221,7 @@ class _Tuner:
             if result.cycles >= tuned.cycles:
                 continue
             study.notes.append(f'together the tuned mappings are slower than those of "{rule}": kept those')
-            chosen = kernels(study.graph, study.machine, self.fuse, rule)
+            chosen = kernels(study.graph, study.machine, fuse=self.fuse, mapping=rule)
             study.best.entries = {kernel.operation: dict(kernel.nest) for kernel in chosen}
             tuned = result
         study.result = tuned
@@ -286,7 +286,7 @@ def _divide(groups: list[tuple[Kernel, list[str]]], graph: Graph, machine: Machi
     most = int(machine.get("core.contexts"))
     for count in sorted({2, most} if most > 1 else ()):
         try:
-            divided = {kernel.operation: kernel for kernel in kernels(graph, machine, fuse, contexts=count)}
+            divided = {kernel.operation: kernel for kernel in kernels(graph, machine, fuse=fuse, contexts=count)}
         except _core.UserError:
             continue  # a context's share of the scratchpad holds no tile of some kernel
         for kernel, _ in groups:
@@ -299,10 +299,10 @@ def _divide(groups: list[tuple[Kernel, list[str]]], graph: Graph, machine: Machi
 def tune(
     graph: GraphLike,
     machine: MachineLike = "tpu-v3",
+    *,
     budget: int = 64,
     executor: Any = None,
     store: Store | str | os.PathLike[str] | None = None,
-    *,
     jobs: int | None = None,
     memory: str | None = None,
     confirm: str | None = None,
@@ -357,7 +357,7 @@ def tune(
             raise user_error("memory of fidelity bank needs a DRAM part", place="memory.part", value=target.name)
     study = Study(workload, target, memory or str(target.get("memory.kind")))
     kept = store if isinstance(store, Store) or store is None else Store(store)
-    groups = _distinct(kernels(workload, target, fuse), study.notes)
+    groups = _distinct(kernels(workload, target, fuse=fuse), study.notes)
     _divide(groups, workload, target, fuse)
     bar = Bar() if progress is True else progress or None
     try:
@@ -395,4 +395,4 @@ def _tune_all(
         tuner.one(product, names)
 
 
-SEARCHES["tuned"] = lambda graph, machine, fuse: tune(graph, machine, 16, fuse=fuse).best
+SEARCHES["tuned"] = lambda graph, machine, fuse: tune(graph, machine, budget=16, fuse=fuse).best

@@ -104,6 +104,7 @@ def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
 def execute(
     program: Program,
     inputs: Any = None,
+    *,
     seed: int = 0,
     numerics: str = "machine",
     find_races: bool = False,
@@ -136,7 +137,7 @@ def execute(
 
         def on_machine(part: Turn, given: list[Any]) -> dict[str, Any]:
             assert part.program is not None
-            return execute(part.program, given, seed, find_races=find_races, order=order)
+            return execute(part.program, given, seed=seed, find_races=find_races, order=order)
 
         return execute_parts(program, _whole_inputs(program, inputs, seed), on_machine)
     found = dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races))
@@ -151,7 +152,7 @@ def _whole_inputs(program: MixedProgram, inputs: Any, seed: int) -> dict[str, An
 
 
 @checked()
-def reference(graph: Graph, inputs: Any = None, seed: int = 0, machine: MachineLike | None = None) -> dict[str, Any]:
+def reference(graph: Graph, inputs: Any = None, *, seed: int = 0, machine: MachineLike | None = None) -> dict[str, Any]:
     """Runs the reference kernels.
 
     Args:
@@ -216,7 +217,7 @@ class Verification:
 
 @checked()
 def verify(
-    program: Program, inputs: Any = None, seed: int = 0, against: str = "reference", exact: bool = True
+    program: Program, inputs: Any = None, *, seed: int = 0, against: str = "reference", exact: bool = True
 ) -> Verification:
     """Compares the tiled program with the reference kernels, operation by operation, each on the reference's operands.
 
@@ -257,7 +258,7 @@ def verify(
     if not isinstance(exact, bool):
         raise user_error("a second run is made or not", place="exact", value=shown(exact), allowed="True, False")
     if against == "source":
-        found = verify(program, inputs, seed, exact=exact)
+        found = verify(program, inputs, seed=seed, exact=exact)
         graph = program.workload
         assert graph is not None
         return Verification(found.rows + source_rows(graph, inputs_of(graph, inputs, seed)))

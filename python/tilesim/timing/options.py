@@ -1,15 +1,18 @@
-"""The options of one call of `simulate`, as one value: whatever is simulated again takes them along whole."""
+"""The options of one call as one value: what is simulated again takes them along whole, and the result names them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
+
+from ..base.errors import nearest, shown, user_error
 
 if TYPE_CHECKING:
     from .latencies import TileLatencies
 
-__all__ = ["SimulateOptions"]
+__all__ = ["SimulateOptions", "divided", "said"]
 
 
 @dataclass(frozen=True)
@@ -43,3 +46,68 @@ class SimulateOptions:
             All others as they are.
         """
         return replace(self, tensors=tensors)
+
+    def given(self) -> dict[str, Any]:
+        """Those that are not what a call without them has.
+
+        Returns:
+            Values by name.
+        """
+        named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "timeline"}
+        plain = SimulateOptions()
+        return {name: value for name, value in named.items() if value is not getattr(plain, name) and value != {}}
+
+
+def said(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as a result names them.
+
+    Args:
+        options: by name, without those left out.
+
+    Returns:
+        A short text for each: arrays by type and shape, other values as they are.
+    """
+    empty = (type(None), str, tuple, dict)
+    return {name: _text(value) for name, value in options.items() if value or not isinstance(value, empty)}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_text(one)}" for name, one in value.items())[:1000]
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_text, value))[:1000]
+    if hasattr(value, "shape"):
+        return f"{value.dtype}{list(value.shape)}"
+    return str(getattr(value, "source", None) or shown(value))
+
+
+def divided(options: Mapping[str, Any], *calls: Callable[..., Any]) -> list[dict[str, Any]]:
+    """Options for several calls at once, each to the first call that takes it.
+
+    Args:
+        options: by name.
+        calls: with the options as keyword-only parameters.
+
+    Returns:
+        One dictionary for each call.
+
+    Raises:
+        UserError: for an option that none of them takes.
+    """
+    taken = [
+        [p.name for p in inspect.signature(call).parameters.values() if p.kind == p.KEYWORD_ONLY] for call in calls
+    ]
+    parts: list[dict[str, Any]] = [{} for _ in calls]
+    for name, value in options.items():
+        for names, part in zip(taken, parts, strict=True):
+            if name in names:
+                part[name] = value
+                break
+        else:
+            known = [one for names in taken for one in names]
+            raise user_error(
+                "unknown option", value=f"'{name}'", allowed=", ".join(known), suggestion=nearest(name, known)
+            )
+    return parts

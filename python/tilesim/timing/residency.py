@@ -91,7 +91,9 @@ class Residency:
 
 
 @checked()
-def residency(program: Program, machine: MachineLike | None = None, tensors: dict[str, Any] | None = None) -> Residency:
+def residency(
+    program: Program, machine: MachineLike | None = None, *, tensors: dict[str, Any] | None = None
+) -> Residency:
     """Proposes what stays in the cache: the largest saving of traffic per byte first, while it fits.
 
     What a tensor saves: all that the cores move of it; but what is only read comes from memory once, and what is only

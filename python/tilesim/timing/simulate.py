@@ -30,7 +30,7 @@ from .execution import inputs_of
 from .execution import verify as verify_program
 from .latencies import TileLatencies
 from .mixed_run import simulate_parts
-from .options import SimulateOptions
+from .options import SimulateOptions, divided, said
 from .residency import capacity_of, residency
 
 __all__ = ["compile", "run", "simulate"]
@@ -38,8 +38,16 @@ __all__ = ["compile", "run", "simulate"]
 FIDELITIES = ("ideal", "simple", "bank")
 
 
-def _with_network(machine: MachineLike, network: str | None) -> Machine:
-    """The machine with the network that it will be simulated with: what cores send each other depends on it."""
+def with_network(machine: MachineLike, network: str | None) -> Machine:
+    """The machine with the network that it will be simulated with: what cores send each other depends on it.
+
+    Args:
+        machine: what to load.
+        network: as for `simulate`.
+
+    Returns:
+        The machine.
+    """
     target = Machine.load(machine)
     return target if network is None else target.replace({"network.kind": network})
 
@@ -62,6 +70,7 @@ def _dram_part(machine: Machine) -> _core.DramPart:
 def simulate(
     program: Program | GraphLike | list[Job] | tuple[Job, ...],
     machine: MachineLike | None = None,
+    *,
     memory: str | None = None,
     network: str | None = None,
     timeline: bool = False,
@@ -114,7 +123,7 @@ def simulate(
     if isinstance(program, (str, os.PathLike)):
         program = load(path_text(program))
     if not isinstance(program, Program):
-        program = compile(program, _with_network(machine or "tpu-v3", network))
+        program = compile(program, with_network(machine or "tpu-v3", network))
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
@@ -147,6 +156,14 @@ def _again(program: Program, target: Machine, options: SimulateOptions) -> Calla
     return again
 
 
+def _for_another(error: Exception, program: Program, target: Machine) -> Exception:
+    """A refusal of the engine, where the program was made for another machine."""
+    parts = {key: str(getattr(error, key, "")) for key in ("what", "place", "value", "allowed")}
+    own = program.machine.name if program.machine is not None else ""
+    remedy = f"The program was compiled for {own}: compile the graph for {target.name}"
+    return user_error(**parts, suggestion=remedy, sort=type(error))
+
+
 def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Result:
     _checked_memory(options.memory)
     by_itself = capacity_of(target) > 0 and target.get("memory.cache.managed") == "hardware"
@@ -158,11 +175,14 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
             raise user_error("tensors cannot be placed where the host runs a part", place="placement")
         return _simulate_mixed(program, target, options)
     data_of = known_data(program, options.tensors)
-    names = list(residency(program, target, data_of.arrays) if options.resident == "auto" else _names(options.resident))
+    names = list(
+        residency(program, target, tensors=data_of.arrays) if options.resident == "auto" else _names(options.resident)
+    )
     dram = _dram_part(target) if (options.memory or target.get("memory.kind")) == "bank" else None
     fabric = str(options.network or target.get("network.kind"))
     topology = topology_of(target, fabric)
     latencies = options.latencies
+    elsewhere = program.machine is not None and program.machine.name != target.name
     books = latencies.books(target) if latencies is not None else {}
     cores = cores_of(program, target)
     places = {name: str(place) for name, place in options.placement.items()}
@@ -171,7 +191,10 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
         parts |= {"resident": names, "latencies": books.get(""), "placement": places}
         parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
-        result = _core.simulate(core, target.core, options.memory, options.timeline, data_of.arrays, **parts)
+        try:
+            result = _core.simulate(core, target.core, options.memory, options.timeline, data_of.arrays, **parts)
+        except _core.UserError as error:
+            raise _for_another(error, program, target) if elsewhere else error from None
         return dict(loads(result.to_json()))
 
     data = None
@@ -185,6 +208,11 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         data = extended(loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)), alike)
     data = data or engine(program.core)
     data_of.tell(data)
+    if elsewhere and program.machine is not None:
+        data["approximations"].append(
+            f"the program was compiled for {program.machine.name}: its tiles, layouts and units suit that machine; to "
+            f"know {target.name}, compile for it"
+        )
     if cached:
         data["approximations"].append(
             "nothing is replayed: a cache makes every trip of a loop differ, all were simulated"
@@ -204,6 +232,8 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
             lacking = f"{counts['misses']} lookups found nothing of '{latencies.source}'"
             data["approximations"].append(f"tile latencies: {lacking}: closed forms instead")
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
+    if named := said({**program.changed_options, **options.given()}):
+        data["options"] = named
     return Result(data, _again(program, target, options))
 
 
@@ -241,6 +271,8 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
         data["data_sources"] = sources
     data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
+    if named := said({**program.changed_options, **options.given()}):
+        data["options"] = named
     return Result(data, _again(program, target, options))
 
 
@@ -249,12 +281,12 @@ def run(
     model: Any,
     args: Any = (),
     machine: MachineLike = "tpu-v3",
+    *,
     verify: bool = False,
     timeline: bool = False,
-    fallback: str = "error",
-    place: Mapping[str, str] | None = None,
     memory: str | None = None,
     network: str | None = None,
+    **options: Any,
 ) -> Result:
     """The first minute: compile and simulate with defaults.
 
@@ -266,29 +298,32 @@ def run(
         machine: preset name, file, dict or Machine.
         verify: also execute and compare with the reference kernels.
         timeline: record intervals.
-        fallback: as `compile`.
-        place: as `compile`.
         memory: as for `simulate`.
-        network: as for `simulate`.
+        network: as for `simulate`; the program is compiled for it too.
+        options: any other option of `compile` (mapping, fuse, contexts, fallback, place, ...) or of `simulate`
+            (tensors, resident, placement, latencies, replay), by its name there.
 
     Returns:
         The result.
 
     Raises:
-        UserError: as `compile`; also when verification fails.
+        UserError: as `compile` and `simulate`; for an unknown option; also when verification fails.
     """
+    compiled, simulated = divided(options, compile, simulate)
     graph = as_graph(model, args)
     given = args is not None and not (isinstance(args, (tuple, list, dict)) and not args)
-    trips = measured(graph, inputs_of(graph, args, 0)) if given and open_loops(graph) else None
-    program = compile(graph, _with_network(machine, network), fallback=fallback, place=place, trips=trips)
-    program.trips_counted = trips is not None
+    counts = given and "trips" not in compiled and open_loops(graph)
+    if counts:
+        compiled["trips"] = measured(graph, inputs_of(graph, args, 0))
+    program = compile(graph, with_network(machine, network), **compiled)
+    program.trips_counted = bool(counts)
     if verify:
         outcome = verify_program(program, args or None)
         if not outcome.ok:
             raise user_error(f"the tiled program differs from the reference:\n{outcome}")
     wanted = given and (program.reads_tensors or not is_module(model))  # a module's arguments are its graph's inputs
-    data = _data_of(program, graph, args) if wanted else {}
-    return simulate(program, memory=memory, network=network, timeline=timeline, tensors=data)
+    data = {**(_data_of(program, graph, args) if wanted else {}), **(simulated.pop("tensors", None) or {})}
+    return simulate(program, memory=memory, network=network, timeline=timeline, tensors=data, **simulated)
 
 
 def _data_of(program: Program, graph: Graph, args: Any) -> dict[str, Any]:
