@@ -1,5 +1,7 @@
 """Shared by every test: where the sources lie, and the closing lines of ctest."""
 
+import importlib.util
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,8 @@ from typing import Any
 import pytest
 
 CTEST_REPORT = pytest.StashKey[list[str]]()
+#: What the suite compares with: with TILESIM_ALL_TESTS set, as continuous integration does, none may be missing.
+FRAMEWORKS = ("torch", "jax", "onnx", "transformers", "safetensors", "optuna", "yaml")
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +20,9 @@ def repository() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    missing = [name for name in FRAMEWORKS if importlib.util.find_spec(name) is None]
+    if missing and os.environ.get("TILESIM_ALL_TESTS"):
+        raise pytest.UsageError(f"not installed, and TILESIM_ALL_TESTS is set: {', '.join(missing)}")
     config.stash[CTEST_REPORT] = []
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of whom a shell has put into the background
         signal.signal(signal.SIGINT, signal.default_int_handler)

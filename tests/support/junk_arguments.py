@@ -356,7 +356,7 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.Roofline": {"device": lambda: ts.Device.named("h100"), "graph": lambda: ts.workloads.matmul(4, 4, 4)},
     "ts.Store": {"path": lambda: "store.db"},
     "ts.crossover": {"dtype": lambda: "fp8"},
-    "ts.estimate": {"graph": lambda: ts.workloads.matmul(4, 4, 4)},
+    "ts.estimate": {"graph": lambda: ts.workloads.matmul(4, 4, 4), "device": lambda: "h100"},
     "ts.best_schemes": {"graph": lambda: ts.workloads.matmul(4, 4, 4, dtype="bf16")},
     "ts.calibrate": {"device": lambda: "h100"},
     "ts.from_jax": {"function": lambda: _jax_function, "args": lambda: [ONES]},

@@ -22,7 +22,7 @@ import typer
 
 from support.junk import MEMORY
 from support.junk_arguments import prepare
-from tilesim.cli.main import main as cli
+from tilesim.cli import main as cli
 
 JUNK = {
     "no text": "",

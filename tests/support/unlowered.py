@@ -15,4 +15,4 @@ def by_size(b: ts.GraphBuilder, x: Any, name: str, dim: int) -> tuple[Any, Any]:
     places = b.op("iota", shape=list(x.shape), dtype="i32", dim=dim)
     given = [x, b.op("convert", places, dtype="f32")]
     found: list[Any] = b.core.op("sort", [t.value for t in given], {"dim": dim}, name, 2, [f"{name}.order"])
-    return ts._tensor.Tensor(b, found[0]), ts._tensor.Tensor(b, found[1])
+    return ts.graph.Tensor(b, found[0]), ts.graph.Tensor(b, found[1])

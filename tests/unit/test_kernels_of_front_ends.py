@@ -148,9 +148,9 @@ def loop_graph(trips=0):
     for function in (test, body):
         function.input("x", ())
         function.input("limit", ())
-    x, limit = ts.frontends.building.Tensor(test, 0), ts.frontends.building.Tensor(test, 1)
+    x, limit = ts.graph.Tensor(test, 0), ts.graph.Tensor(test, 1)
     test.output(test.apply("less", x, limit), "go")
-    x, limit = ts.frontends.building.Tensor(body, 0), ts.frontends.building.Tensor(body, 1)
+    x, limit = ts.graph.Tensor(body, 0), ts.graph.Tensor(body, 1)
     body.output(body.apply("add", x, x), "twice")
     body.output(body.op("copy", limit), "same")
     start, end = b.input("x", ()), b.input("limit", ())

@@ -18,3 +18,15 @@ def configs_dir() -> Path:
         if candidate.is_dir():
             return candidate
     raise FileNotFoundError(f"the configurations of tilesim are neither at {installed} nor at {source}")
+
+
+def sample(table: str) -> Path:
+    """The rows of a measured table that the package ships; `configs/samples/README.md` says where they come from.
+
+    Args:
+        table: tpu-v3, dram, noc, gemm, attention, conv or vector.
+
+    Returns:
+        A CSV file.
+    """
+    return configs_dir() / "samples" / f"{table}.csv"

@@ -1,4 +1,4 @@
-"""Commands of the closed-form side: device, calibrate, roofline, crossover, suite, measure, and validate's tables."""
+"""Commands of the closed-form side: device, calibrate, roofline, crossover, suite, measure."""
 
 from __future__ import annotations
 
@@ -40,81 +40,19 @@ def device_show(name: str) -> None:
         typer.echo(f"  {key:<17} {source}")
 
 
-def _validate(
-    table: str, cases: str, device: str, profile: str | None, json_: str | None, html: str | None = None
-) -> None:
-    from ..validation.analytic import decisions, validate
-
-    with step("predicting and comparing"):
-        report = validate(table, cases, device, profile)
-    if json_:
-        write(report, json_)
-    if html:
-        from ..analytic.pages import validation_page
-
-        with writing(html) as file:
-            file.write(validation_page(report))
-    if json_ == "-":
-        return
-    width = max([len("group"), *map(len, report["groups"])])
-    typer.echo(f"{'group':<{width}}  {'rows':>6} {'mean':>7} {'median':>7} {'worst':>7}  not predicted")
-    for key, row in {**report["groups"], "all": report}.items():
-        typer.echo(
-            f"{key:<{width}}  {row['n']:>6} {row['mean_abs_error']:>7.1%} {row['median_abs_error']:>7.1%} "
-            f"{row['max_abs_error']:>7.1%}  {row['n_unsupported']}"
-        )
-    for key, row in (decisions(report) if table == "gemm" else {}).items():
-        typer.echo(
-            f"does it help? {key}: right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}; "
-            f"always the majority {row['majority']:.1%}"
-        )
-    reasons = {row["reason"] for row in report["rows"] if row["status"] != "ok"}
-    for reason in sorted(reasons)[:10]:
-        typer.echo(f"not predicted: {reason}")
-
-
-_Cases = Annotated[str, typer.Option(help="CSV with measured times in latency_ms.")]
-_Device = Annotated[
+DeviceName = Annotated[
     str, typer.Option(help="A device (with a power state: t4@base, t4@50W), or auto to follow the device column.")
 ]
-_Profile = Annotated[str | None, typer.Option(help="A profile that calibrate saved.")]
-_Json = Annotated[str | None, typer.Option("--json", help="Write the validation file; - for standard output.")]
+ProfileFile = Annotated[str | None, typer.Option(help="A profile that calibrate saved.")]
+Json = Annotated[str | None, typer.Option("--json", help="Write the validation file; - for standard output.")]
 
 
 _Html = Annotated[str | None, typer.Option(help="Write a page.")]
 
 
-def validate_gemm(
-    cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None, html: _Html = None
-) -> None:
-    """Compare predicted with measured matrix products."""
-    _validate("gemm", cases, device, profile, json_, html)
-
-
-def validate_attention(
-    cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None, html: _Html = None
-) -> None:
-    """Compare predicted with measured attention kernels."""
-    _validate("attention", cases, device, profile, json_, html)
-
-
-def validate_conv(
-    cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None, html: _Html = None
-) -> None:
-    """Compare predicted with measured convolutions."""
-    _validate("conv", cases, device, profile, json_, html)
-
-
-def validate_vector(
-    cases: _Cases, device: _Device = "auto", profile: _Profile = None, json_: _Json = None, html: _Html = None
-) -> None:
-    """Compare predicted with measured elementwise operations, softmax and normalization."""
-    _validate("vector", cases, device, profile, json_, html)
-
-
 def calibrate(
     measurements: Annotated[str, typer.Argument(help="CSV with measured times in latency_ms.")],
-    device: _Device = "auto",
+    device: DeviceName = "auto",
     save: Annotated[str | None, typer.Option(help="Write the profile.")] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Fail when the mean error of rows left out is above (0.15 is 15 %).")
@@ -160,7 +98,7 @@ def roofline(
     dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme of products with weights.")] = None,
     engine: Annotated[str, typer.Option(help="Whose kernels: vLLM, TensorRT-LLM, a library's.")] = "",
-    profile: _Profile = None,
+    profile: ProfileFile = None,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     html: _Html = None,
 ) -> None:
@@ -203,7 +141,7 @@ def crossover(
     model: Annotated[str | None, typer.Option(help="A network: the best scheme per product and of the whole.")] = None,
     errors: Annotated[bool, typer.Option(help="The numeric error of every scheme beside its time, per shape.")] = False,
     engine: Annotated[str, typer.Option(help="Whose kernels.")] = "",
-    profile: _Profile = None,
+    profile: ProfileFile = None,
     json_: Annotated[str | None, typer.Option("--json", help="Write the rows; - for standard output.")] = None,
     html: _Html = None,
 ) -> None:
@@ -361,16 +299,9 @@ def measure_cuda(
     typer.echo(f"{run(save, device, seconds)} rows in {save}")
 
 
-def register(app: typer.Typer, validate_app: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.add_typer(device_app, name="device")
     app.add_typer(measure_app, name="measure")
     for command in (calibrate, roofline, crossover, suite):
         app.command(command.__name__)(command)
-    for name, table in {
-        "gemm": validate_gemm,
-        "attention": validate_attention,
-        "conv": validate_conv,
-        "vector": validate_vector,
-    }.items():
-        validate_app.command(name)(table)

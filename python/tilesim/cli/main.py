@@ -22,11 +22,10 @@ from ..machine.machine import Machine
 from ..program.program import Program
 from ..timing.execution import verify
 from ..timing.simulate import compile, simulate
-from ..validation import noc as validate_noc
-from ..validation import tables as validation
 from . import analytic as analytic_cli
 from . import mapping as cli_mapping
 from . import report as cli_report
+from . import validate as cli_validate
 from .load import WHAT, load, load_graph, write
 from .show import show, step
 
@@ -201,7 +200,8 @@ def run(
 
 cli_report.register(app)
 cli_mapping.register(app)
-analytic_cli.register(app, validate_app)
+analytic_cli.register(app)
+cli_validate.register(validate_app)
 
 
 @machine_app.command("list")
@@ -256,81 +256,6 @@ def model_show(
         shown = [f"{row['name']} {row['dtype']}{list(row['shape'])}" for row in rows[:4]]
         more = f", and {len(rows) - 4} more" if len(rows) > 4 else ""
         typer.echo(f"  {title:<17} {', '.join(shown)}{more}")
-
-
-@validate_app.command("tpu-v3")
-def validate_tpu_v3(
-    cases: Annotated[str, typer.Option(help="CSV: workload, measured_cycles_at_940MHz.")],
-    machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
-    memory: Annotated[str | None, typer.Option(help="ideal, simple or bank instead of the machine's own.")] = None,
-    json_: Annotated[
-        str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
-    ] = None,
-) -> None:
-    """Compare with measured cycles of one TPU v3 core."""
-    with step("simulating and comparing"):
-        report = validation.tpu_v3(cases, machine, memory)
-    if json_:
-        write(report, json_)
-    if json_ == "-":
-        return
-    for row in report["rows"]:
-        outcome = f"{row['predicted_cycles']:>12,} {row['error']:>+8.1%}" if row["status"] == "ok" else row["reason"]
-        typer.echo(f"{row['workload']:<34} {row['measured_cycles'] or 0:>12,.0f} {outcome}")
-    typer.echo(
-        f"{report['n']} rows: mean {report['mean_abs_error']:.1%}, median {report['median_abs_error']:.1%}, "
-        f"worst {report['max_abs_error']:.1%}; {report['n_unsupported']} not simulated"
-    )
-    for family, left in report["leave_one_family_out"].items():
-        share = left["memory_efficiency"]
-        said = "nothing fitted" if share is None else f"memory.efficiency {share:.3f}"
-        typer.echo(f"leave {family} out: {said}, mean {left['mean_abs_error']:.1%}")
-
-
-@validate_app.command("noc")
-def validate_noc_(
-    cases: Annotated[str, typer.Option(help="CSV: network, traffic, packet_flits, offered load, latency, state.")],
-    seeds: Annotated[int, typer.Option(min=1, help="Runs per row, averaged.")] = 3,
-    json_: Annotated[
-        str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
-    ] = None,
-) -> None:
-    """Compare with measured latencies and accepted loads of on-chip networks."""
-    with step(f"simulating every row {seeds} times"):
-        report = validate_noc.noc(cases, seeds)
-    if json_:
-        write(report, json_)
-    if json_ != "-":
-        typer.echo("\n".join(validate_noc.lines(report)))
-
-
-@validate_app.command("dram")
-def validate_dram(
-    cases: Annotated[str, typer.Option(help="CSV: part, pattern, inject_every_cycles, requests, cycles, ...")],
-    parts: Annotated[str | None, typer.Option(help="Parts, reference form; else dram_parts.json beside.")] = None,
-    json_: Annotated[
-        str | None, typer.Option("--json", help="Write the validation file; - for standard output.")
-    ] = None,
-) -> None:
-    """Compare with cycles of DRAM channels."""
-    with step("simulating and comparing"):
-        report = validation.dram(cases, parts)
-    if json_:
-        write(report, json_)
-    if json_ == "-":
-        return
-    for row in report["rows"]:
-        name = f"{row['part']:<14} {row['pattern']:<24} {row['inject_every_cycles']:>2}"
-        outcome = f"{row['predicted_cycles']:>10,} {row['error']:>+8.2%}" if row["status"] == "ok" else row["reason"]
-        typer.echo(f"{name} {row['measured_cycles'] or 0:>10,.0f} {outcome}")
-    _summary(report)
-
-
-def _summary(report: dict[str, Any]) -> None:
-    typer.echo(
-        f"{report['n']} rows: mean {report['mean_abs_error']:.2%}, median {report['median_abs_error']:.2%}, "
-        f"worst {report['max_abs_error']:.2%}; {report['n_unsupported']} not simulated"
-    )
 
 
 EXTRAS = (

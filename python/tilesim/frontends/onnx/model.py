@@ -19,33 +19,35 @@ from ...graph.building import SMALL, namer
 from ...graph.graph import Graph
 from ...graph.tensor import Tensor
 from ..stablehlo.scope import placed
-from . import attention as onnx_attention
-from . import control as onnx_control
-from . import elementwise as onnx_elementwise
-from . import indexing as onnx_indexing
-from . import microsoft as onnx_microsoft
-from . import movement as onnx_movement
-from . import norm as onnx_norm
-from . import quantized as onnx_quantized
-from . import recurrent as onnx_recurrent
-from . import reduce as onnx_reduce
-from . import signal as onnx_signal
-from . import window as onnx_window
+from . import (
+    attention,
+    control,
+    elementwise,
+    indexing,
+    microsoft,
+    movement,
+    norm,
+    quantized,
+    recurrent,
+    reduce,
+    signal,
+    window,
+)
 from .scope import HANDLERS, Handler, Node, OnnxScope, Value, dtype_of
 
 TABLES = (
-    onnx_attention,
-    onnx_control,
-    onnx_elementwise,
-    onnx_indexing,
-    onnx_microsoft,
-    onnx_movement,
-    onnx_norm,
-    onnx_quantized,
-    onnx_recurrent,
-    onnx_reduce,
-    onnx_signal,
-    onnx_window,
+    attention,
+    control,
+    elementwise,
+    indexing,
+    microsoft,
+    movement,
+    norm,
+    quantized,
+    recurrent,
+    reduce,
+    signal,
+    window,
 )
 
 MAX_ELEMENTS = 1 << 40  # of one tensor
@@ -255,7 +257,7 @@ class ModelReader:
                 ) from error
             used = [*node.inputs]
             for attribute in proto.attribute:
-                used += onnx_control.captured(scope, attribute.g) if attribute.HasField("g") else []
+                used += control.captured(scope, attribute.g) if attribute.HasField("g") else []
             origins = frozenset().union(*(scope.origin(name) for name in used))
             for name, value in zip(node.outputs, results, strict=False):
                 if name:

@@ -15,25 +15,19 @@ from ...graph.building import namer
 from ...graph.graph import Graph
 from ...graph.tensor import Tensor
 from ..complex_bits import joined, parts
-from . import collectives as stablehlo_collectives
-from . import elementwise as stablehlo_elementwise
-from . import indexing as stablehlo_indexing
-from . import movement as stablehlo_movement
-from . import products as stablehlo_products
-from . import random as stablehlo_random
-from . import reduce as stablehlo_reduce
+from . import collectives, elementwise, indexing, movement, products, random, reduce
 from .control import flat, rebuilt
 from .scope import Complex, Handler, Scope, Value, place_of
 from .types import Shaped
 
 TABLES = (
-    stablehlo_collectives,
-    stablehlo_elementwise,
-    stablehlo_indexing,
-    stablehlo_movement,
-    stablehlo_products,
-    stablehlo_random,
-    stablehlo_reduce,
+    collectives,
+    elementwise,
+    indexing,
+    movement,
+    products,
+    random,
+    reduce,
 )
 
 SEED = "rng_seed"  # input of graphs that draw numbers

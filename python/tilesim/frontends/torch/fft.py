@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ...graph.tensor import Tensor
-from . import reduce as torch_reduce  # noqa: F401 (their overloads are entered before)
+from . import elementwise, layers, reduce  # noqa: F401 (their overloads are entered before)
 from .complex import Complex, each, magnitude, parts_of, quotient, sum_of
 from .importing import Importer
 from .shape import axis

@@ -19,6 +19,21 @@ from ...base.errors import unsupported, user_error
 from ...base.locks import QUIET
 from ...graph import Graph
 from ...graph.torch_arrays import to_torch
+from . import (  # noqa: F401 (they enter the table)
+    activations,
+    attention,
+    elementwise,
+    fft,
+    gradients,
+    index,
+    layers,
+    linalg,
+    pooling,
+    reduce,
+    scatter,
+    shape,
+    special,
+)
 from .fixed import Fixed, fixed_values
 from .importing import Importer
 from .nodes import IGNORED
