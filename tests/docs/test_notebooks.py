@@ -38,19 +38,6 @@ def test_readme_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             exec(snippet, names)
 
 
-@pytest.mark.parametrize("page", ["bring_your_model", "chips", "memory"])
-def test_page_snippets(page: str) -> None:
-    """Each page is one session from top to bottom."""
-    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    if "import torch" in text and not torch_is_there():
-        pytest.skip("PyTorch is not installed")
-    names: dict[str, object] = {}
-    snippets = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert snippets
-    for snippet in snippets:
-        exec(snippet, names)
-
-
 def test_kinds_by_rooms(capsys: pytest.CaptureFixture[str]) -> None:
     """An empty cell is legal only through the expansion."""
     from tilesim import _core

@@ -1,0 +1,96 @@
+"""Every page of the documentation runs: its Python blocks as one session from top to bottom, its commands in order."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tilesim as ts
+from tilesim.base.paths import sample
+from tilesim.cli.main import app
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+NOT_RUN = ("measure",)  # what runs for as long as the hardware takes, or needs a GPU
+LIBRARIES = ("torch", "jax", "onnx", "safetensors")
+
+
+def blocks(page: Path) -> list[str]:
+    """The Python of a page."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The command lines of a page, without the program's name."""
+    lines = re.findall(r"^(?:    |\$ )?tilesim (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    found, left_out = [], set()
+    for words in (shlex.split(line, comments=True) for line in lines):
+        if words[0] in NOT_RUN:
+            left_out |= {word for word in words if "." in word}  # what it would have written
+        elif not left_out & set(words):
+            found.append(words)
+    return found
+
+
+def prepared(page: Path) -> dict[str, Any]:
+    """Files and names that a page takes as the reader's own."""
+    header, *rows = sample("gemm").read_text(encoding="utf-8").splitlines()
+    own = [header, *(row for row in rows if row.startswith("H100"))]
+    Path("measurements.csv").write_text("\n".join(own) + "\n", encoding="utf-8")
+    if page.stem != "formats":
+        return {}
+    return _models()
+
+
+def _models() -> dict[str, Any]:
+    """One small network in every format that formats.md names."""
+    jax = pytest.importorskip("jax")
+    torch, onnx = pytest.importorskip("torch"), pytest.importorskip("onnx")
+    from safetensors.numpy import save_file
+
+    def function(x: Any, w: Any) -> Any:
+        return x @ w
+
+    arguments = [jax.ShapeDtypeStruct((4, 8), "float32"), jax.ShapeDtypeStruct((8, 2), "float32")]
+    Path("module.mlir").write_text(jax.jit(function).lower(*arguments).as_text(), encoding="utf-8")
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    ends = [value("x", 1, ["batch", 8])], [value("y", 1, ["batch", 8])]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", *ends)), "model.onnx")
+    layer = torch.nn.Linear(8, 2)
+    ts.to_pytorch_ir(layer, (torch.ones(4, 8),), "program.json")
+    state = {name: np.ascontiguousarray(one.detach().numpy()) for name, one in layer.state_dict().items()}
+    save_file(state, "model.safetensors")
+    index = {"metadata": {}, "weight_map": dict.fromkeys(state, "model.safetensors")}
+    Path("model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    return {"function": function, "arguments": arguments}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
+def test_python_of_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "".join(blocks(page))
+    for library in LIBRARIES:
+        if f"import {library}" in text and importlib.util.find_spec(library) is None:
+            pytest.skip(f"{library} is not installed")
+    monkeypatch.chdir(tmp_path)
+    names = prepared(page)
+    for block in blocks(page):
+        exec(compile(block, page.name, "exec"), names)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
+def test_commands_of_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    prepared(page)
+    for words in commands(page):
+        outcome = CliRunner().invoke(app, words)
+        assert outcome.exit_code == 0, f"tilesim {' '.join(words)}: {outcome.output}"
