@@ -16,6 +16,7 @@
 #include "tilesim/compile/prepare/checks.hpp"
 #include "tilesim/compile/prepare/loops.hpp"
 #include "tilesim/compile/prepare/prepare.hpp"
+#include "tilesim/graph/passes/devices.hpp"
 
 namespace tilesim {
 
@@ -32,8 +33,7 @@ class Compiler {
         options_(options),
         contexts_(contexts),
         rules_(lower::FusionRules::of(machine, options)),
-        prepared_(lower::prepare(graph, machine, options)),
-        original_(graph) {}
+        prepared_(lower::prepare(graph, machine, options)) {}
 
   program::Program run() {
     const Graph& graph = prepared_.graph;
@@ -372,7 +372,6 @@ class Compiler {
   std::int64_t contexts_ = 1;  ///< of a core, that the program has
   lower::FusionRules rules_;
   lower::Prepared prepared_;
-  const Graph& original_;
   std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;  ///< by function and operation
   lower::Choices choices_;
   program::Program program_;
@@ -410,6 +409,6 @@ Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOp
   return lower::prepare(graph, lower::shared_by(machine, options.cores), options).graph;
 }
 
-bool has_lowering(Kind kind) { return kind != Kind::fused; }
+bool has_lowering(Kind kind) { return kind != Kind::fused && !between_devices(kind); }
 
 }  // namespace tilesim

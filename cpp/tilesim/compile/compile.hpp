@@ -20,7 +20,7 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
 /// The graph that `compile` lowers: expanded, folded, and divided over the cores where that changes its operations.
 Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options = {});
 
-/// Kinds with a lowering (directly or through expansion).
+/// Kinds with a lowering (directly or through expansion); what passes between devices has none.
 bool has_lowering(Kind kind);
 
 }  // namespace tilesim

@@ -235,6 +235,7 @@ BOOST_AUTO_TEST_CASE(every_kind_but_fused_has_a_lowering) {
   BOOST_TEST(has_lowering(Kind::contract));
   BOOST_TEST(has_lowering(Kind::attention));
   BOOST_TEST(!has_lowering(Kind::fused));
+  BOOST_TEST(!has_lowering(Kind::all_reduce));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

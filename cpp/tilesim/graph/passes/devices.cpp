@@ -7,15 +7,15 @@
 
 namespace tilesim {
 
-namespace {
-
-using Integers = std::vector<std::int64_t>;
-
-bool collective(Kind kind) {
+bool between_devices(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::all_gather || kind == Kind::reduce_scatter ||
          kind == Kind::all_to_all || kind == Kind::permute_devices || kind == Kind::broadcast_devices ||
          kind == Kind::device_index;
 }
+
+namespace {
+
+using Integers = std::vector<std::int64_t>;
 
 /// Builds the replacement of one operation in place of it.
 class Replacement {
@@ -125,7 +125,7 @@ std::vector<std::string> one_of_alike_devices(Graph& graph) {
     std::vector<Op> before = std::move(function.ops), after;
     function.ops.clear();
     for (Op& op : before) {
-      if (!collective(op.kind)) {
+      if (!between_devices(op.kind)) {
         after.push_back(std::move(op));
         continue;
       }

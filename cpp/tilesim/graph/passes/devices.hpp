@@ -5,6 +5,9 @@
 
 namespace tilesim {
 
+/// Operations whose operands or results are on several devices.
+bool between_devices(Kind kind);
+
 /// Operations between devices become what they give on device 0 where every device of a group holds the same tensors:
 /// sums are multiples, gathered parts copies. What they move on the device is timed, what passes between devices is
 /// not. Names of the operations that were replaced.
