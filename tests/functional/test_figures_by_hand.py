@@ -130,7 +130,7 @@ def test_price_of_a_sort_on_the_host() -> None:
 
 
 def test_what_replay_promises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound is four times the difference of the two predictions, at least the constant of its sort: of counts 0.5 %,
+    """The bound is four times the difference of two predictions, at least the constant of its sort: of counts 0.5 %,
     of cycles that DMA queues are busy 5 % of all cycles."""
     assert (replay.LEAST, replay.LEAST_QUEUES) == (0.005, 0.05)
     graph: Any = ts.workloads.matmul(2048, 2048, 2048)
