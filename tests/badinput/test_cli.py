@@ -10,12 +10,9 @@ from pathlib import Path
 import pytest
 
 import tilesim as ts
+from support.command import tilesim
 from support.unlowered import by_size
 from tilesim.cli.mapping import with_store
-
-
-def tilesim(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "tilesim", *arguments], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
 
 import tilesim as ts
+from support.command import tilesim
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tilesim[onnx]'")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -237,8 +236,7 @@ def test_external_data_outside_of_the_directory(tmp_path):
 def test_command_line(tmp_path):
     path = tmp_path / "net.onnx"
     path.write_bytes(network()[0].SerializeToString())
-    command = [sys.executable, "-m", "tilesim", "run", str(path), "--batch", "2", "--quiet", "--verify"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = tilesim("run", str(path), "--batch", "2", "--quiet", "--verify")
     assert done.returncode == 0, done.stderr
     assert "net on tpu-v3" in done.stdout
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import tilesim as ts
+from support.command import tilesim
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'tilesim[torch]'")
 
@@ -95,8 +94,7 @@ def test_by_hand():
 def test_command_line(tmp_path):
     path = tmp_path / "program.json"
     path.write_text(json.dumps(hand_written()), encoding="utf-8")
-    command = [sys.executable, "-m", "tilesim", "run", str(path), "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = tilesim("run", str(path), "--quiet")
     assert done.returncode == 0, done.stderr
     assert "small on tpu-v3" in done.stdout
 

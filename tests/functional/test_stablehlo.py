@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilesim as ts
+from support.command import tilesim
 
 jax = pytest.importorskip("jax", reason="needs jax: pip install 'tilesim[jax]'")
 from support import jax_cases, jax_random  # noqa: E402
@@ -243,12 +242,7 @@ def test_command_line(tmp_path):
         np.ones((128, 128), np.float32), np.ones((128, 64), np.float32)
     )
     path.write_text(lowered.as_text(), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "tilesim", "run", str(path), "--quiet", "--verify"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = tilesim("run", str(path), "--quiet", "--verify")
     assert done.returncode == 0, done.stderr
     assert "net on tpu-v3" in done.stdout
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
+from support.command import tilesim
 from tilesim import tune as tune_function
 
 tuning: Any = sys.modules[tune_function.__module__]
@@ -242,9 +243,7 @@ def test_damaged_and_newer_files(tmp_path: Path) -> None:
 
 
 def command(*arguments: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "tilesim", *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = tilesim(*arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

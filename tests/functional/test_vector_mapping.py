@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
+from support.command import tilesim
 from tilesim.mapping import VectorKernel, kernels
 
 SMALL = {"core.scratchpad.bytes": "16 KiB"}
@@ -181,13 +180,7 @@ def test_equal_kernels_are_tuned_once() -> None:
 def test_command(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     graph_of(layer_norm).save(path)
-    done = subprocess.run(
-        [sys.executable, "-m", "tilesim", "map", str(path), "--machine", "gemmini-16", "--show", "--budget", "6"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = tilesim("map", str(path), "--machine", "gemmini-16", "--show", "--budget", "6")
     assert done.returncode == 0, done.stderr
     for word in ("heuristic", "cost", "tuned", "lanes over", "scratchpad", "simulated", "lower bound"):
         assert word in done.stdout
@@ -197,8 +190,7 @@ def test_command_tells_the_rules_apart(tmp_path: Path) -> None:
     """Each with the cycles of a program that it compiles."""
     path = tmp_path / "rows.json"
     graph_of(layer_norm).save(path)
-    command = [sys.executable, "-m", "tilesim", "map", str(path), "--machine", "gemmini-16", "--show", "--budget", "6"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = tilesim("map", str(path), "--machine", "gemmini-16", "--show", "--budget", "6")
     simulated = {
         rule: ts.simulate(ts.compile(graph_of(layer_norm), "gemmini-16", mapping=rule)).cycles
         for rule in ("heuristic", "cost")

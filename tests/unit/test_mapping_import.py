@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
+from support.command import tilesim
 from tilesim.mapping import products
 from tilesim.mapping.foreign import from_timeloop, from_zigzag
 
@@ -199,9 +199,6 @@ def test_command(tmp_path: Path) -> None:
             {"target": "Buffer", "factors": "M=64 N=32 K=64"},
         ]}), encoding="utf-8",
     )  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", "tilesim", "map", f"matmul:{M},{N},{K},bf16", "--machine", "edge-8", "--format",
-         "timeloop", "--table", str(path)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    workload = f"matmul:{M},{N},{K},bf16"
+    done = tilesim("map", workload, "--machine", "edge-8", "--format", "timeloop", "--table", str(path))
     assert done.returncode == 0 and "1 hits" in done.stdout, done.stdout + done.stderr
