@@ -43,11 +43,12 @@ CostModel::CostModel(const Problem& problem, const Machine& machine)
   for (std::size_t d = 0; d < problem_.domain.extents.size(); ++d)
     if (problem_.domain.reduction[d]) reduced_ |= 1U << d;
   const auto hertz = static_cast<double>(machine_.core.clock.hertz);
-  const double port = static_cast<double>(machine_.network.port_bytes_per_cycle) *
-                      static_cast<double>(machine_.network.clock.hertz) / hertz;
+  port_rate_ = static_cast<double>(machine_.network.port_bytes_per_cycle) *
+               static_cast<double>(machine_.network.clock.hertz) / hertz;
   memory_rate_ = static_cast<double>(machine_.memory.bytes_per_second) * machine_.memory.efficiency / hertz;
-  rate_ = std::min(memory_rate_, port);
-  if (machine_.network.kind != "simple") memory_rate_ = rate_;
+  if (machine_.network.kind != "simple") memory_rate_ = std::min(memory_rate_, port_rate_);
+  for (std::size_t operand = 0; operand < 2 && problem_.multicast; ++operand)
+    fetched_for_[operand] = static_cast<double>(sharing(problem_, operand));
   memory_room_ = static_cast<double>(machine_.memory.buffer_bytes * machine_.memory.channels) /
                  (memory_rate_ * static_cast<double>(problem_.cores));
   one_way_ =
@@ -215,15 +216,16 @@ const CostModel::Weighed& CostModel::weigh_tiles(const Nest& nest) {
   for (std::size_t d = 0; d < dims; ++d) last[d] = parts(nest, d) - 1;
   for (std::size_t operand = 0; operand < 3; ++operand) weighed.swept[operand] = sweep(operand, nest);
   weighed.work = work(nest);
-  weighed.ends = moving(static_cast<double>(tile_bytes(0, nest, first) + tile_bytes(1, nest, first))) + load_wait_ +
-                 moving(static_cast<double>(tile_bytes(2, nest, last))) + store_wait_;
+  weighed.ends =
+      moving(static_cast<double>(tile_bytes(0, nest, first)), static_cast<double>(tile_bytes(1, nest, first)), 0) +
+      load_wait_ + moving(0, 0, static_cast<double>(tile_bytes(2, nest, last))) + store_wait_;
   return weighed;
 }
 
 Cost CostModel::price(const Nest& nest) {
   const Weighed& weighed = weigh_tiles(nest);
   Cost cost;
-  double requests = 0, loaded = 0;
+  double requests = 0, moved[3] = {0, 0, 0};
   bool spans = false, inside = false;  // sums of several result tiles are kept: early ones are stored meanwhile
   for (std::size_t operand = 0; operand < 3; ++operand) {
     std::int64_t repeats = 1, transfers = 1, pending_repeats = 1, pending = 1;
@@ -250,15 +252,17 @@ Cost CostModel::price(const Nest& nest) {
     cost.pieces[operand] = pieces;
     cost.bytes[operand] = repeats * swept.bytes;
     const double tiles = static_cast<double>(repeats * swept.tiles), bytes = static_cast<double>(cost.bytes[operand]);
-    cost.ring[operand] = moving(bytes) + tiles / static_cast<double>(pieces) * (operand < 2 ? load_wait_ : store_wait_);
+    moved[operand] = bytes;
+    const double alone = moving(operand == 0 ? bytes : 0, operand == 1 ? bytes : 0, operand == 2 ? bytes : 0);
+    cost.ring[operand] = alone + tiles / static_cast<double>(pieces) * (operand < 2 ? load_wait_ : store_wait_);
     if (operand == 2) continue;
     requests += std::max(tiles, bytes / static_cast<double>(chunk_));
-    loaded += bytes;
   }
   cost.compute = weighed.work.busy;
   cost.epilogue = weighed.work.finishing;
-  cost.memory = std::max(
-      {static_cast<double>(cost.total_bytes()) / rate_, moving(loaded), moving(static_cast<double>(cost.bytes[2]))});
+  const double loaded = moving(moved[0], moved[1], 0);
+  cost.memory = std::max({(moved[0] / fetched_for_[0] + moved[1] / fetched_for_[1] + moved[2]) / memory_rate_,
+                          static_cast<double>(cost.total_bytes()) / port_rate_, loaded, moving(0, 0, moved[2])});
   for (std::size_t i = 0; i < 2; ++i)  // a tile that arrives in pieces is used meanwhile
     cost.ring[i] = cost.pieces[i] == 1 ? cost.ring[i] + cost.compute : std::max(cost.ring[i], cost.compute);
   cost.ring[2] = cost.compute + (spans || cost.pieces[2] > 1       ? 0
@@ -269,7 +273,7 @@ Cost CostModel::price(const Nest& nest) {
       {cost.compute + weighed.ends, "compute"},
       {cost.epilogue + weighed.ends, "epilogue"},
       {cost.memory + store_wait_, "memory"},
-      {(requests * load_wait_ + moving(loaded)) / static_cast<double>(window_) / queues, "latency of loads"}};
+      {(requests * load_wait_ + loaded) / static_cast<double>(window_) / queues, "latency of loads"}};
   const auto& most = *std::max_element(std::begin(flat), std::end(flat));
   cost.flat = most.first + static_cast<double>(machine_.core.kernel_launch_cycles);
   cost.flat_limit = most.second;
@@ -330,7 +334,8 @@ bool CostModel::fits(const Nest& nest) const {
       }
       elements *= extent;
     }
-    need[operand] = round_up(packed_bytes(problem_.dtypes[operand], elements), 64) * nest.depths[operand];
+    const std::int64_t sending = sends(problem_, nest, operand) ? sending_buffers : 0;
+    need[operand] = round_up(packed_bytes(problem_.dtypes[operand], elements), 64) * (nest.depths[operand] + sending);
     if (operand < 2) need[operand] += round_up(problem_.prologue_bytes_per_element[operand] * elements, 64);
   }
   const ScratchpadSpec& memory = machine_.core.scratchpad;

@@ -47,6 +47,7 @@ std::string identity(const Problem& problem) {
   out.add_all(problem.burst_bytes);
   out.add_all(problem.parts);
   out.add_all(problem.first);
+  out.add_all(problem.least);
   out.add_all(problem.outside_contraction);
   for (std::int64_t number : {std::int64_t{problem.computed}, std::int64_t{problem.on_vector}, problem.contexts,
                               problem.cores, std::int64_t{problem.multicast}, problem.extra_bytes,

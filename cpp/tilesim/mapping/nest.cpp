@@ -160,6 +160,25 @@ std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, 
   return along;
 }
 
+std::int64_t sharing(const Problem& problem, std::size_t operand) {
+  if (operand >= 2 || (operand == 0 && problem.computed)) return 1;
+  const std::set<int> own = dims_of(access_of(problem, operand));
+  std::int64_t cores = 1;
+  for (std::size_t d = 0; d < problem.parts.size(); ++d)
+    if (!own.count(static_cast<int>(d))) cores *= problem.parts[d];
+  return cores;
+}
+
+bool sends(const Problem& problem, const Nest& nest, std::size_t operand) {
+  if (!problem.multicast || sharing(problem, operand) < 2) return false;
+  const std::set<int> own = dims_of(access_of(problem, operand));
+  for (std::size_t d = 0; d < problem.least.size(); ++d)
+    if (problem.parts[d] > 1 && !own.count(static_cast<int>(d)) &&
+        ceil_div(problem.least[d], nest.tiles[d]) != trips(problem, nest, static_cast<int>(d)))
+      return false;
+  return true;
+}
+
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand) {
   const bool result = operand >= 2;
   std::size_t at = 0;
@@ -187,7 +206,8 @@ Demand demand(const Problem& problem, const Nest& nest, const Machine& machine) 
   Demand need;
   for (std::size_t operand = 0; operand < 2; ++operand) {
     const std::int64_t tile = tile_elements(problem, nest, operand);
-    need.scratchpad += round_up(packed_bytes(problem.dtypes[operand], tile), 64) * nest.depths[operand] +
+    const std::int64_t buffers = nest.depths[operand] + (sends(problem, nest, operand) ? sending_buffers : 0);
+    need.scratchpad += round_up(packed_bytes(problem.dtypes[operand], tile), 64) * buffers +
                        round_up(problem.prologue_bytes_per_element[operand] * tile, 64);
   }
   const std::int64_t elements = tile_elements(problem, nest, 2);

@@ -54,10 +54,12 @@ struct Problem {
   /// Where several cores work, per dim: into how many parts they cut the whole, and where the part that is priced
   /// begins in it. Empty: the dims are whole.
   std::vector<std::int64_t> parts = {}, first = {};
+  /// Extent of the smallest of these parts, per dim; empty: the dims are whole.
+  std::vector<std::int64_t> least = {};
   /// Dims whose loops go around those of the contraction: parts of them differ, and what a contraction has passed is
   /// counted in the order of its loops.
   std::vector<int> outside_contraction = {};
-  bool multicast = false;        ///< what several cores need is fetched by one of them and sent to all
+  bool multicast = false;        ///< what several cores need is fetched by one of them and sent to all: see `sends`
   std::int64_t extra_bytes = 0;  ///< further scratchpad: operands that broadcast
   /// Scratchpad for each element of an operand's tile: what a prologue computes that operand from.
   std::int64_t prologue_bytes_per_element[2] = {0, 0};
@@ -75,6 +77,12 @@ struct Legality {
 /// Elements, along each axis, of the tensor's end that nothing reads and that tiles of the whole axis take along all
 /// the same: in whole bursts, one long run of memory is no more than all the short ones between them.
 std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, std::size_t operand);
+/// How many cores need the same of operand a or b, where one of them can send it to all: it lies in memory. 1: none.
+std::int64_t sharing(const Problem& problem, std::size_t operand);
+/// Whether one core fetches the operand's tiles and sends them to all that need them: under a multicast those that are
+/// shared, where all these cores make the same trips. A tile that is sent passes two buffers of its own on the way.
+bool sends(const Problem& problem, const Nest& nest, std::size_t operand);
+constexpr std::int64_t sending_buffers = 2;
 /// Bytes of one buffer of operand `i` under the nest (slot layout: the region of the operand, dense).
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand);
 std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine);

@@ -49,7 +49,7 @@ std::vector<std::int64_t> aligned_sizes(std::int64_t extent, std::int64_t unit) 
 std::vector<std::vector<std::int64_t>> cuts(const Problem& problem) {
   const std::size_t dims = problem.domain.extents.size();
   std::vector<std::vector<std::int64_t>> result{std::vector<std::int64_t>(dims, 1)};
-  if (problem.on_vector) return result;
+  if (problem.on_vector || problem.multicast) return result;  // what is sent comes whole
   for (const auto* group : {&problem.k_dims, &problem.m_dims, &problem.n_dims}) {
     int longest = -1;
     for (int dim : *group)

@@ -75,17 +75,39 @@ struct CostModel::Walk {
   void list_in_pieces(const std::vector<std::size_t>& loops, const std::size_t (&level)[3], const ArrayGrid& grid);
   double first_weights(const Extents& tile, const ArrayGrid& grid, int pack);
 
+  /// Tiles of an operand that one core fetches for all: how many are there, and how many have passed its port again.
+  struct Sent {
+    bool any = false;
+    std::size_t port = 0;           ///< of the core that fetches them
+    std::vector<const Transfer*> tiles;    ///< in order
+    std::vector<double> fetched, through;  ///< of these
+  };
+
+  /// Buffers that a tile is loaded to: its own, or those from which it is sent.
+  double buffer_at(const Transfer& transfer) const {
+    const Sent& tiles = sending[transfer.operand];
+    if (!tiles.any) return rings[transfer.operand].free_at(transfer.version);
+    const std::size_t loaded = tiles.fetched.size(), before = static_cast<std::size_t>(sending_buffers);
+    if (loaded < before) return 0;
+    return tiles.through.size() + before <= loaded ? unknown : tiles.through[loaded - before];
+  }
+
+  std::size_t port_of(const Transfer& transfer) const {
+    return transfer.operand < 2 ? sending[transfer.operand].port : 0;
+  }
+
   /// Earliest time of a queue's next request; unknown while what it waits for has no time yet.
   double ready_at(const Queue& queue, bool store) const {
     if (queue.next >= queue.transfers->size()) return unknown;
-    double at = std::max({queue.free, port_free - port_room, memory_free - model.one_way_ - model.memory_room_});
+    const double passed = port_free[port_of((*queue.transfers)[queue.next])];
+    double at = std::max({queue.free, passed - port_room, memory_free - model.one_way_ - model.memory_room_});
     if (model.link_rate_ > 0) at = std::max(at, link_free[store && !model.links_meet_] - model.link_room_);
     if (queue.requests >= static_cast<std::size_t>(model.window_))
       at = std::max(at, queue.in_flight[(queue.requests - static_cast<std::size_t>(model.window_)) & 63]);
     if (queue.left > 0) return at;
     const Transfer& transfer = (*queue.transfers)[queue.next];
     if (store && queue.next >= stored.size()) return unknown;
-    const double wanted = store ? stored[queue.next] : rings[transfer.operand].free_at(transfer.version);
+    const double wanted = store ? stored[queue.next] : buffer_at(transfer);
     return wanted == unknown ? unknown : std::max(at, wanted);
   }
 
@@ -122,17 +144,19 @@ struct CostModel::Walk {
       now += static_cast<double>(dma.issue_cycles);
     }
     const std::int64_t bytes = std::min(queue.left, model.chunk_);
-    const double served = static_cast<double>(bytes) / model.memory_rate_;
+    const double own = static_cast<double>(bytes) / model.memory_rate_;
+    const double served = own / model.fetched_for_[transfer.operand];
     const MemorySpec& memory = model.machine_.memory;
     const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
-    const double alone = served * static_cast<double>(memory.channels) /
+    const double alone = own * static_cast<double>(memory.channels) /
                          static_cast<double>(spread * model.problem_.cores) *
                          model.meeting(transfer.operand, static_cast<double>(bytes));
     memory_free = std::max(memory_free, now + model.one_way_) + served;
     double done = memory_free + std::max(0.0, alone - served) + model.store_wait_ - model.one_way_;
     if (port_rate > 0) {
-      port_free = std::max(port_free, now) + static_cast<double>(bytes) / port_rate;
-      done = std::max(done, port_free + model.store_wait_);
+      double& port = port_free[port_of(transfer)];
+      port = std::max(port, now) + static_cast<double>(bytes) / port_rate;
+      done = std::max(done, port + model.store_wait_);
     }
     if (model.link_rate_ > 0) {
       const double crossing = over_links(transfer.place + transfer.bytes - queue.left, bytes);
@@ -149,32 +173,46 @@ struct CostModel::Walk {
     queue.left -= bytes;
     finish = std::max(finish, done);
     if (queue.left > 0) return;
-    double complete = done + static_cast<double>(dma.latency_cycles);
-    if (!store && is_sent[transfer.operand]) complete = sent(transfer, complete);
+    const double complete = done + static_cast<double>(dma.latency_cycles);
     finish = std::max(finish, complete);
     ++queue.next;
-    if (!store)
+    if (!store && sending[transfer.operand].any) {
+      sending[transfer.operand].fetched.push_back(complete);
+      sending[transfer.operand].tiles.push_back(&transfer);
+    } else if (!store) {
       rings[transfer.operand].ready[static_cast<std::size_t>(transfer.piece)] = complete;
-    else if (model.problem_.epilogue_functions == 0)
+    } else if (model.problem_.epilogue_functions == 0) {
       free_sums(queue, transfer.version, complete);
-    else
+    } else {
       outputs.push_back(complete);
+    }
   }
 
-  /// When a tile that one core has fetched for all is there: it passes the fetching core's port again, one after the
-  /// other.
-  double sent(const Transfer& transfer, double fetched) {
+  /// When the next tile that is there may be sent: all that need it have a buffer for it.
+  double send_at(const Sent& tiles) const {
+    const std::size_t next = tiles.through.size();
+    if (next >= tiles.fetched.size()) return unknown;
+    const double free = rings[tiles.tiles[next]->operand].free_at(tiles.tiles[next]->version);
+    return free == unknown ? unknown : std::max({free, tiles.fetched[next], port_free[tiles.port] - port_room});
+  }
+
+  /// It passes the port of the core that has fetched it, and that of every other.
+  void send(Sent& tiles, double now) {
+    const Transfer& transfer = *tiles.tiles[tiles.through.size()];
     const double passing = static_cast<double>(transfer.bytes) / port_rate;
-    port_free += passing;
-    send_free = std::max(send_free, fetched) + passing;
-    return send_free + model.one_way_;
+    const double left = port_free[tiles.port] = std::max(port_free[tiles.port], now) + passing;
+    double& other = port_free[1 - tiles.port];
+    other = std::max(other + passing, left);
+    tiles.through.push_back(left);
+    rings[transfer.operand].ready[static_cast<std::size_t>(transfer.piece)] = other + model.one_way_;
+    finish = std::max(finish, other + model.one_way_);
   }
 
+  /// Two operands are fetched by two cores, of which this one is the first.
   void find_sends() {
-    const Problem& problem = model.problem_;
-    for (std::size_t d = 0; d < problem.parts.size() && problem.multicast && port_rate > 0; ++d)
-      for (std::size_t operand = 0; operand < 2; ++operand)
-        is_sent[operand] |= problem.parts[d] > 1 && (model.own_[operand] >> d & 1) == 0;
+    for (std::size_t operand = 0; operand < 2 && port_rate > 0; ++operand)
+      sending[operand].any = sends(model.problem_, nest, operand);
+    sending[1].port = sending[0].any && sending[1].any ? 1 : 0;
   }
 
   /// Computes as many tiles as have their operands; true if there was one.
@@ -239,6 +277,7 @@ struct CostModel::Walk {
     find_sends();
     Queue load{&loads}, second{&loads}, store{&stores};
     std::vector<Transfer> split[2];
+    two |= sending[1].port == 1;
     if (two) {
       for (const Transfer& transfer : loads) split[transfer.operand].push_back(transfer);
       load.transfers = &split[0];
@@ -246,12 +285,16 @@ struct CostModel::Walk {
     }
     while (true) {
       if (compute() || (model.problem_.epilogue_functions > 0 && finish_tiles())) continue;
-      const double times[3] = {ready_at(load, false), two ? ready_at(second, false) : unknown, ready_at(store, true)};
+      const double times[5] = {ready_at(load, false), two ? ready_at(second, false) : unknown, ready_at(store, true),
+                               send_at(sending[0]), send_at(sending[1])};
       int best = -1;
-      for (int i = 0; i < 3; ++i)
+      for (int i = 0; i < 5; ++i)
         if (times[i] != unknown && (best < 0 || times[i] < times[best])) best = i;
       if (best < 0) break;
-      request(best == 0 ? load : best == 1 ? second : store, best == 2, times[best]);
+      if (best < 3)
+        request(best == 0 ? load : best == 1 ? second : store, best == 2, times[best]);
+      else
+        send(sending[best - 3], times[best]);
     }
     const bool done = next_step == steps.size() && store.next == stores.size();
     return done ? std::max(finish, unit_free) : std::numeric_limits<double>::infinity();
@@ -263,10 +306,11 @@ struct CostModel::Walk {
   std::vector<std::int64_t> in_regions{};              ///< bytes, by region
   std::size_t home = 0;                                ///< region of the core
   double link_free[2] = {0, 0};                        ///< of loads; of stores where they have links of their own
-  double port_rate = 0, port_room = 0, port_free = 0;  ///< bytes per core cycle; cycles of what its buffer holds
+  double port_rate = 0, port_room = 0;                 ///< bytes per core cycle; cycles of what its buffer holds
+  double port_free[2] = {0, 0};                        ///< of this core, and of one that fetches for it
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
-  double send_free = 0;
-  bool exposes = false, one_tile = false, is_sent[2] = {false, false};
+  bool exposes = false, one_tile = false;
+  std::vector<Sent> sending = std::vector<Sent>(2);  ///< per operand
 };
 
 }  // namespace tilesim::mapping

@@ -12,21 +12,20 @@ std::int64_t CoreSplit::used() const {
   return product;
 }
 
-bool CoreSplit::Part::same_steps(std::int64_t step) const {
-  const std::int64_t most = ceil_div(chunk, step);
-  if (stretches.empty()) return ceil_div(whole - (parts - 1) * chunk, step) == most;
-  std::int64_t left = whole;
-  bool same = true;
+std::int64_t CoreSplit::Part::least() const {
+  if (stretches.empty()) return whole - (parts - 1) * chunk;
+  std::int64_t left = whole, least = chunk;
   for (const Stretch& stretch : stretches) {
     const std::int64_t cores = std::min(stretch.count, parts - stretch.first);
     if (cores < 1) continue;
-    same &= ceil_div(stretch.each, step) == most || cores * stretch.each > left;
     left -= (cores - 1) * stretch.each;
-    same &= ceil_div(std::min(left, stretch.each), step) == most;
+    least = std::min({least, left, stretch.each});
     left -= stretch.each;
   }
-  return same;
+  return least;
 }
+
+bool CoreSplit::Part::same_steps(std::int64_t step) const { return ceil_div(least(), step) == ceil_div(chunk, step); }
 
 const CoreSplit::Part* CoreSplit::find(int dim) const {
   for (const Part& part : parts)

@@ -20,6 +20,7 @@ struct CoreSplit {
     std::int64_t whole = 0;  ///< extent of the dim
     std::vector<Stretch> stretches = {};  ///< cores of several sorts: their extents; the only part then
     bool even() const { return stretches.empty() && chunk * parts == whole; }
+    std::int64_t least() const;  ///< extent of the smallest part
     /// Whether every part takes as many steps of so many elements.
     bool same_steps(std::int64_t step) const;
   };

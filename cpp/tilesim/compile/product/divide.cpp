@@ -83,52 +83,50 @@ double part_bytes(const mapping::Problem& part, std::size_t operand) {
   return elements * bits(part.memory_dtypes[operand]) / 8;
 }
 
-/// How many cores need the same of an operand.
-double sharing(const mapping::Problem& part, const CoreSplit& split, std::size_t operand) {
-  double cores = 1;
-  for (const CoreSplit::Part& cut : split.parts) {
-    bool own = false;
-    for (const AxisAccess& axis : part.domain.operands[operand].axes)
-      for (const AxisAccess::Term& term : axis.terms) own |= term.dim == cut.dim;
-    if (!own) cores *= static_cast<double>(cut.parts);
-  }
-  return cores;
-}
-
 double dma_rate(const Machine& machine) {
   return static_cast<double>(machine.core.dma.bytes_per_cycle) * static_cast<double>(machine.core.clock.hertz);
 }
 
-/// Bytes per second at which a core of the split gets what it needs, and whether that takes a multicast.
-struct Supply {
-  double rate = 1;
-  bool multicast = false;
-};
+/// What a core of the split needs once: bytes in all, its share of what leaves the memory, what it sends to others.
+struct Needs { double bytes = 0, fetched = 0, sent = 0; };
 
-/// All at work share the memory, and no core takes more than its port passes. With a multicast fewer bytes leave the
-/// memory, but what a core fetches for others passes its port a second time, on its way out.
-Supply supply(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
-  const double port = std::min({port_rate(machine), dma_rate(machine), 1e18}) / machine.memory.efficiency;
-  const double wide = static_cast<double>(machine.memory.bytes_per_second) * static_cast<double>(machine.core.count) /
-                      static_cast<double>(split.used());
-  const Supply own{wide, false};  // the port is the cost model's to see
-  if (!split.multicast || !multicasts(machine)) return own;
-  double each = part_bytes(part, 2), once = each, sent = 0;
-  for (std::size_t i = 0; i < 2; ++i) {
-    const double bytes = part_bytes(part, i), cores = sharing(part, split, i);
-    each += bytes;
-    once += bytes / cores;
-    if (cores > 1) sent = std::max(sent, bytes);
+/// With a multicast fewer bytes leave the memory, but what a core fetches for others passes its port a second time, on
+/// its way out.
+Needs needs_of(const mapping::Problem& part, bool multicast) {
+  Needs needs;
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    const double bytes = part_bytes(part, operand);
+    const std::int64_t cores = multicast ? mapping::sharing(part, operand) : 1;
+    needs.bytes += bytes;
+    needs.fetched += bytes / static_cast<double>(cores);
+    if (cores > 1) needs.sent = std::max(needs.sent, bytes);
   }
-  const double rate = std::min(wide * each / once, port * each / (each + sent));
-  return rate > std::min(wide, port) ? Supply{wide * each / once, true} : own;
+  return needs;
+}
+
+/// Bytes per second of a core's share of the memory where so many work.
+double share_of_memory(const Machine& machine, std::int64_t cores) {
+  return static_cast<double>(machine.memory.bytes_per_second) * static_cast<double>(machine.core.count) /
+         static_cast<double>(cores);
+}
+
+double seconds(const Needs& needs, double memory, const Machine& machine) {
+  return std::max(needs.fetched / (memory * machine.memory.efficiency),
+                  (needs.bytes + needs.sent) / std::min(port_rate(machine), dma_rate(machine)));
+}
+
+/// Whether what several cores need is there sooner, by a bound, where one of them fetches it.
+bool promises_multicast(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
+  const double memory = share_of_memory(machine, split.used());
+  return split.multicast && multicasts(machine) &&
+         seconds(needs_of(part, true), memory, machine) < seconds(needs_of(part, false), memory, machine);
 }
 
 /// The machine as each core of the split sees it; the given one is for all at work.
-Machine seen_by(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
+Machine seen_by(const Machine& machine, const CoreSplit& split) {
   Machine share = machine;
   share.memory.bytes_per_second =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(supply(machine, part, split).rate));
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(share_of_memory(machine, split.used())));
   const std::int64_t neighbours = ceil_div(machine.core.count, machine.memory.regions);  // share a region's links
   share.network.region_bytes_per_cycle =
       std::max<std::int64_t>(1, share.network.region_bytes_per_cycle / std::min(neighbours, split.used()));
@@ -146,15 +144,14 @@ double bound(const mapping::Problem& problem, const Machine& machine) {
     work *= static_cast<double>(column ? round_up(extent, std::max<std::int64_t>(1, array.columns)) : extent);
   }
   const double cells = static_cast<double>(std::max<std::int64_t>(1, array.count * array.rows * array.columns));
-  const double bytes = part_bytes(problem, 0) + part_bytes(problem, 1) + part_bytes(problem, 2);
+  const Needs needs = needs_of(problem, problem.multicast);
   const double hertz = static_cast<double>(machine.core.clock.hertz);
-  double rate = std::min({static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency,
-                          port_rate(machine), dma_rate(machine)}) /
-                hertz;
+  double moving = hertz * seconds(needs, static_cast<double>(machine.memory.bytes_per_second), machine);
   if (machine.memory.regions > 1 && machine.memory.placement != "local")
-    rate = std::min(rate, static_cast<double>(machine.memory.regions * machine.network.region_bytes_per_cycle) *
-                              static_cast<double>(machine.network.clock.hertz) / hertz);
-  return std::max(work / cells, bytes / rate) + 1e-3 * (work / cells + bytes / rate);
+    moving = std::max(moving, needs.bytes * hertz /
+                                  (static_cast<double>(machine.memory.regions * machine.network.region_bytes_per_cycle) *
+                                   static_cast<double>(machine.network.clock.hertz)));
+  return std::max(work / cells, moving) + 1e-3 * (work / cells + moving);
 }
 
 /// The dim cut in proportion to the cores' speeds.
@@ -189,7 +186,7 @@ struct Share {
 std::vector<Share> shares(const mapping::Problem& part, const Machine& machine, const CoreSplit& split) {
   std::vector<Share> result;
   if (machine.sorts.empty()) {
-    result.push_back({seen_by(machine, part, split), part});
+    result.push_back({seen_by(machine, split), part});
     return result;
   }
   std::int64_t first = 0;
@@ -204,7 +201,7 @@ std::vector<Share> shares(const mapping::Problem& part, const Machine& machine, 
       if (!cut.stretches.empty())
         largest.domain.extents[static_cast<std::size_t>(cut.dim)] = std::min(cut.stretches[i].each, cut.whole);
     const double cycle = static_cast<double>(machine.core.clock.hertz) / static_cast<double>(own.core.clock.hertz);
-    result.push_back({seen_by(own, largest, split), std::move(largest), cycle});
+    result.push_back({seen_by(own, split), std::move(largest), cycle});
     first += machine.sorts[i].core.count;
   }
   return result;
@@ -219,15 +216,17 @@ mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& 
   const std::size_t dims = problem.domain.extents.size();
   result.parts.assign(dims, 1);
   result.first.assign(dims, 0);
+  result.least = result.domain.extents;
   for (const CoreSplit::Part& part : split.parts) {
     const auto d = static_cast<std::size_t>(part.dim);
     result.domain.extents[d] = part.chunk;
     result.parts[d] = part.parts;
+    result.least[d] = part.least();
     const bool fits = part.chunk % moved_together(problem, machine.layout.tile, part.dim) == 0;
     if (part.stretches.empty() && (part.parts > 2 || !fits)) result.first[d] = part.chunk;
     if (split.counted && !part.even()) result.outside_contraction.push_back(part.dim);
   }
-  result.multicast = supply(machine, result, split).multicast;
+  result.multicast = promises_multicast(machine, result, split);
   return result;
 }
 
@@ -291,11 +290,24 @@ double spread(const CoreSplit& split, std::int64_t cores) {
   return std::min(1.0, equal_parts / static_cast<double>(cores));
 }
 
+/// Whether a nest is given from outside that parts of this size cannot have.
+bool refuses_given(const Context& context, const Kernel& kernel, mapping::Problem part) {
+  const auto given = context.options.mappings.find(context.function.ops[static_cast<std::size_t>(kernel.anchor)].name);
+  if (given == context.options.mappings.end()) return false;
+  part.on_vector = given->second.on_vector;
+  return !mapping::legal(part, given->second, context.machine).legal;
+}
+
 void price_as(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort,
               Ranked& way) {
   mapping::Problem part = part_problem(problem, way.split, context.machine);
-  const Machine seen = seen_by(context.machine, part, way.split);
+  const Machine seen = seen_by(context.machine, way.split);
+  way.cycles = std::numeric_limits<double>::infinity();
+  if (refuses_given(context, kernel, part)) return;
   const mapping::Nest nest = product_nest(context, kernel, part, seen, effort);
+  way.split.multicast = part.multicast;
+  for (std::size_t operand = 0; operand < 2 && part.multicast; ++operand)  // the share of the memory counts on both
+    if (mapping::sharing(part, operand) > 1 && !mapping::sends(part, nest, operand)) return;
   way.cycles = 0;
   for (const Share& share : shares(part, context.machine, way.split)) {
     const mapping::Nest own = within(nest, share.part);
@@ -306,7 +318,6 @@ void price_as(const Context& context, const Kernel& kernel, const mapping::Probl
     way.cycles = std::max(way.cycles, (std::isinf(walked) ? cost.soft : walked) * share.cycle);
     way.bytes = static_cast<double>(cost.total_bytes() * way.split.used());
   }
-  way.split.multicast = part.multicast;
 }
 
 /// What several cores need is sent where that is sooner than that each fetches it.
@@ -380,7 +391,7 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   for (Ranked& way : last) price(context, kernel, problem, Effort::full, way);
   const Ranked& best = best_of(last, 1.01);
   problem = part_problem(problem, best.split, context.machine);
-  seen = seen_by(context.machine, problem, best.split);
+  seen = seen_by(context.machine, best.split);
   return best.split;
 }
 

@@ -1,9 +1,6 @@
 // Operands that several cores need: one fetches them and sends them to all.
-#include <algorithm>
-
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product/product.hpp"
-#include "tilesim/mapping/cost.hpp"
 
 namespace tilesim::lower {
 
@@ -21,38 +18,8 @@ double port_rate(const Machine& machine) {
   return width * static_cast<double>(network.clock.hertz);
 }
 
-bool multicasts(const Machine& machine) { return machine.network.multicast && machine.network.kind == "simple"; }
-
-/// Whether fetching is what takes the time, and one core alone fetches faster than all of them at once.
-bool ProductLowering::memory_bound() const {
-  const Machine& machine = context_.machine;
-  const double clock = static_cast<double>(machine.core.clock.hertz);
-  const double share = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / clock;
-  const double port = std::min(static_cast<double>(machine.core.dma.bytes_per_cycle), port_rate(machine) / clock);
-  if (port <= share) return false;
-  const mapping::Cost cost = mapping::CostModel(problem_, machine).price(nest_);
-  return cost.memory > cost.compute;
-}
-
-/// The machine has multicast, some cut does not concern the operand, all its parts make the same trips, and a second
-/// copy of the tile fits.
-bool ProductLowering::may_multicast(int index) const {
-  if (!split_.multicast || operands_[index].prologue || context_.machine.core.count > most_cores) return false;
-  const Access& access = domain_.operands[static_cast<std::size_t>(index)];
-  bool shared = false;
-  for (const CoreSplit::Part& part : split_.parts) {
-    if (depends_on(access, part.dim)) continue;
-    if (!same_trips(part)) return false;
-    shared = true;
-  }
-  if (!shared || !memory_bound()) return false;
-  std::int64_t bytes = mapping::scratchpad_bytes(problem_, nest_, context_.machine);
-  for (int i = 0; i <= index; ++i)
-    if (i == index || operands_[i].multicast)
-      bytes += 2 * round_up(packed_bytes(problem_.dtypes[static_cast<std::size_t>(i)],
-                                         mapping::tile_elements(problem_, nest_, static_cast<std::size_t>(i))),
-                            64);
-  return bytes <= context_.machine.core.scratchpad.bytes;
+bool multicasts(const Machine& machine) {
+  return machine.network.multicast && machine.network.kind == "simple" && machine.core.count <= most_cores;
 }
 
 /// Cores that share the operand differ in the cuts that do not concern it. Which of them fetches goes round with the

@@ -128,8 +128,6 @@ class ProductLowering {
   void add_ragged_steps();
 
   // product_multicast.cpp
-  bool memory_bound() const;
-  bool may_multicast(int index) const;
   void emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent, program::Block& block);
 
   // product_pieces.cpp

@@ -45,10 +45,10 @@ void ProductLowering::make_operand(int index) {
   }
   add_slot(operand.slot, problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents),
            nest_.depths[static_cast<std::size_t>(index)], false, mma_queues());
-  operand.multicast = may_multicast(index);
+  operand.multicast = mapping::sends(problem_, nest_, static_cast<std::size_t>(index));
   if (operand.multicast)
-    add_slot(operand.slot + "_stage", problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents), 2,
-             false, {"send"});
+    add_slot(operand.slot + "_stage", problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents),
+             mapping::sending_buffers, false, {"send"});
   if (!operand.prologue) return;
   for (ValueId value : leaves_of(context_, kernel_, {operand.value}))
     make_leaf(value, prologue_leaves_[index], operand.slot + "_in", access);
