@@ -202,6 +202,8 @@ Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
                    concatenate({&b, &n, &k, &m}), concatenate({&b, &k, &m, &n}), concatenate({&b, &k, &n, &m})};
   std::erase_if(result.orders, [&](const std::vector<int>& order) { return !counts_contraction(problem, order); });
   result.depths = {{2, 2, 2}, {1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {1, 2, 1}, {2, 1, 1}, {1, 1, 1}, {4, 4, 2}};
+  if (problem.multicast)  // while a long tile is sent, the shorter ones of the other operand come from deeper rings
+    result.depths.insert(result.depths.end(), {{4, 2, 1}, {2, 4, 1}, {4, 4, 1}});
   result.pieces = cuts(problem);
   if (problem.k_dims.size() > 1)
     for (int dim : packable(problem, machine)) result.packs.push_back(dim);
