@@ -355,7 +355,9 @@ std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& mac
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles < b.cost.cycles; });
-  const std::size_t whole = std::min<std::size_t>(found.size(), std::max<std::size_t>(4, keep / 8));
+  // Loops over tiles in pieces are not divided over cores.
+  const bool divided = machine.core.count > std::max<std::int64_t>(1, problem.contexts);
+  const std::size_t whole = divided ? 0 : std::min<std::size_t>(found.size(), std::max<std::size_t>(4, keep / 8));
   for (std::size_t i = 0; i < whole; ++i)
     for (std::size_t axis = 0; axis < rank; ++axis)
       for (std::int64_t pieces : {2, 4}) {
