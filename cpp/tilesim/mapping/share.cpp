@@ -4,6 +4,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/cost.hpp"
+#include "tilesim/mapping/regions.hpp"
 
 namespace tilesim::mapping {
 
@@ -40,11 +41,11 @@ void CostModel::see_regions() {
   const double cycle = static_cast<double>(network.clock.hertz) / static_cast<double>(machine_.core.clock.hertz);
   further_ = static_cast<double>(network.region_latency_cycles) / cycle;
   link_rate_ = static_cast<double>(memory.regions * network.region_bytes_per_cycle) * cycle;
-  const std::int64_t neighbours = ceil_div(machine_.core.count, memory.regions);
+  const std::int64_t neighbours = cores_of_region(machine_, problem_.cores, problem_.multicast);
   at_home_ = 2 * static_cast<double>(region_block(memory));
   links_meet_ = problem_.cores > neighbours;
   link_room_ = static_cast<double>(network.buffer_bytes) /
-               static_cast<double>(network.region_bytes_per_cycle * std::min(neighbours, problem_.cores)) / cycle;
+               static_cast<double>(network.region_bytes_per_cycle * neighbours) / cycle;
 }
 
 /// The part that is priced lies where its core has it.

@@ -59,6 +59,7 @@ class Divider {
       : scope_(scope),
         program_(program),
         tensors_(tensors),
+        machine_(machine),
         cores_(machine.core.count),
         speeds_(vector_speeds(machine)) {}
 
@@ -255,6 +256,7 @@ class Divider {
     program::If has_part{less(Expr::symbol("core"), Expr(used)), std::move(scope_.body), {}};
     scope_.body = {};
     scope_.body.push_back(on("", std::move(has_part)));
+    take_regions_in_turn(scope_.body, used, machine_);
     return true;
   }
 
@@ -277,6 +279,7 @@ class Divider {
   program::Scope& scope_;
   program::Program& program_;
   TensorIndex& tensors_;
+  const Machine& machine_;
   std::int64_t cores_;
   std::vector<Stretch> speeds_;
   Facts facts_;

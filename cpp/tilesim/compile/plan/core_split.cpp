@@ -3,6 +3,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/divide.hpp"
+#include "tilesim/mapping/regions.hpp"
 
 namespace tilesim::lower {
 
@@ -53,6 +54,13 @@ Expr CoreSplit::extent(int dim) const {
   const Part& part = *find(dim);
   if (!part.stretches.empty()) return min(share_of(part.stretches), Expr(part.whole) - base(dim));
   return part.even() ? Expr(part.chunk) : min(Expr(part.chunk), Expr(part.whole) - base(dim));
+}
+
+void take_regions_in_turn(program::Block& body, std::int64_t used, const Machine& machine) {
+  if (used < 2 || used >= machine.core.count || !mapping::takes_regions_in_turn(machine, false)) return;
+  const std::int64_t regions = machine.memory.regions, each = machine.core.count / regions;
+  const Expr core = Expr::symbol("core");
+  substitute(body, {{"core", modulo(core, each) * Expr(regions) + floor_div(core, each)}});
 }
 
 }  // namespace tilesim::lower

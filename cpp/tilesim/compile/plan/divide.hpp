@@ -63,6 +63,10 @@ void divide_contractions(Graph& graph, const Machine& machine);
 /// core runs the whole kernel, and the program says so in a note.
 void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Machine& machine);
 
+/// Parts of a kernel of which the cores from `used` on have none go to the regions of the memory in turn, instead of
+/// all to the first. Not for kernels whose cores send to each other.
+void take_regions_in_turn(program::Block& body, std::int64_t used, const Machine& machine);
+
 /// Replaces symbols in every expression of the block.
 void substitute(program::Block& block, const std::map<std::string, Expr>& values);
 

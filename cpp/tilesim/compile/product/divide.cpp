@@ -7,6 +7,7 @@
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/product/product.hpp"
 #include "tilesim/mapping/cost.hpp"
+#include "tilesim/mapping/regions.hpp"
 
 namespace tilesim::lower {
 
@@ -123,13 +124,13 @@ bool promises_multicast(const Machine& machine, const mapping::Problem& part, co
 }
 
 /// The machine as each core of the split sees it; the given one is for all at work.
-Machine seen_by(const Machine& machine, const CoreSplit& split) {
+Machine seen_by(const Machine& machine, const CoreSplit& split, bool multicast) {
   Machine share = machine;
   share.memory.bytes_per_second =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(share_of_memory(machine, split.used())));
-  const std::int64_t neighbours = ceil_div(machine.core.count, machine.memory.regions);  // share a region's links
+  const std::int64_t neighbours = mapping::cores_of_region(machine, split.used(), multicast);  // share its links
   share.network.region_bytes_per_cycle =
-      std::max<std::int64_t>(1, share.network.region_bytes_per_cycle / std::min(neighbours, split.used()));
+      std::max<std::int64_t>(1, share.network.region_bytes_per_cycle / neighbours);
   return share;
 }
 
@@ -186,7 +187,7 @@ struct Share {
 std::vector<Share> shares(const mapping::Problem& part, const Machine& machine, const CoreSplit& split) {
   std::vector<Share> result;
   if (machine.sorts.empty()) {
-    result.push_back({seen_by(machine, split), part});
+    result.push_back({seen_by(machine, split, part.multicast), part});
     return result;
   }
   std::int64_t first = 0;
@@ -201,7 +202,7 @@ std::vector<Share> shares(const mapping::Problem& part, const Machine& machine, 
       if (!cut.stretches.empty())
         largest.domain.extents[static_cast<std::size_t>(cut.dim)] = std::min(cut.stretches[i].each, cut.whole);
     const double cycle = static_cast<double>(machine.core.clock.hertz) / static_cast<double>(own.core.clock.hertz);
-    result.push_back({seen_by(own, split), std::move(largest), cycle});
+    result.push_back({seen_by(own, split, part.multicast), std::move(largest), cycle});
     first += machine.sorts[i].core.count;
   }
   return result;
@@ -301,7 +302,7 @@ bool refuses_given(const Context& context, const Kernel& kernel, mapping::Proble
 void price_as(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort,
               Ranked& way) {
   mapping::Problem part = part_problem(problem, way.split, context.machine);
-  const Machine seen = seen_by(context.machine, way.split);
+  const Machine seen = seen_by(context.machine, way.split, part.multicast);
   way.cycles = std::numeric_limits<double>::infinity();
   if (refuses_given(context, kernel, part)) return;
   const mapping::Nest nest = product_nest(context, kernel, part, seen, effort);
@@ -391,7 +392,7 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   for (Ranked& way : last) price(context, kernel, problem, Effort::full, way);
   const Ranked& best = best_of(last, 1.01);
   problem = part_problem(problem, best.split, context.machine);
-  seen = seen_by(context.machine, best.split);
+  seen = seen_by(context.machine, best.split, problem.multicast);
   return best.split;
 }
 

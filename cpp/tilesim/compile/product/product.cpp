@@ -289,6 +289,7 @@ program::Scope ProductLowering::lower() {
     program::If has_part{less(Expr::symbol("core"), Expr(split_.used())), std::move(scope_.body), {}};
     scope_.body = {};
     scope_.body.push_back(on("", std::move(has_part)));
+    if (!split_.multicast) take_regions_in_turn(scope_.body, split_.used(), context_.machine);
   }
   assign_addresses(scope_, context_.machine);
   if (ragged()) add_ragged_steps();
