@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/channels.hpp"
@@ -13,6 +14,7 @@ namespace tilesim::mapping {
 namespace {
 
 constexpr int most_pieces_walked = 128;  // of tiles; the time of further ones is extended linearly
+constexpr std::int64_t most_bytes = INT64_MAX / 8;
 using Sizes = std::vector<std::int64_t>;
 
 class TileWalk {
@@ -48,6 +50,7 @@ class TileWalk {
       for (std::size_t axis = 0; axis < rank_; ++axis)
         ring.pieces &= tiles.sub.empty() || tiles.sub[axis] >= tiles.tiles[axis] || operand.step[axis] > 0;
     }
+    find_part();
   }
 
   double cycles() {
@@ -102,10 +105,36 @@ class TileWalk {
     std::vector<Need> frees;
   };
 
+  /// Bytes of all operands of the tile at these numbers.
+  std::int64_t tile_bytes(const Sizes& index) const {
+    Sizes start(rank_), size(rank_);
+    place(index, start, size);
+    std::int64_t bytes = 0;
+    for (std::size_t k = 0; k < rings_.size(); ++k)
+      if (problem_.operands[k].use != VectorOperand::Use::scratch)
+        bytes = std::min(bytes + moved(problem_.operands[k], rings_[k].strides, start, size, machine_).bytes, most_bytes);
+    return bytes;
+  }
+
+  /// Of the parts of as many tiles, one whose first tile moves most: where bursts or rows of lanes do not end with the
+  /// parts, the first part begins with one and others do not.
+  void find_part() {
+    first_.assign(rank_, 0);
+    const Sizes none(rank_, 0);
+    for (std::size_t axis = 0; axis < rank_; ++axis) {
+      const std::int64_t all = ceil_div(std::max<std::int64_t>(1, problem_.space[axis]), tiles_.tiles[axis]);
+      for (const std::int64_t begin : {trips_[axis], all - trips_[axis]}) {
+        if (begin <= first_[axis] || begin + trips_[axis] > all) continue;
+        const std::int64_t before = tile_bytes(none), other = std::exchange(first_[axis], begin);
+        if (tile_bytes(none) <= before) first_[axis] = other;
+      }
+    }
+  }
+
   /// The tile's start and size at these numbers of tiles.
   void place(const Sizes& index, Sizes& start, Sizes& size) const {
     for (std::size_t axis = 0; axis < rank_; ++axis) {
-      start[axis] = index[axis] * tiles_.tiles[axis];
+      start[axis] = (first_[axis] + index[axis]) * tiles_.tiles[axis];
       size[axis] = std::min(tiles_.tiles[axis], std::max<std::int64_t>(1, problem_.space[axis]) - start[axis]);
     }
   }
@@ -396,7 +425,7 @@ class TileWalk {
   std::vector<Ring> rings_;
   std::vector<int> inputs_;
   int shared_ = -1;  ///< the result whose buffers are those that are loaded; -1: none
-  Sizes trips_;
+  Sizes trips_, first_;            ///< of the part that is walked: tiles, and where they begin
   double active_ = 1, total_ = 1;  ///< cores (of contexts) at work; steps of the busiest
   int steps_ = 0;
   std::vector<LoadQueue> loads_;
