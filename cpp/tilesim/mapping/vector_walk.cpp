@@ -393,7 +393,7 @@ class TileWalk {
         if (const double time = load_time(queue); time < now) now = time, loading = &queue;
       const double storing = store_time();
       if (now == never && storing == never) return;
-      if (storing < now) {
+      if (storing <= now) {  // what is there is stored before the next load leaves, as in the engine
         send_store(channels, storing);
         continue;
       }
