@@ -68,8 +68,11 @@ std::string identity(const VectorProblem& problem) {
     out.add_all(operand.axes);
     out.add_all(operand.extents);
     out.add_all(operand.layout);
-    for (std::int64_t number : {static_cast<std::int64_t>(operand.use), static_cast<std::int64_t>(operand.dtype),
-                                operand.depth, std::int64_t{operand.held}, std::int64_t{operand.certain}})
+    out.add_all(operand.apart);
+    for (std::int64_t number :
+         {static_cast<std::int64_t>(operand.use), static_cast<std::int64_t>(operand.dtype), operand.depth,
+          std::int64_t{operand.held}, std::int64_t{operand.certain}, operand.minor_step, operand.minor_offset,
+          std::int64_t{operand.minor_mixed}, operand.row})
       out.add(number);
   }
   out.add_all(problem.functions);

@@ -14,6 +14,7 @@ namespace tilesim::mapping {
 namespace {
 
 constexpr int most_pieces_walked = 128;  // of tiles; the time of further ones is extended linearly
+constexpr std::int64_t most_apart = 256;  // transfers of one tile
 constexpr std::int64_t most_bytes = INT64_MAX / 8;
 using Sizes = std::vector<std::int64_t>;
 
@@ -84,7 +85,7 @@ class TileWalk {
   };
   struct Transfer {
     int operand = 0, version = 0, piece = 0, step = 0;
-    bool last = false;  ///< of its tile
+    bool last = false;  ///< of its tile, or of its piece
     std::int64_t address = 0, bytes = 0;
   };
   struct LoadQueue {
@@ -265,11 +266,23 @@ class TileWalk {
   void add_load(const Need& need, int step, const Sizes& start, const Sizes& size) {
     const VectorOperand& operand = problem_.operands[static_cast<std::size_t>(need.operand)];
     const Ring& ring = at(need.operand);
-    const Moved move = moved(operand, ring.strides, start, size, machine_);
     const std::size_t number =
         static_cast<std::size_t>(std::find(inputs_.begin(), inputs_.end(), need.operand) - inputs_.begin());
-    loads_[number % loads_.size()].transfers.push_back(
-        {need.operand, need.version, 0, step, false, ring.base + move.address, move.bytes});
+    Sizes one = size;
+    std::int64_t count = 1;
+    for (int axis : operand.apart) {
+      one[static_cast<std::size_t>(axis)] = 1;
+      count = std::min(count * size[static_cast<std::size_t>(axis)], most_bytes / size[static_cast<std::size_t>(axis)]);
+    }
+    const std::int64_t walked = std::min(count, most_apart);  // of more of them, each stands for several
+    const Moved move = moved(operand, ring.strides, start, one, machine_);
+    for (std::int64_t i = 0; i < walked; ++i) {
+      const std::int64_t bytes = (i + 1) * count / walked * move.bytes - i * count / walked * move.bytes;
+      // From where is data: the engine offers them at the tensor's begin.
+      const std::int64_t address = ring.base + (operand.apart.empty() ? move.address : 0);
+      loads_[number % loads_.size()].transfers.push_back(
+          {need.operand, need.version, 0, step, i + 1 == walked, address, bytes});
+    }
     if (ring.shuffled) turn(need, operand, size);
   }
 
@@ -400,7 +413,7 @@ class TileWalk {
       const Transfer& head = loading->transfers[loading->next];
       if (!loading->queue.within()) loading->queue.begin(head.address, head.bytes);
       if (!loading->queue.send(channels, now)) continue;
-      came(at(head.operand), head.version, loading->queue.done());
+      if (head.last) came(at(head.operand), head.version, loading->queue.done());
       ++loading->next;
     }
   }

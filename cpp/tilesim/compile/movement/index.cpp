@@ -207,6 +207,9 @@ Placement MovementLowering::box_starts(const Gather& g) {
 void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>& starts) {
   const int suffix = steps_++;
   const DType dtype = g.source.dtype;
+  rows_apart_.emplace();
+  for (std::size_t i = 0; i < g.batch_axes.size(); ++i)
+    if (i != g.along || !g.apart.empty()) rows_apart_->push_back(static_cast<int>(g.batch_axes[i]));
   const Region r = region(shape_, 2 * host_bytes(dtype), suffix);
   program::Scope step;
   add_slot(step, "x", dtype, element_count(r.tiles), {"store0"});
@@ -273,6 +276,9 @@ void MovementLowering::embedding() {
   const DType dtype = table.dtype;
   const std::int64_t bytes =
       2 * host_bytes(dtype) * (padding < 0 ? 1 : 2) + (padding < 0 ? 0 : 2 * host_bytes(ids.dtype));
+  rows_apart_.emplace();
+  for (std::size_t axis = 0; axis + 1 < ids_rank; ++axis) rows_apart_->push_back(static_cast<int>(axis));
+  masked_ = padding >= 0;
   const Region r = region(shape_, bytes, suffix);
   program::Scope step;
   add_slot(step, "x", dtype, element_count(r.tiles), {padding < 0 ? "store0" : "vector"});

@@ -96,6 +96,7 @@ class MovementLowering {
   void gather_apart(Gather g);
   void dynamic_slice();
   void dynamic_update();
+  void fetch_rows(mapping::VectorProblem& problem, std::int64_t bytes) const;
   void mask_rows(const Region& r, const Placement& ids, std::int64_t padding, DType dtype, program::Block& body);
   Placement clamp_scalar(const Placement& from, std::int64_t last);
   std::vector<Start> clamped_starts(std::size_t first, const Shape& whole, const Shape& part);
@@ -112,6 +113,10 @@ class MovementLowering {
   std::int64_t depth_ = 2;                              ///< buffers of the slots of this step
   program::Scope scope_;
   bool one_by_one_ = false;  ///< boxes come in a transfer each, which tiles do not change
+  /// Rows that indices say: axes of the result of which each position comes in a transfer of its own; set where rows
+  /// are fetched so. Whether they pass the vector unit, to another buffer.
+  std::optional<std::vector<int>> rows_apart_;
+  bool masked_ = false;
   int steps_ = 0, temporaries_ = 0;
 };
 

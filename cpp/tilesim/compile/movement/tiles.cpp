@@ -123,6 +123,20 @@ std::int64_t MovementLowering::load(const Region& r, program::Transfer transfer,
   return 2;
 }
 
+/// Rows come from where indices say: each by itself, in whole bursts, and many transfers to a tile.
+void MovementLowering::fetch_rows(mapping::VectorProblem& problem, std::int64_t bytes) const {
+  mapping::VectorOperand &from = problem.operands[0], &to = problem.operands[1];
+  from.apart = *rows_apart_;
+  if (from.layout.size() == 2) from.layout[0] = 1;
+  const std::int64_t burst = 8 * context_.machine.memory.burst_bytes / std::max(1, bits(from.dtype));
+  if (from.layout.empty() && !from.extents.empty())
+    from.extents[0] = round_up(from.extents[0] + 1, std::max<std::int64_t>(1, burst));
+  if (!masked_) return;
+  to.held = true;
+  problem.bytes_per_point = std::max<std::int64_t>(0, bytes / 2 - host_bytes(from.dtype) - host_bytes(to.dtype));
+  problem.functions[0] = 2;
+}
+
 /// The kernel's mapping problem: what is moved per tile of `main_`. Tensors: source and target by the axes of the
 /// space; none: elements come or go one place at a time, as data says.
 mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::vector<Placement>& tensors) const {
@@ -152,11 +166,12 @@ mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::
   lay_over_lanes(problem, source);
   for (const std::int64_t step : problem.operands[0].step)
     if (step == 0) problem.operands[0].held = false, problem.bytes_per_point = bytes / 2;
+  if (rows_apart_) fetch_rows(problem, bytes);
   problem.dtype = source.dtype;
   for (std::size_t axis = 0; op_.kind == Kind::scatter && axis < rank; ++axis) problem.whole.push_back(axis > 0);
   if (source.dtype != target.dtype)
     problem.functions[0] = 1;
-  else if (op_.kind != Kind::scatter)
+  else if (op_.kind != Kind::scatter && !masked_)
     problem.points = 0;  // nothing is computed
   return problem;
 }
