@@ -130,3 +130,13 @@ def test_another_program_is_not_put_in_its_place() -> None:
     other = ts.Machine.load("tpu-v4")
     for advice in ts.simulate(program, other).explain():
         assert advice.cycles == ts.simulate(program, other.replace(advice.change)).cycles
+
+
+def test_nothing_is_faster_than_nothing() -> None:
+    """A program without a kernel takes no time on any machine: as fast, not 0 times as fast."""
+    b = ts.GraphBuilder("nothing")
+    b.output(b.input("x", [4]), "y")
+    result = ts.simulate(ts.compile(b.build(), "edge-8"))
+    assert result.cycles == 0
+    advice = result.explain()
+    assert advice and all(item.gain == 1 and "1.00 times" in repr(item) for item in advice)

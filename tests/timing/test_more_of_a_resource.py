@@ -6,7 +6,6 @@ Times may differ by two per cent and by one round trip to memory and through the
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -118,23 +117,11 @@ def doubled(target: ts.Machine, resource: str) -> ts.Machine:
     return target.replace(changes)
 
 
-#: Known to be priced wrong: an rms_norm of 64 x 129 takes 6,681 cycles on two cores of edge-8, 6,422 on one.
-SLOWER = {("cores", "edge-8", 3)}
-
-
-def check_each_doubled(
-    graph: ts.Graph, target: ts.Machine, seed: int, limit: float, known: Collection[tuple[str, str, int]] = ()
-) -> None:
+def check_each_doubled(graph: ts.Graph, target: ts.Machine, seed: int, limit: float) -> None:
     before = cycles(graph, target, "cost")
     for resource in RESOURCES:
         after = cycles(graph, doubled(target, resource), "cost")
-        slower = after > limit * before + slack(target)
-        assert slower == ((resource, target.name, seed) in known), (
-            resource,
-            describe(graph, target, seed),
-            before,
-            after,
-        )
+        assert after <= limit * before + slack(target), (resource, describe(graph, target, seed), before, after)
 
 
 def check_doubling(seeds: range, limit: float) -> None:
@@ -150,7 +137,7 @@ def check_presets(seeds: range, limit: float) -> None:
         for seed in seeds:
             rng, target = random.Random(seed), ts.Machine.load(name)
             graph = row_kernel(rng)[1] if seed % 4 == 3 else layer(rng, PRESETS[name], most=1200)
-            check_each_doubled(graph, target, seed, limit, SLOWER)
+            check_each_doubled(graph, target, seed, limit)
 
 
 def test_no_doubled_resource_is_slower() -> None:
@@ -210,6 +197,27 @@ def test_more_cores_are_not_slower() -> None:
         times = [cycles(graph, target.replace({"core.count": count}), "cost") for count in (1, 2, 3, 4)]
         for i, time in enumerate(times[1:], 1):
             assert time <= 1.02 * min(times[:i]) + slack(target), (describe(graph, target, seed), times)
+
+
+def test_vector_kernels_gain_from_a_second_core() -> None:
+    """Tiles that suit one core are found for two as well: neither the sizes of tiles nor their number hold them back."""
+    one = ts.Machine.load("edge-8")
+    for rows, columns in [(64, 129), (64, 100), (128, 64)]:
+        for kernel in (ts.workloads.rms_norm, ts.workloads.layer_norm):
+            times = [cycles(kernel(rows, columns), one.replace({"core.count": c}), "cost") for c in (1, 2)]
+            assert times[1] <= 0.9 * times[0], (kernel.__name__, rows, columns, times)
+
+
+def test_parts_that_leave_cores_idle_share_the_links() -> None:
+    """Four cores in two regions: a product that only two of them work on takes no longer than on two, one per region,
+    and both directions of the link carry as much."""
+    two = ts.Machine.load("chiplet-2")
+    for seed in (4002, 4004, 4010):
+        graph = layer(random.Random(seed), "f32", most=1200)
+        four = ts.simulate(ts.compile(graph, two.replace({"core.count": 4}), mapping="cost"))
+        assert four.cycles <= 1.02 * cycles(graph, two, "cost"), seed
+        carried = [float(row["bytes"]) for row in four.units().rows if "link" in row["unit"]]
+        assert len(carried) == 2 and min(carried) > 0.5 * max(carried) > 0, (seed, carried)
 
 
 def balance(result: ts.Result) -> float:

@@ -230,3 +230,12 @@ def test_ideal_memory_is_the_fastest_and_more_work_takes_longer() -> None:
     for memory in ("simple", "bank"):
         others = [ts.simulate(program, memory=memory, network="simple").cycles for program in programs]
         assert all(a <= b for a, b in zip(ideal, others, strict=True))
+
+
+@pytest.mark.parametrize("network", ["mesh", "crossbar"])
+def test_the_last_byte_passes_the_dma_engine(network: str) -> None:
+    """Routers or not: a transfer ends no earlier than its bytes have passed a DMA engine of one byte per cycle."""
+    target = ts.Machine.load("mesh-16").replace({"core.count": 1, "core.dma.bytes_per_cycle": 1})
+    graph = ts.workloads.elementwise("exp", 8, 64)
+    result = ts.simulate(ts.compile(graph, target), memory="simple", network=network)
+    assert result.cycles >= 2 * 8 * 64 * 4

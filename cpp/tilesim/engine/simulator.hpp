@@ -127,6 +127,7 @@ struct OpenTransfer {
   Entry entry;
   std::int32_t stream = 0, queue = 0;
   std::int64_t started = 0, left = 0;                 ///< left: pieces
+  std::int64_t passed = 0;                            ///< when the last byte has passed the DMA engine
   bool issued = false;                                ///< all pieces
   std::vector<std::pair<int, std::int64_t>> targets;  ///< send: (stream, version)
   std::vector<Deferred> after;

@@ -100,6 +100,7 @@ void Simulator::routed_chunk(int id, int queue) {
   }
   q.issue_ready = next;
   q.transferring = false;
+  open_[static_cast<std::size_t>(transfer)].passed = next;
   issued(id, queue, transfer);
 }
 
@@ -160,7 +161,7 @@ void Simulator::finish_transfers(int id, int queue) {
     const Entry entry = open.entry;
     const std::vector<Deferred> after = std::move(open.after);
     const std::int64_t latency = entry.opcode == Opcode::send ? 0 : stream.kind->core.dma.latency_cycles;
-    account_transfer(id, queue, entry, open.started, stream.kind->after(now_, latency));
+    account_transfer(id, queue, entry, open.started, stream.kind->after(std::max(now_, open.passed), latency));
     free_open_.push_back(transfer);
     for (const Deferred& what : after) {
       push(what.kind, std::max(now_, q.done_until) + what.delay, id, what.port, what.a, what.b, what.c);

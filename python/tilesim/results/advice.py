@@ -75,7 +75,7 @@ class Advice:
     @property
     def gain(self) -> float:
         """Speed-up: time before divided by time after."""
-        return self.before / max(1, self.cycles)
+        return 1.0 if self.cycles == self.before else self.before / max(1, self.cycles)
 
     def __repr__(self) -> str:
         """The change and its measured gain."""
