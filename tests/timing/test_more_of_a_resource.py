@@ -200,7 +200,7 @@ def test_more_cores_are_not_slower() -> None:
 
 
 def test_vector_kernels_gain_from_a_second_core() -> None:
-    """Tiles that suit one core are found for two as well: neither the sizes of tiles nor their number hold them back."""
+    """Tiles that suit one core are found for two as well: their sizes are not fixed by the number of cores."""
     one = ts.Machine.load("edge-8")
     for rows, columns in [(64, 129), (64, 100), (128, 64)]:
         for kernel in (ts.workloads.rms_norm, ts.workloads.layer_norm):

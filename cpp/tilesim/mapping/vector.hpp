@@ -40,7 +40,7 @@ struct VectorOperand {
   /// and whether several axes of the space lie along it, other than by whole rows of lanes.
   std::int64_t minor_step = 1, minor_offset = 0;
   bool minor_mixed = false;
-  std::int64_t row = 1;  ///< elements along the minor axis that memory moves together, a row of lanes; 1: any
+  std::int64_t row = 1;    ///< elements along the minor axis that memory moves together, a row of lanes; 1: any
   std::vector<int> apart;  ///< axes of the space: each position along them comes in a transfer of its own
 };
 

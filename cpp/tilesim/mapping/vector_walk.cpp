@@ -13,7 +13,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-constexpr int most_pieces_walked = 128;  // of tiles; the time of further ones is extended linearly
+constexpr int most_pieces_walked = 128;   // of tiles; the time of further ones is extended linearly
 constexpr std::int64_t most_apart = 256;  // transfers of one tile
 constexpr std::int64_t most_bytes = INT64_MAX / 8;
 using Sizes = std::vector<std::int64_t>;
@@ -113,7 +113,8 @@ class TileWalk {
     std::int64_t bytes = 0;
     for (std::size_t k = 0; k < rings_.size(); ++k)
       if (problem_.operands[k].use != VectorOperand::Use::scratch)
-        bytes = std::min(bytes + moved(problem_.operands[k], rings_[k].strides, start, size, machine_).bytes, most_bytes);
+        bytes =
+            std::min(bytes + moved(problem_.operands[k], rings_[k].strides, start, size, machine_).bytes, most_bytes);
     return bytes;
   }
 
@@ -437,7 +438,7 @@ class TileWalk {
   double contexts_;  ///< of a core, that take turns on its units
   std::vector<Ring> rings_;
   std::vector<int> inputs_;
-  int shared_ = -1;  ///< the result whose buffers are those that are loaded; -1: none
+  int shared_ = -1;                ///< the result whose buffers are those that are loaded; -1: none
   Sizes trips_, first_;            ///< of the part that is walked: tiles, and where they begin
   double active_ = 1, total_ = 1;  ///< cores (of contexts) at work; steps of the busiest
   int steps_ = 0;

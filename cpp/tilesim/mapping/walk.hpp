@@ -78,7 +78,7 @@ struct CostModel::Walk {
   /// Tiles of an operand that one core fetches for all: how many are there, and how many have passed its port again.
   struct Sent {
     bool any = false;
-    std::size_t port = 0;           ///< of the core that fetches them
+    std::size_t port = 0;                  ///< of the core that fetches them
     std::vector<const Transfer*> tiles;    ///< in order
     std::vector<double> fetched, through;  ///< of these
   };
@@ -303,11 +303,11 @@ struct CostModel::Walk {
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
-  std::vector<std::int64_t> in_regions{};              ///< bytes, by region
-  std::size_t home = 0;                                ///< region of the core
-  double link_free[2] = {0, 0};                        ///< of loads; of stores where they have links of their own
-  double port_rate = 0, port_room = 0;                 ///< bytes per core cycle; cycles of what its buffer holds
-  double port_free[2] = {0, 0};                        ///< of this core, and of one that fetches for it
+  std::vector<std::int64_t> in_regions{};  ///< bytes, by region
+  std::size_t home = 0;                    ///< region of the core
+  double link_free[2] = {0, 0};            ///< of loads; of stores where they have links of their own
+  double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of what its buffer holds
+  double port_free[2] = {0, 0};            ///< of this core, and of one that fetches for it
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
   bool exposes = false, one_tile = false;
   std::vector<Sent> sending = std::vector<Sent>(2);  ///< per operand

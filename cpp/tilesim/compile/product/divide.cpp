@@ -129,8 +129,7 @@ Machine seen_by(const Machine& machine, const CoreSplit& split, bool multicast) 
   share.memory.bytes_per_second =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(share_of_memory(machine, split.used())));
   const std::int64_t neighbours = mapping::cores_of_region(machine, split.used(), multicast);  // share its links
-  share.network.region_bytes_per_cycle =
-      std::max<std::int64_t>(1, share.network.region_bytes_per_cycle / neighbours);
+  share.network.region_bytes_per_cycle = std::max<std::int64_t>(1, share.network.region_bytes_per_cycle / neighbours);
   return share;
 }
 
@@ -149,9 +148,10 @@ double bound(const mapping::Problem& problem, const Machine& machine) {
   const double hertz = static_cast<double>(machine.core.clock.hertz);
   double moving = hertz * seconds(needs, static_cast<double>(machine.memory.bytes_per_second), machine);
   if (machine.memory.regions > 1 && machine.memory.placement != "local")
-    moving = std::max(moving, needs.bytes * hertz /
-                                  (static_cast<double>(machine.memory.regions * machine.network.region_bytes_per_cycle) *
-                                   static_cast<double>(machine.network.clock.hertz)));
+    moving =
+        std::max(moving, needs.bytes * hertz /
+                             (static_cast<double>(machine.memory.regions * machine.network.region_bytes_per_cycle) *
+                              static_cast<double>(machine.network.clock.hertz)));
   return std::max(work / cells, moving) + 1e-3 * (work / cells + moving);
 }
 
