@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/machine/parts.hpp"
 #include "tilesim/mapping/cost.hpp"
-#include "tilesim/mapping/regions.hpp"
 
 namespace tilesim::mapping {
 

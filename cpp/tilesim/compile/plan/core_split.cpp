@@ -3,7 +3,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/divide.hpp"
-#include "tilesim/mapping/regions.hpp"
+#include "tilesim/machine/parts.hpp"
 
 namespace tilesim::lower {
 
@@ -57,7 +57,7 @@ Expr CoreSplit::extent(int dim) const {
 }
 
 void take_regions_in_turn(program::Block& body, std::int64_t used, const Machine& machine) {
-  if (used < 2 || used >= machine.core.count || !mapping::takes_regions_in_turn(machine, false)) return;
+  if (used < 2 || used >= machine.core.count || !takes_regions_in_turn(machine, false)) return;
   const std::int64_t regions = machine.memory.regions, each = machine.core.count / regions;
   const Expr core = Expr::symbol("core");
   substitute(body, {{"core", modulo(core, each) * Expr(regions) + floor_div(core, each)}});

@@ -7,7 +7,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/machine/machine.hpp"
 
-namespace tilesim::mapping {
+namespace tilesim {
 
 /// Whether parts go to the regions in turn where they leave cores idle: each then has more of the links. Not where
 /// cores are of several sorts, whose numbers say which they are, nor where they send to each other by number.
@@ -23,4 +23,4 @@ inline std::int64_t cores_of_region(const Machine& machine, std::int64_t cores, 
   return std::min(ceil_div(machine.core.count, regions), cores);
 }
 
-}  // namespace tilesim::mapping
+}  // namespace tilesim
