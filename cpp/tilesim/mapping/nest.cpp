@@ -160,20 +160,30 @@ std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, 
   return along;
 }
 
+namespace {
+
+bool moves_along(const Access& access, int dim) {
+  for (const AxisAccess& axis : access.axes)
+    for (const AxisAccess::Term& term : axis.terms)
+      if (term.dim == dim) return true;
+  return false;
+}
+
+}  // namespace
+
 std::int64_t sharing(const Problem& problem, std::size_t operand) {
   if (operand >= 2 || (operand == 0 && problem.computed)) return 1;
-  const std::set<int> own = dims_of(access_of(problem, operand));
   std::int64_t cores = 1;
   for (std::size_t d = 0; d < problem.parts.size(); ++d)
-    if (!own.count(static_cast<int>(d))) cores *= problem.parts[d];
+    if (problem.parts[d] > 1 && !moves_along(problem.domain.operands[operand], static_cast<int>(d)))
+      cores *= problem.parts[d];
   return cores;
 }
 
 bool sends(const Problem& problem, const Nest& nest, std::size_t operand) {
   if (!problem.multicast || sharing(problem, operand) < 2) return false;
-  const std::set<int> own = dims_of(access_of(problem, operand));
   for (std::size_t d = 0; d < problem.least.size(); ++d)
-    if (problem.parts[d] > 1 && !own.count(static_cast<int>(d)) &&
+    if (problem.parts[d] > 1 && !moves_along(problem.domain.operands[operand], static_cast<int>(d)) &&
         ceil_div(problem.least[d], nest.tiles[d]) != trips(problem, nest, static_cast<int>(d)))
       return false;
   return true;

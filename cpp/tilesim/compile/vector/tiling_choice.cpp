@@ -10,7 +10,7 @@ namespace tilesim::lower {
 
 namespace {
 
-constexpr double worth = 0.98;  // smaller gains are within the error of the estimate
+constexpr double worth = 0.98;         // smaller gains are within the error of the estimate
 constexpr double worth_divided = 0.8;  // of several cores one is walked, with a mean share of what they share
 
 FlopClass class_of(const Op& op) {
