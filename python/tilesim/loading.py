@@ -172,8 +172,9 @@ def _file(path: Path, batch: int, context: int | None, passes: Any) -> Graph | P
             return Program.load(path)
         if frontends.is_pytorch_ir(start):
             return frontends.from_pytorch_ir(path)
-    elif _core.Graph.compiled_header(str(path)):
-        return Program.load(path)
+    else:
+        file = _core.GraphFile(str(path))
+        return Program.of_file(file, str(path)) if file.compiled else Graph(file.graph())
     return Graph.load(path)
 
 
