@@ -140,7 +140,7 @@ class Program:
     def _from_header(cls, header: dict[str, Any], file: _core.GraphFile, path: str, machine: Machine | None) -> Program:
         if not isinstance(header["machine"], dict):  # a text would be opened as a file
             raise TypeError("the machine is no object")
-        graph, target = Graph(file.graph()), machine or Machine.load(header["machine"])
+        graph, target = Graph(file.graph()), machine or Machine.load(header["machine"]).confined(os.path.dirname(path))
         restore(graph, header, path)
         trips = {label: (int(low), int(high)) for label, (low, high) in header.get("trips", {}).items()}
         whole = counted(graph, trips) if trips else graph
