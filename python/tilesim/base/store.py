@@ -47,7 +47,6 @@ def _text(key: Any) -> str:
     return key
 
 
-@checked_class()
 def _plain(value: Any) -> Any:
     """Numbers of numpy and torch as those of Python."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
@@ -55,6 +54,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
+@checked_class()
 class Store:
     """A SQLite file of simulated values, keyed by what they depend on and by the version of Tilesim.
 
