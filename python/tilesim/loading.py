@@ -177,7 +177,7 @@ def _file(path: Path, batch: int, context: int | None, passes: Any) -> Graph | P
             return frontends.from_pytorch_ir(path)
     else:
         opened = _core.GraphFile(str(path))
-        return Program.of_file(opened, str(path)) if opened.compiled else Graph(opened.graph())
+        return Program._of_file(opened, str(path)) if opened.compiled else Graph(opened.graph())
     return Graph.load(path)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..base.arguments import numbers_of
 from ..base.errors import Unsupported
 from ..graph import user_error
 from ..machine.device import Device

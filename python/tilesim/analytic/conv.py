@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..base.arguments import numbers_of
 from ..graph import user_error
 from ..machine.device import Device
 from . import gemm

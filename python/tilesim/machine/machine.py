@@ -67,9 +67,9 @@ class Machine:
         if isinstance(source, Mapping):
             return cls(_core.Machine.from_json(json_text(dict(source), "dict"), "dict"))._checked()
         path = preset_file(source, "machines", "machine", cls.names())
-        return cls(_core.Machine.read_file(path)).confined(os.path.dirname(path))._checked()
+        return cls(_core.Machine.read_file(path))._confined(os.path.dirname(path))._checked()
 
-    def confined(self, directory: str) -> Machine:
+    def _confined(self, directory: str) -> Machine:
         """The machine of a file, which may name shipped parts and networks, and files beside or below itself.
 
         Args:

@@ -100,13 +100,13 @@ class Program:
         """
         target = None if machine is None else Machine.load(machine)
         if path_text(path).endswith(".tsim"):
-            return cls.of_file(_core.GraphFile(path_text(path)), path_text(path), target)
+            return cls._of_file(_core.GraphFile(path_text(path)), path_text(path), target)
         core = _core.Program.from_json(read_text(path), path_text(path))
         core.check()
         return cls(core, None, target)
 
     @classmethod
-    def of_file(cls, file: _core.GraphFile, path: str, machine: Machine | None = None) -> Program:
+    def _of_file(cls, file: _core.GraphFile, path: str, machine: Machine | None = None) -> Program:
         """The program of a .tsim file that was opened already.
 
         Args:
@@ -140,7 +140,7 @@ class Program:
     def _from_header(cls, header: dict[str, Any], file: _core.GraphFile, path: str, machine: Machine | None) -> Program:
         if not isinstance(header["machine"], dict):  # a text would be opened as a file
             raise TypeError("the machine is no object")
-        graph, target = Graph(file.graph()), machine or Machine.load(header["machine"]).confined(os.path.dirname(path))
+        graph, target = Graph(file.graph()), machine or Machine.load(header["machine"])._confined(os.path.dirname(path))
         restore(graph, header, path)
         trips = {label: (int(low), int(high)) for label, (low, high) in header.get("trips", {}).items()}
         whole = counted(graph, trips) if trips else graph
