@@ -54,7 +54,8 @@ class Machine:
         """A machine from a preset's name, a file, or a dict.
 
         Args:
-            source: preset name, path of a `.json` file, or the file's content as a dict.
+            source: preset name, path of a `.json` file, or the file's content as a dict. A file may name files of a
+                network (`network.kind`) and a DRAM part (`memory.part`) beside or below itself.
 
         Returns:
             The machine, checked.
