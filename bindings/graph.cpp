@@ -214,15 +214,6 @@ void bind_files(GraphClass& type) {
             cancellable([&] { save_compiled_graph(*graph, path, Json::parse(header)); });
           },
           py::arg("path"), py::arg("header"), "Writes .tsim with a JSON header that holds more than the graph.")
-      .def_static(
-          "compiled_header",
-          [](const std::string& path) {
-            return cancellable([&] {
-              const Json header = Graph::compiled_header(path);
-              return header.is_null() ? std::string() : header.dump();
-            });
-          },
-          py::arg("path"), "The header that save_compiled wrote, as JSON; empty for a plain graph.")
       .def(
           "check", [](const GraphValue& graph) { cancellable([&] { check(*graph); }); },
           "Raises UserError naming function and operation.")
@@ -367,7 +358,21 @@ const GraphFunction& bindings::function_of(const Graph& graph, const std::string
 
 py::tuple bindings::to_tuple(const Shape& shape) { return py::tuple(py::cast(shape)); }
 
+void bind_graph_file(py::module_& module) {
+  py::class_<GraphFile>(module, "GraphFile", "A .tsim file, whose header is read once.")
+      .def(py::init([](const std::string& path) { return cancellable([&] { return GraphFile(path); }); }),
+           py::arg("path"))
+      .def_property_readonly("compiled", &GraphFile::compiled)
+      .def(
+          "rest", [](const GraphFile& file) { return cancellable([&] { return file.rest().dump(); }); },
+          "The header without graph and program, as JSON.")
+      .def(
+          "graph", [](const GraphFile& file) { return SharedGraph(cancellable([&] { return file.graph(); })); },
+          "The graph; weights stay in the file.");
+}
+
 void init_graph(py::module_& module) {
   bind_graph(module);
+  bind_graph_file(module);
   bindings::bind_builder(module);
 }

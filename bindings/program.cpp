@@ -6,7 +6,10 @@
 
 #include "arrays.hpp"
 #include "cancel.hpp"
+#include "graph.hpp"
+#include "tilesim/graph/file.hpp"
 #include "tilesim/program/flat/cursor.hpp"
+#include "tilesim/program/json/outline.hpp"
 #include "tilesim/program/run/execute.hpp"
 
 namespace py = pybind11;
@@ -18,7 +21,7 @@ namespace {
 py::list tensors(const Program& program) {
   static const char* const roles[] = {"input", "output", "weight", "temporary", "state"};
   py::list rows;
-  const auto compiled = bindings::cancellable([&] { return program::CompiledProgram(program); });
+  const auto compiled = bindings::cancellable([&] { return program::CompiledProgram(&program); });
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const program::Tensor& tensor = program.tensors[i];
     py::dict row;
@@ -70,6 +73,30 @@ void init_program(py::module_& module) {
           "to_json",
           [](const Program& program) { return bindings::cancellable([&] { return program.to_json().dump(1); }); },
           "The JSON form, schema \"tilesim.program\".")
+      .def_static(
+          "from_file",
+          [](const GraphFile& file) {
+            return bindings::cancellable([&] { return Program::from_json(file.header().at("program")); });
+          },
+          py::arg("file"), "The program of a .tsim file; raises UserError with line and path.")
+      .def(
+          "save",
+          [](const Program& program, const std::string& path, const bindings::GraphValue& graph,
+             const std::string& header) {
+            bindings::cancellable([&] {
+              Json whole = Json::parse(header);
+              whole.set("program", program.to_json());
+              save_compiled_graph(*graph, path, whole);
+            });
+          },
+          py::arg("path"), py::arg("graph"), py::arg("header"),
+          "Writes .tsim: graph, program, and a JSON header of what else there is.")
+      .def(
+          "outline",
+          [](const Program& program) {
+            return bindings::cancellable([&] { return program::outline(program).dump(); });
+          },
+          "The JSON form without statements: those in a row are an empty one in a loop.")
       .def(
           "check", [](const Program& program) { bindings::cancellable([&] { program::check(program); }); },
           "Checks structure, names and rings; raises UserError.")

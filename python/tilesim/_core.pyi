@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'ReplacedFile', 'Result', 'Session', 'SimpleNetwork', 'Stop', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
+__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'ReplacedFile', 'Result', 'Session', 'SimpleNetwork', 'Stop', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -77,11 +77,6 @@ class Graph:
     Operations on single-assignment tensors, in functions, with weights by name.
     """
     name: str
-    @staticmethod
-    def compiled_header(path: str) -> str:
-        """
-        The header that save_compiled wrote, as JSON; empty for a plain graph.
-        """
     @staticmethod
     def from_json(text: str, directory: str = '.', weights_anywhere: bool = False) -> Graph:
         """
@@ -213,6 +208,23 @@ class Graph:
         """
         Outputs of the entry function in order: name, dtype, shape.
         """
+class GraphFile:
+    """
+    A .tsim file, whose header is read once.
+    """
+    def __init__(self, path: str) -> None:
+        ...
+    def graph(self) -> Graph:
+        """
+        The graph; weights stay in the file.
+        """
+    def rest(self) -> str:
+        """
+        The header without graph and program, as JSON.
+        """
+    @property
+    def compiled(self) -> bool:
+        ...
 class Builder:
     """
     Builds one function of a graph, operation by operation. Values are integers; -1 is an absent operand.
@@ -492,6 +504,11 @@ class Program:
     A tile program.
     """
     @staticmethod
+    def from_file(file: GraphFile) -> Program:
+        """
+        The program of a .tsim file; raises UserError with line and path.
+        """
+    @staticmethod
     def from_json(text: str, source: str = 'text') -> Program:
         """
         Parses the JSON form; raises UserError with line and path.
@@ -499,6 +516,14 @@ class Program:
     def check(self) -> None:
         """
         Checks structure, names and rings; raises UserError.
+        """
+    def outline(self) -> str:
+        """
+        The JSON form without statements: those in a row are an empty one in a loop.
+        """
+    def save(self, path: str, graph: Graph, header: str) -> None:
+        """
+        Writes .tsim: graph, program, and a JSON header of what else there is.
         """
     def tensors(self) -> list:
         """

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _core, frontends, models, workloads
 from .base.arguments import is_size
-from .base.errors import nearest, path_text, user_error
+from .base.errors import nearest, path_text, shown, user_error
 from .frontends.torch.entry import from_torch, is_module
 from .graph import Graph
 from .graph.passes import chosen
@@ -109,6 +109,9 @@ def load(
     """
     if passes is None:
         return _load(what, batch, context, phase, dtype, None)
+    if not isinstance(passes, str):
+        allowed = "all, none, names separated by commas"
+        raise user_error("passes are a text", place="passes", value=shown(passes), allowed=allowed)
     names: Any = passes if passes in ("all", "none") else [name.strip() for name in passes.split(",")]
     chosen(names)
     loaded = _load(what, batch, context, phase, dtype, names)
@@ -172,8 +175,9 @@ def _file(path: Path, batch: int, context: int | None, passes: Any) -> Graph | P
             return Program.load(path)
         if frontends.is_pytorch_ir(start):
             return frontends.from_pytorch_ir(path)
-    elif _core.Graph.compiled_header(str(path)):
-        return Program.load(path)
+    else:
+        opened = _core.GraphFile(str(path))
+        return Program._of_file(opened, str(path)) if opened.compiled else Graph(opened.graph())
     return Graph.load(path)
 
 

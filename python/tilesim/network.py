@@ -20,6 +20,7 @@ from .machine.machine import Machine
 
 __all__ = ["NetworkResult", "for_endpoints", "run", "topology", "topology_of", "traffic_names"]
 
+MOST = 4096  # routers, nodes, cycles of a link
 _KINDS = ("mesh", "torus", "ring", "crossbar", "cmesh", "tree")
 
 
@@ -147,8 +148,12 @@ def topology(
         kind = text
         given = (8 if kind != "tree" else 2) if k is None else k
         sizes = [int(size) for size in np.atleast_1d(np.asarray(given, dtype=object))]
-    latency = link_latency if link_latency is not None else 2 if kind in ("torus", "ring") else 1
-    extents = _extents(kind, sizes, dimensions)
+    latency = 2 if kind in ("torus", "ring") else 1
+    if link_latency is not None:
+        latency = whole("link_latency", link_latency, most=MOST)
+    for name_of, given in (("concentration", concentration), ("levels", levels), ("dimensions", dimensions)):
+        whole(name_of, given, most=MOST)
+    extents = [whole("k", extent, most=MOST) for extent in _extents(kind, sizes, dimensions)]
     if kind in ("ring", "crossbar", "tree") and len(extents) != (1 if kind != "tree" else dimensions):
         raise user_error(f"a {kind} has one size", value=str(sizes), allowed="one number")
     if kind == "crossbar":

@@ -81,23 +81,40 @@ def test_damaged_archives(tmp_path: Path) -> None:
     assert 200 < refused < 400
 
 
-@pytest.mark.parametrize("location", [".", "a\0b", "", "..", "/etc/hostname", "missing.bin", "sub/../../x"])
-def test_external_data_of_a_model(location: str, tmp_path: Path) -> None:
-    onnx = pytest.importorskip("onnx")
+def model_with_external(directory: Path, **entries: str) -> Path:
+    """A product whose weight lies in a file, as these entries say."""
+    pytest.importorskip("onnx")
     from onnx import TensorProto, helper
 
-    (tmp_path / "model").mkdir()
+    directory.mkdir()
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4, 4], data_location=TensorProto.EXTERNAL)
-    entry = weight.external_data.add()
-    entry.key, entry.value = "location", location
+    for key, value in entries.items():
+        entry = weight.external_data.add()
+        entry.key, entry.value = key, value
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4]) for name in "xy")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    path = tmp_path / "model" / "m.onnx"
+    path = directory / "m.onnx"
     path.write_bytes(model.SerializeToString())
-    assert onnx
+    return path
+
+
+@pytest.mark.parametrize("location", [".", "a\0b", "", "..", "/etc/hostname", "missing.bin", "sub/../../x"])
+def test_external_data_of_a_model(location: str, tmp_path: Path) -> None:
+    path = model_with_external(tmp_path / "model", location=location)
     with pytest.raises(ts.UserError, match=r"external|zero byte"):
         ts.from_onnx(path)
+
+
+@pytest.mark.parametrize("offset", ["\uff16\uff14", " 64", "6_4", "+64", "-64", "64.0", "\u0664", "9" * 5000])
+def test_places_in_external_data_are_plain_digits(offset: str, tmp_path: Path) -> None:
+    path = model_with_external(tmp_path / "model", location="w.bin", offset=offset, length="64")
+    (tmp_path / "model" / "w.bin").write_bytes(bytes(256))
+    with pytest.raises(ts.UserError, match="external"):
+        ts.from_onnx(path)
+    good = model_with_external(tmp_path / "good", location="w.bin", offset="64", length="64")
+    (tmp_path / "good" / "w.bin").write_bytes(bytes(256))
+    assert ts.from_onnx(good).weights()
 
 
 def test_rows_with_other_numbers_of_cells(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +54,45 @@ def views(n: int) -> ts.Graph:
     return b.build()
 
 
+def star(n: int) -> ts.Graph:
+    """One value that all operations read; as many outputs."""
+    b = ts.GraphBuilder("star")
+    x = b.input("x", [SIDE, SIDE])
+    for i in range(n):
+        b.output(b.apply("add", x, b.scalar(float(i))), f"y{i}")
+    return b.build()
+
+
+def sums(n: int) -> ts.Graph:
+    """As many inputs, summed: one kernel of many operands."""
+    b = ts.GraphBuilder("sums")
+    x = b.input("x", [SIDE, SIDE])
+    for i in range(n):
+        x = b.apply("add", x, b.input(f"x{i}", [SIDE, SIDE]))
+    b.output(x, "y")
+    return b.build()
+
+
+def equals(n: int) -> ts.Graph:
+    """Operations that are all the same, and what reads each of them."""
+    b = ts.GraphBuilder("equals")
+    x = b.input("x", [SIDE, SIDE])
+    b.output(b.concat([b.apply("tanh", x) for _ in range(n)], axis=0), "y")
+    return b.build()
+
+
+def pairs(n: int) -> ts.Graph:
+    """Quantized again with the scale that they were dequantized by: each pair is its input. Between them a change."""
+    b = ts.GraphBuilder("pairs")
+    x, scale = b.input("x", [SIDE, SIDE], "i8"), b.scalar(0.5)
+    for _ in range(n):
+        wide = b.apply("multiply", b.op("convert", x, dtype="f32"), scale)
+        whole = b.apply("round_even", b.apply("divide", wide, scale))
+        x = b.apply("negate", b.op("convert", whole, dtype="i8", overflow="saturate"))
+    b.output(x, "y")
+    return b.build()
+
+
 def seconds(call: Callable[[], Any]) -> float:
     """Processor time of the process, the shortest of two calls."""
     spent = []
@@ -63,10 +103,45 @@ def seconds(call: Callable[[], Any]) -> float:
     return min(spent)
 
 
-@pytest.mark.parametrize(("make", "few"), [(chain, 1500), (products, 100), (rows, 300), (views, 1500)])
+@pytest.mark.parametrize(
+    ("make", "few"),
+    [(chain, 1500), (products, 100), (rows, 300), (views, 1500), (star, 400), (sums, 400), (equals, 3000)],
+)
 def test_compile_grows_with_the_operations(make: Callable[[int], ts.Graph], few: int) -> None:
     small, large = make(few), make(4 * few)
     assert seconds(lambda: ts.compile(large, "edge-8")) < 8 * seconds(lambda: ts.compile(small, "edge-8")) + 0.05
+
+
+@pytest.mark.parametrize("what", ["save", "load", "coverage", "report", "count"])
+def test_what_is_done_with_programs_grows_with_them(what: str, tmp_path: Path) -> None:
+    def work(n: int) -> Callable[[], Any]:
+        program = ts.compile(products(n), "edge-8")
+        path = tmp_path / f"{n}.tsim"
+        program.save(path)
+        calls: dict[str, Callable[[], Any]] = {
+            "save": lambda: program.save(path),
+            "load": lambda: ts.Program.load(path),
+            "coverage": lambda: ts.coverage(program.graph, "edge-8"),
+            "report": lambda: ts.simulate(program).report(tmp_path / "page.html", advice=False),
+            "count": lambda: ts.Program.load(path).operations,
+        }
+        return calls[what]
+
+    assert seconds(work(400)) < 8 * seconds(work(100)) + 0.05
+
+
+def test_recognition_grows_with_the_pairs_that_are_their_inputs() -> None:
+    def recognised(n: int) -> Callable[[], Any]:
+        graph = pairs(n)
+
+        def call() -> None:
+            copy = graph.copy()
+            copy.optimize("quantized_pairs")
+            assert sum(op["kind"] == "elementwise" for op in copy.operations()) == n, "a pair was left"
+
+        return call
+
+    assert seconds(recognised(800)) < 8 * seconds(recognised(200)) + 0.05
 
 
 def test_equal_halves_of_a_reduction_are_no_tree() -> None:
@@ -100,3 +175,18 @@ def test_an_extent_costs_no_time(machine: str, place: int) -> None:
         return lambda: ts.compile(graph, machine)
 
     assert seconds(compiled(2**34 + 3)) < 8 * seconds(compiled(2**17 + 3)) + 0.5  # in proportion: 131,072 times
+
+
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3", "chiplet-2"])
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("stride", [1, 2])
+def test_an_extent_of_a_convolution_costs_no_time(machine: str, place: int, stride: int) -> None:
+    """Images, channels, rows, columns or filters of 2^40, in about the time of 2^14."""
+
+    def compiled(long: int) -> Callable[[], Any]:
+        extents = [1, 8, 56, 64, 8]
+        extents[place] = long
+        graph = ts.workloads.conv2d(*extents, stride=stride)
+        return lambda: ts.compile(graph, machine)
+
+    assert seconds(compiled(2**40)) < 8 * seconds(compiled(2**14)) + 0.5  # in proportion: 67,108,864 times

@@ -102,7 +102,7 @@ MISTAKES = [
     ({"topology": "mash"}, "unknown network"),
     ({"topology": "mesh_"}, "unknown network"),
     ({"topology": "mesh_8x8", "k": 8}, "twice"),
-    ({"topology": "mesh", "k": 0}, "dimension"),
+    ({"topology": "mesh", "k": 0}, "k: out of range"),
     ({"topology": "ring", "k": [2, 3]}, "one size"),
     ({"topology": "nowhere.json"}, "cannot be read"),
     ({"traffic": "unifrom"}, "uniform"),
@@ -115,7 +115,9 @@ MISTAKES = [
     ({"virtual_channels": 40}, "virtual channels"),
     ({"topology": "torus", "virtual_channels": 1}, "two virtual channels"),
     ({"periods": 2}, "period"),
-    ({"link_latency": 0}, "link latency"),
+    ({"link_latency": 0}, "link_latency: out of range"),
+    ({"link_latency": 2**40}, "link_latency: out of range"),
+    ({"k": 2**40}, "k: out of range"),
     ({"conzentration": 2}, "conzentration"),
 ]
 

@@ -22,7 +22,7 @@ Result simulate(const program::Program& program, const Machine& machine, const S
                 std::vector<std::int64_t> cores) {
   Session session(machine, options);
   Job job;
-  job.program = std::make_shared<const program::CompiledProgram>(program);
+  job.program = std::make_shared<const program::CompiledProgram>(&program);
   job.tensors = options.tensors;
   job.cores = std::move(cores);
   session.submit(std::move(job));

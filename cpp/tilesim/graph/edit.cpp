@@ -10,18 +10,6 @@
 
 namespace tilesim::edit {
 
-namespace {
-
-template <class Visit>
-void for_each_use(GraphFunction& function, Visit&& visit) {
-  for (Op& op : function.ops)
-    for (ValueId& id : op.operands)
-      if (id != no_value) visit(id);
-  for (ValueId& id : function.outputs) visit(id);
-}
-
-}  // namespace
-
 int sweep_dead(GraphFunction& function) {
   std::vector<bool> live(function.values.size(), false);
   for (const ValueId id : function.outputs) live[at(id)] = true;
@@ -87,28 +75,59 @@ std::vector<int> use_counts(const GraphFunction& function) {
   return result;
 }
 
-bool is_output(const GraphFunction& function, ValueId value) {
-  return std::ranges::find(function.outputs, value) != function.outputs.end();
-}
+Redirects::Redirects(const GraphFunction& function)
+    : inputs_(function.inputs.begin(), function.inputs.end()),
+      outputs_(function.outputs.begin(), function.outputs.end()) {}
 
-bool redirect(GraphFunction& function, ValueId from, ValueId to) {
-  if (is_output(function, from)) {
-    const bool input = std::ranges::find(function.inputs, to) != function.inputs.end();
-    if (input || is_output(function, to)) return false;
+bool Redirects::add(GraphFunction& function, ValueId from, ValueId to) {
+  if (outputs_.count(from)) {
+    if (inputs_.count(to) || outputs_.count(to)) return false;
     std::swap(function.values[at(from)].name, function.values[at(to)].name);
+    outputs_.erase(from);
+    outputs_.insert(to);
   }
-  for_each_use(function, [&](ValueId& id) {
-    if (id == from) id = to;
-  });
+  meant_[from] = to;
   return true;
 }
 
-std::string fresh_name(const GraphFunction& function, const std::string& stem) {
-  std::string name = stem;
-  for (int i = 1; std::ranges::find(function.values, name, &Value::name) != function.values.end() ||
-                  std::ranges::find(function.ops, name, &Op::name) != function.ops.end();
-       ++i)
-    name = stem + "." + std::to_string(i);
+ValueId Redirects::of(ValueId value) {
+  ValueId last = value;
+  for (auto next = meant_.find(last); next != meant_.end(); next = meant_.find(last)) last = next->second;
+  while (value != last) {  // the way is short from now on
+    ValueId& next = meant_[value];
+    value = next;
+    next = last;
+  }
+  return last;
+}
+
+void Redirects::rewrite(std::vector<ValueId>& values) {
+  if (meant_.empty()) return;
+  for (ValueId& id : values)
+    if (id != no_value) id = of(id);
+}
+
+Names::Names(const GraphFunction& function) {
+  taken_.reserve(function.values.size() + function.ops.size());
+  for (const Value& value : function.values) take(value.name);
+  for (const Op& op : function.ops) take(op.name);
+}
+
+Names::Names(const std::map<std::string, Weight>& weights) {
+  for (const auto& [name, weight] : weights) take(name);
+}
+
+std::string Names::fresh(const std::string& stem) {
+  if (!taken_.count(stem)) return stem;
+  int& number = next_.try_emplace(stem, 1).first->second;
+  std::string name = stem + "." + std::to_string(number);
+  while (taken_.count(name)) name = stem + "." + std::to_string(++number);
+  return name;
+}
+
+std::string Names::taken(const std::string& stem) {
+  std::string name = fresh(stem);
+  take(name);
   return name;
 }
 
@@ -159,10 +178,10 @@ std::string meaning(const Op& op) {
   return text;
 }
 
-Op constant(GraphFunction& function, const std::string& name, const TensorType& type) {
+Op constant(GraphFunction& function, Names& names, const std::string& name, const TensorType& type) {
   Op op;
   op.kind = Kind::constant;
-  op.name = fresh_name(function, name);
+  op.name = names.taken(name);
   op.attributes.set("reference", name);
   function.values.push_back({op.name, type});
   op.results = {static_cast<ValueId>(function.values.size()) - 1};

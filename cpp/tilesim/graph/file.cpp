@@ -75,6 +75,7 @@ void write_tsim(Graph graph, const std::string& path, const Json* compiled) {
   file.commit();
 }
 
+/// And how long it is.
 std::pair<Json, std::int64_t> read_header(const std::string& path) {
   const InputFile file(path);
   char head[fixed];
@@ -99,20 +100,34 @@ std::string directory_of(const std::string& path) {
   return directory.empty() ? "." : directory;
 }
 
-Graph read_tsim(const std::string& path, const GraphFileOptions& options) {
-  const auto [header, length] = read_header(path);
-  const bool compiled = header.is_object() && header.find("graph") != nullptr;
-  const Json& json = compiled ? header.at("graph") : header;
-  Graph graph = graph_from_json(json, directory_of(path), options);
+}  // namespace
+
+GraphFile::GraphFile(const std::string& path) : path_(path) {
+  auto [header, length] = read_header(path);
+  header_ = std::move(header);
+  weights_ = length + fixed;
+}
+
+bool GraphFile::compiled() const { return header_.is_object() && header_.find("graph") != nullptr; }
+
+Json GraphFile::rest() const {
+  if (!header_.is_object()) return header_;
+  Json json = Json::object();
+  for (const auto& [key, value] : header_.members())
+    if (key != "graph" && key != "program") json.set(key, value);
+  return json;
+}
+
+Graph GraphFile::graph(const GraphFileOptions& options) const {
+  const Json& json = compiled() ? header_.at("graph") : header_;
+  Graph graph = graph_from_json(json, directory_of(path_), options);
   for (auto& [name, weight] : graph.weights) {
     if (weight.source != Weight::Source::file || !json.at("weights").at(name).at("path").as_string().empty()) continue;
-    weight.path = path;
-    weight.byte_offset += length + fixed;
+    weight.path = path_;
+    weight.byte_offset += weights_;
   }
   return graph;
 }
-
-}  // namespace
 
 std::string Graph::text() const {
   const Json json = to_json();
@@ -162,7 +177,7 @@ void save_compiled_graph(const Graph& graph, const std::string& path, const Json
 }
 
 Graph load_graph(const std::string& path, const GraphFileOptions& options) {
-  if (path.ends_with(".tsim")) return read_tsim(path, options);
+  if (path.ends_with(".tsim")) return GraphFile(path).graph(options);
   return graph_from_json(Json::read_file(path), directory_of(path), options);
 }
 
@@ -173,8 +188,8 @@ void Graph::save_compiled(const std::string& path, const Json& header) const {
 }
 
 Json Graph::compiled_header(const std::string& path) {
-  Json header = read_header(path).first;
-  return header.is_object() && header.find("graph") != nullptr ? header : Json();
+  const GraphFile file(path);
+  return file.compiled() ? file.header() : Json();
 }
 
 Graph Graph::load(const std::string& path) { return load_graph(path); }

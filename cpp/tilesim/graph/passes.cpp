@@ -145,14 +145,17 @@ int remove_no_ops(Graph& graph) {
   for (GraphFunction& function : graph.functions) {
     const std::vector<int> producer = edit::producers(function);
     std::vector<bool> dead(function.ops.size(), false);
+    edit::Redirects redirects(function);
     for (std::size_t i = 0; i < function.ops.size(); ++i) {
       Op& op = function.ops[i];
+      redirects.rewrite(op.operands);  // producers stand before readers
       if (merge_with_producer(function, producer, op)) ++removed;
       const ValueId x = passed_on(graph, function, producer, op);
-      if (x == no_value || !edit::redirect(function, op.results[0], x)) continue;
+      if (x == no_value || !redirects.add(function, op.results[0], x)) continue;
       dead[i] = true;
       ++removed;
     }
+    redirects.rewrite(function.outputs);
     std::vector<Op> ops;
     for (std::size_t i = 0; i < dead.size(); ++i)
       if (!dead[i]) ops.push_back(std::move(function.ops[i]));
@@ -173,10 +176,10 @@ std::string signature(const Op& op) {
 }
 
 /// All results of `op` become those of `kept`, or none.
-bool merge_into(GraphFunction& function, const Op& op, const Op& kept) {
+bool merge_into(GraphFunction& function, edit::Redirects& redirects, const Op& op, const Op& kept) {
   for (std::size_t i = 0; i < op.results.size(); ++i)
-    if (edit::is_output(function, op.results[i]) && edit::is_output(function, kept.results[i])) return false;
-  for (std::size_t i = 0; i < op.results.size(); ++i) edit::redirect(function, op.results[i], kept.results[i]);
+    if (redirects.is_output(op.results[i]) && redirects.is_output(kept.results[i])) return false;
+  for (std::size_t i = 0; i < op.results.size(); ++i) redirects.add(function, op.results[i], kept.results[i]);
   return true;
 }
 
@@ -187,13 +190,16 @@ int merge_common_subexpressions(Graph& graph) {
   for (GraphFunction& function : graph.functions) {
     std::map<std::string, std::size_t> seen;
     std::vector<bool> dead(function.ops.size(), false);
+    edit::Redirects redirects(function);
     for (std::size_t i = 0; i < function.ops.size(); ++i) {
+      redirects.rewrite(function.ops[i].operands);
       if (info(function.ops[i].kind).effect != Effect::pure) continue;
       const auto [entry, inserted] = seen.emplace(signature(function.ops[i]), i);
-      if (inserted || !merge_into(function, function.ops[i], function.ops[entry->second])) continue;
+      if (inserted || !merge_into(function, redirects, function.ops[i], function.ops[entry->second])) continue;
       dead[i] = true;
       ++merged;
     }
+    redirects.rewrite(function.outputs);
     std::vector<Op> ops;
     for (std::size_t i = 0; i < dead.size(); ++i)
       if (!dead[i]) ops.push_back(std::move(function.ops[i]));

@@ -74,11 +74,11 @@ Nest gemmini(const Problem& problem, const Machine& machine) {
 }
 
 /// Tile sizes that PyTorchSim tries: the lanes times a divisor of the padded extent; small extents padded to 8.
-std::vector<std::int64_t> lane_multiples(std::int64_t extent, std::int64_t lanes) {
+std::vector<std::int64_t> lane_multiples(std::int64_t extent, std::int64_t lanes, std::int64_t most) {
   if (extent <= lanes) return {round_up(extent, 8)};
   const std::int64_t count = ceil_div(extent, lanes);
   std::vector<std::int64_t> sizes;
-  for (std::int64_t divisor = 1; divisor <= count; ++divisor)
+  for (std::int64_t divisor = 1; divisor <= std::min(count, std::max<std::int64_t>(1, most / lanes)); ++divisor)
     if (count % divisor == 0) sizes.push_back(divisor * lanes);
   return sizes;
 }
@@ -87,9 +87,10 @@ std::vector<std::int64_t> lane_multiples(std::int64_t extent, std::int64_t lanes
 /// (Yang et al., MICRO 2025, and its v1.1.0 sources).
 Nest pytorchsim(const Problem& problem, const Machine& machine) {
   const std::int64_t lanes = machine.core.array.columns;
-  const auto rows = lane_multiples(extent_of(problem, problem.m_dims), lanes),
-             columns = lane_multiples(extent_of(problem, problem.n_dims), lanes),
-             depths = lane_multiples(extent_of(problem, problem.k_dims), lanes);
+  const std::int64_t most = machine.core.scratchpad.bytes;  // a larger one does not fit whatever the others are
+  const auto rows = lane_multiples(extent_of(problem, problem.m_dims), lanes, most),
+             columns = lane_multiples(extent_of(problem, problem.n_dims), lanes, most),
+             depths = lane_multiples(extent_of(problem, problem.k_dims), lanes, most);
   std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>> fitting;  // bytes, m, n, k
   for (std::int64_t m : rows)
     for (std::int64_t n : columns)

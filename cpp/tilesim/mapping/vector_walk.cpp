@@ -44,7 +44,10 @@ class TileWalk {
       ring.base = next;
       const bool moves = operand.use != VectorOperand::Use::scratch;
       ring.shuffled = moves && changes_lanes(problem, operand, tiles);
-      if (operand.use == VectorOperand::Use::load) inputs_.push_back(static_cast<int>(k));
+      if (operand.use == VectorOperand::Use::load) {
+        ring.queue = inputs_.size() % loads_.size();
+        inputs_.push_back(static_cast<int>(k));
+      }
       if (operand.use == VectorOperand::Use::store && !operand.held) shared_ = static_cast<int>(k);
       if (moves && !ring.strides.empty())
         next += round_up(ring.strides.back() / 8 * std::max<std::int64_t>(1, operand.extents.back()) + 1, page);
@@ -79,6 +82,7 @@ class TileWalk {
     std::vector<std::int64_t> strides;
     std::int64_t base = 0;
     bool shuffled = false, pieces = true;
+    std::size_t queue = 0;  ///< that loads it
     int versions = 0;
     std::vector<std::vector<double>> raw, ready;  ///< per version: when its pieces came, and had their lanes
     std::vector<double> freed;                    ///< per version
@@ -101,9 +105,9 @@ class TileWalk {
   struct Item {  ///< of the vector unit
     int step = 0, piece = 0;
     double busy = 0, done = 0;
-    bool waits = false;                ///< what follows reads its result
-    std::vector<Need> needs, results;  ///< tiles that it reads and writes
-    std::vector<Need> frees;
+    bool waits = false;         ///< what follows reads its result
+    std::vector<Need> results;  ///< tiles that it writes; those that it reads: `reads_` of its step
+    bool frees = false;         ///< what its step reads
   };
 
   /// Bytes of all operands of the tile at these numbers.
@@ -219,17 +223,14 @@ class TileWalk {
     std::vector<Sizes> starts, sizes;
     cut(start, size, starts, sizes);
     const int step = steps_++;
-    std::vector<Need> needs, results;
-    for (int k : inputs_) {
-      const bool wanted =
-          pass < 0 ||
-          std::any_of(
-              stages_.begin(), stages_.end(),
-              [&](const VectorStage& stage) {
-                return stage.pass == pass && std::find(stage.loads.begin(), stage.loads.end(), k) != stage.loads.end();
-              });
-      if (wanted) needs.push_back({k, new_version(k)});
-    }
+    std::vector<Need> results;
+    std::vector<bool> wanted(rings_.size(), pass < 0);
+    for (const VectorStage& stage : stages_)
+      if (stage.pass == pass)
+        for (int k : stage.loads) wanted[static_cast<std::size_t>(k)] = true;
+    std::vector<Need>& needs = reads_.emplace_back();
+    for (int k : inputs_)
+      if (wanted[static_cast<std::size_t>(k)]) needs.push_back({k, new_version(k)});
     for (const bool whole : {true, false})
       for (std::size_t piece = 0; piece < (whole ? 1 : starts.size()); ++piece)
         for (const Need& need : needs)
@@ -245,13 +246,13 @@ class TileWalk {
       for (std::size_t piece = 0; piece < pieces; ++piece) {
         const Sizes& from = stage.points ? start : starts[piece];
         const Sizes& extent = stage.points ? size : sizes[piece];
-        add_item(stage, step, static_cast<int>(piece), extent, needs, results);
+        add_item(stage, step, static_cast<int>(piece), extent, results);
         for (const Need& result : results)
           add_store(result, step, static_cast<int>(piece), from, extent, piece + 1 == pieces);
       }
       last = s;
     }
-    if (last < stages_.size()) items_.back().frees = needs;
+    if (last < stages_.size()) items_.back().frees = true;
     return static_cast<int>(starts.size());
   }
 
@@ -267,8 +268,6 @@ class TileWalk {
   void add_load(const Need& need, int step, const Sizes& start, const Sizes& size) {
     const VectorOperand& operand = problem_.operands[static_cast<std::size_t>(need.operand)];
     const Ring& ring = at(need.operand);
-    const std::size_t number =
-        static_cast<std::size_t>(std::find(inputs_.begin(), inputs_.end(), need.operand) - inputs_.begin());
     Sizes one = size;
     std::int64_t count = 1;
     for (int axis : operand.apart) {
@@ -281,8 +280,7 @@ class TileWalk {
       const std::int64_t bytes = (i + 1) * count / walked * move.bytes - i * count / walked * move.bytes;
       // From where is data: the engine offers them at the tensor's begin.
       const std::int64_t address = ring.base + (operand.apart.empty() ? move.address : 0);
-      loads_[number % loads_.size()].transfers.push_back(
-          {need.operand, need.version, 0, step, i + 1 == walked, address, bytes});
+      loads_[ring.queue].transfers.push_back({need.operand, need.version, 0, step, i + 1 == walked, address, bytes});
     }
     if (ring.shuffled) turn(need, operand, size);
   }
@@ -301,8 +299,7 @@ class TileWalk {
     turns_.push_back({need.operand, need.version, std::max(1.0, busy)});
   }
 
-  void add_item(const VectorStage& stage, int step, int piece, const Sizes& size, const std::vector<Need>& needs,
-                const std::vector<Need>& results) {
+  void add_item(const VectorStage& stage, int step, int piece, const Sizes& size, const std::vector<Need>& results) {
     Item item;
     item.step = step;
     item.piece = piece;
@@ -312,7 +309,6 @@ class TileWalk {
       item.done = item.busy + static_cast<double>(latency.done - latency.busy);
     }
     item.waits = stage.reductions > 0 && !streamed_;
-    item.needs = needs;
     item.results = results;
     items_.push_back(std::move(item));
   }
@@ -324,18 +320,20 @@ class TileWalk {
     return before < static_cast<int>(ring.freed.size()) ? ring.freed[static_cast<std::size_t>(before)] : -1;
   }
 
-  /// The next compute, if what it needs is known.
+  /// The next compute, if what it needs is known; what was known before is not looked at again.
   bool compute() {
     if (next_item_ == items_.size()) return false;
     const Item& item = items_[next_item_];
-    double now = vector_free_;
-    for (const Need& need : item.needs) {
+    const std::vector<Need>& needs = reads_[static_cast<std::size_t>(item.step)];
+    for (; known_ < needs.size(); ++known_) {
+      const Need& need = needs[known_];
       const Ring& ring = at(need.operand);
       const auto& ready = ring.ready[static_cast<std::size_t>(need.version)];
       const std::size_t piece = ring.pieces ? static_cast<std::size_t>(item.piece) : 0;
       if (ready.size() <= piece) return false;
-      now = std::max(now, ready[piece]);
+      came_ = std::max(came_, ready[piece]);
     }
+    double now = std::max(vector_free_, came_);
     for (const Need& result : item.results) {
       const double free = free_since(at(result.operand), result.version);
       if (free < 0) return false;
@@ -343,10 +341,12 @@ class TileWalk {
     }
     vector_free_ = now + (item.waits ? item.done : item.busy);
     for (const Need& result : item.results) came(at(result.operand), result.version, now + item.done);
-    for (const Need& need : item.frees)
-      if (shared_ < 0) at(need.operand).freed.push_back(now + item.busy);
+    if (item.frees && shared_ < 0)
+      for (const Need& need : needs) at(need.operand).freed.push_back(now + item.busy);
     finished(item.step, now + item.done);
     ++next_item_;
+    known_ = 0;
+    came_ = 0;
     return true;
   }
 
@@ -447,7 +447,10 @@ class TileWalk {
   std::vector<Transfer> stores_;
   std::vector<Turn> turns_;
   std::vector<Item> items_;
+  std::vector<std::vector<Need>> reads_;  ///< per step
   std::size_t next_store_ = 0, next_turn_ = 0, next_item_ = 0;
+  std::size_t known_ = 0;  ///< of what the next item needs, so many have come, the last of them at `came_`
+  double came_ = 0;
   double vector_free_ = 0, cross_free_ = 0;
   std::vector<double> points_;  ///< per step of tiles that are not streamed, on one core
   std::vector<double> ends_;    ///< per step: when its last compute or store is over

@@ -1,8 +1,8 @@
 // Structural check of a program: capacity, rings, a text order across cores.
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -10,6 +10,7 @@
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/program/flat/cursor.hpp"
+#include "tilesim/program/run/byte_ranges.hpp"
 #include "tilesim/program/run/text_run.hpp"
 
 namespace tilesim::program {
@@ -21,7 +22,9 @@ constexpr std::int64_t statement_limit = 2'000'000;
 /// Bytes of slots that are alive together, through scopes and calls.
 class Capacity {
  public:
-  Capacity(const Program& program, const Machine* machine) : program_(program), machine_(machine) {}
+  Capacity(const Program& program, const Machine* machine) : program_(program), machine_(machine) {
+    for (const Function& function : program.functions) bodies_.emplace(function.name, &function.body);
+  }
 
   void run() {
     declare(program_.slots, program_.name.empty() ? "program" : program_.name);
@@ -29,28 +32,20 @@ class Capacity {
   }
 
  private:
-  struct Range {
-    std::string slot;
-    std::int64_t low, high;
-    bool accumulator;
-  };
-
   void declare(const std::vector<Slot>& slots, const std::string& where) {
     for (const Slot& slot : slots) {
       const std::int64_t bytes = round_up(packed_bytes(slot.dtype, slot.elements), 64);
       if (slot.depth > limit(slot.accumulator) / bytes + 1) too_large(slot, where, bytes);
-      const Range range{slot.name, slot.address, slot.address + bytes * slot.depth, slot.accumulator};
-      if (range.high > limit(slot.accumulator)) too_large(slot, where, range.high);
-      for (const Range& other : alive_) {
-        if (other.accumulator == range.accumulator && other.low < range.high && other.high > range.low) {
-          throw UserError({"Two slots that are alive together overlap.",
-                           where,
-                           slot.name + " and " + other.slot,
-                           "separate addresses",
-                           {}});
-        }
-      }
-      alive_.push_back(range);
+      const std::int64_t high = slot.address + bytes * slot.depth;
+      if (high > limit(slot.accumulator)) too_large(slot, where, high);
+      if (const auto* other = taken_.overlapping(slot.accumulator, slot.address, high))
+        throw UserError({"Two slots that are alive together overlap.",
+                         where,
+                         slot.name + " and " + (*other)->name,
+                         "separate addresses",
+                         {}});
+      taken_.take(slot.accumulator, slot.address, high, &slot);
+      ++alive_;
     }
   }
 
@@ -78,33 +73,33 @@ class Capacity {
       }
       if (const auto* call = std::get_if<Call>(&statement.action)) visit_call(call->function);
       if (const auto* scope = std::get_if<Scope>(&statement.action)) {
-        const std::size_t before = alive_.size();
         declare(scope->slots, scope->kernel);
         visit(scope->body);
-        alive_.resize(before);
+        for (const Slot& slot : scope->slots) taken_.free(slot.accumulator, slot.address);
+        alive_ -= scope->slots.size();
       }
     }
   }
 
   /// A function called again above the same slots is not visited again.
   void visit_call(const std::string& name) {
-    if (!visited_.emplace(name, alive_.size()).second) return;
-    for (const Function& function : program_.functions) {
-      if (function.name == name) visit(function.body);
-    }
-    if (alive_.size() > program_.slots.size()) visited_.erase({name, alive_.size()});
+    if (!visited_.emplace(name, alive_).second) return;
+    if (const auto found = bodies_.find(name); found != bodies_.end()) visit(*found->second);
+    if (alive_ > program_.slots.size()) visited_.erase({name, alive_});
   }
 
   const Program& program_;
   const Machine* machine_;
-  std::vector<Range> alive_;
+  std::unordered_map<std::string, const Block*> bodies_;
+  ByteRanges<const Slot*> taken_;
+  std::size_t alive_ = 0;  ///< slots
   std::set<std::pair<std::string, std::size_t>> visited_;
 };
 
 }  // namespace
 
 void check(const Program& program, const Machine* machine) {
-  const CompiledProgram compiled(program);
+  const CompiledProgram compiled(&program);
   Capacity(program, machine).run();
   TextOptions options;
   options.must_release = true;

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..base.arguments import numbers_of
 from ..base.errors import Unsupported
 from ..graph import user_error
 from ..machine.device import Device
@@ -85,7 +86,7 @@ def visible_pairs(queries: ArrayLike, keys: ArrayLike, window: ArrayLike = 0, ca
     Returns:
         Number of pairs per head and sequence, shape of the broadcast arguments.
     """
-    q, k, w = np.broadcast_arrays(*[np.asarray(x, dtype=np.float64) for x in (queries, keys, window)])
+    q, k, w = numbers_of(queries, keys, window)
     if not causal:
         return q * np.where(w > 0, np.minimum(w, k), k)
     limit = np.where(w > 0, np.minimum(w, k), k)
@@ -305,9 +306,7 @@ def attention_seconds(
     target = Device.load(device)
     keys = queries if keys is None else keys
     key_heads = heads if key_heads is None else key_heads
-    arrays = np.broadcast_arrays(
-        *[np.asarray(x, dtype=np.float64) for x in (batch, queries, keys, heads, key_heads, depth, window)]
-    )
+    arrays = numbers_of(batch, queries, keys, heads, key_heads, depth, window)
     for array in arrays[:-1]:
         if not np.all(array > 0):
             raise user_error("an extent must be positive", value=str(array[~(array > 0)][:1]))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..base.arguments import numbers_of
 from ..graph import user_error
 from ..machine.device import Device
 from . import gemm
@@ -160,9 +161,7 @@ def conv_seconds(
         UserError: for an unknown device or scheme, or extents that do not fit.
         Unsupported: for a dtype that the device lacks.
     """
-    arrays = np.broadcast_arrays(
-        *[np.asarray(x, dtype=np.float64) for x in (batch, channels, filters, size, kernel, stride, padding)]
-    )
+    arrays = numbers_of(batch, channels, filters, size, kernel, stride, padding)
     shape = arrays[0].shape
     cases = ConvCases(*[np.ascontiguousarray(array).reshape(-1) for array in arrays])
     found = estimator_of(device, dtype, profile=Profile.open(profile))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
+from ..base.arguments import numbers_of
 from ..base.errors import Unsupported
 from ..graph import nearest, user_error
 from ..machine.device import Device
@@ -140,7 +141,7 @@ def _check(constants: dict[str, float]) -> None:
 
 
 def _columns(*values: ArrayLike) -> tuple[tuple[int, ...], list[NDArray[np.float64]]]:
-    arrays = np.broadcast_arrays(*[np.asarray(value, dtype=np.float64) for value in values])
+    arrays = numbers_of(*values)
     for array in arrays:
         if not np.all(np.isfinite(array) & (array > 0)):
             raise user_error("an extent must be positive", value=str(array[~(array > 0)][:1]))

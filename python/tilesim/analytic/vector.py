@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..base.arguments import numbers_of
 from ..graph import nearest, user_error
 from ..machine.device import Device
 from .families import Entry
@@ -180,7 +181,7 @@ def vector_seconds(
         UserError: for an unknown device, operation or scheme, or an extent that is not positive.
     """
     target = Device.load(device)
-    r, w = np.broadcast_arrays(np.asarray(rows, dtype=np.float64), np.asarray(width, dtype=np.float64))
+    r, w = numbers_of(rows, width)
     if not (np.all(r > 0) and np.all(w > 0)):
         raise user_error("an extent must be positive")
     entry = constants_of(target, op, dtype, profile=Profile.open(profile))

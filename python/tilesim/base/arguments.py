@@ -6,6 +6,9 @@ import json
 import operator
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .. import _core
 from .checked import is_iterable, is_text
 from .errors import shown, user_error
@@ -29,6 +32,23 @@ def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str 
             allowed=allowed + (f"; none: {none}" if none else ""),
         )
     return number
+
+
+def numbers_of(*values: Any) -> list[NDArray[np.float64]]:
+    """Extents given as numbers or arrays of them, of one shape; a `UserError` where they are none."""
+    arrays = []
+    for value in values:
+        try:
+            arrays.append(np.asarray(value, dtype=np.float64))
+        except (TypeError, ValueError, OverflowError):
+            raise user_error(
+                "an extent is no number", value=shown(value), allowed="numbers, arrays of numbers"
+            ) from None
+    try:
+        return list(np.broadcast_arrays(*arrays))
+    except ValueError:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise user_error("extents have shapes that do not go together", value=shapes) from None
 
 
 def is_size(text: str) -> bool:

@@ -71,7 +71,7 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def _is_bool(value: Any) -> bool:
+def is_bool(value: Any) -> bool:
     return value is True or value is False or type(value).__name__ in ("bool_", "bool")
 
 
@@ -137,7 +137,7 @@ def _container(origin: type, arguments: tuple[Any, ...]) -> Test | None:
 
 def _test(hint: Any) -> Test | None:
     """What an annotation asks of a value; none where it asks for nothing."""
-    simple: dict[Any, Test] = {str: is_text, int: is_whole, float: is_number, bool: _is_bool}
+    simple: dict[Any, Test] = {str: is_text, int: is_whole, float: is_number, bool: is_bool}
     if hint is Any or isinstance(hint, (TypeVar, str)):
         return None
     if hint in simple:
@@ -213,6 +213,20 @@ def _named(word: str, module: types.ModuleType) -> Any:
     return next((vars(found)[word] for found in every if word in vars(found)), vars(builtins).get(word))
 
 
+def _wrong_entry(hint: Any, value: Any) -> tuple[Any, Any, Any] | None:
+    """Key, value and annotation of the first entry of a dict whose value does not fit."""
+    for one in (hint, *typing.get_args(hint)):
+        arguments = typing.get_args(one)
+        kind = typing.get_origin(one)
+        if not (isinstance(kind, type) and issubclass(kind, collections.abc.Mapping) and len(arguments) == 2):
+            continue
+        test = _test(arguments[1])
+        if test is None or not isinstance(value, collections.abc.Mapping):
+            continue
+        return next(((key, entry, arguments[1]) for key, entry in value.items() if not test(entry)), None)
+    return None
+
+
 class _Plan:
     """Tests of the parameters of one function."""
 
@@ -269,15 +283,21 @@ class _Plan:
 
     def refuse(self, name: str, value: Any) -> None:
         hint = self.hints[name]
+        place = f"{self.where}: {name}"
+        inner = _wrong_entry(hint, value)
+        if inner is not None:
+            key, value, hint = inner
+            place += f"[{shown(key)}]"
         parts = {part for part in typing.get_args(hint) or (hint,) if part is not type(None)}
         whole = parts == {int}
         what = f"this is no {_name(next(iter(parts)))}" if len(parts) == 1 and parts != {str} else ""
         what = "this is no path" if any(typing.get_origin(part) is os.PathLike for part in parts) else what
         what = ("out of range" if type(value) is int else "not a whole number") if whole else what or "a wrong argument"
         said = _described(inspect.getdoc(self.function) or "", name)
+        what = what if inner is None else "a wrong entry"
         raise user_error(
             what,
-            place=f"{self.where}: {name}",
+            place=place,
             value=shown(value),
             allowed=_words(hint),
             suggestion=f"`{name}`: {said}" if said else "",

@@ -91,7 +91,7 @@ def path_text(path: Any) -> str:
         raise user_error("this is no path", value=shown(path), allowed="a text or a pathlib.Path")
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise user_error("this is no path", value=shown(text), allowed="a text without zero bytes, that is UTF-8")
-    return text
+    return str.__str__(text)  # of an enum its value, which it may format as its name
 
 
 def unsupported(what: str, *, place: str = "", value: str = "", allowed: str = "", suggestion: str = "") -> Exception:

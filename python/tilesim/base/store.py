@@ -47,6 +47,13 @@ def _text(key: Any) -> str:
     return key
 
 
+def _plain(value: Any) -> Any:
+    """Numbers of numpy and torch as those of Python."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
 @checked_class()
 class Store:
     """A SQLite file of simulated values, keyed by what they depend on and by the version of Tilesim.
@@ -147,7 +154,7 @@ class Store:
         Returns:
             A hash as text.
         """
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_plain).encode()).hexdigest()
 
     def get(self, keys: Iterable[str], fits: Callable[[Any], bool] | None = None) -> dict[str, Any]:
         """Looks values up.
@@ -224,7 +231,8 @@ class Store:
             UserError: for a file that is damaged, full, in use, or not writable.
         """
         try:
-            rows = [(_text(key), json.dumps(value, allow_nan=False)) for key, value in dict(values).items()]
+            written = {key: json.dumps(value, allow_nan=False, default=_plain) for key, value in dict(values).items()}
+            rows = [(_text(key), text) for key, text in written.items()]
         except (TypeError, ValueError, RecursionError) as error:
             raise user_error("a value is no JSON", place=self.path, value=str(error)[:100]) from None
 

@@ -54,7 +54,8 @@ class Machine:
         """A machine from a preset's name, a file, or a dict.
 
         Args:
-            source: preset name, path of a `.json` file, or the file's content as a dict.
+            source: preset name, path of a `.json` file, or the file's content as a dict. A file may name files of a
+                network (`network.kind`) and a DRAM part (`memory.part`) beside or below itself.
 
         Returns:
             The machine, checked.
@@ -66,7 +67,39 @@ class Machine:
             return source
         if isinstance(source, Mapping):
             return cls(_core.Machine.from_json(json_text(dict(source), "dict"), "dict"))._checked()
-        return cls(_core.Machine.read_file(preset_file(source, "machines", "machine", cls.names())))._checked()
+        path = preset_file(source, "machines", "machine", cls.names())
+        return cls(_core.Machine.read_file(path))._confined(os.path.dirname(path))._checked()
+
+    def _confined(self, directory: str) -> Machine:
+        """The machine of a file, which may name shipped parts and networks, and files beside or below itself.
+
+        Args:
+            directory: of the file.
+
+        Returns:
+            The machine; relative paths are of the directory.
+
+        Raises:
+            UserError: where it names a file elsewhere: one from a stranger could name any file of its reader.
+        """
+        settings, found = self.to_dict(), {}
+        named = {"network.kind": settings["network"]["kind"], "memory.part": settings["memory"]["part"]}
+        for setting, name in named.items():
+            is_file = name.endswith(".json") if setting == "network.kind" else name and name not in Part.names()
+            if not is_file:
+                continue
+            base, path = os.path.realpath(directory), os.path.realpath(os.path.join(directory, name))
+            if "\0" in name or os.path.commonpath([base, path]) != base:
+                raise user_error(
+                    "a machine's file names a file outside of its directory",
+                    place=setting,
+                    value=shown(name),
+                    allowed=f"a shipped name, or a file in {base}",
+                    suggestion=f'For one that you trust: replace({{"{setting}": ...}})',
+                )
+            if os.path.isfile(path) and not os.path.isabs(name):
+                found[setting] = path
+        return self.replace(found) if found else self
 
     @property
     def name(self) -> str:

@@ -167,6 +167,9 @@ class MixedProgram(Program):
     def _contents(self) -> dict[str, Any]:
         return {"mixed": to_document(self)}
 
+    def _write(self, path: str, graph: Graph, header: dict[str, Any]) -> None:
+        graph.core.save_compiled(path, json.dumps(header))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies by the form that files have."""
         loops = (self.trips, self.trips_counted, self._open)

@@ -47,6 +47,7 @@ class Program:
         self.sort = ""
         self._prepared: _core.Graph | None = None
         self._operations, self._reads, self._sends = -1, False, False
+        self._kernels: list[tuple[str, str, str]] = []
         self._footprint: list[tuple[int, str]] | None = None
         self._weights: dict[str, Any] | None = None
         #: of `compile`, by name; to compile the same graph for another machine
@@ -99,17 +100,29 @@ class Program:
         """
         target = None if machine is None else Machine.load(machine)
         if path_text(path).endswith(".tsim"):
-            return cls._load_compiled(path_text(path), target)
+            return cls._of_file(_core.GraphFile(path_text(path)), path_text(path), target)
         core = _core.Program.from_json(read_text(path), path_text(path))
         core.check()
         return cls(core, None, target)
 
     @classmethod
-    def _load_compiled(cls, path: str, machine: Machine | None) -> Program:
-        text = _core.Graph.compiled_header(path)
-        if not text:
+    def _of_file(cls, file: _core.GraphFile, path: str, machine: Machine | None = None) -> Program:
+        """The program of a .tsim file that was opened already.
+
+        Args:
+            file: the file.
+            path: for messages.
+            machine: in the place of the file's; none: that one.
+
+        Returns:
+            The program, checked.
+
+        Raises:
+            UserError: as `load`.
+        """
+        if not file.compiled:
             raise user_error("the file holds a graph, not a compiled program", place=path, suggestion="Graph.load")
-        header = parse_json(text, path)
+        header = parse_json(file.rest(), path)
         if not isinstance(header, dict):
             raise user_error("the compiled program is damaged", place=path, value=shown(header), allowed="an object")
         if header.get("schema") != COMPILED or header.get("version") not in VERSIONS:
@@ -117,24 +130,24 @@ class Program:
             allowed = f"{COMPILED} version {' or '.join(map(str, VERSIONS))}"
             raise user_error("the file is of another kind or a newer version", place=path, value=found, allowed=allowed)
         try:
-            return cls._from_header(header, path, machine)
+            return cls._from_header(header, file, path, machine)
         except _core.Error:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise user_error("the compiled program is damaged", place=path, value=shown(error)[:200]) from None
 
     @classmethod
-    def _from_header(cls, header: dict[str, Any], path: str, machine: Machine | None) -> Program:
+    def _from_header(cls, header: dict[str, Any], file: _core.GraphFile, path: str, machine: Machine | None) -> Program:
         if not isinstance(header["machine"], dict):  # a text would be opened as a file
             raise TypeError("the machine is no object")
-        graph, target = Graph.load(path), machine or Machine.load(header["machine"])
+        graph, target = Graph(file.graph()), machine or Machine.load(header["machine"])._confined(os.path.dirname(path))
         restore(graph, header, path)
         trips = {label: (int(low), int(high)) for label, (low, high) in header.get("trips", {}).items()}
         whole = counted(graph, trips) if trips else graph
         if "mixed" in header:
             program: Program = READERS["mixed"](header["mixed"], whole, target, path)
         else:
-            core = _core.Program.from_json(json.dumps(header["program"]), path)
+            core = _core.Program.from_file(file)
             core.check()
             program = cls(core, whole, target)
         program.sort = str(header.get("sort", ""))
@@ -172,11 +185,14 @@ class Program:
             header |= {"trips": self.trips, "trips_counted": self.trips_counted}
         if self.trips or "mixed" in header:
             header["version"] = VERSIONS[1]
-        graph.core.save_compiled(path_text(path), json.dumps(header))
+        self._write(path_text(path), graph, header)
 
     def _contents(self) -> dict[str, Any]:
-        """What a file holds beside graph and machine."""
-        return {"program": loads(self.core.to_json())}
+        """What a file holds beside graph, machine and program."""
+        return {}
+
+    def _write(self, path: str, graph: Graph, header: dict[str, Any]) -> None:
+        self.core.save(path, graph.core, json.dumps(header))
 
     @property
     def placement(self) -> Table:
@@ -220,10 +236,22 @@ class Program:
 
     def _count(self) -> None:
         if self._operations < 0:
-            text = self.core.to_json()
-            document = loads(text)
-            self._reads, self._sends = "read(" in text, '"send":' in text
+            document = loads(self.core.outline())
+            self._reads, self._sends = document["reads"], document["sends"]
+            bodies = [("", document["do"]), *((f["name"], f["do"]) for f in document["functions"])]
+            self._kernels = [
+                (name, statement["scope"], statement.get("operation", ""))
+                for name, body in bodies
+                for statement in body
+                if "scope" in statement
+            ]
             self._operations = operations(document)  # last: another thread asks it whether the others are known
+
+    @property
+    def kernels(self) -> list[tuple[str, str, str]]:
+        """Function (empty: the program's own body), name and operations of every kernel, in the order of the text."""
+        self._count()
+        return self._kernels
 
     @property
     def notes(self) -> list[str]:

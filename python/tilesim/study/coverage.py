@@ -9,7 +9,6 @@ from typing import Any
 
 from .. import _core
 from ..base.checked import checked, checked_class
-from ..base.files import loads
 from ..graph import Graph
 from ..loading import GraphLike, as_graph
 from ..lowering.placer import prefixes
@@ -104,16 +103,10 @@ def resolved(name: str, known: set[str]) -> str:
 
 def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, str]]:
     """Function, kernel and operations of every kernel of a program."""
-    cores = (
-        [t.program.core for t in program.turns if t.program] if isinstance(program, MixedProgram) else [program.core]
-    )
-    for core in cores:
-        document = loads(core.to_json())
-        bodies = [(main, document["do"]), *((f["name"], f["do"]) for f in document.get("functions", []))]
-        for function, body in bodies:
-            for statement in body:
-                if "scope" in statement:
-                    yield function, statement["scope"], statement.get("operation", "")
+    parts = [t.program for t in program.turns if t.program] if isinstance(program, MixedProgram) else [program]
+    for part in parts:
+        for function, kernel, operation in part.kernels:
+            yield function or main, kernel, operation
 
 
 @checked_class()

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _core
 from ..base.arguments import LARGEST, as_array, whole
-from ..base.checked import checked
+from ..base.checked import checked, is_bool
 from ..base.errors import shown
 from ..graph import Graph, user_error
 from ..graph.trips import measured
@@ -255,8 +255,9 @@ def verify(
     """
     if against not in ("reference", "source"):
         raise user_error("unknown graph to compare with", value=shown(against), allowed="reference, source")
-    if not isinstance(exact, bool):
+    if not is_bool(exact):
         raise user_error("a second run is made or not", place="exact", value=shown(exact), allowed="True, False")
+    exact = bool(exact)
     if against == "source":
         found = verify(program, inputs, seed=seed, exact=exact)
         graph = program.workload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
@@ -118,8 +118,8 @@ def simulate(
     options = SimulateOptions(
         memory, network, timeline, dict(tensors or {}), replay, dict(placement or {}), latencies, names
     )
-    if isinstance(program, (list, tuple)):
-        return _simulate_jobs(program, machine, options)
+    if isinstance(program, (list, tuple, Iterator)):
+        return _simulate_jobs(list(program), machine, options)
     if isinstance(program, (str, os.PathLike)):
         program = load(path_text(program))
     if not isinstance(program, Program):

@@ -2,10 +2,12 @@
 // result, which needs no jump of the machine and costs what all sides cost; the program notes it.
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/compile/prepare/prepare.hpp"
+#include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
 
 namespace tilesim::lower {
@@ -19,25 +21,17 @@ bool pure(const Graph& graph, std::int32_t function) {
   });
 }
 
-ValueId new_value(GraphFunction& function, const std::string& stem, const TensorType& type) {
-  std::string name = stem;
-  const auto taken = [&](const auto& item) { return item.name == name; };
-  for (int i = 1; std::ranges::any_of(function.values, taken) || std::ranges::any_of(function.ops, taken); ++i)
-    name = stem + "." + std::to_string(i);
-  function.values.push_back({name, type});
-  return static_cast<ValueId>(function.values.size()) - 1;
-}
-
 /// One function on its way: the operations so far.
 class Chooser {
  public:
   Chooser(Graph& graph, GraphFunction& function, std::vector<std::string>& notes)
-      : graph_(graph), function_(function), notes_(notes) {}
+      : graph_(graph), function_(function), notes_(notes), names_(function) {}
 
   void run() {
     std::vector<Op> ops = std::move(function_.ops);
     function_.ops.clear();
     for (Op& op : ops) {
+      see(op);
       if (op.kind != Kind::branch)
         function_.ops.push_back(std::move(op));
       else if (const auto known = number(op.operands[0]))
@@ -50,15 +44,24 @@ class Chooser {
  private:
   /// The one number that a value is known to be.
   std::optional<double> number(ValueId value) const {
-    for (const Op& op : function_.ops) {
-      if (op.results.empty() || op.results[0] != value) continue;
-      if (op.kind == Kind::reshape) return number(op.operands[0]);
-      if (op.kind != Kind::constant) return std::nullopt;
-      const Weight& weight = graph_.weights.at(op.attributes.text("reference"));
-      const bool known = weight.source == Weight::Source::data && weight.data.size() == 1;
-      return known ? std::optional<double>(weight.data.at(0)) : std::nullopt;
-    }
-    return std::nullopt;
+    const auto found = constants_.find(value);
+    if (found == constants_.end()) return std::nullopt;
+    const Weight& weight = graph_.weights.at(found->second);
+    const bool known = weight.source == Weight::Source::data && weight.data.size() == 1;
+    return known ? std::optional<double>(weight.data.at(0)) : std::nullopt;
+  }
+
+  /// What constants are called, and reshapes of them.
+  void see(const Op& op) {
+    if (op.kind == Kind::constant) constants_.emplace(op.results[0], op.attributes.text("reference"));
+    if (op.kind != Kind::reshape) return;
+    if (const auto found = constants_.find(op.operands[0]); found != constants_.end())
+      constants_.emplace(op.results[0], found->second);
+  }
+
+  ValueId new_value(const std::string& stem, const TensorType& type) {
+    function_.values.push_back({names_.taken(stem), type});
+    return static_cast<ValueId>(function_.values.size()) - 1;
   }
 
   static std::size_t last_of(const Op& op) { return op.functions.size() - 1; }
@@ -109,10 +112,10 @@ class Chooser {
     constant.kind = Kind::constant;
     constant.name = reference;
     constant.attributes.set("reference", reference);
-    constant.results = {new_value(function_, reference, {dtype, {}})};
+    constant.results = {new_value(reference, {dtype, {}})};
     const ValueId number = constant.results[0];
     function_.ops.push_back(std::move(constant));
-    const ValueId is = new_value(function_, op.name + ".is" + std::to_string(side), {DType::boolean, {}});
+    const ValueId is = new_value(op.name + ".is" + std::to_string(side), {DType::boolean, {}});
     return add(op, Function::equal, {which, number}, is);
   }
 
@@ -130,8 +133,7 @@ class Chooser {
     for (std::size_t side = 0; side < op.functions.size(); ++side) {
       const std::string name = op.name + ".side" + std::to_string(side);
       std::vector<ValueId> results;
-      for (const ValueId result : op.results)
-        results.push_back(new_value(function_, name, function_.value(result).type));
+      for (const ValueId result : op.results) results.push_back(new_value(name, function_.value(result).type));
       call(op, side, results, name);
       found.push_back(std::move(results));
     }
@@ -140,7 +142,7 @@ class Chooser {
       const ValueId is = condition(op, left);
       for (std::size_t i = 0; i < op.results.size(); ++i) {
         const TensorType type = function_.value(op.results[i]).type;
-        const ValueId to = left == 0 ? op.results[i] : new_value(function_, op.name + ".taken", type);
+        const ValueId to = left == 0 ? op.results[i] : new_value(op.name + ".taken", type);
         taken[i] = add(op, Function::select, {is, found[left][i], taken[i]}, to);
       }
     }
@@ -149,6 +151,8 @@ class Chooser {
   Graph& graph_;
   GraphFunction& function_;
   std::vector<std::string>& notes_;
+  edit::Names names_;
+  std::unordered_map<ValueId, std::string> constants_;  ///< weights by value
 };
 
 }  // namespace

@@ -75,7 +75,8 @@ std::int64_t parts_of(const Sizes& s, const Machine& machine) {
 
 class Rewriter {
  public:
-  Rewriter(GraphFunction& function, const Machine& machine) : function_(function), machine_(machine) {}
+  Rewriter(GraphFunction& function, const Machine& machine)
+      : function_(function), machine_(machine), names_(function) {}
 
   void run() {
     for (Op& op : function_.ops) {
@@ -115,12 +116,12 @@ class Rewriter {
               TensorType result, ValueId as = no_value) {
     Op op;
     op.kind = kind;
-    op.name = stem.empty() ? like.name : edit::fresh_name(function_, like.name + "." + stem);
+    op.name = stem.empty() ? like.name : names_.taken(like.name + "." + stem);
     op.source = like.source;
     op.operands = std::move(operands);
     op.attributes = std::move(attributes);
     if (as == no_value) {
-      function_.values.push_back({edit::fresh_name(function_, op.name + ".value"), std::move(result)});
+      function_.values.push_back({names_.taken(op.name + ".value"), std::move(result)});
       as = static_cast<ValueId>(function_.values.size()) - 1;
     }
     op.results = {as};
@@ -185,6 +186,7 @@ class Rewriter {
 
   GraphFunction& function_;
   const Machine& machine_;
+  edit::Names names_;
   std::vector<Op> ops_;
 };
 

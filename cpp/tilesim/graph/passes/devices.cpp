@@ -20,8 +20,9 @@ using Integers = std::vector<std::int64_t>;
 /// Builds the replacement of one operation in place of it.
 class Replacement {
  public:
-  Replacement(Graph& graph, GraphFunction& function, const Op& op, std::vector<Op>& ops)
-      : graph_(graph), function_(function), op_(op), ops_(ops) {}
+  Replacement(Graph& graph, GraphFunction& function, edit::Names& names, edit::Names& weights, const Op& op,
+              std::vector<Op>& ops)
+      : graph_(graph), function_(function), names_(names), weights_(weights), op_(op), ops_(ops) {}
 
   void build() {
     const std::int64_t size = op_.attributes.integer("group_size", 1);
@@ -46,7 +47,7 @@ class Replacement {
   ValueId add(Kind kind, std::vector<ValueId> operands, Attributes attributes, TensorType type) {
     Op made;
     made.kind = kind;
-    made.name = edit::fresh_name(function_, op_.name + "." + std::string(info(kind).name));
+    made.name = names_.taken(op_.name + "." + std::string(info(kind).name));
     made.source = op_.source;
     made.operands = std::move(operands);
     made.attributes = std::move(attributes);
@@ -64,9 +65,9 @@ class Replacement {
     weight.data.as<double>()[0] = value;
     weight.data = weight.data.to(dtype);
     weight.trainable = false;
-    const std::string name = edit::fresh_weight(graph_, "devices");
+    const std::string name = weights_.taken("devices");
     graph_.weights.emplace(name, std::move(weight));
-    ops_.push_back(edit::constant(function_, name, {dtype, {}}));
+    ops_.push_back(edit::constant(function_, names_, name, {dtype, {}}));
     const ValueId made = ops_.back().results[0];
     if (shape.empty()) return made;
     Attributes attributes;
@@ -113,6 +114,7 @@ class Replacement {
 
   Graph& graph_;
   GraphFunction& function_;
+  edit::Names &names_, &weights_;
   const Op& op_;
   std::vector<Op>& ops_;
 };
@@ -121,7 +123,9 @@ class Replacement {
 
 std::vector<std::string> one_of_alike_devices(Graph& graph) {
   std::vector<std::string> replaced;
+  edit::Names weights(graph.weights);
   for (GraphFunction& function : graph.functions) {
+    edit::Names names(function);
     std::vector<Op> before = std::move(function.ops), after;
     function.ops.clear();
     for (Op& op : before) {
@@ -130,7 +134,7 @@ std::vector<std::string> one_of_alike_devices(Graph& graph) {
         continue;
       }
       replaced.push_back(op.name);
-      Replacement(graph, function, op, after).build();
+      Replacement(graph, function, names, weights, op, after).build();
     }
     function.ops = std::move(after);
   }

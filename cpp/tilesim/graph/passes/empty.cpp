@@ -66,7 +66,7 @@ bool all_alike(const Array& array) {
 class EmptyFolding {
  public:
   EmptyFolding(Graph& graph, GraphFunction& function, const Evaluator& evaluate)
-      : graph_(graph), function_(function), evaluate_(evaluate) {}
+      : graph_(graph), function_(function), evaluate_(evaluate), names_(function) {}
 
   int run() {
     std::vector<Op> ops = std::move(function_.ops);
@@ -127,7 +127,7 @@ class EmptyFolding {
   ValueId add(const Op& op, const std::string& what, Kind kind, std::vector<ValueId> operands, Attributes attributes,
               const TensorType& type) {
     Op step = begin(op, kind, std::move(operands), std::move(attributes));
-    step.name = edit::fresh_name(function_, op.name + "." + what);
+    step.name = names_.taken(op.name + "." + what);
     function_.values.push_back({step.name, type});
     step.results = {static_cast<ValueId>(function_.values.size()) - 1};
     function_.ops.push_back(step);
@@ -194,7 +194,7 @@ class EmptyFolding {
         dims.push_back(static_cast<std::int64_t>(axis));
       Op step = begin(op, alike ? Kind::broadcast : Kind::copy, {constant},
                       alike ? spread(shape, std::move(dims)) : Attributes());
-      if (i > 0) step.name = edit::fresh_name(function_, op.name + "." + std::to_string(i));
+      if (i > 0) step.name = names_.taken(op.name + "." + std::to_string(i));
       step.results = {op.results[i]};
       function_.ops.push_back(std::move(step));
     }
@@ -207,7 +207,7 @@ class EmptyFolding {
     weight.source = Weight::Source::data;
     weight.data = std::move(data);
     weight.trainable = false;
-    Op constant = edit::constant(function_, name, weight.type);
+    Op constant = edit::constant(function_, names_, name, weight.type);
     graph_.weights.emplace(name, std::move(weight));
     const ValueId value = constant.results[0];
     function_.ops.push_back(std::move(constant));
@@ -217,6 +217,7 @@ class EmptyFolding {
   Graph& graph_;
   GraphFunction& function_;
   const Evaluator& evaluate_;
+  edit::Names names_;
   int folded_ = 0;
 };
 

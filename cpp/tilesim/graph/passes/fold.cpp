@@ -37,7 +37,8 @@ class ConstantFolding {
         function_(graph.functions[function]),
         evaluate_(evaluate),
         limit_(limit),
-        trainable_(trainable) {}
+        trainable_(trainable),
+        names_(function_) {}
 
   int run() {
     std::vector<Op> ops = std::move(function_.ops);
@@ -99,7 +100,7 @@ class ConstantFolding {
       graph_.weights.emplace(name, data_weight(results[i].clone(), trainable));
       Op constant;
       constant.kind = Kind::constant;
-      constant.name = i == 0 ? op.name : edit::fresh_name(function_, op.name + "." + std::to_string(i));
+      constant.name = i == 0 ? op.name : names_.taken(op.name + "." + std::to_string(i));
       constant.source = op.source;
       constant.results = {op.results[i]};
       constant.attributes.set("reference", name);
@@ -113,6 +114,7 @@ class ConstantFolding {
   const Evaluator& evaluate_;
   std::int64_t limit_;
   bool trainable_;
+  edit::Names names_;
   std::map<ValueId, std::string> known_;
   int folded_ = 0;
 };
@@ -224,7 +226,8 @@ std::vector<Array> loaded(const Graph& graph, const GraphFunction& function, con
   return arrays;
 }
 
-void fold_match(Graph& graph, GraphFunction& function, const Match& match, const Evaluator& evaluate) {
+void fold_match(Graph& graph, GraphFunction& function, edit::Names& names, const Match& match,
+                const Evaluator& evaluate) {
   const Op norm = function.ops[match.norm];
   Op product = function.ops[match.product];
   std::vector<ValueId> values{product.operands[1]};
@@ -240,7 +243,7 @@ void fold_match(Graph& graph, GraphFunction& function, const Match& match, const
     const Op& before = function.ops[at(producer[at(values[i == 0 ? 0 : 2])])];
     const std::string name = edit::fresh_weight(graph, before.attributes.text("reference") + ".folded");
     graph.weights.emplace(name, data_weight(folded[i].clone(), true));
-    constants.push_back(edit::constant(function, name, graph.weights.at(name).type));
+    constants.push_back(edit::constant(function, names, name, graph.weights.at(name).type));
     product.operands[1 + i] = constants.back().results[0];
   }
   product.results = norm.results;
@@ -255,10 +258,11 @@ void fold_match(Graph& graph, GraphFunction& function, const Match& match, const
 int fold_batch_norm(Graph& graph, const Evaluator& evaluate) {
   int folded = 0;
   for (GraphFunction& function : graph.functions) {
+    edit::Names names(function);
     for (std::size_t i = 0; i < function.ops.size(); ++i) {
       const std::optional<Match> match = match_norm(graph, function, i);
       if (!match) continue;
-      fold_match(graph, function, *match, evaluate);
+      fold_match(graph, function, names, *match, evaluate);
       ++folded;
     }
     edit::drop_unused_values(function);

@@ -10,7 +10,7 @@ namespace tilesim {
 namespace {
 
 /// Appends the body of `callee`, whose calls are inlined already, in place of `call`.
-void append_body(GraphFunction& function, const GraphFunction& callee, const Op& call) {
+void append_body(GraphFunction& function, edit::Names& names, const GraphFunction& callee, const Op& call) {
   std::vector<ValueId> renumbered(callee.values.size(), no_value);
   for (std::size_t i = 0; i < callee.inputs.size(); ++i) renumbered[at(callee.inputs[i])] = call.operands[i];
   std::vector<bool> delivered(callee.outputs.size(), false);
@@ -21,24 +21,24 @@ void append_body(GraphFunction& function, const GraphFunction& callee, const Op&
   }
   for (const Op& op : callee.ops) {
     Op copy = op;
-    copy.name = edit::fresh_name(function, call.name + "." + op.name);
+    copy.name = names.fresh(call.name + "." + op.name);
     for (ValueId& id : copy.operands)
       if (id != no_value) id = renumbered[at(id)];
     for (ValueId& id : copy.results) {
       if (renumbered[at(id)] == no_value) {
-        function.values.push_back(
-            {edit::fresh_name(function, call.name + "." + callee.value(id).name), callee.value(id).type});
+        function.values.push_back({names.taken(call.name + "." + callee.value(id).name), callee.value(id).type});
         renumbered[at(id)] = static_cast<ValueId>(function.values.size()) - 1;
       }
       id = renumbered[at(id)];
     }
+    names.take(copy.name);
     function.ops.push_back(std::move(copy));
   }
   for (std::size_t i = 0; i < callee.outputs.size(); ++i) {
     if (delivered[i]) continue;
     Op copy;
     copy.kind = Kind::copy;
-    copy.name = edit::fresh_name(function, call.name + ".copy");
+    copy.name = names.taken(call.name + ".copy");
     copy.operands = {renumbered[at(callee.outputs[i])]};
     copy.results = {call.results[i]};
     function.ops.push_back(std::move(copy));
@@ -50,6 +50,7 @@ int inline_function(Graph& graph, std::size_t number, std::vector<bool>& done) {
   if (done[number]) return 0;
   done[number] = true;
   int inlined = 0;
+  edit::Names names(graph.functions[number]);
   std::vector<Op> ops = std::move(graph.functions[number].ops);
   graph.functions[number].ops.clear();
   for (Op& op : ops) {
@@ -59,7 +60,7 @@ int inline_function(Graph& graph, std::size_t number, std::vector<bool>& done) {
       function.ops.push_back(std::move(op));
       continue;
     }
-    append_body(function, graph.functions[at(op.functions[0])], op);
+    append_body(function, names, graph.functions[at(op.functions[0])], op);
     ++inlined;
   }
   return inlined;

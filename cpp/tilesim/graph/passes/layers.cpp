@@ -191,11 +191,12 @@ bool outline(Graph& graph, std::size_t number, std::vector<Change>& changes) {
   GraphFunction layer = layer_of(reader, repeat, blocks[0], common, name);
   const auto outputs = read_outside(function, repeat);
   std::vector<Op> ops(function.ops.begin(), begin);
+  edit::Names names(function);
   for (std::size_t b = 0; b < repeat.count; ++b) {
     const std::size_t start = repeat.start + b * repeat.period;
     Op call;
     call.kind = Kind::call;
-    call.name = edit::fresh_name(function, name + "." + std::to_string(b));
+    call.name = names.fresh(name + "." + std::to_string(b));
     call.source = function.ops[start].source;
     call.functions = {static_cast<std::int32_t>(graph.functions.size())};
     for (std::size_t i = 0; i < common.size(); ++i)

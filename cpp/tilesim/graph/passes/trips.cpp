@@ -13,19 +13,20 @@ namespace {
 
 const TensorType counter_type{DType::i32, {}}, flag_type{DType::boolean, {}};
 
-ValueId add_value(GraphFunction& function, const std::string& stem, const TensorType& type) {
-  function.values.push_back({edit::fresh_name(function, stem), type});
+ValueId add_value(GraphFunction& function, edit::Names& names, const std::string& stem, const TensorType& type) {
+  function.values.push_back({names.taken(stem), type});
   return static_cast<ValueId>(function.values.size()) - 1;
 }
 
-ValueId add_input(GraphFunction& function, const std::string& stem, const TensorType& type) {
-  function.inputs.push_back(add_value(function, stem, type));
+ValueId add_input(GraphFunction& function, edit::Names& names, const std::string& stem, const TensorType& type) {
+  function.inputs.push_back(add_value(function, names, stem, type));
   return function.inputs.back();
 }
 
 /// The operations of `callee` on these operands at the end of `ops`; its outputs.
-std::vector<ValueId> spliced(GraphFunction& function, std::vector<Op>& ops, const GraphFunction& callee,
-                             const std::vector<ValueId>& operands, const std::string& stem) {
+std::vector<ValueId> spliced(GraphFunction& function, edit::Names& names, std::vector<Op>& ops,
+                             const GraphFunction& callee, const std::vector<ValueId>& operands,
+                             const std::string& stem) {
   std::vector<ValueId> renumbered(callee.values.size(), no_value);
   for (std::size_t i = 0; i < callee.inputs.size(); ++i) renumbered[at(callee.inputs[i])] = operands[i];
   for (const Op& op : callee.ops) {
@@ -34,7 +35,8 @@ std::vector<ValueId> spliced(GraphFunction& function, std::vector<Op>& ops, cons
     for (ValueId& id : copy.operands)
       if (id != no_value) id = renumbered[at(id)];
     for (ValueId& id : copy.results)
-      id = renumbered[at(id)] = add_value(function, stem + "." + callee.value(id).name, callee.value(id).type);
+      id = renumbered[at(id)] = add_value(function, names, stem + "." + callee.value(id).name, callee.value(id).type);
+    names.take(copy.name);
     ops.push_back(std::move(copy));
   }
   std::vector<ValueId> outputs;
@@ -42,19 +44,19 @@ std::vector<ValueId> spliced(GraphFunction& function, std::vector<Op>& ops, cons
   return outputs;
 }
 
-ValueId applied(GraphFunction& function, std::vector<Op>& ops, const char* name, std::vector<ValueId> operands,
-                const TensorType& type) {
+ValueId applied(GraphFunction& function, edit::Names& names, std::vector<Op>& ops, const char* name,
+                std::vector<ValueId> operands, const TensorType& type) {
   Op op;
   op.kind = Kind::elementwise;
-  op.name = edit::fresh_name(function, name);
+  op.name = names.fresh(name);
   op.attributes.set("function", std::string(name));
   op.operands = std::move(operands);
-  op.results = {add_value(function, op.name, type)};
+  op.results = {add_value(function, names, op.name, type)};
   ops.push_back(op);
   return op.results[0];
 }
 
-ValueId number(Graph& graph, GraphFunction& function, std::vector<Op>& ops, std::int64_t value) {
+ValueId number(Graph& graph, GraphFunction& function, edit::Names& names, std::vector<Op>& ops, std::int64_t value) {
   const std::string name = "loop." + std::to_string(value);
   if (!graph.weights.count(name)) {
     Weight weight;
@@ -65,28 +67,33 @@ ValueId number(Graph& graph, GraphFunction& function, std::vector<Op>& ops, std:
     weight.trainable = false;
     graph.weights.emplace(name, std::move(weight));
   }
-  ops.push_back(edit::constant(function, name, counter_type));
+  ops.push_back(edit::constant(function, names, name, counter_type));
   return ops.back().results[0];
 }
 
 /// The state of a loop after a trip: the new one, or the old one where the loop has ended before.
-ValueId kept(GraphFunction& function, std::vector<Op>& ops, ValueId more, ValueId next, ValueId before) {
-  return next == before ? before : applied(function, ops, "select", {more, next, before}, function.value(before).type);
+ValueId kept(GraphFunction& function, edit::Names& names, std::vector<Op>& ops, ValueId more, ValueId next,
+             ValueId before) {
+  if (next == before) return before;
+  return applied(function, names, ops, "select", {more, next, before}, function.value(before).type);
 }
 
 GraphFunction counted_body(Graph& graph, const GraphFunction& condition, const GraphFunction& body, bool masked) {
   GraphFunction result;
   result.name = body.name + ".counted";
-  const ValueId counter = add_input(result, "trip", counter_type), more = add_input(result, "more", flag_type);
+  edit::Names names(result);
+  const ValueId counter = add_input(result, names, "trip", counter_type),
+                more = add_input(result, names, "more", flag_type);
   std::vector<ValueId> state;
   for (const ValueId input : body.inputs)
-    state.push_back(add_input(result, body.value(input).name, body.value(input).type));
-  std::vector<ValueId> next = spliced(result, result.ops, body, state, "body");
-  for (std::size_t i = 0; masked && i < next.size(); ++i) next[i] = kept(result, result.ops, more, next[i], state[i]);
-  ValueId goes_on = spliced(result, result.ops, condition, next, "condition")[0];
-  if (masked) goes_on = applied(result, result.ops, "logical_and", {more, goes_on}, flag_type);
-  const ValueId one = number(graph, result, result.ops, 1);
-  result.outputs = {applied(result, result.ops, "add", {counter, one}, counter_type), goes_on};
+    state.push_back(add_input(result, names, body.value(input).name, body.value(input).type));
+  std::vector<ValueId> next = spliced(result, names, result.ops, body, state, "body");
+  for (std::size_t i = 0; masked && i < next.size(); ++i)
+    next[i] = kept(result, names, result.ops, more, next[i], state[i]);
+  ValueId goes_on = spliced(result, names, result.ops, condition, next, "condition")[0];
+  if (masked) goes_on = applied(result, names, result.ops, "logical_and", {more, goes_on}, flag_type);
+  const ValueId one = number(graph, result, names, result.ops, 1);
+  result.outputs = {applied(result, names, result.ops, "add", {counter, one}, counter_type), goes_on};
   result.outputs.insert(result.outputs.end(), next.begin(), next.end());
   return result;
 }
@@ -94,9 +101,10 @@ GraphFunction counted_body(Graph& graph, const GraphFunction& condition, const G
 GraphFunction counted_condition(Graph& graph, const GraphFunction& body, std::int64_t trips) {
   GraphFunction result;
   result.name = body.name + ".until_" + std::to_string(trips);
-  for (const ValueId input : body.inputs) add_input(result, body.value(input).name, body.value(input).type);
-  const ValueId limit = number(graph, result, result.ops, trips);
-  result.outputs = {applied(result, result.ops, "less", {result.inputs[0], limit}, flag_type)};
+  edit::Names names(result);
+  for (const ValueId input : body.inputs) add_input(result, names, body.value(input).name, body.value(input).type);
+  const ValueId limit = number(graph, result, names, result.ops, trips);
+  result.outputs = {applied(result, names, result.ops, "less", {result.inputs[0], limit}, flag_type)};
   return result;
 }
 
@@ -111,11 +119,12 @@ void count(Graph& graph, std::size_t number_of_function, const Trips& trips) {
   const GraphFunction condition = graph.functions[at(loop.functions[0])],
                       body = counted_body(graph, condition, graph.functions[at(loop.functions[1])], trips.masked);
   std::vector<Op> before;
-  const ValueId start = number(graph, function, before, 0);
-  const ValueId more = spliced(function, before, condition, loop.operands, loop.name + ".condition")[0];
+  edit::Names names(function);
+  const ValueId start = number(graph, function, names, before, 0);
+  const ValueId more = spliced(function, names, before, condition, loop.operands, loop.name + ".condition")[0];
   loop.operands.insert(loop.operands.begin(), {start, more});
-  loop.results.insert(loop.results.begin(), {add_value(function, loop.name + ".trips", counter_type),
-                                             add_value(function, loop.name + ".more", flag_type)});
+  loop.results.insert(loop.results.begin(), {add_value(function, names, loop.name + ".trips", counter_type),
+                                             add_value(function, names, loop.name + ".more", flag_type)});
   loop.attributes.set("trips", trips.count);
   loop.functions = {static_cast<std::int32_t>(graph.functions.size()),
                     static_cast<std::int32_t>(graph.functions.size()) + 1};

@@ -21,6 +21,7 @@ Edits::Edits(Graph& graph, GraphFunction& function) : graph_(graph), function_(f
 
 void Edits::restart() {
   made_.clear();
+  redirects_ = std::make_unique<edit::Redirects>(function_);
   reader_ = std::make_unique<Reader>(graph_, function_);
   names_.clear();
   for (const Value& value : function_.values) names_.insert(value.name);
@@ -46,14 +47,14 @@ void Edits::take_weight(Op& op, const Graph& made) {
   op.attributes.set("reference", name);
 }
 
-std::size_t Edits::replace(std::size_t place, const Candidate& candidate) {
+void Edits::replace(std::size_t place, const Candidate& candidate) {
   std::vector<TensorType> types;
   for (const ValueId leaf : candidate.leaves) types.push_back(function_.value(leaf).type);
   const Graph made = replacement(candidate, types);
   const GraphFunction& body = made.functions[0];
   if (body.ops.size() == 1 && body.ops[0].kind == Kind::copy) {
     const auto leaf = std::ranges::find(body.inputs, body.ops[0].operands[0]) - body.inputs.begin();
-    return redirect(candidate.root, candidate.leaves[at(leaf)]);
+    return redirect(place, candidate.root, candidate.leaves[at(leaf)]);
   }
   const Op old = function_.ops[place];
   std::vector<ValueId> renumbered(body.values.size(), no_value);
@@ -79,26 +80,19 @@ std::size_t Edits::replace(std::size_t place, const Candidate& candidate) {
   }
   const std::vector<Op>& kept = made_[place] = std::move(ops);
   reader_->replace(place, kept);
-  return place;
 }
 
 /// Readers of the root read another value, or a copy where that is an output that would be an input.
-std::size_t Edits::redirect(ValueId root, ValueId leaf) {
-  commit();
-  const auto place = [&] {
-    const auto found = std::ranges::find_if(
-        function_.ops, [&](const Op& op) { return std::ranges::find(op.results, root) != op.results.end(); });
-    return static_cast<std::size_t>(found - function_.ops.begin());
-  };
-  if (!edit::redirect(function_, root, leaf)) {
-    Op& copy = function_.ops[place()];
-    copy.kind = Kind::copy;
-    copy.attributes = {};
-    copy.operands = {leaf};
-  }
-  edit::sweep_dead(function_);
-  restart();
-  return std::min(place(), function_.ops.size());
+void Edits::redirect(std::size_t place, ValueId root, ValueId leaf) {
+  if (redirects_->add(function_, root, leaf)) return reader_->redirect(place, root, leaf);
+  Op copy;
+  copy.kind = Kind::copy;
+  copy.name = function_.ops[place].name;
+  copy.source = function_.ops[place].source;
+  copy.operands = {leaf};
+  copy.results = {root};
+  const std::vector<Op>& kept = made_[place] = {std::move(copy)};
+  reader_->replace(place, kept);
 }
 
 void Edits::commit() {
@@ -112,6 +106,8 @@ void Edits::commit() {
     std::ranges::move(found->second, std::back_inserter(ops));
   }
   function_.ops = std::move(ops);
+  for (Op& op : function_.ops) redirects_->rewrite(op.operands);
+  redirects_->rewrite(function_.outputs);
   edit::sweep_dead(function_);
   restart();
 }

@@ -70,6 +70,12 @@ void Reader::replace(std::size_t place, const std::vector<Op>& ops) {
   release(function_.ops[place]);
 }
 
+void Reader::redirect(std::size_t place, ValueId root, ValueId leaf) {
+  uses_[at(leaf)] += uses_[at(root)];
+  uses_[at(root)] = 0;
+  release(function_.ops[place]);
+}
+
 const Op* Reader::op(ValueId value) const { return value == no_value ? nullptr : producers_[at(value)]; }
 
 const Op* Reader::op(ValueId value, Kind kind) const {

@@ -84,7 +84,7 @@ void apply(Graph& graph, std::size_t number, const Pass& pass, Checker& checker,
       if (!ops || !checker.refusal(edits.reader(), pass.name, candidate, *ops).empty()) continue;
       const Op& op = function.ops[i];
       changes.push_back({std::string(pass.name), function.name, op.name, described(*ops), candidate.after, op.source});
-      i = edits.replace(i, candidate);
+      edits.replace(i, candidate);
       break;
     }
   }

@@ -12,6 +12,7 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/graph/builder.hpp"
+#include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/passes.hpp"
 
 namespace tilesim::recognition {
@@ -57,6 +58,8 @@ class Reader {
   bool dead(const Op& op) const;
   /// `ops`, which stay where they are, stand in the place of an operation of the function from now on.
   void replace(std::size_t place, const std::vector<Op>& ops);
+  /// What has read `root`, which the operation there gives, reads `leaf` from now on.
+  void redirect(std::size_t place, ValueId root, ValueId leaf);
 
  private:
   void enter(const Op& op, std::int64_t order);
@@ -131,9 +134,8 @@ class Edits {
  public:
   Edits(Graph& graph, GraphFunction& function);
   const Reader& reader() const { return *reader_; }
-  /// Puts a replacement in the place of the root, which the operation there gives. Where to go on, backwards: places
-  /// change where the replacement is but one of the leaves.
-  std::size_t replace(std::size_t place, const Candidate& candidate);
+  /// Puts a replacement in the place of the root, which the operation there gives; places stay as they are.
+  void replace(std::size_t place, const Candidate& candidate);
   /// Writes what was replaced into the function.
   void commit();
 
@@ -141,10 +143,11 @@ class Edits {
   void restart();
   std::string fresh_name(const std::string& stem);
   void take_weight(Op& op, const Graph& made);
-  std::size_t redirect(ValueId root, ValueId leaf);
+  void redirect(std::size_t place, ValueId root, ValueId leaf);
 
   Graph& graph_;
   GraphFunction& function_;
+  std::unique_ptr<edit::Redirects> redirects_;
   std::unique_ptr<Reader> reader_;
   std::map<std::size_t, std::vector<Op>> made_;  ///< by place in the function
   std::set<std::string> names_;

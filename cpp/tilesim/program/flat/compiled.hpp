@@ -1,7 +1,7 @@
 // Inside of CompiledProgram: control flow as a flat vector of steps.
 #pragma once
 
-#include <deque>
+#include <optional>
 
 #include "tilesim/program/flat/cursor.hpp"
 
@@ -35,7 +35,8 @@ struct CallSite {
 };
 
 struct CompiledProgram::Code {
-  Program program;
+  std::optional<Program> own;  ///< where it is a copy
+  const Program* program = nullptr;
   std::vector<Instruction> instructions;
   std::vector<Step> steps;
   std::vector<CallSite> calls;

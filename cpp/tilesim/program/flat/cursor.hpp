@@ -107,6 +107,8 @@ class CompiledProgram {
  public:
   /// Keeps a copy of the program. Throws UserError on unresolved names. At most 32 queues.
   explicit CompiledProgram(Program program);
+  /// Without a copy: the program must outlive this.
+  explicit CompiledProgram(const Program* program);
   ~CompiledProgram();
   CompiledProgram(CompiledProgram&&) noexcept;
   const Program& program() const;
@@ -115,6 +117,7 @@ class CompiledProgram {
   std::vector<CompiledTensor> tensors;
   std::vector<std::pair<std::string, std::int64_t>> counters;  ///< name, size (semaphores too)
   std::vector<CompiledScope> scopes;
+  bool reads_tensors = false;  ///< loops or addresses depend on values of tensors
   const std::vector<Instruction>& instructions() const;
   struct Code;  ///< compiled.hpp
 

@@ -1,7 +1,6 @@
 // Control flow of a program as a flat vector of steps; functions are laid out once, after their callers.
 #include "tilesim/program/flat/flatten.hpp"
 
-#include <algorithm>
 #include <functional>
 
 #include "tilesim/base/error.hpp"
@@ -9,14 +8,19 @@
 namespace tilesim::program {
 
 Flattener::Flattener(CompiledProgram& compiled, CompiledProgram::Code& code)
-    : compiled_(compiled), code_(code), program_(code.program) {}
+    : compiled_(compiled), code_(code), program_(*code.program) {
+  for (std::size_t i = 0; i < program_.functions.size(); ++i) function_ids_.emplace(program_.functions[i].name, i);
+}
 
 void Flattener::run() {
   check_sizes();
   for (const auto& [name, value] : program_.parameters) code_.parameters.emplace_back(declare(name), value);
   code_.core_slot = declare("core");
   code_.context_slot = declare("context");
-  for (const Counter& counter : program_.counters) compiled_.counters.emplace_back(counter.name, counter.size);
+  for (const Counter& counter : program_.counters) {
+    counter_ids_.emplace(counter.name, static_cast<int>(compiled_.counters.size()));
+    compiled_.counters.emplace_back(counter.name, counter.size);
+  }
   declare_tensors();
   for (const Slot& slot : program_.slots) add_slot(slot, -1);
   emit(program_.body);
@@ -106,24 +110,19 @@ void Flattener::emit(const Statement&, const If& a) {
 }
 
 void Flattener::emit(const Statement&, const Call& a) {
-  const auto found = std::find_if(program_.functions.begin(), program_.functions.end(),
-                                  [&](const Function& f) { return f.name == a.function; });
-  if (found == program_.functions.end()) {
+  const auto found = function_ids_.find(a.function);
+  if (found == function_ids_.end()) {
     std::vector<std::string> known;
     for (const Function& f : program_.functions) known.push_back(f.name);
     throw UserError({"Unknown function.", place_, "'" + a.function + "'", join(known), nearest(a.function, known)});
   }
-  for (const std::string& formal : found->tensors) {
+  for (const std::string& formal : program_.functions[found->second].tensors) {
     if (!a.tensors.count(formal)) {
       throw UserError(
           {"A call leaves a tensor unbound.", place_ + ", function " + a.function, "'" + formal + "'", {}, {}});
     }
   }
-  PendingCall pending{step(StepKind::call),
-                      static_cast<std::size_t>(found - program_.functions.begin()),
-                      static_cast<std::int32_t>(code_.calls.size()),
-                      {},
-                      {}};
+  PendingCall pending{step(StepKind::call), found->second, static_cast<std::int32_t>(code_.calls.size()), {}, {}};
   at(pending.at).call = pending.site;
   code_.calls.emplace_back();
   for (const auto& [formal, actual] : a.tensors) pending.tensors.emplace_back(formal, tensor(actual));

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -84,6 +85,8 @@ class Flattener {
   const Program& program_;
   std::map<std::string, std::vector<int>> symbols_, slots_;  ///< innermost declaration last
   std::map<std::string, int> tensor_ids_, formal_ids_;
+  std::unordered_map<std::string, std::size_t> function_ids_;
+  std::unordered_map<std::string, int> counter_ids_;  ///< of equal names the first
   std::map<std::size_t, std::vector<std::size_t>> callees_;
   std::vector<PendingCall> pending_;
   std::vector<Flat> flat_;

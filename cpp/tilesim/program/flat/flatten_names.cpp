@@ -68,11 +68,10 @@ int Flattener::slot(const std::string& name) const {
 }
 
 int Flattener::any_counter(const std::string& name) const {
+  const auto found = counter_ids_.find(name);
+  if (found != counter_ids_.end()) return found->second;
   std::vector<std::string> known;
-  for (std::size_t i = 0; i < compiled_.counters.size(); ++i) {
-    if (compiled_.counters[i].first == name) return static_cast<int>(i);
-    known.push_back(compiled_.counters[i].first);
-  }
+  for (const auto& [counter, size] : compiled_.counters) known.push_back(counter);
   unknown("counter", name, known, place_);
 }
 
@@ -151,7 +150,10 @@ void Flattener::add_slot(const Slot& s, int scope) {
 CompiledExpr Flattener::compile(const Expr& e) const {
   return CompiledExpr(
       e, [this](const std::string& name) { return symbol(name); },
-      [this](const std::string& name) { return tensor(name); });
+      [this](const std::string& name) {
+        compiled_.reads_tensors = true;
+        return tensor(name);
+      });
 }
 
 std::vector<CompiledExpr> Flattener::compile(const std::vector<Expr>& list) const {

@@ -281,7 +281,7 @@ Json block(const Block& statements) {
     std::visit(writer, statement.action);
     if (!statement.queue.empty()) writer.json.set("queue", statement.queue);
     if (!statement.label.empty()) writer.json.set("label", statement.label);
-    return writer.json;
+    return std::move(writer.json);
   });
 }
 

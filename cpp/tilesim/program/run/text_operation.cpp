@@ -75,9 +75,10 @@ void TextRun::name_statement(const Stream& stream) {
 /// Versions of the slots that scope `scope` declares (-1: the program) must be free at its end.
 void TextRun::check_released(Stream& stream, int scope) {
   if (!options_.must_release) return;
-  for (const auto& [slot, index] : stream.live) {
+  stream.live.each([&](const std::pair<int, int>& owner) {
+    const auto [slot, index] = owner;
     const CompiledSlot& s = program_.slots[at(slot)];
-    if (s.scope != scope) continue;
+    if (s.scope != scope) return;
     const Buffer& b = stream.rings[at(slot)].buffers[at(index)];
     const std::uint32_t missing = s.consumers & ~b.released;
     std::vector<std::string> queues;
@@ -89,7 +90,7 @@ void TextRun::check_released(Stream& stream, int scope) {
                      {},
                      {},
                      {}});
-  }
+  });
 }
 
 std::string TextRun::waits_for(const Stream& stream) const {
@@ -107,17 +108,18 @@ std::string TextRun::waits_for(const Stream& stream) const {
   if (op.opcode == Opcode::send) return text + "a destination has no room, or no 'receive' for it";
   const CompiledSlot& own = program_.slots[at(op.slot)];
   std::vector<std::string> occupied;
-  for (const auto& [slot, index] : stream.live) {
+  stream.live.each([&](const std::pair<int, int>& owner) {
+    const auto [slot, index] = owner;
     const CompiledSlot& s = program_.slots[at(slot)];
     const std::int64_t from = s.address + index * s.bytes, low = own.address + op.version % own.depth * own.bytes;
-    if (s.accumulator != own.accumulator || from >= low + own.bytes || from + s.bytes <= low) continue;
+    if (s.accumulator != own.accumulator || from >= low + own.bytes || from + s.bytes <= low) return;
     const Buffer& b = stream.rings[at(slot)].buffers[at(index)];
     std::vector<std::string> queues;
     for (std::size_t q = 0; q < program_.queues.size(); ++q) {
       if ((s.consumers & ~b.released) >> q & 1) queues.push_back(program_.queues[q]);
     }
     occupied.push_back(version_name(program_, slot, b.version) + " is not released by queue " + join(queues));
-  }
+  });
   return text + join(occupied);
 }
 

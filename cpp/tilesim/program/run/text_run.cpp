@@ -1,7 +1,5 @@
 #include "tilesim/program/run/text_run.hpp"
 
-#include <algorithm>
-
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 
@@ -186,13 +184,14 @@ TextRun::Buffer& TextRun::live(Stream& stream, int slot, std::int64_t version) {
 
 /// The buffer itself is free, and so is every version on the same bytes.
 bool TextRun::is_room(const Stream& stream, int slot, std::int64_t version) const {
-  const CompiledSlot& own = program_.slots[at(slot)];
-  const std::int64_t low = own.address + version % own.depth * own.bytes, high = low + own.bytes;
-  return std::none_of(stream.live.begin(), stream.live.end(), [&](const std::pair<int, int>& other) {
-    const CompiledSlot& s = program_.slots[at(other.first)];
-    const std::int64_t from = s.address + other.second * s.bytes;
-    return s.accumulator == own.accumulator && from < high && from + s.bytes > low;
-  });
+  const Bytes own = bytes_of(slot, version);
+  return !stream.live.overlapping(own.accumulator, own.low, own.high);
+}
+
+TextRun::Bytes TextRun::bytes_of(int slot, std::int64_t version) const {
+  const CompiledSlot& s = program_.slots[at(slot)];
+  const std::int64_t low = s.address + version % s.depth * s.bytes;
+  return {s.accumulator, low, low + s.bytes};
 }
 
 void TextRun::start_version(Stream& stream, int slot, std::int64_t version) {
@@ -206,7 +205,8 @@ void TextRun::start_version(Stream& stream, int slot, std::int64_t version) {
   b.pieces = 0;
   b.released = 0;
   b.free = false;
-  stream.live.emplace_back(slot, static_cast<int>(version % s.depth));
+  const Bytes own = bytes_of(slot, version);
+  stream.live.take(own.accumulator, own.low, own.high, {slot, static_cast<int>(version % s.depth)});
 }
 
 bool TextRun::acquire(Stream& stream) {
@@ -239,8 +239,8 @@ void TextRun::release(Stream& stream) {
     options_.races->release(stream.id, op, b.free);
   }
   if (!b.free) return;
-  const std::pair<int, int> entry{op.slot, static_cast<int>(op.version % program_.slots[at(op.slot)].depth)};
-  stream.live.erase(std::find(stream.live.begin(), stream.live.end(), entry));
+  const Bytes own = bytes_of(op.slot, op.version);
+  stream.live.free(own.accumulator, own.low);
 }
 
 bool TextRun::wait(Stream& stream, bool counters) {

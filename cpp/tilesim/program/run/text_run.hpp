@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tilesim/program/run/byte_ranges.hpp"
 #include "tilesim/program/run/execute.hpp"
 #include "tilesim/program/run/operation.hpp"
 #include "tilesim/program/run/races.hpp"
@@ -52,11 +53,11 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::int64_t core;
     std::size_t id = 0;
     std::vector<Ring> rings;
-    std::vector<std::pair<int, int>> live;  ///< slot and buffer of every version that is not free
-    std::vector<std::set<int>> stored;      ///< per open scope: tensors stored to, for `observe`
-    int operations = 0;                     ///< open scopes that serve an operation of the graph
-    std::map<int, std::int64_t> ended;      ///< per scope: how often it was left, for `observe`
-    bool held = false, finished = false;    ///< held: `op` waits
+    ByteRanges<std::pair<int, int>> live;  ///< slot and buffer of every version that is not free
+    std::vector<std::set<int>> stored;     ///< per open scope: tensors stored to, for `observe`
+    int operations = 0;                    ///< open scopes that serve an operation of the graph
+    std::map<int, std::int64_t> ended;     ///< per scope: how often it was left, for `observe`
+    bool held = false, finished = false;   ///< held: `op` waits
     Operation op;
   };
 
@@ -72,6 +73,11 @@ class TextRun final : public CompiledExpr::TensorReader {
   void commit(Stream& stream);
   void release(Stream& stream);
   void operation(Stream& stream);
+  struct Bytes {
+    bool accumulator;
+    std::int64_t low, high;
+  };
+  Bytes bytes_of(int slot, std::int64_t version) const;
   bool is_room(const Stream& stream, int slot, std::int64_t version) const;
   void start_version(Stream& stream, int slot, std::int64_t version);
   Buffer& live(Stream& stream, int slot, std::int64_t version);

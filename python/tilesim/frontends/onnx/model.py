@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ..._core import Unsupported
+from ...base.arguments import is_size
 from ...base.dtypes import NUMPY
 from ...base.errors import shown, user_error
 from ...base.extras import need
@@ -155,7 +156,10 @@ class ModelReader:
         if not location or os.path.isabs(location) or os.path.commonpath([base, path]) != base:
             raise user_error("external data lie outside of the model's directory", place=place, value=f"'{location}'")
         try:
-            offset, length = int(entries.get("offset", "0")), int(entries.get("length", str(wanted)))
+            numbers = [entries.get("offset", "0"), entries.get("length", str(wanted))]
+            if not all(is_size(number) for number in numbers):  # `int` takes digits of other scripts, blanks, "_"
+                raise ValueError(f"{shown(numbers)} are no numbers of bytes")
+            offset, length = map(int, numbers)
             size = os.path.getsize(path)
             if not os.path.isfile(path):
                 raise ValueError(f"'{location}' is no regular file")
