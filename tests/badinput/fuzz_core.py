@@ -7,6 +7,7 @@ python tests/badinput/fuzz_core.py build/asan-ubsan/tests/cpp/fuzz_readers --cou
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import select
 import subprocess
@@ -20,7 +21,9 @@ from random import Random
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import tilesim as ts
 from support.damage import damaged
+from support.format_graphs import CHIP
 from support.formats import OWN
 
 LETTERS = {
@@ -40,7 +43,7 @@ class Readers:
 
     def __init__(self, program: str, folder: str) -> None:
         """Starts it."""
-        self.command, self.errors = [program, os.path.join(folder, "damaged.tsim")], ""
+        self.command, self.errors = [program, folder], ""
         self.start()
 
     def start(self) -> None:
@@ -86,6 +89,10 @@ def run(program: str, count: int, seed: int, seconds: float, keep: str) -> int:
     wrong, start, number = 0, time.monotonic(), 0
     with tempfile.TemporaryDirectory() as folder:
         samples = {format.name: list(format.samples(Path(folder))) for format in formats}
+        (Path(folder) / "machine.json").write_text(json.dumps(CHIP.to_dict()), encoding="utf-8")
+        part = ts.memory.Part.load("DDR4-3200").to_dict()
+        (Path(folder) / "part.json").write_text(json.dumps(part), encoding="utf-8")
+        (Path(folder) / "w.bin").write_bytes(bytes(range(12)))
         readers = Readers(program, folder)
         while number < count and (not seconds or time.monotonic() - start < seconds):
             frames = []
@@ -109,7 +116,8 @@ def run(program: str, count: int, seed: int, seconds: float, keep: str) -> int:
             if number % (AT_ONCE * 160) == 0:
                 print(f"{number} files, {dict(counts)}, {time.monotonic() - start:.0f} s", flush=True)
         readers.process.kill()
-    print(f"{number} files: read {counts['r']}, refused {counts['x']}, wrong {wrong}, {time.monotonic() - start:.0f} s")
+    told = f"read {counts['r']}, refused {counts['x']}, interrupted {counts['l']}, wrong {wrong}"
+    print(f"{number} files: {told}, {time.monotonic() - start:.0f} s")
     return wrong
 
 
