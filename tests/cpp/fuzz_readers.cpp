@@ -67,12 +67,12 @@ void pass(const Graph& graph, const Evaluator& evaluator) {
   changed([&](Graph& copy) { recognise(copy, evaluator, recognition_passes()); });
 }
 
-void use(const Graph& graph) {
+void use(const Graph& graph, const std::string& folder) {
   check(graph);
   graph.parameter_count(), compulsory_bytes(graph), flops(graph);
   for (const auto& [name, weight] : graph.weights)
     if (element_count(weight.type.shape) < small) weight.load(name);
-  graph_from_json(Json::parse(graph.text(), "again"), ".");
+  graph_from_json(Json::parse(graph.text(), "again"), folder);
   use_for_a_while([&](CancelToken& token) {
     pass(graph, [](const Graph& of, const GraphFunction& function, const Op& op, const std::vector<Array>& operands) {
       return evaluate_op(of, function, op, operands);
@@ -128,10 +128,11 @@ Value again(const std::string& text) {
   return value;
 }
 
-void tsim(const std::string& path, const std::string& bytes) {
+void tsim(const std::string& folder, const std::string& bytes) {
+  const std::string path = folder + "/damaged.tsim";
   std::ofstream(path, std::ios::binary) << bytes;
   Graph::compiled_header(path);
-  use(Graph::load(path));
+  use(Graph::load(path), folder);
 }
 
 void request(const engine::dram::Part& part, const engine::dram::Trace& trace) {
@@ -164,8 +165,8 @@ Readers readers_in(const std::string& folder) {
   const auto machine = Machine::read_file(folder + "/machine.json");
   const auto part = engine::dram::Part::read_file(folder + "/part.json");
   return {
-      {'g', [=](const std::string& text) { use(graph_from_json(Json::parse(text, "fuzzed"), folder)); }},
-      {'t', [=](const std::string& bytes) { tsim(folder + "/damaged.tsim", bytes); }},
+      {'g', [=](const std::string& text) { use(graph_from_json(Json::parse(text, "fuzzed"), folder), folder); }},
+      {'t', [=](const std::string& bytes) { tsim(folder, bytes); }},
       {'p',
        [=](const std::string& text) {
          const auto program = again<program::Program>(text);

@@ -95,13 +95,14 @@ Graph spelled() {
           {"w_labels", std::string("OIHW")},
           {"y_labels", std::string("NCHW")},
           {"strides", Integers{1, 1}},
-          {"pads", Integers{1, 1, 1, 1}},
+          {"pads", Integers{0, 0, 0, 0}},
           {"dtype", DType::f32}});
   x = op(Kind::batch_norm,
          {x, weight("scale", {4}, true), weight("shift", {4}, false), weight("mean", {4}, true),
           weight("variance", {4}, false)},
          {{"feature_dim", std::int64_t{1}}, {"epsilon", 1e-5}});
   builder.elementwise(Function::tanh, {x});  // nothing reads it
+  x = builder.elementwise(Function::add, {x, builder.elementwise(Function::exp, {weight("row", {1, 4, 3, 4}, true)})});
   const auto reduced = [&](ValueId value, const char* combiner) {
     return op(Kind::reduce, {value},
               {{"dims", Integers{3}}, {"combiner", std::string(combiner)}, {"keep_dims", true}});
@@ -138,7 +139,7 @@ BOOST_AUTO_TEST_CASE(passes_work_on_copies_of_a_shared_graph) {
       changed([](Graph& copy) { expand(copy), remove_dead_code(copy), merge_common_subexpressions(copy); }),
   };
   BOOST_TEST(together(calls, 3).empty());
-  BOOST_TEST((calls[3]() != graph.text() && calls[4]() != graph.text() && calls[5]() != graph.text()));
+  for (std::size_t pass = 3; pass < calls.size(); ++pass) BOOST_TEST(calls[pass]() != graph.text(), pass);
 }
 
 BOOST_AUTO_TEST_CASE(a_graph_is_replaced_while_others_read_it) {

@@ -29,7 +29,8 @@ template <class Mask>
 std::vector<std::int64_t> ChannelOf<Mask>::idle_state() const {
   const auto left = [&](Tick tick) { return std::max<std::int64_t>(std::int64_t{tick} - now_, 0); };
   const std::int64_t refresh = next_refresh_ == never ? never : left(next_refresh_);
-  std::vector<std::int64_t> state{now_ & 1, next_bank_, drain_, refresh, left(sync_until_), left(paired_edge_)};
+  const std::int64_t turn = per_bank_ ? next_bank_ : 0;
+  std::vector<std::int64_t> state{now_ & 1, turn, drain_, refresh, left(sync_until_), left(paired_edge_)};
   readiness_.add_state(now_, state);
   const auto add = [&](Mask banks) {
     state.push_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(banks)));
