@@ -30,7 +30,8 @@ LETTERS = {
     "graph": "g", "weights by path": "g", "graph .tsim": "t", "compiled": "t", "program": "p", "machine": "m",
     "DRAM part": "d", "network": "n", "result": "r", "DRAM trace": "c",
 }  # fmt: skip
-SECONDS = 60.0  # of wall time for one file: far more than 5 s of an unhurried machine without sanitizers
+SECONDS = 45.0  # of process time for one file: 5 s to read it and 1 s for each of its uses, eight times as slow here
+PATIENCE = 900.0  # of wall time: a process that waits for something uses none
 AT_ONCE = 64
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096:hard_rss_limit_mb=6000",
@@ -66,12 +67,24 @@ class Readers:
         threading.Thread(target=send, daemon=True).start()
         found = b""
         while len(found) < len(frames):
-            ready, _, _ = select.select([self.process.stdout], [], [], SECONDS)
-            new = os.read(self.process.stdout.fileno(), len(frames)) if ready else b""
+            new = os.read(self.process.stdout.fileno(), len(frames)) if self.answered() else b""
             if not new:
                 break
             found += new
         return found.decode()
+
+    def used(self) -> float:
+        """Seconds of process time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def answered(self) -> bool:
+        """Waits for an answer, as long as one may take."""
+        begin, before = time.monotonic(), self.used()
+        while not select.select([self.process.stdout], [], [], 1.0)[0]:
+            if self.used() - before > SECONDS or time.monotonic() - begin > PATIENCE:
+                return False
+        return True
 
     def ended(self) -> str:
         """Why it died; another one is started."""

@@ -115,7 +115,8 @@ namespace {
 
 class Checker {
  public:
-  explicit Checker(const Graph& graph) : graph_(graph), state_(graph.functions.size(), State::untouched), depth_(graph.functions.size(), 0) {}
+  explicit Checker(const Graph& graph)
+      : graph_(graph), state_(graph.functions.size(), State::untouched), depth_(graph.functions.size(), 0) {}
 
   void run() {
     if (graph_.main < 0 || index(graph_.main) >= graph_.functions.size())

@@ -14,7 +14,8 @@ std::vector<dram::Part> settled_parts() {
     const dram::Part part = dram::Part::read_file(file);
     for (const char* refresh : {"all_bank", "per_bank", "none"}) {
       if (std::string(refresh) == "per_bank" && part.refresh_bank_interval == 0) continue;
-      for (const char* page : {R"("page": "open")", R"("page": "closed")", R"("page": "timeout", "page_timeout": 77})"}) {
+      for (const char* page :
+           {R"("page": "open")", R"("page": "closed")", R"("page": "timeout", "page_timeout": 77})"}) {
         std::string settings = R"({"refresh": ")" + std::string(refresh) + R"(", )" + page;
         if (settings.back() != '}') settings += "}";
         parts.push_back(with(part, settings));

@@ -104,8 +104,7 @@ Graph spelled() {
   builder.elementwise(Function::tanh, {x});  // nothing reads it
   x = builder.elementwise(Function::add, {x, builder.elementwise(Function::exp, {weight("row", {1, 4, 3, 4}, true)})});
   const auto reduced = [&](ValueId value, const char* combiner) {
-    return op(Kind::reduce, {value},
-              {{"dims", Integers{3}}, {"combiner", std::string(combiner)}, {"keep_dims", true}});
+    return op(Kind::reduce, {value}, {{"dims", Integers{3}}, {"combiner", std::string(combiner)}, {"keep_dims", true}});
   };
   const ValueId e =
       builder.elementwise(Function::exp, {builder.elementwise(Function::subtract, {x, reduced(x, "maximum")})});
@@ -175,8 +174,8 @@ BOOST_AUTO_TEST_CASE(simulations_share_program_machine_and_part) {
   Machine machine = plain_machine(2);
   Machine banked = machine;
   banked.memory.channels = 2;
-  const auto part = std::make_shared<const dram::Part>(
-      dram::Part::read_file(TILESIM_SOURCE_DIR "/configs/dram/DDR4-3200.json"));
+  const auto part =
+      std::make_shared<const dram::Part>(dram::Part::read_file(TILESIM_SOURCE_DIR "/configs/dram/DDR4-3200.json"));
   SimulateOptions options;
   options.memory = "bank";
   options.dram = part;
@@ -237,7 +236,8 @@ BOOST_AUTO_TEST_CASE(memories_share_part_and_trace) {
 }
 
 BOOST_AUTO_TEST_CASE(files_are_written_and_read_at_once) {
-  const auto folder = std::filesystem::temp_directory_path() / ("tilesim-threads-" + std::to_string(std::random_device{}()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("tilesim-threads-" + std::to_string(std::random_device{}()));
   std::filesystem::create_directory(folder);
   const Graph graph = spelled();
   const std::string tsim = folder / "graph.tsim", json = folder / "graph.json", text = graph.text();

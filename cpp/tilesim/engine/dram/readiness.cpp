@@ -50,7 +50,8 @@ void Readiness<Mask>::add_state(Tick now, std::vector<std::int64_t>& state) cons
   for (std::size_t i = 0; i < timing.windows.size(); ++i)
     for (const WindowRing& ring : rings_[i])
       for (int k = 0; k < timing.windows[i].length; ++k) {
-        const auto place = (ring.next + static_cast<std::uint32_t>(k)) % static_cast<std::uint32_t>(timing.windows[i].length);
+        const auto place =
+            (ring.next + static_cast<std::uint32_t>(k)) % static_cast<std::uint32_t>(timing.windows[i].length);
         add(std::int64_t{ring.ticks[place]} + timing.windows[i].cycles);
       }
 }

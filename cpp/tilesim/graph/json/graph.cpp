@@ -298,7 +298,7 @@ class Reader {
   const Json& json_;
   Graph graph_;
   static constexpr std::size_t most_shown = 12;  ///< names in a message
-  std::map<std::string, std::int32_t> numbers_;   ///< of functions
+  std::map<std::string, std::int32_t> numbers_;  ///< of functions
   std::vector<const Json*> sources_;
   std::vector<bool> done_, open_;
   int depth_ = 0;  ///< functions that are open
