@@ -47,6 +47,11 @@ def without(after: str, before: str) -> Any:
         (lambda d: d["constraints"][0].update(cycles="nRCDD + 1"), ["unknown timing", "nRCD"]),
         (lambda d: d["constraints"][0].update(cycles="2 +"), ["value is missing"]),
         (lambda d: d["constraints"][0].update(cycles="3 - 9"), ["out of range"]),
+        (lambda d: d["constraints"][0].update(cycles="(" * 100_000 + "1" + ")" * 100_000), ["too many parentheses"]),
+        (lambda d: d["constraints"][0].update(cycles="max(" * 100_000), ["too many parentheses"]),
+        (lambda d: d["constraints"][0].update(cycles="1.2.3 ns"), ["too many points"]),
+        (lambda d: d["constraints"][0].update(cycles="1073741824 * 1073741824 * 16"), ["too large"]),
+        (lambda d: d["constraints"][0].update(cycles=" + ".join(["999999999999"] * 20_000)), ["too large"]),
         (lambda d: d["controller"].update(read_queue=0), ["read_queue", "1"]),
         (lambda d: d["controller"].update(write_high_watermark=0.1), ["watermarks"]),
         (lambda d: d["controller"].update(page="half"), ["open", "closed", "timeout"]),
@@ -132,6 +137,9 @@ def test_a_request_outside_the_memory() -> None:
         ("R 0 5\nR 32 4\n", 2),
         ("R 0 5\nR 32\n", 2),
         ("R 0 1 2\n", 1),
+        (f"R 0 {2**61}\nR 0 {2**61 + 1}\n", 2),
+        (f"R 0 {2**63 - 1}\n", 1),
+        (f"R 0 {2**63}\n", 1),
         ("# fine\n\nR 99999999999999999999999\n", 3),
     ],
 )
@@ -148,6 +156,10 @@ def test_bad_arrays() -> None:
             Trace(values)
     with pytest.raises(ts.UserError, match="shape"):
         Trace([1, 2], writes=[True])
+    for late in (2**61 + 1, 2**63 - 1):
+        with pytest.raises(ts.UserError, match=r"request 1.*2\^61"):
+            run(trace=Trace([1, 2], cycles=[3, late]))
+    assert run(trace=Trace([1, 2], cycles=[3, 2**61])).reads == 2
     with pytest.raises(ts.UserError, match="backwards"):
         Trace([1, 2], cycles=[3, 2])
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 from pathlib import Path
 from resource import getpagesize
 
@@ -32,3 +35,34 @@ def test_two_thousand_compiles_and_simulations() -> None:
     grown = resident() - warm
     print(f"{grown >> 10} KiB more after {ROUNDS - WARM} rounds")
     assert grown < ALLOWED
+
+
+PEAKS = """
+import resource
+from support.interrupted import fill, loop
+from tilesim import _core
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+for order in ("text", "early_loads", "random"):
+    _core.execute(loop(2000, fill()), {}, order=order)
+    warm = peak()
+    _core.execute(loop(30_000, fill()), {}, order=order)
+    print(order, peak() - warm)
+"""
+
+
+def test_an_execution_keeps_only_what_is_under_way() -> None:
+    """A loop of a program of a few lines may have any number of trips."""
+    paths = os.pathsep.join([str(Path(__file__).resolve().parents[1]), str(Path(ts.__file__).parents[1])])
+    done = subprocess.run(
+        [sys.executable, "-c", PEAKS],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    grown = {order: int(kibibytes) for order, kibibytes in (line.split() for line in done.stdout.splitlines())}
+    assert set(grown) == {"text", "early_loads", "random"}
+    assert max(grown.values()) < ALLOWED >> 10, grown

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilesim as ts
@@ -41,6 +42,47 @@ def test_a_graph(tmp_path: Path) -> None:
     file.write_text(json.dumps(doubling(60)), encoding="utf-8")
     with pytest.raises(ts.UserError, match="each call counted"):
         ts.Graph.load(file)
+
+
+def calling(levels: int, callees_first: bool) -> str:
+    """Each function calls the next one."""
+    functions = []
+    for level in range(levels):
+        op: dict[str, Any] = {"name": "y", "kind": "copy", "operands": ["x"]}
+        if level + 1 < levels:
+            op.update(kind="call", functions=[f"f{level + 1}"])
+        x = {"name": "x", "dtype": "f32", "shape": [2]}
+        functions.append({"name": f"f{level}", "inputs": [x], "ops": [op], "outputs": ["y"]})
+    order = functions[::-1] if callees_first else functions
+    return json.dumps({"schema": "tilesim.graph", "version": 1, "main": "f0", "functions": order})
+
+
+@pytest.mark.parametrize("callees_first", [True, False])
+def test_calls_of_many_levels(callees_first: bool) -> None:
+    """What follows calls by calls of its own has a stack for as many as a graph may have."""
+    graph = ts.Graph.from_json(calling(256, callees_first))
+    assert graph.flops() is not None and graph.compulsory_bytes() > 0
+    x = np.array([1, 2], np.float32)
+    assert (ts.reference(graph, [x])["y"] == x).all()
+    assert (ts.execute(ts.compile(graph, "edge-8"), [x])["y"] == x).all()
+    for change in ("inline_calls", "expand", "remove_dead_code", "optimize", "merge_common_subexpressions"):
+        copy = graph.copy()
+        getattr(copy, change)()
+        assert (ts.reference(copy, [x])["y"] == x).all()
+    for levels in (257, 100_000):
+        with pytest.raises(ts.UserError, match="too deeply"):
+            ts.Graph.from_json(calling(levels, callees_first))
+
+
+def test_a_cycle_of_very_many_operations() -> None:
+    """Found without a walk over all operations for each, and told in a few words."""
+    count = 60_000
+    ops: list[dict[str, Any]] = [{"name": "o0", "kind": "copy", "operands": [f"o{count - 1}"]}]
+    ops += [{"name": f"o{i}", "kind": "copy", "operands": [f"o{i - 1}"]} for i in range(1, count)]
+    functions = [{"name": "main", "inputs": [], "ops": ops, "outputs": ["o0"]}]
+    with pytest.raises(ts.UserError, match="form a cycle") as caught:
+        ts.Graph.from_json(json.dumps({"schema": "tilesim.graph", "version": 1, "functions": functions}))
+    assert len(str(caught.value)) < 1000
 
 
 def test_stablehlo(tmp_path: Path) -> None:
@@ -87,11 +129,12 @@ def test_merge_keys_of_yaml(tmp_path: Path) -> None:
 
 
 def test_refreshes_of_a_far_request_end_at_ctrl_c() -> None:
-    """Each gap takes milliseconds: what runs long polls between them."""
+    """Each gap takes microseconds: what runs long polls between them."""
     import signal
     import threading
 
-    trace = ts.memory.Trace([0] * 20_000, [True] * 20_000, [i * 10**14 for i in range(20_000)])
+    count = 4_000_000
+    trace = ts.memory.Trace(np.zeros(count, np.int64), np.ones(count, bool), np.arange(count) * 10**11)
     timer = threading.Timer(0.5, lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):

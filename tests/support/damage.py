@@ -35,6 +35,8 @@ SHAPES = [
     *([0], [], [1 << 62, 4], [-1, 4], [0, 1 << 40, 1 << 40], [1] * 70, [1 << 56], [2, 3], [1 << 20, 1 << 20]),
 ]
 
+LARGE = [(1 << shift) + more for shift in (20, 31, 40, 56, 60, 61, 62, 63) for more in (-1, 0, 1)]
+
 Choose = random.Random
 
 
@@ -136,10 +138,25 @@ def _json_change(spans: Spans, choose: Choose, others: Sequence[Spans]) -> tuple
     return first, last, b"[" * deep + text[first:last] + b"]" * deep
 
 
+def _renumbered(spans: Spans, choose: Choose) -> bytes:
+    """One number replaced wherever it stands, as an extent that several shapes share: most of these are read."""
+    begin, end = choose.choice(spans.numbers)
+    old = spans.text[begin:end]
+    new = b"%d" % choose.choice([0, 1, int(old) + 1, int(old) * 2, int(old) << 8, *LARGE])
+    parts, at = [], 0
+    for first, last in spans.numbers:
+        if spans.text[first:last] == old:
+            parts += [spans.text[at:first], new]
+            at = last
+    return b"".join([*parts, spans.text[at:]])
+
+
 def json_damaged(spans: Spans, choose: Choose, others: Sequence[Spans] = ()) -> bytes:
     """Some changes of a JSON text; those that overlap an earlier one are left out."""
     if choose.random() < 0.12:
         return bytes_damaged(spans.text, choose)
+    if spans.numbers and choose.random() < 0.25:
+        return _renumbered(spans, choose)
     changes = sorted(_json_change(spans, choose, others) for _ in range(choose.choice([1, 1, 1, 1, 2, 4])))
     parts, at = [], 0
     for begin, end, new in changes:

@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
+#include "tilesim/graph/limits.hpp"
 
 namespace tilesim {
 
@@ -114,7 +115,8 @@ namespace {
 
 class Checker {
  public:
-  explicit Checker(const Graph& graph) : graph_(graph), state_(graph.functions.size(), State::untouched) {}
+  explicit Checker(const Graph& graph)
+      : graph_(graph), state_(graph.functions.size(), State::untouched), depth_(graph.functions.size(), 0) {}
 
   void run() {
     if (graph_.main < 0 || index(graph_.main) >= graph_.functions.size())
@@ -141,15 +143,29 @@ class Checker {
     const GraphFunction& function = graph_.functions[number];
     state_[number] = State::open;
     path_.push_back(function.name);
+    int below = 0;
     for (const Op& op : function.ops)
       for (const std::int32_t callee : op.functions) {
         if (callee < 0 || index(callee) >= graph_.functions.size()) continue;  // reported with the operation
         if (state_[index(callee)] == State::open) recursion(function, op, graph_.functions[index(callee)].name);
+        if (static_cast<int>(path_.size()) > deepest_calls) too_deep(function, op);
         visit(index(callee));
+        below = std::max(below, depth_[index(callee)]);
+        if (below >= deepest_calls) too_deep(function, op);
       }
+    depth_[number] = below + 1;
     path_.pop_back();
     state_[number] = State::done;
     check_function(function);
+  }
+
+  /// What reads a graph follows calls by calls of its own.
+  [[noreturn]] static void too_deep(const GraphFunction& function, const Op& op) {
+    throw UserError({"functions call each other too deeply",
+                     rules::place_of(function, op),
+                     "over " + std::to_string(deepest_calls) + " levels",
+                     "at most " + std::to_string(deepest_calls) + " levels",
+                     {}});
   }
 
   [[noreturn]] void recursion(const GraphFunction& function, const Op& op, const std::string& callee) const {
@@ -290,6 +306,7 @@ class Checker {
 
   const Graph& graph_;
   std::vector<State> state_;
+  std::vector<int> depth_;  ///< levels of calls, its own counted
   std::vector<std::string> path_;
 };
 

@@ -149,7 +149,17 @@ class ChannelOf {
   void issue_second_activate();
   void pair(Tick edge, int bank);
   void rebase();
-  void skip_idle(std::int64_t until);
+  // channel_idle.hpp: what happens while nothing waits
+  bool idle() const;
+  std::int64_t idle_round() const;
+  std::vector<std::int64_t> idle_state() const;
+  template <Bus bus>
+  void step_idle(std::int64_t end);
+  template <Bus bus>
+  void skip_idle(std::int64_t target);
+  void skip_bus(std::int64_t target);
+  /// When the first offer is due.
+  std::int64_t next_due() const { return std::max(next_offer_, offers_.front().not_before); }
   /// Effects of column commands that were put off are due where the other direction is looked at.
   void settle() {
     if (readiness_.unsettled(0) && (drain_ || queues_.opened[1] != 0)) readiness_.settle(0);
@@ -234,7 +244,7 @@ class ChannelOf {
   std::uint64_t columns_plan_ = 0, rows_plan_ = 0;  ///< 0: to be found
   bool newcomer_leads_ = false;                     ///< the request accepted last is its bank's candidate
   bool ends_when_accepted_ = false;
-  bool may_skip_ = false;  ///< rebased: looked at when no refresh is under way
+  bool may_skip_ = false;  ///< the next offer may be far off
   bool columns_touch_rows_ = false, rows_touch_columns_ = false;
   std::int64_t next_offer_ = 0;  ///< absolute: one acceptance per cycle
   std::int64_t reads_waiting_ = 0, last_return_ = 0, last_accept_ = -1;

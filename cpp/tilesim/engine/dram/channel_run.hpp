@@ -6,12 +6,10 @@
 #include <cmath>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/interrupt.hpp"
+#include "tilesim/engine/dram/channel_idle.hpp"
 #include "tilesim/engine/dram/channel_stream.hpp"
 
 namespace tilesim::engine::dram {
-
-inline constexpr Tick rebase_at = 1 << 28;
 
 template <class Mask>
 ChannelOf<Mask>::ChannelOf(const Part& part)
@@ -113,10 +111,12 @@ void ChannelOf<Mask>::run(Tick until, Until mode) {
       const Tick before = now_;
       rebase();
       if (until != never) until -= before - now_;
-      may_skip_ = until == never && !offers_.empty();
+      may_skip_ = true;
     }
-    if (may_skip_ && maintenance_.empty()) [[unlikely]]
-      skip_idle(std::max(next_offer_, offers_.front().not_before));
+    if (may_skip_) [[unlikely]] {
+      may_skip_ = false;
+      if (until == never && !offers_.empty()) skip_idle<bus>(next_due());
+    }
     settle();
     const bool planned = bus != Bus::two_step && maintenance_.empty() && !closes_idle_;
     Tick next = until == never ? never : until + 1;
@@ -162,11 +162,25 @@ void ChannelOf<Mask>::run_bus(Tick until, Until mode) {
 }
 
 template <class Mask>
+void ChannelOf<Mask>::skip_bus(std::int64_t target) {
+  switch (bus_) {
+    case Bus::shared:
+      return skip_idle<Bus::shared>(target);
+    case Bus::row_and_column:
+      return skip_idle<Bus::row_and_column>(target);
+    case Bus::both_edges:
+      return skip_idle<Bus::both_edges>(target);
+    case Bus::two_step:
+      return skip_idle<Bus::two_step>(target);
+  }
+}
+
+template <class Mask>
 void ChannelOf<Mask>::advance(std::int64_t tick) {
   while (now() < tick) {
-    const std::int64_t step = std::min<std::int64_t>(tick - base_, never - 1);
-    run_bus(static_cast<Tick>(step), Until::tick);
-    const std::int64_t reached = std::min(tick, base_ + (never - 1));
+    const std::int64_t reached = std::min(tick, now() + rebase_at / 16);
+    if (reached < tick) skip_bus(offers_.empty() ? tick : std::min(tick, next_due()));
+    run_bus(static_cast<Tick>(std::max(reached, now()) - base_), Until::tick);
     if (reached > now()) now_ = static_cast<Tick>(reached - base_);
     if (now_ >= rebase_at) rebase();
   }
@@ -185,32 +199,9 @@ std::int64_t ChannelOf<Mask>::finish() {
   return stop;
 }
 
-/// A channel in which nothing has waited for long repeats its refreshes: whole rounds of them, up to shortly before the
-/// tick `until`, are counted in one step: ticks stay as they are, relative to the base.
-template <class Mask>
-void ChannelOf<Mask>::skip_idle(std::int64_t until) {
-  worked(1 << 14);                                 // what is left to step through around a gap takes milliseconds
-  constexpr std::int64_t settled = rebase_at / 2;  // longer than any timing, and than a full queue takes to drain
-  may_skip_ = false;
-  const bool waits = outstanding() > 0 || queues_.count[0] > 0 || pending_bank_ >= 0 || held_;
-  if (waits || base_ - std::max(last_accept_, last_return_) < settled) return;
-  const bool refreshes = next_refresh_ != never;
-  if (refreshes && queues_.open != 0) return;
-  const std::int64_t scopes = readiness_.timing().scopes;
-  // every bank of a scope once where they take turns; twice, so that rising edges stay rising
-  const std::int64_t intervals = 2 * (refreshes && per_bank_ ? bank_count(scope_banks(0)) : 1);
-  const std::int64_t round = intervals * (refreshes ? refresh_interval_ : 1);
-  const std::int64_t rounds = (until - now() - rebase_at) / round;
-  if (rounds <= 0) return;
-  base_ += rounds * round;
-  if (!refreshes) return;
-  const Command command = per_bank_ ? Command::refresh_bank : Command::refresh_all;
-  counters_.commands[static_cast<std::size_t>(command)] += rounds * intervals * scopes;
-}
-
 template <class Mask>
 void ChannelOf<Mask>::rebase() {
-  const Tick by = now_;
+  const Tick by = now_ & ~1;  // rising edges stay rising
   readiness_.rebase(by);
   for (Tick& tick : idle_at_.at) tick = moved(tick, by);
   if (next_refresh_ != never) next_refresh_ -= by;
@@ -219,7 +210,7 @@ void ChannelOf<Mask>::rebase() {
   paired_edge_ = moved(paired_edge_, by);
   columns_plan_ = rows_plan_ = 0;
   base_ += by;
-  now_ = 0;
+  now_ -= by;
 }
 
 }  // namespace tilesim::engine::dram

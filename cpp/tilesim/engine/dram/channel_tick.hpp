@@ -2,6 +2,10 @@
 // channel_run.hpp alone: a header so that the choice is compiled together with its loop.
 #pragma once
 
+#include <string>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/engine/dram/channel.hpp"
 #include "tilesim/engine/dram/channel_issue.hpp"
 #include "tilesim/engine/dram/lanes.hpp"
@@ -69,6 +73,8 @@ inline std::pair<Tick, bool> ChannelOf<Mask>::maintenance_ready() const {
   return {readiness_.all_bank(precharge ? Command::precharge_all : Command::refresh_all, job), precharge};
 }
 
+inline constexpr std::size_t most_waiting = 1 << 16;  ///< refresh jobs
+
 template <class Mask>
 inline void ChannelOf<Mask>::refresh_due(Tick t) {
   if (t < next_refresh_) return;
@@ -79,6 +85,14 @@ inline void ChannelOf<Mask>::refresh_due(Tick t) {
   }
   if (++next_bank_ == bank_count(scope_banks(0))) next_bank_ = 0;
   next_refresh_ += refresh_interval_;
+  worked(64);
+  if (maintenance_.size() > most_waiting)
+    throw UserError({"The refreshes of a DRAM part fall due faster than they can be done.",
+                     "refresh interval",
+                     std::to_string(refresh_interval_) + " ticks",
+                     "more",
+                     {}});
+  may_skip_ = !offers_.empty() && next_due() - base_ > next_refresh_;
 }
 
 /// The command of the head refresh job, if it is ready. On a falling edge only precharges go, and on the one paired

@@ -38,6 +38,24 @@ Tick Readiness<Mask>::all_bank(Command command, int scope) const {
   return first;
 }
 
+/// Of the commands before an all-bank one only the longest limit counts: a later command of a kind limits longer.
+template <class Mask>
+void Readiness<Mask>::add_state(Tick now, std::vector<std::int64_t>& state) const {
+  const Timing& timing = *timing_;
+  const auto add = [&](std::int64_t tick) { state.push_back(std::max<std::int64_t>(tick - now, 0)); };
+  for (const PerBank<Mask>& per_bank : ready)
+    for (int bank = 0; bank < timing.banks; ++bank) add(per_bank.at[static_cast<std::size_t>(bank)]);
+  for (int scope = 0; scope < timing.scopes; ++scope)
+    for (const Command command : {Command::precharge_all, Command::refresh_all}) add(all_bank(command, scope));
+  for (std::size_t i = 0; i < timing.windows.size(); ++i)
+    for (const WindowRing& ring : rings_[i])
+      for (int k = 0; k < timing.windows[i].length; ++k) {
+        const auto place =
+            (ring.next + static_cast<std::uint32_t>(k)) % static_cast<std::uint32_t>(timing.windows[i].length);
+        add(std::int64_t{ring.ticks[place]} + timing.windows[i].cycles);
+      }
+}
+
 template <class Mask>
 void Readiness<Mask>::rebase(Tick by) {
   for (const std::size_t column : {0, 1}) settle(column);

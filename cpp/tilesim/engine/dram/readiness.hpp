@@ -72,6 +72,8 @@ class Readiness {
   void issue_all(Command command, int scope, Tick t);
   /// First tick for PREab or REFab of a scope.
   Tick all_bank(Command command, int scope) const;
+  /// Adds what limits later commands at tick `now`, in ticks from then on. Nothing may wait for `settle`.
+  void add_state(Tick now, std::vector<std::int64_t>& state) const;
   /// Makes tick `by` the new zero.
   void rebase(Tick by);
 

@@ -1,4 +1,5 @@
 // Timing values as text: "nCWL + nBL + nWTRS", "14 ns", "max(4, 5 ns)".
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 
@@ -22,7 +23,8 @@ class Reader {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    json_.fail(what + " in the timing '" + text_ + "' at character " + std::to_string(at_ + 1),
+    const std::string shown = text_.size() > longest_shown ? text_.substr(0, longest_shown) + "..." : text_;
+    json_.fail(what + " in the timing '" + shown + "' at character " + std::to_string(at_ + 1),
                "whole numbers, timing names, 'ns', + - *, max(a, b)");
   }
   void skip() {
@@ -35,23 +37,27 @@ class Reader {
     return true;
   }
   std::int64_t sum() {
+    if (++depth_ > deepest) fail("too many parentheses");
     std::int64_t value = product();
     for (;;) {
-      if (take('+'))
-        value += product();
-      else if (take('-'))
-        value -= product();
-      else
+      if (take('+')) {
+        value = bounded(value + product());
+      } else if (take('-')) {
+        value = bounded(value - product());
+      } else {
+        --depth_;
         return value;
+      }
     }
   }
   std::int64_t product() {
-    std::int64_t value = factor();
-    while (take('*')) {
-      const std::int64_t other = factor();
-      if (std::abs(value) > limit || std::abs(other) > limit) fail("a number is too large");
-      value *= other;
-    }
+    std::int64_t value = bounded(factor());
+    while (take('*')) value = bounded(value * bounded(factor()));
+    return value;
+  }
+  /// So small that neither a sum nor a product of two can wrap.
+  std::int64_t bounded(std::int64_t value) const {
+    if (std::abs(value) > limit) fail("a number is too large");
     return value;
   }
   std::int64_t factor() {
@@ -76,6 +82,7 @@ class Reader {
       ++at_;
     const std::string digits = text_.substr(begin, at_ - begin);
     if (digits.size() > 12) fail("a number is too large");
+    if (std::count(digits.begin(), digits.end(), '.') > 1) fail("a number has too many points");
     skip();
     const std::size_t before = at_;
     if (letters() == "ns") {
@@ -105,11 +112,14 @@ class Reader {
   }
 
   static constexpr std::int64_t limit = 1 << 30;
+  static constexpr int deepest = 200;
+  static constexpr std::size_t longest_shown = 100;
   const Json& json_;
   const std::string& text_;
   const std::map<std::string, std::int64_t>& names_;
   std::int64_t clock_ps_;
   std::size_t at_ = 0;
+  int depth_ = 0;
 };
 
 }  // namespace

@@ -172,12 +172,12 @@ Trace parse_trace(const std::string& text, const std::string& source) {
     std::int64_t when = 0;
     const bool timed = !cycle.empty();
     const bool good = (read || write) && read_number(address, at) && (!timed || read_number(cycle, when)) &&
-                      more.empty() && when >= 0;
+                      more.empty() && when >= 0 && when <= latest_cycle;
     if (!good)
       throw UserError({"a line of the trace cannot be read",
                        source + ":" + std::to_string(number),
                        "'" + line + "'",
-                       "R or W, an address, and perhaps a cycle",
+                       "R or W, an address, and perhaps a cycle of at most 2^61",
                        {}});
     if (!trace.addresses.empty() && timed == trace.cycles.empty())
       throw UserError({"some lines of the trace have a cycle and some have none",

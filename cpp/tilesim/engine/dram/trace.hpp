@@ -7,6 +7,9 @@
 
 namespace tilesim::engine::dram {
 
+/// Of a request: what follows it is counted in the same 63 bits.
+inline constexpr std::int64_t latest_cycle = std::int64_t{1} << 61;
+
 struct Trace {
   std::vector<std::uint64_t> addresses;
   std::vector<std::uint8_t> writes;  ///< 1: write

@@ -26,6 +26,13 @@ void check(const Part& part, const Trace& trace, const RunOptions& options) {
     throw UserError(
         {"wrong period of requests", "inject_every", std::to_string(options.inject_every), "1 to 1048576", {}});
   require(trace.addresses.size() == trace.writes.size(), "a trace without a direction for each address");
+  for (std::size_t i = 0; i < trace.cycles.size(); ++i)
+    if (trace.cycles[i] < 0 || trace.cycles[i] > latest_cycle)
+      throw UserError({"a request comes too late",
+                       "request " + std::to_string(i),
+                       std::to_string(trace.cycles[i]),
+                       "cycles from 0 to 2^61",
+                       {}});
   if (options.wrap) return;
   const std::uint64_t capacity =
       static_cast<std::uint64_t>(part.capacity_bytes()) * static_cast<std::uint64_t>(options.channels);

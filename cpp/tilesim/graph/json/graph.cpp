@@ -1,11 +1,12 @@
 // Graph to JSON and back.
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/graph/file.hpp"
 #include "tilesim/graph/json/form.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
+#include "tilesim/graph/limits.hpp"
 
 namespace tilesim {
 
@@ -83,9 +84,8 @@ class Reader {
     for (const Json& function : functions) {
       graph_.functions.emplace_back();
       graph_.functions.back().name = function.at("name").as_string();
-      if (std::ranges::count(names_, graph_.functions.back().name) > 0)
+      if (!numbers_.emplace(graph_.functions.back().name, static_cast<std::int32_t>(numbers_.size())).second)
         function.at("name").fail("two functions have the same name");
-      names_.push_back(graph_.functions.back().name);
       sources_.push_back(&function);
     }
     const Json* main = reader.optional("main");
@@ -103,10 +103,11 @@ class Reader {
 
  private:
   std::int32_t find_function(const Json& name) const {
-    const auto found = std::ranges::find(names_, name.as_string());
-    if (found == names_.end())
-      name.fail("the function does not exist", join(names_), nearest(name.as_string(), names_));
-    return static_cast<std::int32_t>(found - names_.begin());
+    if (const auto found = numbers_.find(name.as_string()); found != numbers_.end()) return found->second;
+    std::vector<std::string> known;
+    for (const auto& [key, number] : numbers_) known.push_back(key);
+    name.fail("the function does not exist", known.size() > most_shown ? "" : join(known),
+              nearest(name.as_string(), known));
   }
 
   void read_function(std::size_t number) {
@@ -159,42 +160,56 @@ class Reader {
     return names;
   }
 
-  static const Json* producer_of(const Json& ops, const std::string& value) {
+  static std::map<std::string, const Json*> producers(const Json& ops) {
+    std::map<std::string, const Json*> found;
     for (const Json& op : ops.items())
-      if (std::ranges::count(result_names(op), value) > 0) return &op;
-    return nullptr;
+      for (const std::string& name : result_names(op)) found.emplace(name, &op);
+    return found;
   }
 
-  /// The chain of values from `value` back to an operation's own result, if there is one: a cycle.
-  static std::string cycle_from(const Json& ops, const std::string& value, const Json& reader) {
-    std::vector<std::pair<std::string, std::string>> open{{value, value}};
-    std::set<std::string> seen;
+  /// The values from one of `reader`'s own back to `value`, each of which the next one is made from, if there are such:
+  /// a cycle.
+  static std::vector<std::string> cycle_from(const std::map<std::string, const Json*>& producers,
+                                             const std::string& value, const Json& reader) {
+    std::map<std::string, std::string> towards{{value, value}};
+    std::vector<std::string> open{value}, chain;
     while (!open.empty()) {
-      const auto [name, chain] = open.back();
+      const std::string name = open.back();
       open.pop_back();
-      const Json* producer = seen.insert(name).second ? producer_of(ops, name) : nullptr;
-      if (producer == &reader) return chain;
-      const Json* operands = producer ? producer->find("operands") : nullptr;
-      if (!operands) continue;
-      for (const Json& operand : operands->items())
-        if (operand.is_string()) open.emplace_back(operand.as_string(), operand.as_string() + " -> " + chain);
+      const auto producer = producers.find(name);
+      if (producer == producers.end()) continue;
+      if (producer->second == &reader) {
+        for (chain.push_back(name); chain.back() != value;) chain.push_back(towards.at(chain.back()));
+        return chain;
+      }
+      if (const Json* operands = producer->second->find("operands"))
+        for (const Json& operand : operands->items())
+          if (operand.is_string() && towards.emplace(operand.as_string(), name).second)
+            open.push_back(operand.as_string());
     }
-    return {};
+    return chain;
+  }
+
+  [[noreturn]] static void used_early(const Json& name, const std::map<std::string, const Json*>& producers,
+                                      const Json& reader) {
+    std::vector<std::string> chain = cycle_from(producers, name.as_string(), reader);
+    if (!chain.empty()) {
+      std::string text;
+      for (std::size_t i = 0; i < chain.size() && i < most_shown; ++i) text += chain[i] + " -> ";
+      name.fail("operations form a cycle: " + text + (chain.size() > most_shown ? "... -> " : "") + chain.front());
+    }
+    name.fail("a value is used before it is defined", "values of earlier operations",
+              "Move operation \"" + producers.at(name.as_string())->at("name").as_string() + "\" before this one");
   }
 
   ValueId find_value(const std::map<std::string, ValueId>& values, const Json& name, const Json& reader,
                      const Json& ops) const {
     const std::string& text = name.as_string();
     if (const auto found = values.find(text); found != values.end()) return found->second;
-    if (const Json* producer = producer_of(ops, text)) {
-      const std::string chain = cycle_from(ops, text, reader);
-      if (!chain.empty()) name.fail("operations form a cycle: " + chain + " -> " + chain.substr(0, chain.find(' ')));
-      name.fail("a value is used before it is defined", "values of earlier operations",
-                "Move operation \"" + producer->at("name").as_string() + "\" before this one");
-    }
+    if (const auto later = producers(ops); later.contains(text)) used_early(name, later, reader);
     std::vector<std::string> known;
     for (const auto& [key, id] : values) known.push_back(key);
-    name.fail("the value does not exist", known.size() > 12 ? "" : join(known), nearest(text, known));
+    name.fail("the value does not exist", known.size() > most_shown ? "" : join(known), nearest(text, known));
   }
 
   void read_op(std::size_t number, std::map<std::string, ValueId>& values, const Json& json, const Json& ops) {
@@ -222,7 +237,10 @@ class Reader {
   std::int32_t call(const Json& name) {
     const std::int32_t callee = find_function(name);
     if (open_[at(callee)]) name.fail("functions call each other in a cycle", "calls without recursion");
+    if (++depth_ > deepest_calls)
+      name.fail("functions call each other too deeply", "at most " + std::to_string(deepest_calls) + " levels");
     read_function(at(callee));
+    --depth_;
     return callee;
   }
 
@@ -279,9 +297,11 @@ class Reader {
 
   const Json& json_;
   Graph graph_;
-  std::vector<std::string> names_;
+  static constexpr std::size_t most_shown = 12;  ///< names in a message
+  std::map<std::string, std::int32_t> numbers_;  ///< of functions
   std::vector<const Json*> sources_;
   std::vector<bool> done_, open_;
+  int depth_ = 0;  ///< functions that are open
 };
 
 }  // namespace

@@ -13,7 +13,11 @@ constexpr std::size_t queue_room = 512;  ///< statements that a stream may be ah
 }  // namespace
 
 Schedule::Schedule(const CompiledProgram& program, Tensors& tensors, const ExecuteOptions& options)
-    : program_(program), tensors_(tensors), options_(options), random_(static_cast<std::uint64_t>(options.seed)) {
+    : program_(program),
+      tensors_(tensors),
+      options_(options),
+      random_(static_cast<std::uint64_t>(options.seed)),
+      furthest_back_(furthest_back(program)) {
   const Program& source = program.program();
   for (const auto& [name, size] : program.counters) counters_.emplace_back(at(size * source.cores), 0);
   for (std::int64_t core = 0; core < source.cores; ++core) {
@@ -39,6 +43,7 @@ void Schedule::run() {
   std::vector<Event> events;
   while (true) {
     if (options_.cancel) options_.cancel->poll();
+    if (nodes_.size() > forget_at_) forget();
     events.clear();
     candidates(events);
     if (events.empty()) break;

@@ -30,6 +30,7 @@ class Schedule {
     std::int64_t number = -1;
     std::vector<std::byte> bytes;
     bool acquired = false, freed = false;
+    bool named = false;  ///< by a statement that is under way
     std::int64_t pieces = 0;
     std::uint32_t released = 0;
     std::vector<Version*> before;  ///< must be free first: same bytes
@@ -45,6 +46,8 @@ class Schedule {
     std::vector<std::pair<std::size_t, Version*>> targets;  ///< send
     std::vector<std::vector<std::byte>> staged;  ///< per written view (or the source of a store, send): a whole buffer
     bool started = false, consumed = false, complete = false;
+    std::size_t places = 1;    ///< queues that have not passed it
+    Effect* effect = nullptr;  ///< of a commit, release or signal
   };
   /// A commit, release or signal that its queue has reached.
   struct Effect {
@@ -90,6 +93,11 @@ class Schedule {
   bool idle(const Stream& stream) const;
   [[noreturn]] void stuck() const;
 
+  // schedule_forget.cpp: what is behind
+  static std::int64_t furthest_back(const CompiledProgram& program);
+  static bool done(const Node& node);
+  void forget();
+
   // schedule_dispatch.cpp: statements into queues
   void dispatch(std::size_t stream);
   void enqueue(std::size_t stream, const Instruction& instruction);
@@ -114,10 +122,11 @@ class Schedule {
   std::vector<std::unique_ptr<Effect>> effects_;
   std::vector<Node*> in_flight_;
   std::vector<Effect*> pending_;
-  std::map<const Node*, Effect*> effect_of_;
   std::vector<std::vector<std::int64_t>> counters_;
   std::vector<std::uint64_t> weights_;  ///< random order: speed of each queue
   std::uint64_t random_ = 0;
+  std::int64_t furthest_back_;
+  std::size_t forget_at_ = 1024;  ///< statements that are kept
   std::uint64_t next_random();
 };
 

@@ -65,6 +65,7 @@ void Schedule::enqueue(std::size_t s, const Instruction& instruction) {
   const Operation& op = node.op;
   if (op.opcode == Opcode::acquire) {
     node.versions.push_back(&start_version(stream, op.slot, op.version));
+    node.places = instruction.queues.size();
     for (const std::int32_t queue : instruction.queues) {
       stream.queues[at(queue)].entries.push_back(&node);
       ++stream.waiting;
@@ -95,7 +96,7 @@ void Schedule::add_effect(Node& node) {
   effects_.push_back(std::make_unique<Effect>());
   Effect& effect = *effects_.back();
   effect.node = &node;
-  effect_of_[&node] = &effect;
+  node.effect = &effect;
   const Operation& op = node.op;
   if (op.opcode == Opcode::signal) {
     effect.after = streams_[node.stream]->queues[at(op.queue)].operations;

@@ -62,6 +62,7 @@ void Schedule::check_live(const Node& node, const Version& version) const {
 }
 
 void Schedule::pass(Node& node) {
+  --node.places;
   switch (node.op.opcode) {
     case Opcode::acquire:
       return make_live(*node.versions[0]);
@@ -70,9 +71,8 @@ void Schedule::pass(Node& node) {
     case Opcode::commit:
     case Opcode::release:
     case Opcode::signal: {
-      Effect* effect = effect_of_[&node];
-      effect->reached = true;
-      pending_.push_back(effect);
+      node.effect->reached = true;
+      pending_.push_back(node.effect);
       return;
     }
     case Opcode::send:
