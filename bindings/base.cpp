@@ -12,10 +12,10 @@
 #include "messages.hpp"
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/expr.hpp"
+#include "tilesim/base/expr/expr.hpp"
 #include "tilesim/base/file.hpp"
-#include "tilesim/base/functions.hpp"
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/functions/functions.hpp"
+#include "tilesim/base/json/json.hpp"
 #include "tilesim/base/units.hpp"
 
 namespace py = pybind11;

@@ -3,7 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "cancel.hpp"
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 #include "tilesim/engine/noc/measure.hpp"
 #include "tilesim/engine/noc/traffic.hpp"
 

@@ -11,9 +11,9 @@
 #include <string>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/expr.hpp"
+#include "tilesim/base/expr/expr.hpp"
 #include "tilesim/base/interrupt.hpp"
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/engine/engine.hpp"
 #include "tilesim/engine/memory/dram_run.hpp"

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "tilesim/base/index.hpp"
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/kind.hpp"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tilesim/base/array.hpp"
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 
 namespace tilesim {
 

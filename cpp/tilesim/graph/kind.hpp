@@ -99,7 +99,7 @@
 #include <string>
 #include <vector>
 
-#include "tilesim/base/functions.hpp"
+#include "tilesim/base/functions/functions.hpp"
 #include "tilesim/graph/graph.hpp"
 
 namespace tilesim {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "tilesim/base/functions.hpp"
+#include "tilesim/base/functions/functions.hpp"
 
 namespace tilesim::kernels {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "tilesim/base/integer_functions.hpp"
+#include "tilesim/base/functions/integer.hpp"
 #include "tilesim/kernels/broadcast.hpp"
 #include "tilesim/kernels/kernel.hpp"
 

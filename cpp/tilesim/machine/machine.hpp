@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 #include "tilesim/base/numerics.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/base/units.hpp"

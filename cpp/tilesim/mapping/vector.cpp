@@ -6,7 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/mapping/vector_moves.hpp"
+#include "tilesim/mapping/vector/moves.hpp"
 
 namespace tilesim::mapping {
 

@@ -39,8 +39,8 @@
 #include <vector>
 
 #include "tilesim/base/array.hpp"
-#include "tilesim/base/expr.hpp"
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/expr/expr.hpp"
+#include "tilesim/base/json/json.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim::program {

@@ -1,7 +1,7 @@
 // What a result's file must hold before anything is done with it.
 #pragma once
 
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 
 namespace tilesim {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/integer_functions.hpp"
+#include "tilesim/base/functions/integer.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/tile/strided.hpp"
 

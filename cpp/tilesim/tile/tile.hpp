@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tilesim/base/dtype.hpp"
-#include "tilesim/base/functions.hpp"
+#include "tilesim/base/functions/functions.hpp"
 #include "tilesim/base/numerics.hpp"
 #include "tilesim/machine/machine.hpp"
 

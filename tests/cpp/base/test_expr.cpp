@@ -3,7 +3,7 @@
 #include <random>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/expr.hpp"
+#include "tilesim/base/expr/expr.hpp"
 
 using namespace tilesim;
 

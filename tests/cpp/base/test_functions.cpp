@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/integer_functions.hpp"
+#include "tilesim/base/functions/integer.hpp"
 
 using namespace tilesim;
 

@@ -7,7 +7,7 @@
 #include "tilesim/base/array.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 
 using namespace tilesim;
 

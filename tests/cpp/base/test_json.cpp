@@ -7,7 +7,7 @@
 #include <random>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 
 using namespace tilesim;
 

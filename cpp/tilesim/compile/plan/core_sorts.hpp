@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tilesim/base/expr.hpp"
+#include "tilesim/base/expr/expr.hpp"
 #include "tilesim/machine/machine.hpp"
 
 namespace tilesim::lower {

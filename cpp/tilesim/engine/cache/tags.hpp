@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 #include "tilesim/machine/machine.hpp"
 
 namespace tilesim::engine::cache {

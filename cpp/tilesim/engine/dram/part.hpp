@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 
 namespace tilesim::engine::dram {
 

@@ -14,7 +14,7 @@
 
 #include <string>
 
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 #include "tilesim/graph/kind.hpp"
 
 namespace tilesim::json_form {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tilesim/base/functions.hpp"
+#include "tilesim/base/functions/functions.hpp"
 
 namespace tilesim::recognition {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tilesim/base/functions.hpp"
+#include "tilesim/base/functions/functions.hpp"
 
 namespace tilesim {
 

@@ -1,4 +1,4 @@
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tilesim/mapping/vector_moves.hpp"
+#include "tilesim/mapping/vector/moves.hpp"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "tilesim/base/interrupt.hpp"
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 
 namespace tilesim {
 

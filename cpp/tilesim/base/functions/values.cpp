@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/functions.hpp"
+#include "tilesim/base/functions/functions.hpp"
 
 namespace tilesim {
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/expr.hpp"
+#include "tilesim/base/expr/expr.hpp"
 
 namespace tilesim {
 

@@ -1,5 +1,5 @@
 // Expressions as shared nodes: construction and simplification.
-#include "tilesim/base/expr.hpp"
+#include "tilesim/base/expr/expr.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -7,7 +7,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/channels.hpp"
-#include "tilesim/mapping/vector_moves.hpp"
+#include "tilesim/mapping/vector/moves.hpp"
 
 namespace tilesim::mapping {
 

@@ -1,4 +1,4 @@
-#include "tilesim/base/integer_functions.hpp"
+#include "tilesim/base/functions/integer.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // The table of elementwise functions and the combiners of reductions.
-#include "tilesim/base/functions.hpp"
+#include "tilesim/base/functions/functions.hpp"
 
 #include <array>
 #include <cmath>

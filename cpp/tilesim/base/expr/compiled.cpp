@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/base/expr.hpp"
+#include "tilesim/base/expr/expr.hpp"
 #include "tilesim/base/shape.hpp"
 
 namespace tilesim {

@@ -7,7 +7,7 @@
 
 #include "tilesim/base/file.hpp"
 #include "tilesim/base/interrupt.hpp"
-#include "tilesim/base/json.hpp"
+#include "tilesim/base/json/json.hpp"
 
 namespace tilesim {
 
