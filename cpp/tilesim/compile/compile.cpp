@@ -209,22 +209,30 @@ class Compiler {
       lower::assign_layouts(context, kernels);
       program::Block block;
       const Kernel* current = nullptr;
+      std::string refusal;
       try {
         for (const Kernel& kernel : kernels) {
           if (tiled(kernel)) vector_names_.insert(kernel.name);
           if (options_.cancel) options_.cancel->poll();
           if (!options_.only.empty() && !is_only(function, kernel)) continue;
           current = &kernel;
-          block.push_back(lower_kernel(context, kernel));
+          LoweredKernel lowered = lower_kernel(context, kernel);
+          if (auto* refused = std::get_if<lower::Refusal>(&lowered)) {
+            refusal = refused->text;
+            break;
+          }
+          block.push_back(std::move(std::get<program::Statement>(lowered)));
         }
-        return block;
+        if (refusal.empty()) return block;
+        require(split(function, *current, kept_apart), "a kernel of one operation was refused");
       } catch (const Unsupported&) {
         throw;
       } catch (const UserError& error) {
         // What was fused may not fit where its parts do.
         if (is_given(function, *current) || !split(function, *current, kept_apart)) throw;
-        notes.push_back(current->name + ": fused, its tiles do not fit the scratchpad; its parts run one by one");
+        refusal = "fused, its tiles do not fit the scratchpad";
       }
+      notes.push_back(current->name + ": " + refusal + "; its parts run one by one");
       program_.tensors = tensors;
       choices_.tensors.forget();
       program_.notes = notes;
@@ -273,7 +281,9 @@ class Compiler {
     return function.ops[static_cast<std::size_t>(kernel.anchor)].name == options_.only;
   }
 
-  program::Statement lower_kernel(Context& context, const Kernel& kernel) {
+  using LoweredKernel = std::variant<program::Statement, lower::Refusal>;
+
+  LoweredKernel lower_kernel(Context& context, const Kernel& kernel) {
     worked(1 << 14);
     std::vector<int> on_vector;
     for (int op : kernel.ops)
@@ -282,7 +292,11 @@ class Compiler {
     const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
     if (kernel.family == lower::Family::call && op.kind != Kind::while_loop) return lower::on("", call(context, op));
     const std::int64_t contexts = contexts_of(context.function, kernel);
-    if (contexts_ == 1) return lower::on("", lower_with(context, kernel));
+    if (contexts_ == 1) {
+      lower::Lowered lowered = lower_with(context, kernel);
+      if (auto* refused = std::get_if<lower::Refusal>(&lowered)) return std::move(*refused);
+      return lower::on("", std::move(std::get<program::Scope>(lowered)));
+    }
     const Machine machine = lower::with_contexts(machine_, contexts);
     Context own{context.graph,
                 context.function,
@@ -294,8 +308,10 @@ class Compiler {
                 context.scalars,
                 contexts,
                 context.counters};
-    program::Scope scope = lower_with(own, kernel);
+    lower::Lowered lowered = lower_with(own, kernel);
     context.placements = std::move(own.placements);
+    if (auto* refused = std::get_if<lower::Refusal>(&lowered)) return std::move(*refused);
+    auto& scope = std::get<program::Scope>(lowered);
     lower::over_contexts(scope, contexts, contexts_);
     return lower::on("", std::move(scope));
   }
@@ -322,17 +338,22 @@ class Compiler {
     return contexts;
   }
 
-  program::Scope lower_with(Context& context, const Kernel& kernel) {
+  lower::Lowered lower_with(Context& context, const Kernel& kernel) {
     if (kernel.family == lower::Family::product &&
         context.function.ops[static_cast<std::size_t>(kernel.anchor)].kind != Kind::ragged_contract)
       return lower::lower_product(context, kernel);
     if (kernel.family == lower::Family::call)
       return loop(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]);
-    program::Scope scope = kernel.family == lower::Family::product  ? lower::lower_product(context, kernel)
-                           : kernel.family == lower::Family::vector ? lower::lower_vector(context, kernel)
-                                                                    : lower::lower_movement(context, kernel);
-    lower::divide_loops(scope, program_, choices_.tensors, context.machine);
-    return scope;
+    lower::Lowered lowered = program::Scope{};
+    if (kernel.family == lower::Family::product)
+      lowered = lower::lower_product(context, kernel);
+    else if (kernel.family == lower::Family::vector)
+      lowered = lower::lower_vector(context, kernel);
+    else
+      lowered = lower::lower_movement(context, kernel);
+    if (auto* scope = std::get_if<program::Scope>(&lowered))
+      lower::divide_loops(*scope, program_, choices_.tensors, context.machine);
+    return lowered;
   }
 
   program::Scope loop(Context& context, const Op& op) {

@@ -190,7 +190,7 @@ class Verifier {
       const std::string& tensor = entry.value(output).name;
       const auto found = outputs.find(tensor);
       if (checked_.count(tensor) || found == outputs.end()) continue;
-      program::Observed last{tensor, {}, 0, 0, {}, {{tensor, found->second.clone()}}};
+      program::Observed last{tensor, {}, 0, {}, {}, {{tensor, found->second.clone()}}};
       observe(last);
     }
   }
@@ -229,23 +229,32 @@ class Verifier {
     return fits;
   }
 
-  /// The instance of the call that the kernel belongs to; begun when its first kernel is seen.
+  /// The instance of the call that the kernel belongs to. It and those of its callers begin when a first kernel in any
+  /// of them is seen: a caller may have none of its own.
   Instance& called(const program::Observed& kernel) {
-    if (const auto found = instances_.find(kernel.call); found != instances_.end()) return found->second;
+    std::int64_t caller = 0;
+    for (const auto& [ordinal, function] : kernel.calls) {
+      if (!instances_.count(ordinal)) begin(kernel, ordinal, function, caller);
+      caller = ordinal;
+    }
+    return instances_.at(kernel.call);
+  }
+
+  void begin(const program::Observed& kernel, std::int64_t ordinal, const std::string& function, std::int64_t from) {
     const auto& functions = shared_.graph.functions;
-    const auto callee = std::find_if(functions.begin(), functions.end(),
-                                     [&](const GraphFunction& f) { return f.name == kernel.function; });
+    const auto callee =
+        std::find_if(functions.begin(), functions.end(), [&](const GraphFunction& f) { return f.name == function; });
     require(callee != functions.end(), "verify: a kernel is in a function that the graph lacks");
     Instance instance;
     instance.function = &*callee;
-    instance.ordinal = kernel.call;
-    instance.caller = kernel.caller;
+    instance.ordinal = ordinal;
+    instance.caller = from;
     const std::string prefix = callee->name + ".";
     for (std::size_t i = 0; i < callee->values.size(); ++i)
       name(instance, static_cast<ValueId>(i), prefix + callee->values[i].name);
     for (std::size_t i = 0; i < callee->outputs.size(); ++i)
       name(instance, callee->outputs[i], kernel.bindings.at(prefix + "result" + std::to_string(i)));
-    const Instance& caller = instances_.at(kernel.caller);
+    const Instance& caller = instances_.at(from);
     const Op* call = instance.call = call_of(caller, kernel.bindings, prefix);
     for (std::size_t i = 0; i < callee->inputs.size(); ++i) {
       const std::string& actual = kernel.bindings.at(prefix + callee->value(callee->inputs[i]).name);
@@ -253,10 +262,9 @@ class Verifier {
     }
     run_reference(instance);
     // What earlier calls stored is not needed again, except by callers.
-    if (kernel.caller == 0) std::erase_if(instances_, [](const auto& entry) { return entry.first != 0; });
-    Instance& stored = instances_[kernel.call] = std::move(instance);
+    if (from == 0) std::erase_if(instances_, [](const auto& entry) { return entry.first != 0; });
+    Instance& stored = instances_[ordinal] = std::move(instance);
     if (second_) publish(stored);
-    return stored;
   }
 
   /// What a call gives is one tensor in it and in its caller: both hold the values that were drawn in the call.

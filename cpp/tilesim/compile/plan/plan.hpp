@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "tilesim/compile/plan/options.hpp"
@@ -112,7 +113,11 @@ bool ends_with_tensor(const Context& context, ValueId value);
 void assign_addresses(program::Scope& scope, const Machine& machine, std::int64_t base = 0);
 
 /// Families. Each returns the kernel as one named Scope (launch cost and barrier as the machine says).
-program::Scope lower_product(Context& context, const Kernel& kernel);
+/// Why a kernel is not lowered as it was grouped: a value, on which the compiler takes it apart.
+struct Refusal { std::string text; };
+using Lowered = std::variant<program::Scope, Refusal>;
+
+Lowered lower_product(Context& context, const Kernel& kernel);
 program::Scope lower_vector(Context& context, const Kernel& kernel);
 program::Scope lower_movement(Context& context, const Kernel& kernel);
 

@@ -2,10 +2,10 @@
 #include "tilesim/compile/product/product.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/mapping/cost.hpp"
 #include "tilesim/mapping/identity.hpp"
 #include "tilesim/program/limits.hpp"
 
@@ -41,13 +41,14 @@ void ProductLowering::divide_over_cores() {
       seen_ = division.seen;
       nest_ = division.nest;
       domain_ = division.domain;
+      refusal_ = division.refusal;
       return;
     }
   }
   search_division();
   if (!given)
     context_.choices.divisions[key] =
-        std::make_shared<const Division>(Division{problem_, split_, seen_, nest_, domain_});
+        std::make_shared<const Division>(Division{problem_, split_, seen_, nest_, domain_, refusal_});
 }
 
 /// All that the choice looks at, beside what is the same for the whole program.
@@ -181,28 +182,69 @@ std::size_t ProductLowering::operand_level(const Access& access) const {
   return level;
 }
 
-/// A reduction in the epilogue combines whole rows: its columns must lie in one tile. Where that leaves so few rows
-/// that another pass over the stored result costs less, the kernel is refused, and its parts are lowered one by one.
-void ProductLowering::keep_reduced_columns_whole() {
-  if (reduced_result_dims().empty()) return;
-  const mapping::Nest apart = nest_;
-  for (int dim : reduced_result_dims())
-    nest_.tiles[static_cast<std::size_t>(dim)] = domain_.extents[static_cast<std::size_t>(dim)];
-  for (int step = 0; step < 64 && !mapping::legal(problem_, nest_, context_.machine).legal; ++step)
-    for (int dim : problem_.m_dims) {
-      std::int64_t& tile = nest_.tiles[static_cast<std::size_t>(dim)];
-      tile = std::max<std::int64_t>(1, ceil_div(std::min(tile, domain_.extents[static_cast<std::size_t>(dim)]), 2));
+/// The nest with whole reduced columns that the model finds fastest: of every depth of contraction the most rows that
+/// fit, with operands buffered once or twice.
+mapping::Nest ProductLowering::nest_of_whole_rows(mapping::CostModel& model) const {
+  mapping::Nest best;
+  double least = 0;
+  const auto halved = [&](const std::vector<int>& dims, int times) {
+    std::vector<std::int64_t> tiles;
+    for (int dim : dims)
+      tiles.push_back(
+          std::max<std::int64_t>(1, ceil_div(domain_.extents[static_cast<std::size_t>(dim)], 1LL << times)));
+    return tiles;
+  };
+  const auto set = [](mapping::Nest& nest, const std::vector<int>& dims, const std::vector<std::int64_t>& tiles) {
+    for (std::size_t i = 0; i < dims.size(); ++i) nest.tiles[static_cast<std::size_t>(dims[i])] = tiles[i];
+  };
+  const auto ones = [](const std::vector<std::int64_t>& tiles) {
+    return std::all_of(tiles.begin(), tiles.end(), [](std::int64_t tile) { return tile == 1; });
+  };
+  constexpr int most = 40;  // halvings
+  for (int depth : {2, 1})
+    for (int k = 0; k < most; ++k) {
+      const std::vector<std::int64_t> deep = halved(problem_.k_dims, k);
+      for (int m = 0; m < most; ++m) {
+        const std::vector<std::int64_t> rows = halved(problem_.m_dims, m);
+        mapping::Nest nest = nest_;
+        nest.sub.clear();
+        for (int dim : reduced_result_dims())
+          nest.tiles[static_cast<std::size_t>(dim)] = domain_.extents[static_cast<std::size_t>(dim)];
+        set(nest, problem_.k_dims, deep);
+        set(nest, problem_.m_dims, rows);
+        for (std::int64_t& one : nest.depths) one = std::min<std::int64_t>(one, depth);
+        if (mapping::legal(problem_, nest, context_.machine).legal) {
+          const double cycles = model.price(nest).soft;
+          if (best.tiles.empty() || cycles < least) best = nest, least = cycles;
+          break;
+        }
+        if (ones(rows)) break;
+      }
+      if (ones(deep)) break;
     }
-  const bool fewer_rows = std::any_of(problem_.m_dims.begin(), problem_.m_dims.end(), [&](int dim) {
-    return nest_.tiles[static_cast<std::size_t>(dim)] < apart.tiles[static_cast<std::size_t>(dim)];
-  });
-  if (!fewer_rows || context_.options.mappings.count(anchor_.name)) return;
+  return best;
+}
+
+/// A reduction in the epilogue combines whole rows: its columns must lie in one tile. Where another pass over the
+/// stored result is estimated to cost less than such tiles, or none fits, the kernel is refused, and its parts run one
+/// by one.
+void ProductLowering::keep_reduced_columns_whole() {
+  refusal_.clear();
+  if (reduced_result_dims().empty() || context_.options.mappings.count(anchor_.name)) return;
   mapping::CostModel model(problem_, context_.machine);
-  const mapping::Cost stored = model.price(apart), whole = model.price(nest_);
+  mapping::Nest whole = nest_of_whole_rows(model);
+  if (whole.tiles.empty()) {
+    refusal_ = "no tile of whole rows fits the scratchpad";
+    return;
+  }
+  const mapping::Cost stored = model.price(nest_), fused = model.price(whole);
   const double pass =
       stored.memory * static_cast<double>(stored.bytes[2]) / std::max(1.0, static_cast<double>(stored.total_bytes()));
-  if (whole.soft > stored.soft + pass)
-    throw UserError({"the tiles of whole rows are too narrow", kernel_.name, {}, {}, {}});
+  if (fused.soft > stored.soft + pass)
+    refusal_ = "tiles of whole rows are estimated to take " + std::to_string(std::llround(fused.soft)) +
+               " cycles, the product and another pass over its result " +
+               std::to_string(std::llround(stored.soft + pass));
+  nest_ = std::move(whole);
 }
 
 /// A program names at most so many queues: those of the arrays beside those of DMA and the other units.
@@ -296,8 +338,10 @@ program::Scope ProductLowering::lower() {
   return std::move(scope_);
 }
 
-program::Scope lower_product(Context& context, const Kernel& kernel) {
-  return ProductLowering(context, kernel).lower();
+Lowered lower_product(Context& context, const Kernel& kernel) {
+  ProductLowering lowering(context, kernel);
+  if (!lowering.refusal().empty()) return Refusal{lowering.refusal()};
+  return lowering.lower();
 }
 
 }  // namespace tilesim::lower

@@ -6,6 +6,7 @@
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/plan/plan.hpp"
 #include "tilesim/mapping/arrays.hpp"
+#include "tilesim/mapping/cost.hpp"
 #include "tilesim/mapping/nest.hpp"
 
 namespace tilesim::lower {
@@ -51,12 +52,15 @@ struct Division {
   std::shared_ptr<const Machine> seen;
   mapping::Nest nest;
   Domain domain;
+  std::string refusal;  ///< why the kernel is not fused after all; empty: it is
 };
 
 /// One product kernel being lowered.
 class ProductLowering {
  public:
   ProductLowering(Context& context, const Kernel& kernel);
+  /// Why the kernel is not fused after all; empty: it is.
+  const std::string& refusal() const { return refusal_; }
   program::Scope lower();
 
  private:
@@ -96,6 +100,7 @@ class ProductLowering {
 
   // product.cpp
   void keep_reduced_columns_whole();
+  mapping::Nest nest_of_whole_rows(mapping::CostModel& model) const;
   void check_queues() const;
   void divide_over_cores();
   std::string division_key() const;
@@ -181,6 +186,7 @@ class ProductLowering {
   mapping::Problem problem_;      ///< of one core
   std::int64_t load_queues_ = 1;  ///< that take its operands
   CoreSplit split_;
+  std::string refusal_;
   std::shared_ptr<const Machine> seen_;  ///< with the bandwidth that each core of the split gets; null: the context's
   mapping::Nest nest_;
   Domain domain_;

@@ -30,6 +30,7 @@ struct Step {
 };
 
 struct CallSite {
+  std::string function;
   std::vector<std::pair<std::int32_t, std::int32_t>> tensors;     ///< formal index -> tensor id (maybe formal itself)
   std::vector<std::pair<std::int32_t, CompiledExpr>> parameters;  ///< environment index -> value
 };

@@ -84,6 +84,7 @@ const Instruction* Cursor::next() {
         for (const auto& [slot, expr] : site.parameters) environment_[static_cast<std::size_t>(slot)] = value(expr);
         returns_.push_back(pc_ + 1);
         calls_.push_back(++call_count_);
+        sites_.push_back(step.call);
         pc_ = step.target;
         break;
       }
@@ -91,6 +92,7 @@ const Instruction* Cursor::next() {
         pc_ = returns_.back();
         returns_.pop_back();
         calls_.pop_back();
+        sites_.pop_back();
         break;
       case StepKind::halt:
         return nullptr;
@@ -109,6 +111,13 @@ std::map<std::string, std::string> Cursor::bindings() const {
   for (std::size_t i = 0; i < formals.size(); ++i)
     if (bindings_[i] >= 0) names[formals[i]] = program_->tensors[static_cast<std::size_t>(bindings_[i])].name;
   return names;
+}
+
+std::vector<std::pair<std::int64_t, std::string>> Cursor::calls() const {
+  std::vector<std::pair<std::int64_t, std::string>> chain;
+  for (std::size_t i = 0; i < calls_.size(); ++i)
+    chain.emplace_back(calls_[i], program_->code_->calls[static_cast<std::size_t>(sites_[i])].function);
+  return chain;
 }
 
 std::string Cursor::where() const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tilesim/base/cancel.hpp"
@@ -155,7 +156,8 @@ class Cursor {
   std::string where() const;
   /// Ordinal of the innermost call under way, counted from 1 in text order; 0 in the main body.
   std::int64_t call() const { return calls_.empty() ? 0 : calls_.back(); }
-  std::int64_t caller() const { return calls_.size() < 2 ? 0 : calls_[calls_.size() - 2]; }
+  /// The calls under way, outermost first: ordinal and function of each.
+  std::vector<std::pair<std::int64_t, std::string>> calls() const;
   /// Actual tensor name of every formal that is bound.
   std::map<std::string, std::string> bindings() const;
   int scope() const { return scope_; }  ///< innermost scope id, -1 at the top
@@ -183,6 +185,7 @@ class Cursor {
   std::vector<std::int32_t> scopes_;   ///< enclosing scope ids
   std::vector<std::int32_t> bindings_;
   std::vector<std::int64_t> calls_;  ///< ordinals of calls under way
+  std::vector<std::int32_t> sites_;  ///< where each was called
   std::int64_t call_count_ = 0;
   std::int32_t pc_ = 0;
   int scope_ = -1;

@@ -179,6 +179,7 @@ void Flattener::patch(const PendingCall& call) {
   const std::string& name = program_.functions[call.function].name;
   at(call.at).target = flat.entry;
   CallSite& site = code_.calls[static_cast<std::size_t>(call.site)];
+  site.function = name;
   const auto base = static_cast<std::int32_t>(compiled_.tensors.size());
   for (const auto& [formal, actual] : call.tensors) {
     const auto found = flat.formals.find(formal);

@@ -160,7 +160,7 @@ void TextRun::observe(Stream& stream, int scope, const std::set<int>& own) {
   parts_.erase(key);
   const CompiledScope& place = program_.scopes[at(scope)];
   Observed kernel{place.scope->operation, place.function,           stream.cursor.call(),
-                  stream.cursor.caller(), stream.cursor.bindings(), {}};
+                  stream.cursor.calls(),  stream.cursor.bindings(), {}};
   for (const int tensor : stored) kernel.tensors[program_.tensors[at(tensor)].name] = options_.tensors->view(tensor);
   options_.execute->observe(kernel);
 }
