@@ -294,6 +294,8 @@ def main() -> int:
     """As the options say."""
     options = parsed()
     if options.work:
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # a limit of the starter's own is not ours
         work(options)
         return 0
     if options.only is not None:
