@@ -46,6 +46,7 @@ class MemorySystem {
   virtual ~MemorySystem() = default;
   /// Bytes [low, high), whole pages of 4096, lie in a region, interleaved, or each page where it is touched first.
   virtual void place(std::int64_t /*low*/, std::int64_t /*high*/, std::int32_t /*placement*/) {}
+  virtual void forget(std::int64_t /*low*/, std::int64_t /*high*/) {}  ///< nobody will ask for them again
   /// Offers a request at `now`. Returns the core cycle at which it is complete (data at the core; a write at the
   /// ordering point), or nothing when queues are full: then `retry` is the first cycle at which another try can
   /// succeed.

@@ -32,6 +32,7 @@ class RegionMemory final : public MemorySystem {
   }
 
   void place(std::int64_t low, std::int64_t high, std::int32_t placement) override { map_.place(low, high, placement); }
+  void forget(std::int64_t low, std::int64_t high) override { map_.forget(low, high); }
 
   std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
     const std::int64_t home = map_.home(request.core);

@@ -73,6 +73,7 @@ class RoutedMemory {
 
   /// As of a MemorySystem.
   void place(std::int64_t low, std::int64_t high, std::int32_t placement) { regions_.place(low, high, placement); }
+  void forget(std::int64_t low, std::int64_t high) { regions_.forget(low, high); }
   std::vector<MemorySystem::Link> links() const;  ///< data between the regions; nothing for one
 
   struct Done {
