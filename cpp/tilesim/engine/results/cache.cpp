@@ -29,7 +29,7 @@ void add_cache(const Parts& parts, Result& result, Busiest& busiest) {
   const cache::Tensors* const tensors = parts.memory.tensors();
   if (!tensors) return;
   const Machine& machine = parts.chip.machine;
-  const std::int64_t finish = parts.jobs.finish();
+  const std::int64_t finish = result.cycles;
   const std::vector<const cache::Level*> levels = parts.memory.caches();
   cache::Counters sum;
   std::int64_t slices = 0;

@@ -18,9 +18,18 @@ double ratio(std::int64_t part, std::int64_t whole) {
 
 namespace {
 
+/// Until the last stream has ended; while jobs are under way until now, with what units have begun.
+std::int64_t total_cycles(const Parts& parts) {
+  std::int64_t total = parts.jobs.finish();
+  if (parts.jobs.live().empty()) return total;
+  total = std::max(total, parts.agenda.now());
+  for (const Unit& unit : parts.units.all()) total = std::max(total, unit.busy_until);
+  return total;
+}
+
 void add_totals(const Parts& parts, Result& result) {
   result.machine = parts.chip.machine.name;
-  result.cycles = parts.jobs.finish();
+  result.cycles = total_cycles(parts);
   result.hertz = parts.chip.machine.core.clock.hertz;
   result.tile_operations = parts.totals.tile_operations;
   result.events = parts.agenda.taken();
