@@ -40,6 +40,17 @@ def test_memory_is_flat(placement: str | None) -> None:
     assert resident() - before < ROW * JOBS
 
 
+def test_memory_is_flat_with_banks() -> None:
+    """A queue asks for the end of a piece only when its window is full: the last ones of a job are never asked for."""
+    program = ts.compile(ts.workloads.matmul(128, 2048, 128), "tpu-v3")
+    part = ts.memory.Part.load(program.machine.get("memory.part")).core
+    session = _core.Session(program.machine.core, memory="bank", dram=part)
+    one_after_the_other(session, program.core, 40)
+    before = resident()
+    one_after_the_other(session, program.core, 120)
+    assert resident() - before < 120 * ROW
+
+
 def test_tensors_of_ended_jobs_are_one_row_of_the_cache() -> None:
     machine = ts.Machine.load("edge-8").replace(
         {"memory.cache.sets": 64, "memory.cache.ways": 4, "memory.cache.sector": 64}

@@ -131,6 +131,11 @@ void OffChip::forget(TensorPlan& plan, const Place& place) {
     memory_->forget(place.base, place.base + plan.map.end);
 }
 
+void OffChip::drop(std::span<const std::int64_t> completions) {
+  if (!memory_) return;
+  for (const std::int64_t given : completions) memory_->drop(given);
+}
+
 std::int32_t OffChip::add_tensors(const TensorPlan& plan) {
   const auto first = static_cast<std::int32_t>(tensors_->uses.size());
   for (std::size_t i = 0; i < plan.names.size(); ++i) {

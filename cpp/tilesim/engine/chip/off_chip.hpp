@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ class OffChip {
   /// A job's tensors. UserError where those that stay in the cache exceed it.
   Place place(TensorPlan& plan);
   void forget(TensorPlan& plan, const Place& place);
+  void drop(std::span<const std::int64_t> completions);  ///< that nobody will ask for
   std::int64_t end() const { return next_base_; }  ///< bytes that tensors have taken
 
   bool patterned() const { return tensors_ || chip_.memory == MemoryKind::bank; }

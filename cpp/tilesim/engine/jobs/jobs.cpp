@@ -117,7 +117,10 @@ void Jobs::finish(Stream& stream) {
   job.kernels.finish(agenda_.now());
   rows_.end(job, agenda_.now());
   memory_.forget(job.loaded->tensors, job.place);
-  for (const std::unique_ptr<Stream>& own : job.streams) streams_.remove(*own);
+  for (const std::unique_ptr<Stream>& own : job.streams) {
+    for (const Queue& queue : own->queues) memory_.drop(queue.in_flight);
+    streams_.remove(*own);
+  }
   admission_.leave(job);
   const auto found = live_.find(job.id);
   ended_.push_back(std::move(found->second));

@@ -60,6 +60,7 @@ class BankMemory final : public MemorySystem {
     }
     const std::int64_t through = ports_.pass(request.core, request.bytes, now);
     if (!request.write) return read(request, arrival, through);
+    if (reported_.size() > most_reported) note();
     offer(request, arrival, 0);
     std::int64_t last = 0;
     for_touched([&](std::size_t which) {
@@ -80,9 +81,14 @@ class BankMemory final : public MemorySystem {
           if (other == tag) piece.last = std::max(piece.last, tick);
         });
     const std::int64_t complete = std::max(cycle_of(piece.last), piece.through) + one_way_;
-    piece.open = false;
-    if (piece.left == 0) free_.push_back(tag);
+    drop(given);
     return complete;
+  }
+  void drop(std::int64_t given) override {
+    if (given >= 0) return;
+    const auto tag = static_cast<std::uint32_t>(-given - 1);
+    pieces_[tag].open = false;
+    if (pieces_[tag].left == 0) free_.push_back(tag);
   }
 
   std::vector<Channel> channels() const override {
@@ -113,6 +119,7 @@ class BankMemory final : public MemorySystem {
 
  private:
   static constexpr Int128 picoseconds = 1000000000000;
+  static constexpr std::size_t most_reported = 4096;  ///< completions that nobody has looked at
 
   std::int64_t tick_of(std::int64_t cycle) const {
     const Int128 per = static_cast<Int128>(core_.hertz) * clock_ps_;

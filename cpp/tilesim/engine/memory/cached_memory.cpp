@@ -48,9 +48,14 @@ class CachedMemory final : public MemorySystem {
     if (piece.left > 0)
       for (std::size_t i = 0; i < cached_.level.size(); ++i) look_ahead(i);
     const std::int64_t complete = std::max(to_core(std::max(piece.last, piece.expected)), piece.through) + one_way_;
-    piece.open = false;
-    if (piece.left == 0) free_.push_back(tag);
+    drop(given);
     return complete;
+  }
+  void drop(std::int64_t given) override {
+    if (given >= 0) return;
+    const auto tag = static_cast<std::uint32_t>(-given - 1);
+    pieces_[tag].open = false;
+    if (pieces_[tag].left == 0) free_.push_back(tag);
   }
 
   std::vector<Channel> channels() const override { return cached_.channels(); }

@@ -54,6 +54,8 @@ class MemorySystem {
   /// What `submit` returned below zero stands for a read whose completion nobody needed yet, as more of its transfer
   /// followed; the last piece's completion is not before it. This asks for it after all, once; others are given back.
   virtual std::int64_t completion(std::int64_t given) { return given; }
+  /// Nobody will ask for it.
+  virtual void drop(std::int64_t /*given*/) {}
   /// Busy cycles (core clock, rounded down) and bytes of each channel for all requests so far. With banks also what
   /// makes these bytes others than the requests': bytes + merged + forwarded = bytes of requests + padding.
   struct Channel {
