@@ -96,10 +96,13 @@ OffChip::OffChip(const Chip& chip) : chip_(chip), send_ports_(chip.machine) {
     tensors_ = std::make_unique<cache::Tensors>();
     tensors_->plan = !chip.options.resident.empty();
   }
-  if (chip.routed)
-    routed_ = std::make_unique<RoutedMemory>(chip.machine, *chip.options.topology, nodes(chip, tensors_.get()));
-  else
+  if (!chip.routed) {
     memory_ = simple_network(chip, tensors_.get());
+    return;
+  }
+  auto routed = std::make_unique<RoutedMemory>(chip.machine, *chip.options.topology, nodes(chip, tensors_.get()));
+  routed_ = routed.get();
+  memory_ = std::move(routed);
 }
 
 /// Tensors that share their bytes lie where the one that owns them does.
@@ -110,10 +113,7 @@ OffChip::Place OffChip::place(TensorPlan& plan) {
     if (plan.placements.empty()) break;
     const MemoryMap::Entry& entry = plan.map.entries[i];
     const std::int64_t low = place.base + entry.base;
-    if (routed_)
-      routed_->place(low, low + entry.bytes, plan.placements[i]);
-    else
-      memory_->place(low, low + entry.bytes, plan.placements[i]);
+    memory_->place(low, low + entry.bytes, plan.placements[i]);
   }
   if (!tensors_) return place;
   if (plan.free_tensors.empty()) plan.free_tensors.push_back(add_tensors(plan));
@@ -125,14 +125,10 @@ OffChip::Place OffChip::place(TensorPlan& plan) {
 void OffChip::forget(TensorPlan& plan, const Place& place) {
   if (tensors_) plan.free_tensors.push_back(place.first_tensor);
   if (plan.placements.empty()) return;
-  if (routed_)
-    routed_->forget(place.base, place.base + plan.map.end);
-  else
-    memory_->forget(place.base, place.base + plan.map.end);
+  memory_->forget(place.base, place.base + plan.map.end);
 }
 
 void OffChip::drop(std::span<const std::int64_t> completions) {
-  if (!memory_) return;
   for (const std::int64_t given : completions) memory_->drop(given);
 }
 
@@ -182,33 +178,16 @@ std::int64_t OffChip::drop_pattern(std::int32_t number, bool read, std::int64_t 
   return pattern(number).below;
 }
 
-Ports& OffChip::ports() { return memory_ && memory_->ports() ? *memory_->ports() : send_ports_; }
+Ports& OffChip::ports() { return memory_->ports() ? *memory_->ports() : send_ports_; }
 
 std::int64_t OffChip::longest_port() const {
-  return (memory_ && memory_->ports() ? *memory_->ports() : send_ports_).longest_busy();
+  return (memory_->ports() ? *memory_->ports() : send_ports_).longest_busy();
 }
 
 std::vector<const cache::Level*> OffChip::caches() const {
   std::vector<const cache::Level*> levels;
-  if (routed_ && routed_->memory().cache()) levels.push_back(routed_->memory().cache());
-  if (memory_) memory_->add_caches(levels);
+  memory_->add_caches(levels);
   return levels;
-}
-
-std::vector<MemorySystem::Channel> OffChip::channels() const {
-  return routed_ ? routed_->memory().channels(chip_.machine.core.clock) : memory_->channels();
-}
-
-std::vector<MemorySystem::Energy> OffChip::energy() const {
-  return routed_ ? routed_->memory().energy() : memory_->energy();
-}
-
-std::vector<MemorySystem::Link> OffChip::links() const { return routed_ ? routed_->links() : memory_->links(); }
-
-const BandwidthSeries* OffChip::series() const { return routed_ ? &routed_->memory().series : memory_->series(); }
-
-std::vector<MemorySystem::Bank> OffChip::banks() const {
-  return routed_ ? routed_->memory().banks() : memory_->banks();
 }
 
 }  // namespace tilesim::engine

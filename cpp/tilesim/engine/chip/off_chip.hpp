@@ -41,7 +41,7 @@ class OffChip {
   Place place(TensorPlan& plan);
   void forget(TensorPlan& plan, const Place& place);
   void drop(std::span<const std::int64_t> completions);  ///< that nobody will ask for
-  std::int64_t end() const { return next_base_; }  ///< bytes that tensors have taken
+  std::int64_t end() const { return next_base_; }        ///< bytes that tensors have taken
 
   bool patterned() const { return tensors_ || chip_.memory == MemoryKind::bank; }
   std::int32_t new_pattern(std::int32_t tensor);
@@ -49,18 +49,14 @@ class OffChip {
   /// At the end of its transfer: bytes moved below the cache.
   std::int64_t drop_pattern(std::int32_t number, bool read, std::int64_t bytes);
 
-  MemorySystem& simple() { return *memory_; }       ///< behind the simple network; else:
-  RoutedMemory* routed() { return routed_.get(); }  ///< null: the simple one
-  const RoutedMemory* routed() const { return routed_.get(); }
+  MemorySystem& port() { return *memory_; }
+  const MemorySystem& port() const { return *memory_; }
+  RoutedMemory* routed() { return routed_; }  ///< the port, where the network has routers; else null
+  const RoutedMemory* routed() const { return routed_; }
   Ports& ports();                                                   ///< of the simple network, for sends
   const cache::Tensors* tensors() const { return tensors_.get(); }  ///< null: no cache
   std::vector<const cache::Level*> caches() const;
-  std::vector<MemorySystem::Channel> channels() const;
-  std::vector<MemorySystem::Energy> energy() const;
-  std::vector<MemorySystem::Link> links() const;
   std::int64_t longest_port() const;  ///< core cycles for which the busiest port passed bytes
-  const BandwidthSeries* series() const;
-  std::vector<MemorySystem::Bank> banks() const;
 
  private:
   std::int32_t add_tensors(const TensorPlan& plan);
@@ -68,7 +64,7 @@ class OffChip {
   const Chip& chip_;
   std::unique_ptr<cache::Tensors> tensors_;
   std::unique_ptr<MemorySystem> memory_;
-  std::unique_ptr<RoutedMemory> routed_;
+  RoutedMemory* routed_ = nullptr;
   Ports send_ports_;              ///< where memory has none
   std::deque<Pattern> patterns_;  ///< of transfers in queues; pointers to them stay
   std::vector<std::int32_t> free_patterns_;

@@ -1,17 +1,15 @@
-// Off-chip memory and the simple network to it, behind a small interface: a request is answered when it is offered.
-// Networks of routers are in routed.hpp.
+// The port of off-chip memory, with the network to it: ideal, simple, with banks, a cache, regions, routers.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "tilesim/base/units.hpp"
+#include "tilesim/base/cancel.hpp"
 #include "tilesim/engine/memory/bandwidth.hpp"
-#include "tilesim/engine/memory/pattern.hpp"
 #include "tilesim/engine/memory/ports.hpp"
+#include "tilesim/engine/memory/request.hpp"
 #include "tilesim/machine/machine.hpp"
 
 namespace tilesim::engine {
@@ -24,20 +22,6 @@ class Level;
 struct Tensors;
 }  // namespace cache
 
-/// A piece of a transfer: `bytes` of bursts from `address` on. Times are cycles of the core clock.
-struct Request {
-  std::int64_t core = 0;
-  std::int64_t address = 0;
-  std::int64_t bytes = 0;
-  bool write = false;
-  std::int64_t transfer = 0;  ///< pieces with the same number belong together, one transfer after the other
-  bool more = false;          ///< another piece of the same transfer follows
-  /// With banks or a cache: where the transfer's bytes lie, and how many came before; none: contiguous.
-  Pattern* pattern = nullptr;
-  std::int64_t offset = 0;
-  bool placed = false;  ///< contiguous all the same: one of the places that the pattern has been taken to
-};
-
 /// Where the bytes of a tensor lie in a memory of several regions: the number of a region, or one of these.
 enum Placement : std::int32_t { interleaved = -1, local = -2 };
 
@@ -47,11 +31,12 @@ class MemorySystem {
   /// Bytes [low, high), whole pages of 4096, lie in a region, interleaved, or each page where it is touched first.
   virtual void place(std::int64_t /*low*/, std::int64_t /*high*/, std::int32_t /*placement*/) {}
   virtual void forget(std::int64_t /*low*/, std::int64_t /*high*/) {}  ///< nobody will ask for them again
-  /// Offers a request at `now`. Returns the core cycle at which it is complete (data at the core; a write at the
-  /// ordering point), or nothing when queues are full: then `retry` is the first cycle at which another try can
-  /// succeed.
-  virtual std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) = 0;
-  /// What `submit` returned below zero stands for a read whose completion nobody needed yet, as more of its transfer
+  virtual Offered offer(const Request& request, std::uint64_t tag, std::int64_t now) = 0;
+  /// Works until core cycle `until`, or to the end of the cycle in which something is done that was answered later.
+  virtual void drain(std::int64_t /*until*/, CancelToken* /*cancel*/, std::vector<Done>& /*done*/) {}
+  virtual bool idle() const { return true; }            ///< nothing is to be answered later
+  virtual bool answers_later() const { return false; }  ///< everything, or nothing
+  /// A cycle of `offer` below zero stands for a read whose completion nobody needed yet, as more of its transfer
   /// followed; the last piece's completion is not before it. This asks for it after all, once; others are given back.
   virtual std::int64_t completion(std::int64_t given) { return given; }
   /// Nobody will ask for it.
@@ -85,6 +70,7 @@ class MemorySystem {
   virtual std::vector<Bank> banks() const { return {}; }
   /// Caches before its channels, one of each region.
   virtual void add_caches(std::vector<const cache::Level*>& /*levels*/) const {}
+  virtual std::int64_t padding() const { return 0; }  ///< bytes of whole bursts, beside those of channels
   /// Bytes that the channels have moved over time; none: not recorded.
   virtual const BandwidthSeries* series() const { return nullptr; }
 };

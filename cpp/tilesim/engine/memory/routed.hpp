@@ -66,32 +66,33 @@ std::unique_ptr<MemoryNodes> bank_nodes(const Machine& machine, const dram::Part
 /// Either of them behind a cache; `part`: of DRAM channels, null for simple ones. `tensors` outlives the nodes.
 std::unique_ptr<MemoryNodes> cached_nodes(const Machine& machine, const dram::Part* part, cache::Tensors& tensors);
 
-class RoutedMemory {
+class RoutedMemory final : public MemorySystem {
  public:
   /// UserError where the network has too few nodes for the machine's ports and channels.
   RoutedMemory(const Machine& machine, const noc::Topology& topology, std::unique_ptr<MemoryNodes> memory);
 
-  /// As of a MemorySystem.
-  void place(std::int64_t low, std::int64_t high, std::int32_t placement) { regions_.place(low, high, placement); }
-  void forget(std::int64_t low, std::int64_t high) { regions_.forget(low, high); }
-  std::vector<MemorySystem::Link> links() const;  ///< data between the regions; nothing for one
-
-  struct Done {
-    std::uint64_t tag = 0;
-    std::int64_t cycle = 0;  ///< core clock
-  };
-  /// A piece of a transfer, from core cycle `now` on: done when the last answer is at the core.
-  void submit(const Request& request, std::uint64_t tag, std::int64_t now);
+  void place(std::int64_t low, std::int64_t high, std::int32_t placement) override {
+    regions_.place(low, high, placement);
+  }
+  void forget(std::int64_t low, std::int64_t high) override { regions_.forget(low, high); }
+  /// Done when the last answer is at the core.
+  Offered offer(const Request& request, std::uint64_t tag, std::int64_t now) override;
   /// A tile from one core to another: done when all of it is there.
   void send(std::int64_t from, std::int64_t to, std::int64_t bytes, std::uint64_t tag, std::int64_t now);
-  /// Runs what comes before core cycle `until`, or to the end of the network cycle in which something is done.
-  void advance(std::int64_t until, CancelToken* cancel);
-  std::vector<Done>& done() { return done_; }  ///< the caller clears it
-  bool idle() const { return open_pieces_ == 0; }
+  void drain(std::int64_t until, CancelToken* cancel, std::vector<Done>& done) override;
+  bool idle() const override { return open_pieces_ == 0; }
+  bool answers_later() const override { return true; }
+  std::vector<Link> links() const override;  ///< data between the regions; nothing for one
   /// Bytes of whole bursts of the machine beyond those of the requests: pieces that share a burst move it both.
-  std::int64_t padding() const { return padding_; }
+  std::int64_t padding() const override { return padding_; }
+  std::vector<Channel> channels() const override { return memory_->channels(core_); }
+  std::vector<Energy> energy() const override { return memory_->energy(); }
+  std::vector<Bank> banks() const override { return memory_->banks(); }
+  const BandwidthSeries* series() const override { return &memory_->series; }
+  void add_caches(std::vector<const cache::Level*>& levels) const override {
+    if (memory_->cache()) levels.push_back(memory_->cache());
+  }
 
-  const MemoryNodes& memory() const { return *memory_; }
   const noc::Network& network() const { return *network_; }
   const noc::Topology& topology() const { return topology_; }
   /// Where the endpoints are: ports of core 0, of core 1, ..., then channels.

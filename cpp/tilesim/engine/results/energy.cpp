@@ -16,7 +16,7 @@ void add_energy(const Parts& parts, Result& result) {
   add("vector operations", result.vector_operations, table.vector_op);
   add("scratchpad bytes (DMA side)", static_cast<double>(scratchpad), table.scratchpad_byte);
   // A part's own energies count its commands; the machine's energy per byte would count them again.
-  const std::vector<MemorySystem::Energy> commands = parts.memory.energy();
+  const std::vector<MemorySystem::Energy> commands = parts.memory.port().energy();
   for (const MemorySystem::Energy& one : commands)
     result.energy.push_back({one.part, one.count, one.count * one.each, true});
   if (commands.empty())

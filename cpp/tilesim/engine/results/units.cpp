@@ -49,7 +49,7 @@ void add_units(const Parts& parts, Result& result, Busiest& busiest) {
 }
 
 void add_channels(const Parts& parts, Result& result, Busiest& busiest) {
-  const auto channels = parts.memory.channels();
+  const auto channels = parts.memory.port().channels();
   for (std::size_t i = 0; i < channels.size(); ++i) {
     const MemorySystem::Channel& channel = channels[i];
     result.units.push_back(
@@ -59,13 +59,13 @@ void add_channels(const Parts& parts, Result& result, Busiest& busiest) {
     result.memory_padding_bytes += channel.padding;
     busiest.memory = std::max(busiest.memory, result.units.back().cycles[0]);
   }
-  if (parts.memory.routed()) result.memory_padding_bytes += parts.memory.routed()->padding();
+  result.memory_padding_bytes += parts.memory.port().padding();
 }
 
 void add_links(const Parts& parts, Result& result, Busiest& busiest) {
   busiest.network = network_busy(parts);
   const RoutedMemory* const routed = parts.memory.routed();
-  for (const MemorySystem::Link& link : parts.memory.links()) {
+  for (const MemorySystem::Link& link : parts.memory.port().links()) {
     (link.from == link.to ? result.memory_local_bytes : result.memory_remote_bytes) += link.bytes;
     if (link.from == link.to || (routed && routed->topology().router_regions.empty())) continue;
     result.units.push_back(part("link.region" + std::to_string(link.from) + "to" + std::to_string(link.to),

@@ -86,7 +86,8 @@ Json network_json(const RoutedMemory& routed, const Machine& machine) {
 }  // namespace
 
 void add_views(const Parts& parts, Result& result) {
-  if (const BandwidthSeries* series = parts.memory.series()) result.memory = memory_json(*series, parts.memory.banks());
+  if (const BandwidthSeries* series = parts.memory.port().series())
+    result.memory = memory_json(*series, parts.memory.port().banks());
   if (parts.memory.routed()) result.network = network_json(*parts.memory.routed(), parts.chip.machine);
 }
 

@@ -3,34 +3,23 @@
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
-#include "tilesim/base/shape.hpp"
 #include "tilesim/engine/transfers/transfers.hpp"
 
 namespace tilesim::engine {
 
-namespace {
-
-constexpr std::int64_t no_target = 0xFFFF;
-
-std::uint64_t tag_of(std::int32_t transfer, std::int64_t target) {
-  return static_cast<std::uint64_t>(transfer) << 16 | static_cast<std::uint64_t>(target);
-}
-
-}  // namespace
-
 bool Transfers::advance(std::int64_t limit, CancelToken* cancel) {
   constexpr std::int64_t last_cycle = std::int64_t{1} << 61;
-  RoutedMemory* const routed = memory_.routed();
-  while (routed && !routed->idle()) {
+  MemorySystem& port = memory_.port();
+  while (!port.idle()) {
     const std::int64_t next = agenda_.empty() ? last_cycle : agenda_.next();
-    routed->advance(std::min(next, limit < last_cycle ? limit + 1 : last_cycle), cancel);
-    if (routed->done().empty()) return next <= limit;
-    for (const RoutedMemory::Done& done : routed->done()) {
+    port.drain(std::min(next, limit < last_cycle ? limit + 1 : last_cycle), cancel, done_);
+    if (done_.empty()) return next <= limit;
+    for (const Done& done : done_) {
       const Open& open = open_[at(static_cast<std::int64_t>(done.tag >> 16))];
       agenda_.push(EventKind::piece, std::max(agenda_.now(), done.cycle), open.stream->number, open.queue,
                    static_cast<std::int64_t>(done.tag));
     }
-    routed->done().clear();
+    done_.clear();
   }
   return true;
 }
@@ -50,28 +39,6 @@ std::int32_t Transfers::open(Stream& stream, int queue, const Entry& entry, std:
   own.started = started;
   stream.queues[at(queue)].open.push_back(transfer);
   return transfer;
-}
-
-void Transfers::chunk_later(Stream& stream, int queue) {
-  Queue& q = stream.queues[at(queue)];
-  const Entry& entry = q.entries.front();
-  if (q.open_pieces >= stream.kind->window) {
-    q.waits_for_piece = true;
-    return;
-  }
-  const std::int32_t transfer = q.left == entry.bytes ? open(stream, queue, entry, q.started) : q.open.back();
-  const Request request = next_piece(stream, queue);
-  const std::int64_t now = agenda_.now();
-  memory_.routed()->submit(request, tag_of(transfer, no_target), now);
-  ++open_[at(transfer)].left;
-  ++q.open_pieces;
-  taken(q, request);
-  const std::int64_t passed = ceil_div(request.bytes, stream.kind->core.dma.bytes_per_cycle);
-  const std::int64_t next = std::max(now + 1, stream.kind->after(now, passed));
-  if (q.left > 0) return agenda_.push(EventKind::chunk, next, stream.number, queue);
-  q.issue_ready = next;
-  q.transferring = false;
-  issued(stream, queue, transfer);
 }
 
 /// All pieces of the head of the queue are on their way: the next entry may start, the stream goes on counting this

@@ -43,7 +43,7 @@ bool Sends::start(Stream& stream, int queue, const Entry& entry) {
   std::int64_t last = sent->arrival;
   for (const auto& [other, version] : found) {
     const std::int64_t there =
-        memory_.simple().cross(stream.physical_core, other->physical_core, entry.bytes, sent->arrival);
+        memory_.port().cross(stream.physical_core, other->physical_core, entry.bytes, sent->arrival);
     agenda_.push(EventKind::arrive, there, other->number, entry.slot, Details{version, entry.pieces, 0});
     last = std::max(last, there);
   }

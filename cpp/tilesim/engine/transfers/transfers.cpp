@@ -38,11 +38,20 @@ bool Transfers::start(Stream& stream, int queue, const Entry& entry) {
   return false;  // its last piece takes the entry from the queue
 }
 
-void Transfers::chunk(Stream& stream, int queue) {
-  if (memory_.routed())
-    chunk_later(stream, queue);
-  else
-    chunks_at_once(stream, queue);
+/// Whether the queue may have another piece under way; else something will call for the next one.
+bool Transfers::has_window(Stream& stream, int queue) {
+  Queue& q = stream.queues[at(queue)];
+  const std::int64_t window = stream.kind->window;
+  if (q.open_pieces >= window) {
+    q.waits_for_piece = true;
+    return false;
+  }
+  if (q.chunks < window) return true;
+  std::int64_t& oldest = q.in_flight[static_cast<std::size_t>((q.chunks - window) & 63)];
+  oldest = memory_.port().completion(oldest);
+  if (oldest <= agenda_.now()) return true;
+  agenda_.push(EventKind::chunk, oldest, stream.number, queue);
+  return false;
 }
 
 Request Transfers::next_piece(const Stream& stream, int queue) {
@@ -58,40 +67,42 @@ Request Transfers::next_piece(const Stream& stream, int queue) {
   return request;
 }
 
-void Transfers::taken(Queue& queue, const Request& piece) {
-  queue.left -= piece.bytes;
-  queue.next_address += piece.bytes;
-  accounts_.moved(piece);
-}
-
-void Transfers::chunks_at_once(Stream& stream, int queue) {
+void Transfers::chunk(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
   const CoreKind& kind = *stream.kind;
   const std::int64_t now = agenda_.now();
-  while (true) {
-    if (q.chunks >= kind.window) {
-      std::int64_t& oldest = q.in_flight[static_cast<std::size_t>((q.chunks - kind.window) & 63)];
-      oldest = memory_.simple().completion(oldest);
-      if (oldest > now) return agenda_.push(EventKind::chunk, oldest, stream.number, queue);
-    }
-    const Request request = next_piece(stream, queue);
-    std::int64_t retry = now + 1;
-    const auto complete = memory_.simple().submit(request, now, retry);
-    if (!complete) return agenda_.push(EventKind::chunk, std::max(retry, now + 1), stream.number, queue);
-    q.in_flight[static_cast<std::size_t>(q.chunks++ & 63)] = *complete;
-    taken(q, request);
-    const std::int64_t next = kind.after(now, ceil_div(request.bytes, kind.core.dma.bytes_per_cycle));
-    q.finish = std::max({q.finish, *complete, next});  // the last byte, too, passes the DMA engine
-    if (q.left == 0) {
-      q.issue_ready = next;
-      break;
-    }
-    if (next > now) return agenda_.push(EventKind::chunk, next, stream.number, queue);
+  const bool later = memory_.port().answers_later();
+  while (has_window(stream, queue)) {
+    const Request piece = next_piece(stream, queue);
+    if (later && q.left == q.entries.front().bytes) open(stream, queue, q.entries.front(), q.started);
+    const Offered offered = memory_.port().offer(piece, later ? tag_of(q.open.back(), no_target) : 0, now);
+    if (!offered.accepted())
+      return agenda_.push(EventKind::chunk, std::max(offered.cycle, now + 1), stream.number, queue);
+    if (later)
+      ++open_[at(q.open.back())].left, ++q.open_pieces;
+    else
+      q.in_flight[static_cast<std::size_t>(q.chunks++ & 63)] = offered.cycle;
+    q.left -= piece.bytes;
+    q.next_address += piece.bytes;
+    accounts_.moved(piece);
+    const std::int64_t passed = kind.after(now, ceil_div(piece.bytes, kind.core.dma.bytes_per_cycle));
+    const std::int64_t next = later ? std::max(now + 1, passed) : passed;
+    q.finish = std::max({q.finish, offered.cycle, next});  // the last byte, too, passes the DMA engine
+    if (q.left > 0 && next == now) continue;
+    if (q.left > 0) return agenda_.push(EventKind::chunk, next, stream.number, queue);
+    q.issue_ready = next;
+    q.transferring = false;
+    return later ? issued(stream, queue, q.open.back()) : ended(stream, queue);
   }
-  accounts_.transfer(stream, q, q.entries.front(), q.started, kind.after(q.finish, kind.core.dma.latency_cycles));
-  q.transferring = false;
+}
+
+/// The transfer at the head of the queue has its end.
+void Transfers::ended(Stream& stream, int queue) {
+  Queue& q = stream.queues[at(queue)];
+  const std::int64_t done = stream.kind->after(q.finish, stream.kind->core.dma.latency_cycles);
+  accounts_.transfer(stream, q, q.entries.front(), q.started, done);
   accounts_.pop(stream, q);
-  wake(agenda_, stream, queue, now);
+  wake(agenda_, stream, queue, agenda_.now());
 }
 
 void Transfers::push(const Stream& stream, std::int64_t time, const Effect& effect) {

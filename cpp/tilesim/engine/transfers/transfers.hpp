@@ -31,10 +31,10 @@ class Transfers {
   void piece(std::int64_t value);  ///< of an event: one has been answered
   /// The effect of an entry whose predecessors in its queue are complete at `time`, or when they are over.
   void after(Stream& stream, int queue, std::int64_t time, const Effect& effect);
-  /// Runs the network of routers up to the next event, or to something that becomes one. False if nothing is left
-  /// before `limit`.
+  /// Runs the memory that answers later up to the next event, or to something that becomes one. False if nothing is
+  /// left before `limit`.
   bool advance(std::int64_t limit, CancelToken* cancel);
-  bool idle() const { return !memory_.routed() || memory_.routed()->idle(); }
+  bool idle() const { return memory_.port().idle(); }
 
  private:
   /// What is under way and is answered later.
@@ -48,11 +48,15 @@ class Transfers {
     std::vector<Effect> after;
   };
 
+  static constexpr std::int64_t no_target = 0xFFFF;
+  static std::uint64_t tag_of(std::int32_t transfer, std::int64_t target) {
+    return static_cast<std::uint64_t>(transfer) << 16 | static_cast<std::uint64_t>(target);
+  }
+
+  bool has_window(Stream& stream, int queue);
   Request next_piece(const Stream& stream, int queue);
-  void taken(Queue& queue, const Request& piece);
   void push(const Stream& stream, std::int64_t time, const Effect& effect);
-  void chunks_at_once(Stream& stream, int queue);
-  void chunk_later(Stream& stream, int queue);
+  void ended(Stream& stream, int queue);
   std::int32_t open(Stream& stream, int queue, const Entry& entry, std::int64_t started);
   void issued(Stream& stream, int queue, std::int32_t transfer);
   void finish(Stream& stream, Queue& queue);
@@ -62,6 +66,7 @@ class Transfers {
   Accounts& accounts_;
   std::vector<Open> open_;
   std::vector<std::int32_t> free_open_;
+  std::vector<Done> done_;
 };
 
 }  // namespace tilesim::engine
