@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tilesim/base/cancel.hpp"
-#include "tilesim/engine/memory/bandwidth.hpp"
+#include "tilesim/engine/memory/counts.hpp"
 #include "tilesim/engine/memory/ports.hpp"
 #include "tilesim/engine/memory/request.hpp"
 #include "tilesim/machine/machine.hpp"
@@ -18,16 +18,14 @@ namespace dram {
 struct Part;
 }
 namespace cache {
-class Level;
 struct Tensors;
-}  // namespace cache
+}
 
 /// Where the bytes of a tensor lie in a memory of several regions: the number of a region, or one of these.
 enum Placement : std::int32_t { interleaved = -1, local = -2 };
 
-class MemorySystem {
+class MemorySystem : public MemoryCounts {
  public:
-  virtual ~MemorySystem() = default;
   /// Bytes [low, high), whole pages of 4096, lie in a region, interleaved, or each page where it is touched first.
   virtual void place(std::int64_t /*low*/, std::int64_t /*high*/, std::int32_t /*placement*/) {}
   virtual void forget(std::int64_t /*low*/, std::int64_t /*high*/) {}  ///< nobody will ask for them again
@@ -41,38 +39,12 @@ class MemorySystem {
   virtual std::int64_t completion(std::int64_t given) { return given; }
   /// Nobody will ask for it.
   virtual void drop(std::int64_t /*given*/) {}
-  /// Busy cycles (core clock, rounded down) and bytes of each channel for all requests so far. With banks also what
-  /// makes these bytes others than the requests': bytes + merged + forwarded = bytes of requests + padding.
-  struct Channel {
-    std::int64_t busy = 0, bytes = 0;
-    std::int64_t merged = 0;     ///< of writes to a burst that waited to be written already
-    std::int64_t forwarded = 0;  ///< of reads answered from a waiting write
-    std::int64_t padding = 0;    ///< of whole bursts beyond what requests asked for
-  };
-  virtual std::vector<Channel> channels() const = 0;
-  /// Events so far and femtojoules of each, where the memory knows more than the machine's energy per byte.
-  struct Energy {
-    const char* part;
-    std::int64_t count, each;
-  };
-  virtual std::vector<Energy> energy() const { return {}; }
-  /// From one region to another, and within one (from == to). Nothing for a memory of one region.
-  struct Link { std::int64_t from = 0, to = 0, bytes = 0, busy = 0, sent = 0; };  ///< sent: from core to core
-  virtual std::vector<Link> links() const { return {}; }
   virtual Ports* ports() { return nullptr; }  ///< of the simple network, where sends share them
   /// A tile that core `from` sends to core `to` and that has left it at core cycle `now`: when it has passed the link
   /// between their regions.
   virtual std::int64_t cross(std::int64_t /*from*/, std::int64_t /*to*/, std::int64_t /*bytes*/, std::int64_t now) {
     return now;
   }
-  /// Of DRAM channels: commands of each bank, channel by channel.
-  struct Bank { std::int64_t activates = 0, columns = 0; };
-  virtual std::vector<Bank> banks() const { return {}; }
-  /// Caches before its channels, one of each region.
-  virtual void add_caches(std::vector<const cache::Level*>& /*levels*/) const {}
-  virtual std::int64_t padding() const { return 0; }  ///< bytes of whole bursts, beside those of channels
-  /// Bytes that the channels have moved over time; none: not recorded.
-  virtual const BandwidthSeries* series() const { return nullptr; }
 };
 
 /// Latency plus bandwidth per channel; first come, first served; finite queues. Reads and writes share a channel.
