@@ -90,7 +90,8 @@ void Transfers::finish(Stream& stream, Queue& queue) {
     if (!own.issued || own.left > 0) return;
     queue.open.pop_front();
     const std::int64_t latency = own.entry.opcode == program::Opcode::send ? 0 : stream.kind->core.dma.latency_cycles;
-    accounts_.transfer(stream, queue, own.entry, own.started, stream.kind->after(agenda_.now(), latency));
+    const std::int64_t last = std::max(agenda_.now(), own.passed);
+    accounts_.transfer(stream, queue, own.entry, own.started, stream.kind->after(last, latency));
     for (const Effect& effect : own.after) {
       push(stream, std::max(agenda_.now(), queue.done_until) + effect.delay, effect);
       stream.done_until = std::max(stream.done_until, queue.done_until + effect.delay);

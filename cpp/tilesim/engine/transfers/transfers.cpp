@@ -92,7 +92,9 @@ void Transfers::chunk(Stream& stream, int queue) {
     if (q.left > 0) return agenda_.push(EventKind::chunk, next, stream.number, queue);
     q.issue_ready = next;
     q.transferring = false;
-    return later ? issued(stream, queue, q.open.back()) : ended(stream, queue);
+    if (!later) return ended(stream, queue);
+    open_[at(q.open.back())].passed = next;
+    return issued(stream, queue, q.open.back());
   }
 }
 

@@ -43,6 +43,7 @@ class Transfers {
     Stream* stream = nullptr;
     int queue = 0;
     std::int64_t started = 0, left = 0;  ///< left: pieces
+    std::int64_t passed = 0;             ///< when the last byte has passed the DMA engine
     bool issued = false;                 ///< all pieces
     std::vector<Target> targets;         ///< of a send
     std::vector<Effect> after;
