@@ -89,6 +89,16 @@ class InterruptibleSession {
     return call(session_);
   }
 
+  /// The program as the engine reads it: made once for all jobs of it, unless many others came in between.
+  std::shared_ptr<const program::CompiledProgram> compiled(const program::Program& program) {
+    for (const Known& known : known_)
+      if (known.program == &program) return known.compiled;
+    if (known_.size() == most_known_) known_.erase(known_.begin());
+    known_.push_back({&program, py::cast(program, py::return_value_policy::reference),
+                      std::make_shared<const program::CompiledProgram>(program)});
+    return known_.back().compiled;
+  }
+
   template <class Call>
   auto run(Call call) {
     const bindings::Exclusive own(busy_, "a session");
@@ -102,6 +112,13 @@ class InterruptibleSession {
   }
 
  private:
+  struct Known {
+    const program::Program* program;
+    py::object kept;  ///< so that no other comes to its address
+    std::shared_ptr<const program::CompiledProgram> compiled;
+  };
+  static constexpr std::size_t most_known_ = 32;
+
   static SimulateOptions with(SimulateOptions& options, const std::unique_ptr<CancelToken>& relay) {
     options.cancel = relay.get();
     return options;
@@ -109,6 +126,7 @@ class InterruptibleSession {
 
   std::unique_ptr<CancelToken> relay_ = std::make_unique<CancelToken>();
   Session session_;
+  std::vector<Known> known_;
   bool busy_ = false;
 };
 
@@ -155,7 +173,7 @@ void init_engine(py::module_& module) {
           [](Own& own, const program::Program& program, std::vector<std::int64_t> cores, std::int64_t arrival,
              std::int64_t priority, const py::dict& tensors) {
             Job job;
-            job.program = std::make_shared<const program::CompiledProgram>(program);
+            job.program = own.compiled(program);
             job.cores = std::move(cores);
             job.arrival_cycles = arrival;
             job.priority = priority;

@@ -13,7 +13,7 @@ Session::Session(const Machine& machine, SimulateOptions options)
 Session::~Session() = default;
 int Session::submit(Job job) { return state_->simulator.submit(std::move(job)); }
 bool Session::run_until(std::int64_t core_cycles) { return state_->simulator.run_until(core_cycles); }
-void Session::run() { state_->simulator.run(); }
+void Session::run() { state_->simulator.run_until(INT64_MAX); }
 std::int64_t Session::now() const { return state_->simulator.now(); }
 std::optional<std::int64_t> Session::finished(int job) const { return state_->simulator.finished(job); }
 Result Session::result() const { return state_->simulator.result(); }

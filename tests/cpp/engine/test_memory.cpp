@@ -12,10 +12,9 @@ BOOST_AUTO_TEST_SUITE(memory)
 
 BOOST_AUTO_TEST_CASE(unloaded_latency_and_bandwidth) {
   const auto memory = engine::simple_memory(plain_machine());
-  std::int64_t retry = 0;
-  BOOST_TEST(*memory->submit({0, 0, 64, false}, 0, retry) == 10 + 64 + 100 + 10);
-  BOOST_TEST(*memory->submit({0, 64, 64, false}, 0, retry) == 10 + 128 + 100 + 10);  // behind the first
-  BOOST_TEST(*memory->submit({0, 128, 64, true}, 1000, retry) == 1000 + 10 + 64 + 100);
+  BOOST_TEST(memory->offer({0, 0, 64, false}, 0, 0).cycle == 10 + 64 + 100 + 10);
+  BOOST_TEST(memory->offer({0, 64, 64, false}, 0, 0).cycle == 10 + 128 + 100 + 10);  // behind the first
+  BOOST_TEST(memory->offer({0, 128, 64, true}, 0, 1000).cycle == 1000 + 10 + 64 + 100);
   BOOST_TEST(memory->channels()[0].bytes == 192);
   BOOST_TEST(memory->channels()[0].busy == 192);
 }
@@ -23,8 +22,7 @@ BOOST_AUTO_TEST_CASE(unloaded_latency_and_bandwidth) {
 BOOST_AUTO_TEST_CASE(efficiency_slows_the_channel) {
   Machine machine = plain_machine();
   machine.memory.efficiency = 0.5;
-  std::int64_t retry = 0;
-  BOOST_TEST(*engine::simple_memory(machine)->submit({0, 0, 64, false}, 0, retry) == 10 + 128 + 100 + 10);
+  BOOST_TEST(engine::simple_memory(machine)->offer({0, 0, 64, false}, 0, 0).cycle == 10 + 128 + 100 + 10);
 }
 
 BOOST_AUTO_TEST_CASE(channels_work_side_by_side) {
@@ -33,12 +31,11 @@ BOOST_AUTO_TEST_CASE(channels_work_side_by_side) {
   machine.memory.bytes_per_second = 4000000000;
   machine.memory.interleave_bytes = 256;
   const auto memory = engine::simple_memory(machine);
-  std::int64_t retry = 0;
   // 1024 bytes: 256 on each of the four channels.
-  BOOST_TEST(*memory->submit({0, 0, 1024, false}, 0, retry) == 10 + 256 + 100 + 10);
+  BOOST_TEST(memory->offer({0, 0, 1024, false}, 0, 0).cycle == 10 + 256 + 100 + 10);
   for (const auto& channel : memory->channels()) BOOST_TEST(channel.bytes == 256);
   // 256 bytes lie on one channel only.
-  BOOST_TEST(*memory->submit({0, 512, 256, false}, 5000, retry) == 5000 + 10 + 256 + 100 + 10);
+  BOOST_TEST(memory->offer({0, 512, 256, false}, 0, 5000).cycle == 5000 + 10 + 256 + 100 + 10);
   BOOST_TEST(memory->channels()[2].bytes == 512);
   BOOST_TEST(memory->channels()[3].bytes == 256);
 }
@@ -49,16 +46,15 @@ BOOST_AUTO_TEST_CASE(full_queues_push_back_and_open_again) {
   const auto memory = engine::simple_memory(machine);
   std::int64_t now = 0, taken = 0, last = 0;
   for (int i = 0; i < 200; ++i) {
-    std::int64_t retry = now;
-    const auto done = memory->submit({0, i * 512, 512, false}, now, retry);
-    if (done) {
+    const engine::Offered offered = memory->offer({0, i * 512, 512, false}, 0, now);
+    if (offered.accepted()) {
       ++taken;
-      BOOST_TEST(*done > last);
-      last = *done;
+      BOOST_TEST(offered.cycle > last);
+      last = offered.cycle;
       continue;
     }
-    BOOST_TEST(retry > now);
-    now = retry;
+    BOOST_TEST(offered.cycle > now);
+    now = offered.cycle;
   }
   BOOST_TEST(now > 0);  // it did push back
   BOOST_TEST(taken > 90);
@@ -68,8 +64,7 @@ BOOST_AUTO_TEST_CASE(full_queues_push_back_and_open_again) {
 
 BOOST_AUTO_TEST_CASE(ideal_memory_counts_and_never_waits) {
   const auto memory = engine::ideal_memory(plain_machine());
-  std::int64_t retry = 0;
-  for (std::int64_t now : {0, 0, 7}) BOOST_TEST(*memory->submit({0, 0, 1 << 20, false}, now, retry) == now);
+  for (std::int64_t now : {0, 0, 7}) BOOST_TEST(memory->offer({0, 0, 1 << 20, false}, 0, now).cycle == now);
   BOOST_TEST(memory->channels()[0].bytes == 3 << 20);
 }
 

@@ -48,25 +48,26 @@ class BankMemory final : public MemorySystem {
     one_way_ = ports_.one_way();
   }
 
-  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
-    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
+  Offered offer(const Request& request, std::uint64_t /*tag*/, std::int64_t now) override {
+    std::int64_t retry = now + 1;
+    if (!ports_.has_room(request.core, now, retry)) return Offered::refuse(retry);
     const std::int64_t arrival = tick_of(now + one_way_);
     std::int64_t latest = 0;
     find_blocks(request);
     for (const Block& block : blocks_) latest = std::max(latest, channels_[block.channel].now());
     if (latest - arrival > patience_) {
-      retry = std::max(now + 1, cycle_of(latest - patience_) - one_way_);
-      return std::nullopt;
+      return Offered::refuse(std::max(now + 1, cycle_of(latest - patience_) - one_way_));
     }
     const std::int64_t through = ports_.pass(request.core, request.bytes, now);
-    if (!request.write) return read(request, arrival, through);
-    offer(request, arrival, 0);
+    if (!request.write) return Offered::complete(read(request, arrival, through));
+    if (reported_.size() > most_reported) note();
+    enqueue(request, arrival, 0);
     std::int64_t last = 0;
     for_touched([&](std::size_t which) {
       channels_[which].advance_until_accepted();
       last = std::max(last, channels_[which].accepted_at() + 1);
     });
-    return std::max(cycle_of(last), through);
+    return Offered::complete(std::max(cycle_of(last), through));
   }
 
   std::int64_t completion(std::int64_t given) override {
@@ -80,9 +81,14 @@ class BankMemory final : public MemorySystem {
           if (other == tag) piece.last = std::max(piece.last, tick);
         });
     const std::int64_t complete = std::max(cycle_of(piece.last), piece.through) + one_way_;
-    piece.open = false;
-    if (piece.left == 0) free_.push_back(tag);
+    drop(given);
     return complete;
+  }
+  void drop(std::int64_t given) override {
+    if (given >= 0) return;
+    const auto tag = static_cast<std::uint32_t>(-given - 1);
+    pieces_[tag].open = false;
+    if (pieces_[tag].left == 0) free_.push_back(tag);
   }
 
   std::vector<Channel> channels() const override {
@@ -113,6 +119,7 @@ class BankMemory final : public MemorySystem {
 
  private:
   static constexpr Int128 picoseconds = 1000000000000;
+  static constexpr std::size_t most_reported = 4096;  ///< completions that nobody has looked at
 
   std::int64_t tick_of(std::int64_t cycle) const {
     const Int128 per = static_cast<Int128>(core_.hertz) * clock_ps_;
@@ -163,7 +170,7 @@ class BankMemory final : public MemorySystem {
   };
 
   /// Offers the bursts of the blocks; returns how many. `touched_` has their channels.
-  std::int64_t offer(const Request& request, std::int64_t arrival, std::uint32_t tag) {
+  std::int64_t enqueue(const Request& request, std::int64_t arrival, std::uint32_t tag) {
     std::int64_t count = 0;
     for (const Block& block : blocks_) {
       touched_[block.channel] = true;
@@ -216,7 +223,7 @@ class BankMemory final : public MemorySystem {
     const std::uint32_t tag = free_.back();
     free_.pop_back();
     pieces_[tag] = {&transfer, transfer.serial, 0, 0, through, true};
-    pieces_[tag].left = offer(request, arrival, tag);
+    pieces_[tag].left = enqueue(request, arrival, tag);
     for_touched([&](std::size_t which) {
       channels_[which].advance_until_accepted();
       transfer.channels[which] = true;

@@ -23,21 +23,21 @@ class CachedMemory final : public MemorySystem {
         series_(cached_.level.size(), machine.core.clock.hertz),
         moved_(cached_.level.size(), 0) {}
 
-  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
-    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
+  Offered offer(const Request& request, std::uint64_t /*tag*/, std::int64_t now) override {
+    std::int64_t retry = now + 1;
+    if (!ports_.has_room(request.core, now, retry)) return Offered::refuse(retry);
     const std::int64_t arrival = cycles_at_or_after({now + one_way_, core_.hertz}, network_);
     std::int64_t latest = 0;
     for_blocks(request, [&](std::size_t slice, std::uint64_t, std::int64_t) {
       latest = std::max(latest, cached_.level.slice(slice).now());
     });
     if (latest - arrival > cached_.patience_cycles) {
-      retry = std::max(now + 1, to_core(latest - cached_.patience_cycles) - one_way_);
-      return std::nullopt;
+      return Offered::refuse(std::max(now + 1, to_core(latest - cached_.patience_cycles) - one_way_));
     }
     const std::int64_t through = ports_.pass(request.core, request.bytes, now);
-    if (!request.write) return read(request, arrival, through);
+    if (!request.write) return Offered::complete(read(request, arrival, through));
     const std::int64_t taken = enter(request, arrival, cache::no_tag).cycle;
-    return std::max(to_core(taken + cached_.level.spec().hit_cycles), through);
+    return Offered::complete(std::max(to_core(taken + cached_.level.spec().hit_cycles), through));
   }
 
   std::int64_t completion(std::int64_t given) override {
@@ -48,9 +48,14 @@ class CachedMemory final : public MemorySystem {
     if (piece.left > 0)
       for (std::size_t i = 0; i < cached_.level.size(); ++i) look_ahead(i);
     const std::int64_t complete = std::max(to_core(std::max(piece.last, piece.expected)), piece.through) + one_way_;
-    piece.open = false;
-    if (piece.left == 0) free_.push_back(tag);
+    drop(given);
     return complete;
+  }
+  void drop(std::int64_t given) override {
+    if (given >= 0) return;
+    const auto tag = static_cast<std::uint32_t>(-given - 1);
+    pieces_[tag].open = false;
+    if (pieces_[tag].left == 0) free_.push_back(tag);
   }
 
   std::vector<Channel> channels() const override { return cached_.channels(); }

@@ -30,15 +30,16 @@ class SimpleMemory final : public MemorySystem {
       spread_.emplace(memory_.channels, memory_.interleave_bytes, hash);
   }
 
-  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
-    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
+  Offered offer(const Request& request, std::uint64_t /*tag*/, std::int64_t now) override {
+    std::int64_t retry = now + 1;
+    if (!ports_.has_room(request.core, now, retry)) return Offered::refuse(retry);
     const std::int64_t one_way = ports_.one_way();
     const std::int64_t arrival = cycles_at_or_after({now + one_way, core_.hertz}, bytes_);
     std::int64_t free_at = 0;
     for_channels(request, [&](Channel_& channel, std::int64_t) { free_at = std::max(free_at, channel.free); });
     if (free_at - arrival > memory_.buffer_bytes) {
-      retry = std::max(now + 1, cycles_at_or_after({free_at - memory_.buffer_bytes, bytes_.hertz}, core_) - one_way);
-      return std::nullopt;
+      return Offered::refuse(
+          std::max(now + 1, cycles_at_or_after({free_at - memory_.buffer_bytes, bytes_.hertz}, core_) - one_way));
     }
     const std::int64_t through = ports_.pass(request.core, request.bytes, now);
     std::int64_t finish = 0;
@@ -52,7 +53,7 @@ class SimpleMemory final : public MemorySystem {
       series_.add(static_cast<std::size_t>(&channel - channels_.data()), moved, bytes);
     });
     const std::int64_t served = std::max(moved, through) + latency_;
-    return served + (request.write ? 0 : one_way);
+    return Offered::complete(served + (request.write ? 0 : one_way));
   }
 
   Ports* ports() override { return &ports_; }
@@ -112,9 +113,9 @@ class IdealMemory final : public MemorySystem {
  public:
   explicit IdealMemory(const Machine& machine)
       : ports_(machine), bytes_(static_cast<std::size_t>(machine.memory.channels), 0) {}
-  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t&) override {
+  Offered offer(const Request& request, std::uint64_t /*tag*/, std::int64_t now) override {
     bytes_[0] += request.bytes;
-    return now;
+    return Offered::complete(now);
   }
   Ports* ports() override { return &ports_; }
   std::vector<Channel> channels() const override {

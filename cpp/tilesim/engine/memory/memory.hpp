@@ -1,17 +1,15 @@
-// Off-chip memory and the simple network to it, behind a small interface: a request is answered when it is offered.
-// Networks of routers are in routed.hpp.
+// The port of off-chip memory, with the network to it: ideal, simple, with banks, a cache, regions, routers.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "tilesim/base/units.hpp"
-#include "tilesim/engine/memory/bandwidth.hpp"
-#include "tilesim/engine/memory/pattern.hpp"
+#include "tilesim/base/cancel.hpp"
+#include "tilesim/engine/memory/counts.hpp"
 #include "tilesim/engine/memory/ports.hpp"
+#include "tilesim/engine/memory/request.hpp"
 #include "tilesim/machine/machine.hpp"
 
 namespace tilesim::engine {
@@ -20,70 +18,33 @@ namespace dram {
 struct Part;
 }
 namespace cache {
-class Level;
 struct Tensors;
-}  // namespace cache
-
-/// A piece of a transfer: `bytes` of bursts from `address` on. Times are cycles of the core clock.
-struct Request {
-  std::int64_t core = 0;
-  std::int64_t address = 0;
-  std::int64_t bytes = 0;
-  bool write = false;
-  std::int64_t transfer = 0;  ///< pieces with the same number belong together, one transfer after the other
-  bool more = false;          ///< another piece of the same transfer follows
-  /// With banks or a cache: where the transfer's bytes lie, and how many came before; none: contiguous.
-  Pattern* pattern = nullptr;
-  std::int64_t offset = 0;
-  bool placed = false;  ///< contiguous all the same: one of the places that the pattern has been taken to
-};
+}
 
 /// Where the bytes of a tensor lie in a memory of several regions: the number of a region, or one of these.
 enum Placement : std::int32_t { interleaved = -1, local = -2 };
 
-class MemorySystem {
+class MemorySystem : public MemoryCounts {
  public:
-  virtual ~MemorySystem() = default;
   /// Bytes [low, high), whole pages of 4096, lie in a region, interleaved, or each page where it is touched first.
   virtual void place(std::int64_t /*low*/, std::int64_t /*high*/, std::int32_t /*placement*/) {}
-  /// Offers a request at `now`. Returns the core cycle at which it is complete (data at the core; a write at the
-  /// ordering point), or nothing when queues are full: then `retry` is the first cycle at which another try can
-  /// succeed.
-  virtual std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) = 0;
-  /// What `submit` returned below zero stands for a read whose completion nobody needed yet, as more of its transfer
+  virtual void forget(std::int64_t /*low*/, std::int64_t /*high*/) {}  ///< nobody will ask for them again
+  virtual Offered offer(const Request& request, std::uint64_t tag, std::int64_t now) = 0;
+  /// Works until core cycle `until`, or to the end of the cycle in which something is done that was answered later.
+  virtual void drain(std::int64_t /*until*/, CancelToken* /*cancel*/, std::vector<Done>& /*done*/) {}
+  virtual bool idle() const { return true; }            ///< nothing is to be answered later
+  virtual bool answers_later() const { return false; }  ///< everything, or nothing
+  /// A cycle of `offer` below zero stands for a read whose completion nobody needed yet, as more of its transfer
   /// followed; the last piece's completion is not before it. This asks for it after all, once; others are given back.
   virtual std::int64_t completion(std::int64_t given) { return given; }
-  /// Busy cycles (core clock, rounded down) and bytes of each channel for all requests so far. With banks also what
-  /// makes these bytes others than the requests': bytes + merged + forwarded = bytes of requests + padding.
-  struct Channel {
-    std::int64_t busy = 0, bytes = 0;
-    std::int64_t merged = 0;     ///< of writes to a burst that waited to be written already
-    std::int64_t forwarded = 0;  ///< of reads answered from a waiting write
-    std::int64_t padding = 0;    ///< of whole bursts beyond what requests asked for
-  };
-  virtual std::vector<Channel> channels() const = 0;
-  /// Events so far and femtojoules of each, where the memory knows more than the machine's energy per byte.
-  struct Energy {
-    const char* part;
-    std::int64_t count, each;
-  };
-  virtual std::vector<Energy> energy() const { return {}; }
-  /// From one region to another, and within one (from == to). Nothing for a memory of one region.
-  struct Link { std::int64_t from = 0, to = 0, bytes = 0, busy = 0, sent = 0; };  ///< sent: from core to core
-  virtual std::vector<Link> links() const { return {}; }
+  /// Nobody will ask for it.
+  virtual void drop(std::int64_t /*given*/) {}
   virtual Ports* ports() { return nullptr; }  ///< of the simple network, where sends share them
   /// A tile that core `from` sends to core `to` and that has left it at core cycle `now`: when it has passed the link
   /// between their regions.
   virtual std::int64_t cross(std::int64_t /*from*/, std::int64_t /*to*/, std::int64_t /*bytes*/, std::int64_t now) {
     return now;
   }
-  /// Of DRAM channels: commands of each bank, channel by channel.
-  struct Bank { std::int64_t activates = 0, columns = 0; };
-  virtual std::vector<Bank> banks() const { return {}; }
-  /// Caches before its channels, one of each region.
-  virtual void add_caches(std::vector<const cache::Level*>& /*levels*/) const {}
-  /// Bytes that the channels have moved over time; none: not recorded.
-  virtual const BandwidthSeries* series() const { return nullptr; }
 };
 
 /// Latency plus bandwidth per channel; first come, first served; finite queues. Reads and writes share a channel.

@@ -51,6 +51,18 @@ class RegionMap {
     ranges_[low] = range;
   }
 
+  /// Bytes [low, high), whole placed ranges, are not asked for again.
+  void forget(std::int64_t low, std::int64_t high) {
+    const auto begin = ranges_.lower_bound(low), end = ranges_.lower_bound(high);
+    const bool touched = std::any_of(begin, end, [](const auto& range) { return range.second.placement == local; });
+    ranges_.erase(begin, end);
+    if (!touched) return;
+    if ((high - low) / page < static_cast<std::int64_t>(pages_.size()))
+      for (std::int64_t at = low / page; at < high / page; ++at) pages_.erase(at);
+    else
+      std::erase_if(pages_, [&](const auto& own) { return own.first >= low / page && own.first < high / page; });
+  }
+
   /// Contiguous bytes, as pieces of the regions.
   template <class Visit>
   void split(std::int64_t address, std::int64_t size, std::int64_t home, Visit visit) {

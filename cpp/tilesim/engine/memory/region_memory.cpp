@@ -32,26 +32,29 @@ class RegionMemory final : public MemorySystem {
   }
 
   void place(std::int64_t low, std::int64_t high, std::int32_t placement) override { map_.place(low, high, placement); }
+  void forget(std::int64_t low, std::int64_t high) override { map_.forget(low, high); }
 
-  std::optional<std::int64_t> submit(const Request& request, std::int64_t now, std::int64_t& retry) override {
+  Offered offer(const Request& request, std::uint64_t /*tag*/, std::int64_t now) override {
     const std::int64_t home = map_.home(request.core);
     const std::int64_t here = cycles_at_or_after({now, core_.hertz}, network_.clock);
-    if (!ports_.has_room(request.core, now, retry)) return std::nullopt;
+    std::int64_t retry = now + 1;
+    if (!ports_.has_room(request.core, now, retry)) return Offered::refuse(retry);
     split(request, home);
     for (const Piece& piece : pieces_)
-      if (piece.region != home && refused(link(request, home, piece).free, here, now, retry)) return std::nullopt;
+      if (piece.region != home && refused(link(request, home, piece).free, here, now, retry))
+        return Offered::refuse(retry);
     std::int64_t finish = ports_.pass(request.core, request.bytes, now);
     bool first = true;
     for (const Piece& piece : pieces_) {
-      const auto done = serve(request, piece, piece.region == home, now, first, retry);
-      if (!done) {
+      const Offered offered = serve(request, piece, piece.region == home, now, first);
+      if (!offered.accepted()) {
         ports_.undo(request.core, request.bytes);
-        return std::nullopt;
+        return offered;
       }
       first = false;
       Link& way = link(request, home, piece);
       way.bytes += piece.bytes;
-      std::int64_t complete = *done;
+      std::int64_t complete = offered.cycle;
       if (piece.region != home) {
         way.free = std::max(way.free, here) + ceil_div(piece.bytes, network_.region_bytes_per_cycle);
         const std::int64_t through = cycles_at_or_after({way.free, network_.clock.hertz}, core_);
@@ -59,7 +62,7 @@ class RegionMemory final : public MemorySystem {
       }
       finish = std::max(finish, complete);
     }
-    return finish;
+    return Offered::complete(finish);
   }
 
   std::vector<Channel> channels() const override {
@@ -129,23 +132,20 @@ class RegionMemory final : public MemorySystem {
   }
 
   /// The region's answer. Only the first piece of a request may be refused; the others wait at the region.
-  std::optional<std::int64_t> serve(const Request& request, const Piece& piece, bool is_local, std::int64_t now,
-                                    bool first, std::int64_t& retry) {
+  Offered serve(const Request& request, const Piece& piece, bool is_local, std::int64_t now, bool first) {
     MemorySystem& part = *parts_[static_cast<std::size_t>(piece.region)];
     Request own{request.core, piece.address, piece.bytes, request.write};
     own.pattern = request.pattern;
     own.placed = true;
-    std::int64_t at = now + (is_local ? 0 : further_), next = at + 1;
-    std::optional<std::int64_t> done = part.submit(own, at, next);
-    if (!done && first) {
-      retry = std::max(now + 1, next - (is_local ? 0 : further_));
-      return std::nullopt;
+    const std::int64_t way = is_local ? 0 : further_;
+    std::int64_t at = now + way;
+    Offered offered = part.offer(own, 0, at);
+    if (!offered.accepted() && first) return Offered::refuse(std::max(now + 1, offered.cycle - way));
+    while (!offered.accepted()) {
+      at = std::max(at + 1, offered.cycle);
+      offered = part.offer(own, 0, at);
     }
-    while (!done) {
-      at = std::max(at + 1, next);
-      done = part.submit(own, at, next);
-    }
-    return done;
+    return offered;
   }
 
   void add(std::int64_t region, std::int64_t address, std::int64_t bytes) {

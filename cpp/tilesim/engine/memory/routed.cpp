@@ -112,7 +112,7 @@ void RoutedMemory::add(std::uint32_t port, Kind kind, const Run& run) {
   active_ports_.insert(std::upper_bound(active_ports_.begin(), active_ports_.end(), port), port);
 }
 
-void RoutedMemory::submit(const Request& request, std::uint64_t tag, std::int64_t now) {
+Offered RoutedMemory::offer(const Request& request, std::uint64_t tag, std::int64_t now) {
   if (request.pattern && request.pattern->known) {
     std::int64_t whole = 0;
     const auto bursts = [&](std::int64_t address, std::int64_t bytes) {
@@ -129,7 +129,7 @@ void RoutedMemory::submit(const Request& request, std::uint64_t tag, std::int64_
       const auto [begin, end] = bursts(address, bytes);
       add_run(piece, request, begin, end);
     });
-    return;
+    return Offered::later();
   }
   const std::int64_t begin = request.address / burst_ * burst_;
   const std::int64_t end = round_up(request.address + request.bytes, burst_);
@@ -137,6 +137,7 @@ void RoutedMemory::submit(const Request& request, std::uint64_t tag, std::int64_
   padding_ += end - begin - request.bytes;
   pieces_[piece].pattern = request.pattern;
   add_run(piece, request, begin, end);
+  return Offered::later();
 }
 
 /// Contiguous bursts, in runs for one channel each.
@@ -314,7 +315,7 @@ std::int64_t RoutedMemory::quiet_until(std::int64_t limit) const {
   return std::max(next, network_->now());
 }
 
-void RoutedMemory::advance(std::int64_t until, CancelToken* cancel) {
+void RoutedMemory::drain(std::int64_t until, CancelToken* cancel, std::vector<Done>& done) {
   const std::int64_t limit = cycles_at_or_after({until, core_.hertz}, spec_.clock);
   while (network_->now() < limit && done_.empty() && open_pieces_ > 0) {
     if (const std::int64_t next = quiet_until(limit); next > network_->now()) {
@@ -325,6 +326,8 @@ void RoutedMemory::advance(std::int64_t until, CancelToken* cancel) {
     if ((++quiet_ & 0xFFFF) == 0 && cancel != nullptr) cancel->poll();
     require(quiet_ < longest_quiet, "packets wait for each other in the network");
   }
+  done.insert(done.end(), done_.begin(), done_.end());
+  done_.clear();
 }
 
 }  // namespace tilesim::engine

@@ -15,82 +15,41 @@
 #include "tilesim/base/cancel.hpp"
 #include "tilesim/engine/dram/channel.hpp"
 #include "tilesim/engine/dram/mapping.hpp"
-#include "tilesim/engine/memory/bandwidth.hpp"
 #include "tilesim/engine/memory/memory.hpp"
+#include "tilesim/engine/memory/nodes.hpp"
 #include "tilesim/engine/memory/region_map.hpp"
 #include "tilesim/engine/noc/network.hpp"
 #include "tilesim/machine/machine.hpp"
 
 namespace tilesim::engine {
 
-/// Channels as a network of routers sees them; cycles are the network's.
-class MemoryNodes {
- public:
-  struct Arrival {
-    std::uint32_t packet = 0;
-    std::uint64_t address = 0;  ///< within the channel
-    std::uint32_t bytes = 0;
-    bool write = false;
-    Pattern* pattern = nullptr;  ///< of its transfer, with banks or a cache
-  };
-  struct Answer {
-    std::int64_t cycle = 0;
-    std::uint32_t packet = 0;
-  };
-
-  explicit MemoryNodes(const Machine& machine)
-      : series(static_cast<std::size_t>(machine.memory.channels), machine.network.clock.hertz),
-        answers(static_cast<std::size_t>(machine.memory.channels)) {}
-  virtual ~MemoryNodes() = default;
-  virtual void take(std::size_t channel, const Arrival& arrival, std::int64_t cycle) = 0;
-  /// All requests that arrive before `cycle` have been taken; afterwards every answer before cycle + step() is known.
-  virtual void advance(std::int64_t cycle) = 0;
-  virtual std::int64_t step() const = 0;
-  virtual bool active() const = 0;  ///< something is to be done by advance()
-  virtual std::vector<MemorySystem::Channel> channels(Clock core) const = 0;
-  virtual std::vector<MemorySystem::Bank> banks() const { return {}; }
-  virtual std::vector<MemorySystem::Energy> energy() const { return {}; }
-  virtual const cache::Level* cache() const { return nullptr; }
-
-  BandwidthSeries series;
-  std::vector<std::deque<Answer>> answers;  ///< per channel, by cycle
-};
-
-/// No latency, no queueing: only the network counts.
-std::unique_ptr<MemoryNodes> ideal_nodes(const Machine& machine);
-/// Latency plus bandwidth per channel.
-std::unique_ptr<MemoryNodes> simple_nodes(const Machine& machine);
-/// DRAM channels with banks.
-std::unique_ptr<MemoryNodes> bank_nodes(const Machine& machine, const dram::Part& part);
-
-/// Either of them behind a cache; `part`: of DRAM channels, null for simple ones. `tensors` outlives the nodes.
-std::unique_ptr<MemoryNodes> cached_nodes(const Machine& machine, const dram::Part* part, cache::Tensors& tensors);
-
-class RoutedMemory {
+class RoutedMemory final : public MemorySystem {
  public:
   /// UserError where the network has too few nodes for the machine's ports and channels.
   RoutedMemory(const Machine& machine, const noc::Topology& topology, std::unique_ptr<MemoryNodes> memory);
 
-  /// As of a MemorySystem.
-  void place(std::int64_t low, std::int64_t high, std::int32_t placement) { regions_.place(low, high, placement); }
-  std::vector<MemorySystem::Link> links() const;  ///< data between the regions; nothing for one
-
-  struct Done {
-    std::uint64_t tag = 0;
-    std::int64_t cycle = 0;  ///< core clock
-  };
-  /// A piece of a transfer, from core cycle `now` on: done when the last answer is at the core.
-  void submit(const Request& request, std::uint64_t tag, std::int64_t now);
+  void place(std::int64_t low, std::int64_t high, std::int32_t placement) override {
+    regions_.place(low, high, placement);
+  }
+  void forget(std::int64_t low, std::int64_t high) override { regions_.forget(low, high); }
+  /// Done when the last answer is at the core.
+  Offered offer(const Request& request, std::uint64_t tag, std::int64_t now) override;
   /// A tile from one core to another: done when all of it is there.
   void send(std::int64_t from, std::int64_t to, std::int64_t bytes, std::uint64_t tag, std::int64_t now);
-  /// Runs what comes before core cycle `until`, or to the end of the network cycle in which something is done.
-  void advance(std::int64_t until, CancelToken* cancel);
-  std::vector<Done>& done() { return done_; }  ///< the caller clears it
-  bool idle() const { return open_pieces_ == 0; }
+  void drain(std::int64_t until, CancelToken* cancel, std::vector<Done>& done) override;
+  bool idle() const override { return open_pieces_ == 0; }
+  bool answers_later() const override { return true; }
+  std::vector<Link> links() const override;  ///< data between the regions; nothing for one
   /// Bytes of whole bursts of the machine beyond those of the requests: pieces that share a burst move it both.
-  std::int64_t padding() const { return padding_; }
+  std::int64_t padding() const override { return padding_; }
+  std::vector<Channel> channels() const override { return memory_->channels(core_); }
+  std::vector<Energy> energy() const override { return memory_->energy(); }
+  std::vector<Bank> banks() const override { return memory_->banks(); }
+  const BandwidthSeries* series() const override { return &memory_->series; }
+  void add_caches(std::vector<const cache::Level*>& levels) const override {
+    if (memory_->cache()) levels.push_back(memory_->cache());
+  }
 
-  const MemoryNodes& memory() const { return *memory_; }
   const noc::Network& network() const { return *network_; }
   const noc::Topology& topology() const { return topology_; }
   /// Where the endpoints are: ports of core 0, of core 1, ..., then channels.

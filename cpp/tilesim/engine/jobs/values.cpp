@@ -1,7 +1,6 @@
-#include "tilesim/engine/values.hpp"
+#include "tilesim/engine/jobs/values.hpp"
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/engine/simulator.hpp"
 
 namespace tilesim::engine {
 
@@ -52,25 +51,12 @@ std::map<std::string, std::string> ArrayReader::sources() const {
   return found;
 }
 
-std::map<std::string, std::string> Simulator::data_sources(const JobState& job) {
-  const auto* reader = dynamic_cast<const ArrayReader*>(job.reader.get());
-  return reader ? reader->sources() : std::map<std::string, std::string>{};
-}
-
 std::string ArrayReader::assumed() const {
   std::map<std::string, std::vector<std::string>> by_how;
   for (std::size_t i = 0; i < assumed_.size(); ++i)
     if (assumed_[i]) by_how[program_.tensors[i].tensor->typical.how].push_back(program_.tensors[i].name);
   std::string text;
   for (const auto& [how, names] : by_how) text += (text.empty() ? "" : "; ") + how + " (" + join(names) + ")";
-  return text;
-}
-
-std::string Simulator::assumed_values() const {
-  std::string text;
-  for (const auto& job : jobs_)
-    if (const auto* reader = dynamic_cast<const ArrayReader*>(job->reader.get()))
-      if (const std::string assumed = reader->assumed(); !assumed.empty()) text += (text.empty() ? "" : "; ") + assumed;
   return text;
 }
 

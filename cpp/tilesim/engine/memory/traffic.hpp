@@ -10,7 +10,7 @@
 
 namespace tilesim::engine {
 
-/// Tensors laid out one after the other, each at a page boundary, padded where their layout says so.
+/// Tensors laid out one after the other from address 0 on, each at a page boundary, padded where their layout says so.
 struct MemoryMap {
   struct Entry {
     std::int64_t base = 0, bytes = 0;  ///< whole pages; bytes: 0 for a tensor in the bytes of another
@@ -21,7 +21,7 @@ struct MemoryMap {
     Shape padded;                       ///< extents with padding
   };
   std::vector<Entry> entries;  ///< per tensor of the program
-  MemoryMap(const program::CompiledProgram& program, std::int64_t base);
+  explicit MemoryMap(const program::CompiledProgram& program);
   std::int64_t end = 0;
 };
 
@@ -30,9 +30,10 @@ struct Moved {
   std::int64_t index_bytes = 0;  ///< part of `bytes`: indices of an indirect transfer, always read
 };
 
-/// Bytes in whole bursts, and where they start. Elements outside the tensor cost nothing. `pattern`: where all of them
-/// lie, if that is wanted.
-Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, const program::Cursor& cursor,
-                  const program::CompiledTransfer& transfer, std::int64_t burst_bytes, Pattern* pattern = nullptr);
+/// Bytes in whole bursts, and where they start, for a map that begins at `base`, a whole page. Elements outside the
+/// tensor cost nothing. `pattern`: where all of them lie, if that is wanted.
+Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, std::int64_t base,
+                  const program::Cursor& cursor, const program::CompiledTransfer& transfer, std::int64_t burst_bytes,
+                  Pattern* pattern = nullptr);
 
 }  // namespace tilesim::engine

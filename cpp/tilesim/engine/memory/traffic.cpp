@@ -1,4 +1,4 @@
-#include "tilesim/engine/traffic.hpp"
+#include "tilesim/engine/memory/traffic.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +12,8 @@ constexpr std::int64_t page = 4096;
 constexpr std::size_t max_dims = 16;
 }  // namespace
 
-MemoryMap::MemoryMap(const program::CompiledProgram& program, std::int64_t base) {
-  std::int64_t next = round_up(base, page);
+MemoryMap::MemoryMap(const program::CompiledProgram& program) {
+  std::int64_t next = 0;
   for (const program::CompiledTensor& tensor : program.tensors) {
     Entry entry;
     entry.element_bits = bits(tensor.dtype);
@@ -118,8 +118,8 @@ void tile_runs(Pattern& pattern, const MemoryMap::Entry& entry, const std::array
 }
 
 /// Padded layouts: whole rows of lanes; whole tiles where the region starts at one and ends with the tensor.
-Moved tiled(const MemoryMap::Entry& entry, const Shape& shape, const std::array<Range, max_dims>& ranges,
-            std::size_t rank, Pattern* pattern) {
+Moved tiled(const MemoryMap::Entry& entry, std::int64_t base, const Shape& shape,
+            const std::array<Range, max_dims>& ranges, std::size_t rank, Pattern* pattern) {
   Moved moved;
   std::int64_t elements = 1, offset = 0;
   std::array<std::int64_t, max_dims> lows{}, extents{};
@@ -140,7 +140,7 @@ Moved tiled(const MemoryMap::Entry& entry, const Shape& shape, const std::array<
     offset += r.low * entry.strides[axis];
   }
   moved.bytes = (elements * entry.element_bits + 7) / 8;
-  moved.address = entry.base + offset * entry.element_bits / 8;
+  moved.address = base + entry.base + offset * entry.element_bits / 8;
   if (pattern) tile_runs(*pattern, entry, lows, extents, moved.bytes);
   return moved;
 }
@@ -148,7 +148,7 @@ Moved tiled(const MemoryMap::Entry& entry, const Shape& shape, const std::array<
 struct Walk { std::int64_t stride, extent; };
 
 /// Dense layouts: contiguous runs, each in whole bursts.
-Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor, const program::Cursor& cursor,
+Moved dense(const MemoryMap::Entry& entry, std::int64_t base, const program::Cursor& cursor,
             const program::CompiledTransfer& t, const std::array<Range, max_dims>& ranges, std::int64_t burst,
             Pattern* pattern) {
   std::array<Walk, max_dims> walks;
@@ -189,7 +189,7 @@ Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor
   }
   Moved moved;
   moved.elements = run * runs;
-  moved.address = entry.base + offset * entry.element_bits / 8;
+  moved.address = base + entry.base + offset * entry.element_bits / 8;
   const std::int64_t bytes = (run * entry.element_bits + 7) / 8;
   const std::int64_t skew =
       aligned || runs == 1 ? moved.address % burst : (burst - 1) / 2;  // unequal alignments: their mean
@@ -199,14 +199,14 @@ Moved dense(const MemoryMap::Entry& entry, const program::CompiledTensor& tensor
     pattern->run_bytes = round_up(skew + bytes, burst);
     pattern->known = indirect == 1;
   }
-  (void)tensor;
   return moved;
 }
 
 }  // namespace
 
-Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, const program::Cursor& cursor,
-                  const program::CompiledTransfer& transfer, std::int64_t burst_bytes, Pattern* pattern) {
+Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, std::int64_t base,
+                  const program::Cursor& cursor, const program::CompiledTransfer& transfer, std::int64_t burst_bytes,
+                  Pattern* pattern) {
   const auto id = static_cast<std::size_t>(cursor.tensor(transfer.tensor));
   const program::CompiledTensor& tensor = program.tensors[id];
   const MemoryMap::Entry& entry = map.entries[id];
@@ -216,9 +216,9 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
   if (!axis_ranges(tensor, cursor, transfer, ranges)) return {};
   const bool indirect =
       std::any_of(transfer.dims.begin(), transfer.dims.end(), [](const auto& dim) { return dim.through >= 0; });
-  if (pattern) pattern->base = entry.base, pattern->burst = burst_bytes;
-  if (entry.tile.size() == 2 && !indirect) return tiled(entry, tensor.shape, ranges, transfer.at.size(), pattern);
-  Moved moved = dense(entry, tensor, cursor, transfer, ranges, burst_bytes, pattern);
+  if (pattern) pattern->base = base + entry.base, pattern->burst = burst_bytes;
+  if (entry.tile.size() == 2 && !indirect) return tiled(entry, base, tensor.shape, ranges, transfer.at.size(), pattern);
+  Moved moved = dense(entry, base, cursor, transfer, ranges, burst_bytes, pattern);
   if (pattern && indirect) pattern->known = false;
   for (const auto& dim : transfer.dims) {  // the rows' indices are read too
     if (dim.through < 0) continue;

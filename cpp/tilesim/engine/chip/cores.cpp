@@ -1,4 +1,4 @@
-#include "tilesim/engine/cores.hpp"
+#include "tilesim/engine/chip/cores.hpp"
 
 #include <algorithm>
 

@@ -1,0 +1,39 @@
+// The chip of a simulation: the machine with the fidelity that was asked for, its cores by sort.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tilesim/engine/chip/cores.hpp"
+#include "tilesim/engine/chip/options.hpp"
+
+namespace tilesim::engine {
+
+enum class MemoryKind : std::uint8_t { ideal, simple, bank };
+
+/// Read only while events run, but for the latencies of the sorts.
+class Chip {
+ public:
+  /// UserError for an unknown fidelity, or parts that it lacks.
+  Chip(const Machine& machine, SimulateOptions options);
+
+  Machine machine;  ///< resolved
+  SimulateOptions options;
+  MemoryKind memory;
+  bool routed;  ///< a network of routers
+
+  CoreKind& kind(std::int64_t core) const { return *of_core_[static_cast<std::size_t>(core)]; }
+  const std::vector<std::unique_ptr<CoreKind>>& kinds() const { return kinds_; }
+  /// Core cycles that a signal takes from one core to another.
+  std::int64_t signal_cycles(std::int64_t from, std::int64_t to) const;
+
+ private:
+  std::vector<std::unique_ptr<CoreKind>> kinds_;
+  std::vector<CoreKind*> of_core_;
+};
+
+/// Counters over all jobs.
+struct Totals { std::int64_t tile_operations = 0, read_bytes = 0, written_bytes = 0, network_bytes = 0; };
+
+}  // namespace tilesim::engine

@@ -1,0 +1,74 @@
+// Off-chip memory of a simulation and the way to it, whichever they are, and what it knows of tensors.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tilesim/engine/cache/level.hpp"
+#include "tilesim/engine/chip/chip.hpp"
+#include "tilesim/engine/memory/memory.hpp"
+#include "tilesim/engine/memory/routed.hpp"
+#include "tilesim/engine/memory/traffic.hpp"
+
+namespace tilesim::engine {
+
+/// What off-chip memory is told of a program's tensors.
+struct TensorPlan {
+  /// UserError for a placement, or a resident tensor, that the program lacks.
+  TensorPlan(const program::CompiledProgram& program, const Chip& chip);
+
+  MemoryMap map;  ///< from address 0
+  std::vector<std::string> names;
+  std::vector<std::size_t> owners;         ///< tensors with bytes of their own
+  std::vector<std::int32_t> placements;    ///< per tensor; empty: one region
+  std::vector<bool> resident;              ///< in the cache, per tensor that owns its bytes
+  std::vector<std::int32_t> free_tensors;  ///< first numbers of jobs that have ended
+};
+
+class OffChip {
+ public:
+  explicit OffChip(const Chip& chip);
+
+  struct Place {
+    std::int64_t base = 0;
+    std::int32_t first_tensor = 0;
+  };  ///< address; number among the cache's
+  /// A job's tensors. UserError where those that stay in the cache exceed it.
+  Place place(TensorPlan& plan);
+  void forget(TensorPlan& plan, const Place& place);
+  void drop(std::span<const std::int64_t> completions);  ///< that nobody will ask for
+  std::int64_t end() const { return next_base_; }        ///< bytes that tensors have taken
+
+  bool patterned() const { return tensors_ || chip_.memory == MemoryKind::bank; }
+  std::int32_t new_pattern(std::int32_t tensor);
+  Pattern& pattern(std::int32_t number) { return patterns_[static_cast<std::size_t>(number)]; }
+  /// At the end of its transfer: bytes moved below the cache.
+  std::int64_t drop_pattern(std::int32_t number, bool read, std::int64_t bytes);
+
+  MemorySystem& port() { return *memory_; }
+  const MemorySystem& port() const { return *memory_; }
+  RoutedMemory* routed() { return routed_; }  ///< the port, where the network has routers; else null
+  const RoutedMemory* routed() const { return routed_; }
+  Ports& ports();                                                   ///< of the simple network, for sends
+  const cache::Tensors* tensors() const { return tensors_.get(); }  ///< null: no cache
+  std::vector<const cache::Level*> caches() const;
+  std::int64_t longest_port() const;  ///< core cycles for which the busiest port passed bytes
+
+ private:
+  std::int32_t add_tensors(const TensorPlan& plan);
+
+  const Chip& chip_;
+  std::unique_ptr<cache::Tensors> tensors_;
+  std::unique_ptr<MemorySystem> memory_;
+  RoutedMemory* routed_ = nullptr;
+  Ports send_ports_;              ///< where memory has none
+  std::deque<Pattern> patterns_;  ///< of transfers in queues; pointers to them stay
+  std::vector<std::int32_t> free_patterns_;
+  std::int64_t next_base_ = 0;
+};
+
+}  // namespace tilesim::engine

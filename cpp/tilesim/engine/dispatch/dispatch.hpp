@@ -1,0 +1,32 @@
+// From a stream's cursor into its queues: statements are resolved here, in text order.
+#pragma once
+
+#include "tilesim/engine/jobs/job.hpp"
+
+namespace tilesim::engine {
+
+class Dispatch {
+ public:
+  Dispatch(const Chip& chip, OffChip& memory, Agenda& agenda, Totals& totals)
+      : chip_(chip), memory_(memory), agenda_(agenda), totals_(totals) {}
+
+  /// Hands out statements until a queue is full, the stream has to wait, or the text ends. True: all of it is over.
+  bool run(Stream& stream);
+
+ private:
+  bool hand_out(Stream& stream, const program::Instruction& instruction);
+  bool begin_scope(Stream& stream, const program::Instruction& instruction);
+  void end_scope(Stream& stream, const program::Instruction& instruction);
+  void receive(Stream& stream, const program::Instruction& instruction);
+  // resolve.cpp: what depends on loop indices
+  void resolve(Stream& stream, const program::Instruction& instruction, Entry& entry);
+  void resolve_transfer(Stream& stream, const program::Instruction& instruction, Entry& entry);
+  void resolve_mma(Stream& stream, const program::Instruction& instruction, Entry& entry) const;
+
+  const Chip& chip_;
+  OffChip& memory_;
+  Agenda& agenda_;
+  Totals& totals_;
+};
+
+}  // namespace tilesim::engine

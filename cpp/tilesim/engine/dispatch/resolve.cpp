@@ -1,0 +1,234 @@
+// What of a statement depends on loop indices.
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/engine/dispatch/dispatch.hpp"
+
+namespace tilesim::engine {
+
+using program::Opcode;
+
+namespace {
+
+void check_index(const program::Cursor& cursor, const char* what, std::int64_t index, std::int64_t size) {
+  if (index < 0 || index >= size)
+    throw UserError({std::string("the index of a ") + what + " is out of range",
+                     cursor.where(),
+                     std::to_string(index),
+                     "0 to " + std::to_string(size - 1),
+                     {}});
+}
+
+std::int64_t counter_index(const Stream& stream, const program::Instruction& instruction) {
+  const std::int64_t index = stream.cursor.value(instruction.index);
+  check_index(stream.cursor, "counter", index, stream.program->counters[at(instruction.counter)].second);
+  return index;
+}
+
+std::int64_t elements_of(const program::Cursor& cursor, const program::CompiledView& view) {
+  std::int64_t count = 1;
+  for (const auto& [extent, stride] : view.dims) count *= std::max<std::int64_t>(0, cursor.value(extent));
+  return count;
+}
+
+/// Packed dims of a product are neighbours in its first operand: the array takes them as one row.
+void check_packed(const std::string& slot, const program::MmaOp& op, const program::CompiledView& a,
+                  const program::Cursor& cursor) {
+  std::int64_t neighbour = 1;
+  for (int i = 0; i < op.packed; ++i) {
+    const auto& dim = a.dims[a.dims.size() - 1 - at(i)];
+    const std::int64_t size = cursor.value(dim.first), stride = cursor.value(dim.second);
+    if (size > 1 && stride != neighbour)
+      throw UserError({"packed dims of a product are not neighbours in its first operand",
+                       cursor.where() + ", slot " + slot,
+                       "stride " + std::to_string(stride),
+                       std::to_string(neighbour),
+                       {}});
+    neighbour *= size;
+  }
+}
+
+/// A vector compute over its extents.
+void resolve_vector(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  const auto& op = std::get<program::VectorOp>(instruction.statement->action);
+  const std::ptrdiff_t number = &instruction - stream.program->instructions().data();
+  const StaticCost& cost = stream.job->loaded->costs[at(number)];
+  Descriptor& d = entry.descriptor;
+  d.kind = ComputeKind::vector;
+  d.elements = 1;
+  for (std::size_t i = 0; i < instruction.extents.size(); ++i) {
+    const std::int64_t extent = std::max<std::int64_t>(0, stream.cursor.value(instruction.extents[i]));
+    d.elements *= extent;
+    const bool lane = op.lane_dim >= 0 ? static_cast<int>(i) == op.lane_dim : i + 1 == instruction.extents.size();
+    if (lane) d.lane_extent = extent;
+  }
+  d.functions = cost.functions;
+  d.lane_reductions = cost.lane_reductions;
+  d.lane_scans = cost.lane_scans;
+  entry.work = static_cast<double>(d.elements) * cost.functions_total;
+}
+
+/// A permute, a gather or scatter, a sort: over the elements of its first view.
+void resolve_elements(const Stream& stream, const program::Instruction& instruction, ComputeKind kind, Entry& entry) {
+  const program::CompiledView& view = instruction.views[0];
+  Descriptor& d = entry.descriptor;
+  d.kind = kind;
+  d.elements = elements_of(stream.cursor, view);
+  if (!view.dims.empty()) d.lane_extent = stream.cursor.value(view.dims.back().first);
+  if (kind == ComputeKind::sort) d.k = stream.cursor.value(instruction.views[1].dims.back().first);
+}
+
+void resolve_opaque(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  constexpr std::int64_t longest = std::int64_t{1} << 50;
+  Descriptor& d = entry.descriptor;
+  d.kind = ComputeKind::opaque;
+  d.duration = stream.cursor.value(instruction.count);
+  if (d.duration < 0 || d.duration > longest)
+    throw UserError({"an opaque operation declares an impossible duration",
+                     stream.cursor.where(),
+                     std::to_string(d.duration) + " cycles",
+                     "0 to " + std::to_string(longest),
+                     {}});
+}
+
+void resolve_send(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  const program::CompiledView& view = instruction.views[0];
+  entry.bytes = packed_bytes(stream.program->slots[at(view.slot)].dtype, elements_of(stream.cursor, view));
+  entry.pieces = instruction.pieces;
+  for (const CompiledExpr& core : instruction.cores) {
+    const std::int64_t target = stream.cursor.value(core);
+    check_index(stream.cursor, "core", target, std::min<std::int64_t>(64, stream.program->program().cores));
+    entry.core |= std::int64_t{1} << target;
+  }
+}
+
+void resolve_signal(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  entry.pieces = stream.cursor.value(instruction.count);
+  entry.index = counter_index(stream, instruction);
+  entry.core = stream.cursor.value(instruction.core);
+  check_index(stream.cursor, "core", entry.core, stream.program->program().cores);
+}
+
+void resolve_wait(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  entry.pieces = stream.cursor.value(instruction.count);
+  if (instruction.counter >= 0)
+    entry.index = counter_index(stream, instruction);
+  else
+    entry.version = stream.cursor.version(instruction.slot, instruction.back);
+}
+
+}  // namespace
+
+void Dispatch::resolve(Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  const program::Cursor& cursor = stream.cursor;
+  entry.opcode = instruction.opcode;
+  entry.slot = instruction.slot;
+  entry.counter = instruction.counter;
+  if (!stream.scopes.empty()) {
+    entry.scope = stream.scopes.front();
+    entry.kernel = stream.kernels.enter();
+  }
+  switch (instruction.opcode) {
+    case Opcode::acquire:
+      entry.version = cursor.version(instruction.slot, 0);
+      entry.epoch = stream.slots.epoch();
+      stream.slots.announce(instruction.slot, entry.version);
+      return;
+    case Opcode::commit:
+      entry.version = cursor.version(instruction.slot, instruction.back);
+      entry.pieces = instruction.pieces;
+      entry.sequence = stream.slots.commits(instruction.slot, entry.version);
+      return;
+    case Opcode::release:
+      entry.version = cursor.version(instruction.slot, instruction.back);
+      return;
+    case Opcode::wait:
+      return resolve_wait(stream, instruction, entry);
+    case Opcode::signal:
+      return resolve_signal(stream, instruction, entry);
+    case Opcode::load:
+    case Opcode::store:
+      return resolve_transfer(stream, instruction, entry);
+    case Opcode::send:
+      return resolve_send(stream, instruction, entry);
+    case Opcode::mma:
+      return resolve_mma(stream, instruction, entry);
+    default:
+      break;
+  }
+  if (!instruction.views.empty()) entry.descriptor.dtype = stream.program->slots[at(instruction.views[0].slot)].dtype;
+  switch (instruction.opcode) {
+    case Opcode::vector:
+      return resolve_vector(stream, instruction, entry);
+    case Opcode::permute:
+      return resolve_elements(stream, instruction, ComputeKind::permute, entry);
+    case Opcode::indexed:
+      return resolve_elements(stream, instruction, ComputeKind::indexed, entry);
+    case Opcode::sort:
+      return resolve_elements(stream, instruction, ComputeKind::sort, entry);
+    default:
+      return resolve_opaque(stream, instruction, entry);
+  }
+}
+
+void Dispatch::resolve_transfer(Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  const JobState& job = *stream.job;
+  const program::CompiledTransfer& transfer = instruction.transfer;
+  Pattern* pattern = nullptr;
+  if (memory_.patterned()) {
+    const int storage = stream.program->tensors[at(stream.cursor.tensor(transfer.tensor))].storage;
+    entry.pattern = memory_.new_pattern(job.place.first_tensor + storage);
+    pattern = &memory_.pattern(entry.pattern);
+  }
+  const Moved moved = moved_bytes(*stream.program, job.loaded->tensors.map, job.place.base, stream.cursor, transfer,
+                                  chip_.machine.memory.burst_bytes, pattern);
+  entry.address = moved.address;
+  entry.bytes = moved.bytes;
+  entry.index_bytes = moved.index_bytes;
+  if (instruction.counter >= 0) entry.index = counter_index(stream, instruction);
+}
+
+void Dispatch::resolve_mma(Stream& stream, const program::Instruction& instruction, Entry& entry) const {
+  const program::Cursor& cursor = stream.cursor;
+  const auto& op = std::get<program::MmaOp>(instruction.statement->action);
+  const program::CompiledView &a = instruction.views[0], &b = instruction.views[1];
+  Descriptor& d = entry.descriptor;
+  d.kind = ComputeKind::mma;
+  d.dtype = stream.program->slots[at(a.slot)].dtype;
+  d.second = stream.program->slots[at(b.slot)].dtype;
+  d.stationary_a = op.stationary_a;
+  double work = 1;
+  const auto take = [&](const program::CompiledView& view, int index) {
+    const std::int64_t extent = cursor.value(view.dims[at(index)].first);
+    work *= static_cast<double>(extent);
+    return extent;
+  };
+  int index = 0;
+  for (int i = 0; i < op.batch_dims; ++i) d.batch *= take(a, index++);
+  for (int i = 0; i < op.m_dims; ++i) {
+    std::int64_t extent = take(a, index++);
+    // Registers of several sublanes enter the array whole: the innermost row dim rounds up.
+    if (i + 1 == op.m_dims && chip_.machine.layout.tile.size() == 2)
+      extent = round_up(extent, chip_.machine.layout.tile[0]);
+    d.m *= extent;
+  }
+  for (int i = 0; i < op.k_dims; ++i) {
+    const std::int64_t extent = take(a, index++);
+    if (i + op.packed >= op.k_dims)
+      d.k *= extent;
+    else
+      d.k_outer *= extent;
+  }
+  if (op.packed > 1) check_packed(stream.program->slots[at(a.slot)].name, op, a, cursor);
+  for (int i = 0; i < op.n_dims; ++i) d.n *= take(b, op.batch_dims + op.k_dims + i);
+  entry.work = work;
+  const program::CompiledView& kept = op.stationary_a ? a : b;
+  const bool one_tile = d.batch == 1 && d.k_outer == 1 && d.k <= stream.kind->core.array.rows &&
+                        (op.stationary_a ? d.m : d.n) <= stream.kind->core.array.columns;
+  if (one_tile)
+    entry.weights = (cursor.version(kept.slot, kept.back) << 24 | kept.slot) ^ cursor.value(kept.offset) << 40;
+}
+
+}  // namespace tilesim::engine

@@ -1,0 +1,61 @@
+// What stays of jobs: a row each, and of each program the sums of its kernels.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tilesim/engine/jobs/job.hpp"
+
+namespace tilesim::engine {
+
+struct JobRow {
+  std::int32_t program = 0, cores = 0;  ///< numbers of their tables
+  std::int32_t sources = -1;            ///< where the values of its tensors came from; below zero: it read none
+  std::int64_t arrival = 0, start = 0, finish = -1;  ///< below zero: not finished
+};
+
+struct KernelRow {
+  std::size_t scope = 0;
+  std::string kernel, operation;
+  KernelCounters counters;
+};
+
+/// A program on cores whose first is of one sort.
+struct ProgramRow {
+  std::string name;
+  std::vector<std::string> notes;
+  const CoreKind* kind = nullptr;
+  std::int64_t cores = 0, jobs = 0;
+  std::vector<KernelRow> kernels;  ///< that have run, by scope
+
+  void add(const LoadedProgram& loaded, const std::vector<KernelCounters>& counters);
+};
+
+class Rows {
+ public:
+  int add(LoadedProgram& loaded, const Job& job, const CoreKind& kind);  ///< of a new job; its id
+  void end(const JobState& job, std::int64_t finish);
+  std::size_t size() const { return jobs_.size(); }
+  JobRow& operator[](int id) { return jobs_[static_cast<std::size_t>(id)]; }
+  const JobRow& operator[](int id) const { return jobs_[static_cast<std::size_t>(id)]; }
+  const std::vector<std::int64_t>& cores(const JobRow& row) const {
+    return *cores_[static_cast<std::size_t>(row.cores)];
+  }
+  const std::vector<ProgramRow>& programs() const { return programs_; }
+  using Sources = std::map<std::string, std::string>;
+  const Sources* sources(const JobRow& row) const;                      ///< null: none
+  const std::vector<std::string>& assumed() const { return assumed_; }  ///< what ended jobs took for granted
+
+ private:
+  std::vector<JobRow> jobs_;
+  std::vector<ProgramRow> programs_;
+  std::map<std::vector<std::int64_t>, std::int32_t> number_of_cores_;
+  std::vector<const std::vector<std::int64_t>*> cores_;
+  std::map<Sources, std::int32_t> number_of_sources_;
+  std::vector<const Sources*> sources_;
+  std::vector<std::string> assumed_;
+};
+
+}  // namespace tilesim::engine

@@ -1,0 +1,97 @@
+// What a Result says of how parts were modelled.
+#include "tilesim/engine/results/results.hpp"
+
+namespace tilesim::engine {
+
+namespace {
+
+using Said = std::vector<std::string>;
+
+void say_memory(const Parts& parts, Said& said) {
+  const MemorySpec& memory = parts.chip.machine.memory;
+  switch (parts.chip.memory) {
+    case MemoryKind::ideal:
+      said.emplace_back("memory: ideal, no latency, no queueing, unlimited bandwidth");
+      return;
+    case MemoryKind::bank:
+      said.emplace_back(
+          "memory: DRAM channels of " + parts.chip.options.dram->name + " with banks, rows, queues and refresh; " +
+          (parts.chip.routed ? "a write is acknowledged up to a read's latency after its acceptance"
+                             : "when a read returns is told when it is accepted, so later requests do not delay it"));
+      return;
+    case MemoryKind::simple:
+      said.emplace_back(
+          "memory: latency plus bandwidth per channel, first come first served; banks, rows and refresh are an "
+          "efficiency factor of " +
+          std::to_string(memory.efficiency));
+  }
+  if (!parts.memory.patterned())
+    said.emplace_back(
+        "memory: a transfer of pieces that lie apart takes as many bursts as its pieces, at consecutive addresses: "
+        "which channels and banks the pieces themselves fall on is not looked up");
+}
+
+void say_dram(const Parts& parts, Said& said) {
+  if (parts.chip.memory != MemoryKind::bank) return;
+  const dram::Part& part = *parts.chip.options.dram;
+  const Machine& machine = parts.chip.machine;
+  const Int128 capacity = static_cast<Int128>(part.capacity_bytes()) * machine.memory.channels;
+  if (const std::int64_t end = parts.memory.end(); end > capacity)
+    said.emplace_back("memory: tensors take " + std::to_string(end) + " B, the parts of all channels hold " +
+                      std::to_string(static_cast<std::int64_t>(capacity)) +
+                      " B: what lies beyond shares rows with what lies at the beginning");
+  if (part.energy.known() && part.energy.refresh_all < 0)
+    said.emplace_back("DRAM energy: activations and bursts; the part states none for refresh");
+  if (!part.energy.known())
+    said.emplace_back("DRAM energy: no figures per command of " + part.name + " are known; " +
+                      (machine.energy.memory_byte > 0 ? "bytes count with energy.memory_byte"
+                                                      : "memory bytes are listed without energy"));
+}
+
+void say_network(const Parts& parts, const std::string& network, Said& said) {
+  const Machine& machine = parts.chip.machine;
+  const bool regions = machine.memory.regions > 1;
+  if (parts.chip.routed) {
+    said.emplace_back("network: " + network + ", every flit of " + std::to_string(machine.network.flit_bytes) +
+                      " B in every router; a multicast is one packet per destination and piece, DMA engines give a "
+                      "packet to each port at any time");
+    if (regions)
+      said.emplace_back(
+          "memory regions: of links side by side a packet takes the one of its destination's part of the region; "
+          "requests, answers and sends share them");
+    return;
+  }
+  if (parts.chip.memory == MemoryKind::ideal) return;
+  said.emplace_back("network: latency and bandwidth per core port; no routers, requests are not counted");
+  if (!regions) return;
+  said.emplace_back("memory regions: links carry data and sends, not requests");
+  if (!parts.memory.patterned())
+    said.emplace_back(
+        "memory regions: a strided transfer counts as the same number of contiguous bytes from its start when they "
+        "are looked up");
+}
+
+}  // namespace
+
+void add_fidelity(const Parts& parts, Result& result) {
+  const Chip& chip = parts.chip;
+  const bool ideal = chip.memory == MemoryKind::ideal;
+  const RoutedMemory* const routed = parts.memory.routed();
+  const std::string network = routed ? routed->topology().name : ideal ? "none" : "simple";
+  result.fidelity = {{"memory", chip.machine.memory.kind},
+                     {"network", network},
+                     {"tile latency", std::string(chip.kinds().front()->latencies().name())}};
+  Said& said = result.approximations;
+  say_memory(parts, said);
+  add_cache_fidelity(parts, result);
+  say_dram(parts, said);
+  say_network(parts, network, said);
+  if (!chip.machine.sorts.empty())
+    said.emplace_back(
+        "cores of several sorts: cycles are those of core.clock; crossing from one core's clock to another takes no "
+        "further time");
+  said.emplace_back("tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
+  said.emplace_back("handing statements to queues takes no time");
+}
+
+}  // namespace tilesim::engine

@@ -1,0 +1,51 @@
+// The Result of a simulation, from contributors that read its parts.
+#pragma once
+
+#include "tilesim/engine/jobs/jobs.hpp"
+
+namespace tilesim::engine {
+
+/// All of a simulation that a Result tells of.
+struct Parts {
+  const Chip& chip;
+  const Totals& totals;
+  const OffChip& memory;
+  const Agenda& agenda;
+  const Units& units;
+  const Timeline& timeline;
+  const Jobs& jobs;
+};
+
+Result result_of(const Parts& parts);
+
+/// The busiest of each sort of part, for what bounds the run.
+struct Busiest { std::int64_t array = 0, vector = 0, memory = 0, cache = 0, network = 0, launch = 0; };
+
+// Contributors; each adds its own fields and rows.
+void add_units(const Parts& parts, Result& result, Busiest& busiest);     // units.cpp
+void add_channels(const Parts& parts, Result& result, Busiest& busiest);  // units.cpp
+void add_links(const Parts& parts, Result& result, Busiest& busiest);     // units.cpp
+void add_intervals(const Parts& parts, Result& result);                   // units.cpp
+void add_jobs(const Parts& parts, Result& result, Busiest& busiest);      // jobs.cpp
+void add_sources(const Parts& parts, Result& result);                     // jobs.cpp
+void add_cache(const Parts& parts, Result& result, Busiest& busiest);     // cache.cpp
+void add_cache_fidelity(const Parts& parts, Result& result);              // cache.cpp
+void add_energy(const Parts& parts, Result& result);                      // energy.cpp
+void add_fidelity(const Parts& parts, Result& result);                    // fidelity.cpp
+void add_views(const Parts& parts, Result& result);                       // views.cpp
+
+/// Core cycles for which the port or link that was busy longest passed bytes.
+std::int64_t network_busy(const Parts& parts);  // bounds.cpp
+/// Of one kernel, from its bytes: the DMA engines and ports of its program's cores, and behind routers those of the
+/// channels.
+std::int64_t network_busy(const Parts& parts, const KernelCounters& kernel, const ProgramRow& program);
+
+struct Share {
+  const char* name;
+  double value;
+};
+/// The part with the largest share; "latency" when nothing is busy half of the time.
+Share largest(std::initializer_list<Share> shares);
+double ratio(std::int64_t part, std::int64_t whole);
+
+}  // namespace tilesim::engine

@@ -1,0 +1,80 @@
+// Statements that wait in a queue, and the queue.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "tilesim/program/flat/cursor.hpp"
+#include "tilesim/report/result.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::engine {
+
+/// One statement: everything that depends on loop indices is resolved.
+struct Entry {
+  program::Opcode opcode = program::Opcode::wait;
+  std::int32_t slot = -1, counter = -1, scope = -1;
+  std::int64_t version = 0;
+  std::int64_t pieces = 0;    ///< wait: wanted; commit, send: added; signal: count
+  std::int64_t index = 0;     ///< counter index
+  std::int64_t core = 0;      ///< signal: target
+  std::int32_t sequence = 0;  ///< commit: its place among the version's commits
+  std::int32_t pattern = -1;  ///< of a transfer, with banks or a cache: where the bytes lie
+  std::int64_t kernel = -1;   ///< number of the stream's kernel that it belongs to
+  std::int64_t epoch = 0;     ///< acquire: scopes that ended before it in text order
+  std::int64_t address = 0, bytes = 0, index_bytes = 0;
+  Descriptor descriptor;      ///< computes
+  std::int64_t weights = -1;  ///< mma: identifies the stationary operand
+  double work = 0;            ///< multiply-adds or element operations
+};
+
+/// Fixed ring of entries.
+class EntryRing {
+ public:
+  explicit EntryRing(std::size_t capacity) : entries_(capacity) {}
+  bool full() const { return count_ == entries_.size(); }
+  bool empty() const { return count_ == 0; }
+  Entry& push() {
+    Entry& entry = entries_[(head_ + count_) % entries_.size()];
+    ++count_;
+    entry = Entry{};
+    return entry;
+  }
+  Entry& front() { return entries_[head_]; }
+  const Entry& front() const { return entries_[head_]; }
+  void pop() {
+    head_ = (head_ + 1) % entries_.size();
+    --count_;
+  }
+
+ private:
+  std::vector<Entry> entries_;
+  std::size_t head_ = 0, count_ = 0;
+};
+
+struct Queue {
+  Queue(std::size_t capacity, std::int32_t of) : entries(capacity), unit(of) {}
+  EntryRing entries;
+  std::int32_t unit;
+  std::int64_t busy_end = 0;        ///< end of the unit's last busy interval
+  std::int64_t done_until = 0;      ///< all operations so far are complete
+  std::int64_t consumed_until = 0;  ///< all operands so far are consumed
+  std::int64_t blocked_since = -1;
+  UnitState blocked_on = UnitState::idle;
+  bool woken = false;  ///< a wake event is scheduled
+  // Transfer in progress.
+  bool transferring = false;
+  std::int64_t left = 0, next_address = 0, finish = 0, started = 0;
+  std::array<std::int64_t, 64> in_flight{};  ///< completion of the last chunks, a ring
+  std::int64_t chunks = 0;
+  std::int64_t issue_ready = 0;    ///< DMA: the next transfer may be issued
+  std::int64_t last_weights = -1;  ///< mma: stationary operand used last
+  // Behind a network of routers.
+  std::deque<std::int32_t> open;  ///< transfers and sends that are not over, in order
+  std::int64_t open_pieces = 0;
+  bool waits_for_piece = false;
+};
+
+}  // namespace tilesim::engine

@@ -1,0 +1,77 @@
+// The slots of a stream: rings of buffers, their versions, and who waits for them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "tilesim/program/flat/cursor.hpp"
+
+namespace tilesim::engine {
+
+/// Queues of the stream, and streams with a send, that have waited for what has just come.
+struct Woken {
+  std::uint32_t queues = 0;
+  std::uint64_t senders = 0;
+};
+
+/// Every version that is not the buffer's is a race: RaceError.
+class Slots {
+ public:
+  explicit Slots(const program::CompiledProgram& program);
+
+  // In text order.
+  void announce(std::int32_t slot, std::int64_t version);         ///< an acquire
+  Woken receive(std::int32_t slot, std::int64_t version);         ///< a send may come
+  std::int32_t commits(std::int32_t slot, std::int64_t version);  ///< the place of the version's next commit
+  std::int64_t epoch() const { return epoch_; }                   ///< scopes with slots that have ended
+  void end(const std::vector<std::int32_t>& slots, const program::Cursor& cursor);  ///< of a scope
+
+  // In time. What is refused is asked again when the queue (or sender) is woken.
+  bool holds(std::int32_t slot, std::int64_t version, std::int64_t pieces, int queue);
+  /// `woken`: queues that wait for the version to begin.
+  bool acquire(std::int32_t slot, std::int64_t version, std::int64_t epoch, int queue, Woken& woken);
+  Woken commit(std::int32_t slot, std::int64_t version, std::int64_t sequence, std::int64_t pieces);
+  Woken release(std::int32_t slot, std::int64_t version, int queue);
+  /// Whether the next send can come, as which version.
+  bool accepts(std::int32_t slot, std::uint64_t sender, std::int64_t& version);
+  void expect(std::int32_t slot, std::int64_t version);  ///< it comes
+  Woken arrive(std::int32_t slot, std::int64_t version, std::int64_t pieces);
+
+ private:
+  struct Buffer {
+    std::int64_t version = -1, pieces = 0;
+    std::int32_t next_sequence = 0;
+    std::uint32_t released = 0;
+    bool free = true;
+    std::uint64_t done_mask = 0;  ///< commits beyond next_sequence that have completed
+    std::array<std::int32_t, 64> pending{};
+  };
+  struct Slot {
+    std::vector<Buffer> buffers;
+    std::vector<std::int32_t> dispatched;  ///< per version modulo its size: commits handed out so far
+    std::int64_t received = 0, sent = 0;   ///< receives dispatched here; sends that have begun
+    std::vector<std::int64_t> epochs;      ///< per receive modulo its size
+    Woken waiting;                         ///< for anything to change
+  };
+  /// A buffer of a scope that has ended in text order, whose last version is not free yet: later scopes may lie on its
+  /// bytes.
+  struct Ended {
+    std::int32_t slot = 0;
+    std::int64_t version = 0, epoch = 0;
+  };
+
+  Slot& at(std::int32_t slot) { return slots_[static_cast<std::size_t>(slot)]; }
+  Buffer& buffer(std::int32_t slot, std::int64_t version);
+  bool is_free(const Ended& ended) const;
+  bool on_ended_bytes(std::int32_t slot, std::int64_t version, std::int64_t epoch) const;
+  [[noreturn]] void race(std::int32_t slot, std::int64_t version, const char* who) const;
+
+  const program::CompiledProgram& program_;
+  std::vector<Slot> slots_;
+  std::vector<Ended> ended_;
+  std::int64_t epoch_ = 0;
+  Woken ended_waiting_;  ///< for one of `ended_`
+};
+
+}  // namespace tilesim::engine

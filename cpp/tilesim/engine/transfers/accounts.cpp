@@ -1,0 +1,98 @@
+#include "tilesim/engine/transfers/accounts.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/index.hpp"
+
+namespace tilesim::engine {
+
+using program::Opcode;
+
+void Accounts::block(Stream& stream, Queue& queue, UnitState reason) {
+  if (queue.blocked_since >= 0 && queue.blocked_on == reason) return;
+  unblock(stream, queue);
+  queue.blocked_since = agenda_.now();
+  queue.blocked_on = reason;
+}
+
+void Accounts::unblock(Stream& stream, Queue& queue) {
+  if (queue.blocked_since < 0) return;
+  if (queue.open.empty()) {  // else the unit is busy all the while
+    Unit& unit = units_[queue.unit];
+    const std::int64_t begin = std::max({queue.blocked_since, queue.busy_end, unit.busy_until});
+    if (agenda_.now() > begin && stream.kind->core.contexts == 1)
+      unit.cycles[static_cast<std::size_t>(queue.blocked_on)] += agenda_.now() - begin;
+  }
+  queue.blocked_since = -1;
+}
+
+void Accounts::busy(Stream& stream, Queue& queue, std::int64_t begin, std::int64_t end, const Entry& entry) {
+  Unit& unit = units_[queue.unit];
+  const std::int64_t from = std::max(begin, unit.busy_until);
+  if (end > from) {
+    unit.cycles[static_cast<std::size_t>(UnitState::busy)] += end - from;
+    if (KernelCounters* kernel = stream.job->kernels.of(entry.scope)) {
+      if (unit.counts_as == KernelTime::array) kernel->array_busy += end - from;
+      if (unit.counts_as == KernelTime::vector) kernel->vector_busy += end - from;
+    }
+    if (timeline_.wanted()) {
+      const LoadedProgram& loaded = *stream.job->loaded;
+      timeline_.add(queue.unit, entry.scope >= 0 ? loaded.labels[at(entry.scope)] : loaded.no_label, from, end);
+    }
+  }
+  unit.busy_until = std::max(unit.busy_until, end);
+  queue.busy_end = std::max(queue.busy_end, end);
+  ++unit.operations;
+}
+
+void Accounts::pop(Stream& stream, Queue& queue, bool over) {
+  const bool was_full = queue.entries.full();
+  const std::int64_t kernel = queue.entries.front().kernel;
+  queue.entries.pop();
+  if (over)
+    settle(stream, queue, kernel, was_full);
+  else if (was_full)
+    agenda_.push(EventKind::stream, std::max(agenda_.now(), stream.stalled_until), stream.number, 0);
+}
+
+void Accounts::over(Stream& stream, const Queue& queue, std::int64_t kernel) { settle(stream, queue, kernel, false); }
+
+void Accounts::settle(Stream& stream, const Queue& queue, std::int64_t kernel, bool was_full) {
+  if (stream.kernels.leave(kernel))
+    stream.job->kernels.settle(stream.kernels, stream.leads(), agenda_.now(), stream.job->streams.size());
+  --stream.entries_in_queues;
+  stream.done_until = std::max(stream.done_until, queue.done_until);
+  if (was_full || stream.entries_in_queues == 0)
+    agenda_.push(EventKind::stream, std::max(agenda_.now(), stream.stalled_until), stream.number, 0);
+}
+
+void Accounts::transfer(Stream& stream, Queue& queue, const Entry& entry, std::int64_t started, std::int64_t done) {
+  busy(stream, queue, started, done, entry);
+  units_[queue.unit].bytes += entry.bytes;
+  queue.done_until = std::max(queue.done_until, done);
+  queue.consumed_until = queue.done_until;
+  const bool store = entry.opcode == Opcode::store;
+  const std::int64_t stored = store ? entry.bytes - entry.index_bytes : 0;
+  if (store) {  // its indices were read
+    totals_.written_bytes -= entry.index_bytes;
+    totals_.read_bytes += entry.index_bytes;
+  }
+  KernelCounters* kernel = entry.opcode == Opcode::send ? nullptr : stream.job->kernels.of(entry.scope);
+  std::int64_t below = 0;
+  if (entry.pattern >= 0) below = memory_.drop_pattern(entry.pattern, entry.opcode == Opcode::load, entry.bytes);
+  if (kernel) {
+    kernel->load_bytes += entry.bytes - stored;
+    kernel->store_bytes += stored;
+    kernel->below_bytes += below;
+  }
+  stream.kernels.used(entry.kernel, started, queue.done_until);
+  if (store && entry.counter >= 0)
+    agenda_.push(EventKind::count, queue.done_until, stream.number, entry.counter, Details{entry.index, 1, 0});
+}
+
+void Accounts::moved(const Request& request) {
+  (request.write ? totals_.written_bytes : totals_.read_bytes) += request.bytes;
+  totals_.network_bytes += request.bytes;
+}
+
+}  // namespace tilesim::engine

@@ -1,0 +1,34 @@
+// In which state units are, whose time it is, and what an entry that is over leaves behind.
+#pragma once
+
+#include "tilesim/engine/jobs/job.hpp"
+
+namespace tilesim::engine {
+
+class Accounts {
+ public:
+  Accounts(OffChip& memory, Agenda& agenda, Units& units, Timeline& timeline, Totals& totals)
+      : memory_(memory), agenda_(agenda), units_(units), timeline_(timeline), totals_(totals) {}
+
+  /// The queue's unit waits, if nothing else keeps it busy, until `unblock`.
+  void block(Stream& stream, Queue& queue, UnitState reason);
+  void unblock(Stream& stream, Queue& queue);
+  void busy(Stream& stream, Queue& queue, std::int64_t begin, std::int64_t end, const Entry& entry);
+  /// The head of the queue leaves it; `over`: and it is over.
+  void pop(Stream& stream, Queue& queue, bool over = true);
+  void over(Stream& stream, const Queue& queue, std::int64_t kernel);  ///< an entry that has left its queue before
+  /// A load, store or send that took its unit from `started` to `done`.
+  void transfer(Stream& stream, Queue& queue, const Entry& entry, std::int64_t started, std::int64_t done);
+  void moved(const Request& request);  ///< a piece of a transfer has been taken
+
+ private:
+  void settle(Stream& stream, const Queue& queue, std::int64_t kernel, bool was_full);
+
+  OffChip& memory_;
+  Agenda& agenda_;
+  Units& units_;
+  Timeline& timeline_;
+  Totals& totals_;
+};
+
+}  // namespace tilesim::engine

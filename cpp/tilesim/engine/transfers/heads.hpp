@@ -1,0 +1,33 @@
+// From the head of a queue into its unit.
+#pragma once
+
+#include "tilesim/engine/transfers/sends.hpp"
+
+namespace tilesim::engine {
+
+class Heads {
+ public:
+  Heads(const Chip& chip, Agenda& agenda, Units& units, Accounts& accounts, Transfers& transfers, Sends& sends)
+      : chip_(chip), agenda_(agenda), units_(units), accounts_(accounts), transfers_(transfers), sends_(sends) {}
+
+  /// Starts what can start, from the head of the queue on.
+  void advance(Stream& stream, int queue);
+
+ private:
+  // Whether the head has started (synchronization: has passed). Otherwise somebody will wake the queue.
+  bool start(Stream& stream, int queue, const Entry& entry);
+  bool wait(Stream& stream, int queue, const Entry& entry);
+  bool wait_counter(Stream& stream, int queue, const Entry& entry);
+  bool acquire(Stream& stream, int queue, const Entry& entry);
+  bool compute(Stream& stream, int queue, const Entry& entry);
+  void signal(Stream& stream, int queue, const Entry& entry);
+
+  const Chip& chip_;
+  Agenda& agenda_;
+  Units& units_;
+  Accounts& accounts_;
+  Transfers& transfers_;
+  Sends& sends_;
+};
+
+}  // namespace tilesim::engine

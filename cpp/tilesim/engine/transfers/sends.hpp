@@ -1,0 +1,28 @@
+// Tiles from core to core.
+#pragma once
+
+#include "tilesim/engine/transfers/transfers.hpp"
+
+namespace tilesim::engine {
+
+class Sends {
+ public:
+  Sends(OffChip& memory, Agenda& agenda, Units& units, Accounts& accounts, Transfers& transfers, Totals& totals)
+      : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), transfers_(transfers), totals_(totals) {}
+
+  /// The head of a queue. True: it is on its way; else the queue will be woken, or the transfer takes the entry.
+  bool start(Stream& stream, int queue, const Entry& entry);
+
+ private:
+  /// Where it goes and as which version; false where a destination has no room yet.
+  bool targets(Stream& stream, const Entry& entry, std::vector<Transfers::Target>& found);
+
+  OffChip& memory_;
+  Agenda& agenda_;
+  Units& units_;
+  Accounts& accounts_;
+  Transfers& transfers_;
+  Totals& totals_;
+};
+
+}  // namespace tilesim::engine

@@ -1,0 +1,125 @@
+#include "tilesim/engine/transfers/transfers.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::engine {
+
+using program::Opcode;
+
+bool Transfers::start(Stream& stream, int queue, const Entry& entry) {
+  Queue& q = stream.queues[at(queue)];
+  const std::int64_t now = agenda_.now(), issue = stream.kind->core.dma.issue_cycles;
+  if (q.issue_ready > now) {
+    wake(agenda_, stream, queue, q.issue_ready);
+    return false;
+  }
+  if (entry.bytes == 0) {  // nothing inside the tensor: only the fill, which costs the issue
+    q.issue_ready = stream.kind->after(now, issue);
+    q.done_until = q.consumed_until = std::max(q.done_until, q.issue_ready);
+    stream.kernels.used(entry.kernel, now, q.done_until);
+    if (entry.pattern >= 0) memory_.drop_pattern(entry.pattern, entry.opcode == Opcode::load, 0);
+    if (entry.opcode == Opcode::store && entry.counter >= 0)
+      after(stream, queue, q.done_until, {EventKind::count, entry.counter, {entry.index, 1, 0}, 0});
+    stream.done_until = std::max(stream.done_until, q.done_until);
+    return true;
+  }
+  accounts_.unblock(stream, q);
+  q.transferring = true;
+  q.left = entry.bytes;
+  q.next_address = entry.address;
+  q.finish = q.started = now;
+  if (issue > 0)
+    agenda_.push(EventKind::chunk, stream.kind->after(now, issue), stream.number, queue);
+  else
+    chunk(stream, queue);
+  return false;  // its last piece takes the entry from the queue
+}
+
+/// Whether the queue may have another piece under way; else something will call for the next one.
+bool Transfers::has_window(Stream& stream, int queue) {
+  Queue& q = stream.queues[at(queue)];
+  const std::int64_t window = stream.kind->window;
+  if (q.open_pieces >= window) {
+    q.waits_for_piece = true;
+    return false;
+  }
+  if (q.chunks < window) return true;
+  std::int64_t& oldest = q.in_flight[static_cast<std::size_t>((q.chunks - window) & 63)];
+  oldest = memory_.port().completion(oldest);
+  if (oldest <= agenda_.now()) return true;
+  agenda_.push(EventKind::chunk, oldest, stream.number, queue);
+  return false;
+}
+
+Request Transfers::next_piece(const Stream& stream, int queue) {
+  const Queue& q = stream.queues[at(queue)];
+  const Entry& entry = q.entries.front();
+  const std::int64_t most = stream.kind->chunk_bytes;
+  Request request{stream.physical_core,       q.next_address, std::min(q.left, most), entry.opcode == Opcode::store,
+                  stream.place * 64L + queue, q.left > most};
+  if (entry.pattern >= 0) {
+    request.pattern = &memory_.pattern(entry.pattern);
+    request.offset = entry.bytes - q.left;
+  }
+  return request;
+}
+
+void Transfers::chunk(Stream& stream, int queue) {
+  Queue& q = stream.queues[at(queue)];
+  const CoreKind& kind = *stream.kind;
+  const std::int64_t now = agenda_.now();
+  const bool later = memory_.port().answers_later();
+  while (has_window(stream, queue)) {
+    const Request piece = next_piece(stream, queue);
+    if (later && q.left == q.entries.front().bytes) open(stream, queue, q.entries.front(), q.started);
+    const Offered offered = memory_.port().offer(piece, later ? tag_of(q.open.back(), no_target) : 0, now);
+    if (!offered.accepted())
+      return agenda_.push(EventKind::chunk, std::max(offered.cycle, now + 1), stream.number, queue);
+    if (later)
+      ++open_[at(q.open.back())].left, ++q.open_pieces;
+    else
+      q.in_flight[static_cast<std::size_t>(q.chunks++ & 63)] = offered.cycle;
+    q.left -= piece.bytes;
+    q.next_address += piece.bytes;
+    accounts_.moved(piece);
+    const std::int64_t passed = kind.after(now, ceil_div(piece.bytes, kind.core.dma.bytes_per_cycle));
+    const std::int64_t next = later ? std::max(now + 1, passed) : passed;
+    q.finish = std::max({q.finish, offered.cycle, next});  // the last byte, too, passes the DMA engine
+    if (q.left > 0 && next == now) continue;
+    if (q.left > 0) return agenda_.push(EventKind::chunk, next, stream.number, queue);
+    q.issue_ready = next;
+    q.transferring = false;
+    if (!later) return ended(stream, queue);
+    open_[at(q.open.back())].passed = next;
+    return issued(stream, queue, q.open.back());
+  }
+}
+
+/// The transfer at the head of the queue has its end.
+void Transfers::ended(Stream& stream, int queue) {
+  Queue& q = stream.queues[at(queue)];
+  const std::int64_t done = stream.kind->after(q.finish, stream.kind->core.dma.latency_cycles);
+  accounts_.transfer(stream, q, q.entries.front(), q.started, done);
+  accounts_.pop(stream, q);
+  wake(agenda_, stream, queue, agenda_.now());
+}
+
+void Transfers::push(const Stream& stream, std::int64_t time, const Effect& effect) {
+  if (effect.kind == EventKind::release)
+    agenda_.push(effect.kind, time, stream.number, effect.port, effect.details.a << 5 | effect.details.b);
+  else
+    agenda_.push(effect.kind, time, stream.number, effect.port, effect.details);
+}
+
+void Transfers::after(Stream& stream, int queue, std::int64_t time, const Effect& effect) {
+  const Queue& q = stream.queues[at(queue)];
+  if (q.open.empty())
+    push(stream, std::max(agenda_.now(), time) + effect.delay, effect);
+  else
+    open_[at(q.open.back())].after.push_back(effect);
+}
+
+}  // namespace tilesim::engine

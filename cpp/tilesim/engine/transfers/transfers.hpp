@@ -1,0 +1,73 @@
+// Loads and stores, and sends behind routers: pieces that memory answers at once, or later.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tilesim/engine/transfers/accounts.hpp"
+
+namespace tilesim::engine {
+
+/// A commit, release or count, and when it comes.
+struct Effect {
+  EventKind kind = EventKind::commit;
+  std::int32_t port = 0;
+  Details details;         ///< release: version, queue
+  std::int64_t delay = 0;  ///< after what is before it in its queue is over
+};
+
+class Transfers {
+ public:
+  Transfers(OffChip& memory, Agenda& agenda, Accounts& accounts)
+      : memory_(memory), agenda_(agenda), accounts_(accounts) {}
+
+  /// The head of a queue. True: it is over already; else it has started, or the queue will be woken.
+  bool start(Stream& stream, int queue, const Entry& entry);
+  void chunk(Stream& stream, int queue);            ///< the next piece
+  using Target = std::pair<Stream*, std::int64_t>;  ///< version there
+  /// A tile at the head of a queue, through routers. As `start`.
+  bool send(Stream& stream, int queue, const Entry& entry, std::vector<Target> targets);
+  void piece(std::int64_t value);  ///< of an event: one has been answered
+  /// The effect of an entry whose predecessors in its queue are complete at `time`, or when they are over.
+  void after(Stream& stream, int queue, std::int64_t time, const Effect& effect);
+  /// Runs the memory that answers later up to the next event, or to something that becomes one. False if nothing is
+  /// left before `limit`.
+  bool advance(std::int64_t limit, CancelToken* cancel);
+  bool idle() const { return memory_.port().idle(); }
+
+ private:
+  /// What is under way and is answered later.
+  struct Open {
+    Entry entry;
+    Stream* stream = nullptr;
+    int queue = 0;
+    std::int64_t started = 0, left = 0;  ///< left: pieces
+    std::int64_t passed = 0;             ///< when the last byte has passed the DMA engine
+    bool issued = false;                 ///< all pieces
+    std::vector<Target> targets;         ///< of a send
+    std::vector<Effect> after;
+  };
+
+  static constexpr std::int64_t no_target = 0xFFFF;
+  static std::uint64_t tag_of(std::int32_t transfer, std::int64_t target) {
+    return static_cast<std::uint64_t>(transfer) << 16 | static_cast<std::uint64_t>(target);
+  }
+
+  bool has_window(Stream& stream, int queue);
+  Request next_piece(const Stream& stream, int queue);
+  void push(const Stream& stream, std::int64_t time, const Effect& effect);
+  void ended(Stream& stream, int queue);
+  std::int32_t open(Stream& stream, int queue, const Entry& entry, std::int64_t started);
+  void issued(Stream& stream, int queue, std::int32_t transfer);
+  void finish(Stream& stream, Queue& queue);
+
+  OffChip& memory_;
+  Agenda& agenda_;
+  Accounts& accounts_;
+  std::vector<Open> open_;
+  std::vector<std::int32_t> free_open_;
+  std::vector<Done> done_;
+};
+
+}  // namespace tilesim::engine

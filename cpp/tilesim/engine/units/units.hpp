@@ -1,0 +1,59 @@
+// Units of cores: what queues drive, in which state they were for how long.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tilesim/report/result.hpp"
+
+namespace tilesim::engine {
+
+enum class UnitKind : std::uint8_t { load, store, array, vector, cross_lane, send, other };
+const char* name(UnitKind kind);
+
+/// What a unit's busy time counts as in the rows of kernels.
+enum class KernelTime : std::uint8_t { none, array, vector };
+
+/// What a queue drives, on any core.
+struct UnitSort {
+  std::string queue, name;
+  UnitKind kind = UnitKind::other;
+  KernelTime counts_as = KernelTime::none;
+  std::int64_t number = 0;  ///< of several: load1, mma0; below zero: not a number
+  std::int32_t first = 0;   ///< sort whose units have the same names: they are the same
+};
+
+struct Unit {
+  std::int32_t sort = 0;
+  UnitKind kind = UnitKind::other;
+  KernelTime counts_as = KernelTime::none;
+  std::int64_t core = 0;
+  std::int64_t busy_until = 0;  ///< several queues (contexts) may share it
+  std::array<std::int64_t, unit_state_count> cycles{};
+  std::int64_t operations = 0, bytes = 0;
+  double work = 0;
+};
+
+/// All units that jobs have used so far. Names are looked up when a program comes, never while events run.
+class Units {
+ public:
+  std::int32_t sort(const std::string& queue);  ///< its number, new where it is not known
+  const UnitSort& named(std::int32_t sort) const { return sorts_[static_cast<std::size_t>(sort)]; }
+  std::int32_t find(std::int64_t core, std::int32_t sort);  ///< the unit's number, new where it is not known
+  std::string name(const Unit& unit) const;                 ///< "core0.array1"
+  Unit& operator[](std::int32_t unit) { return units_[static_cast<std::size_t>(unit)]; }
+  const Unit& operator[](std::int32_t unit) const { return units_[static_cast<std::size_t>(unit)]; }
+  const std::vector<Unit>& all() const { return units_; }
+
+ private:
+  std::vector<UnitSort> sorts_;
+  std::map<std::string, std::int32_t> sort_of_;      ///< by queue
+  std::map<std::string, std::int32_t> first_of_;     ///< by name
+  std::vector<std::vector<std::int32_t>> of_cores_;  ///< per core and sort; below zero: none yet
+  std::vector<Unit> units_;
+};
+
+}  // namespace tilesim::engine
