@@ -1,4 +1,4 @@
-"""The engine's parts are small: their headers read like tables of contents, and no name is looked up while events run."""
+"""The engine's parts are small: their headers read like tables of contents; no name is looked up while events run."""
 
 from __future__ import annotations
 
