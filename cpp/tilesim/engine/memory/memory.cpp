@@ -24,8 +24,8 @@ class SimpleMemory final : public MemorySystem {
         static_cast<double>(memory_.bytes_per_second) * memory_.efficiency / static_cast<double>(memory_.channels);
     bytes_.hertz = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(achieved)));
     const Int128 latency = static_cast<Int128>(memory_.latency_ps) * core_.hertz;
-    constexpr std::int64_t picoseconds = 1000000000000;
-    latency_ = static_cast<std::int64_t>((latency + picoseconds - 1) / picoseconds);
+    constexpr std::int64_t in_a_second = 1000000000000;
+    latency_ = static_cast<std::int64_t>((latency + in_a_second - 1) / in_a_second);
     if (const auto hash = dram::channel_hash_of(memory_.channel_hash); hash != dram::ChannelHash::none)
       spread_.emplace(memory_.channels, memory_.interleave_bytes, hash);
   }

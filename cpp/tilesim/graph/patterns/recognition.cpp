@@ -29,7 +29,7 @@ std::string described(const std::vector<const Op*>& ops) {
       ++more;
     }
   }
-  return join(names) + (more > 0 ? ", .." : "");
+  return tilesim::join(names) + (more > 0 ? ", .." : "");
 }
 
 struct Pass {

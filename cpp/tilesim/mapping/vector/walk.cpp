@@ -15,7 +15,7 @@ namespace {
 
 constexpr int most_pieces_walked = 128;   // of tiles; the time of further ones is extended linearly
 constexpr std::int64_t most_apart = 256;  // transfers of one tile
-constexpr std::int64_t most_bytes = INT64_MAX / 8;
+constexpr std::int64_t most_tile_bytes = INT64_MAX / 8;
 using Sizes = std::vector<std::int64_t>;
 
 class TileWalk {
@@ -117,8 +117,8 @@ class TileWalk {
     std::int64_t bytes = 0;
     for (std::size_t k = 0; k < rings_.size(); ++k)
       if (problem_.operands[k].use != VectorOperand::Use::scratch)
-        bytes =
-            std::min(bytes + moved(problem_.operands[k], rings_[k].strides, start, size, machine_).bytes, most_bytes);
+        bytes = std::min(bytes + moved(problem_.operands[k], rings_[k].strides, start, size, machine_).bytes,
+                         most_tile_bytes);
     return bytes;
   }
 
@@ -272,7 +272,8 @@ class TileWalk {
     std::int64_t count = 1;
     for (int axis : operand.apart) {
       one[static_cast<std::size_t>(axis)] = 1;
-      count = std::min(count * size[static_cast<std::size_t>(axis)], most_bytes / size[static_cast<std::size_t>(axis)]);
+      count = std::min(count * size[static_cast<std::size_t>(axis)],
+                       most_tile_bytes / size[static_cast<std::size_t>(axis)]);
     }
     const std::int64_t walked = std::min(count, most_apart);  // of more of them, each stands for several
     const Moved move = moved(operand, ring.strides, start, one, machine_);
