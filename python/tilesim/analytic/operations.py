@@ -85,7 +85,8 @@ def costs_of(operations: Sequence[Mapping[str, Any]], costs: Costs) -> list[Cost
     uses: dict[str, int] = {}
     for op in operations:
         for operand in op["operands"]:
-            uses[operand["name"]] = uses.get(operand["name"], 0) + 1
+            if operand is not None:  # one that may be left out
+                uses[operand["name"]] = uses.get(operand["name"], 0) + 1
     return [cost_of(op, costs, producers, uses) for op in operations]
 
 

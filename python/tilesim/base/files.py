@@ -38,6 +38,21 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     _core.ReplacedFile(path_text(path)).discard()
 
 
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuses what no file of data is, before it is opened: a pipe would wait, a device has no end.
+
+    Args:
+        path: that will be read; one that does not exist is left to the reading.
+
+    Raises:
+        UserError: for a pipe, a device or a directory.
+    """
+    text = path_text(path)
+    if os.path.exists(text) and not os.path.isfile(text):
+        kind = "a directory" if os.path.isdir(text) else "a pipe or a device"
+        raise user_error("the file cannot be read", place=text, value=kind, allowed="a regular file")
+
+
 def read_bytes(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
     """Content of a regular file; a `UserError` where it cannot be read, or has more than `limit` bytes."""
     name = path_text(path)

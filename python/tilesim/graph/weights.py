@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickletools
 import struct
 import zipfile
 from collections.abc import Callable, Mapping
@@ -17,7 +19,7 @@ from ..base.arguments import as_array
 from ..base.dtypes import NUMPY
 from ..base.errors import nearest, path_text, user_error
 from ..base.extras import need
-from ..base.files import parse_json, read_json
+from ..base.files import check_regular, parse_json, read_json
 
 MAX_HEADER = 100 << 20  # bytes of a safetensors header
 MAX_ELEMENTS = 1 << 56  # of a tensor
@@ -78,9 +80,8 @@ def open_weights(path: str | os.PathLike[str]) -> dict[str, Stored]:
         if not found and len(single) != 1:
             raise user_error("the directory holds no weights", place=text, allowed="one .safetensors file, or an index")
         text = os.path.join(text, (found or single)[0])
-    if os.path.exists(text) and not os.path.isfile(text):
-        raise user_error("the file cannot be read", place=text, value="a pipe or a device", allowed="a regular file")
     try:
+        check_regular(text)
         if text.endswith(".safetensors.index.json"):
             return _shards(text)
         if text.endswith(".safetensors"):
@@ -100,6 +101,7 @@ def open_weights(path: str | os.PathLike[str]) -> dict[str, Stored]:
 
 def _header(path: str) -> tuple[dict[str, Any], int, int]:
     """Header of a safetensors file, where its data start, and how long they are."""
+    check_regular(path)
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         head = file.read(8)
@@ -235,9 +237,34 @@ def _member(path: str, name: str) -> Callable[[], NDArray[Any]]:
     return load
 
 
+def _check_pickle(path: str) -> None:
+    """What torch lets a file make beside tensors takes no more memory than the file says: no bytearray(n)."""
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                members = [info for info in archive.infolist() if info.filename.endswith(".pkl")]
+                if any(info.file_size > MAX_HEADER for info in members):
+                    raise user_error("the index of the file is too large", place=path, allowed=f"{MAX_HEADER} bytes")
+                streams = [io.BytesIO(archive.read(info)) for info in members]
+        else:  # as torch wrote them before 1.6: pickles one after another, then the elements
+            with open(path, "rb") as file:
+                streams = [io.BytesIO(file.read(MAX_HEADER))]
+        for stream in streams:
+            for _ in range(5):
+                texts = (str(text) for _, text, _ in pickletools.genops(stream) if isinstance(text, (str, bytes)))
+                if any("bytearray" in text for text in texts):
+                    what = "this file holds more than weights"
+                    raise user_error(what, place=path, value="bytearray", allowed="tensors and plain containers")
+    except (OSError, Error):
+        raise
+    except Exception:  # no pickle, or its end: torch says what is wrong
+        return
+
+
 def _torch(path: str) -> dict[str, Stored]:
     """A state dictionary, read with weights_only: nothing but tensors and plain containers is made."""
     torch = need("torch", "torch")
+    _check_pickle(path)
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
@@ -255,8 +282,10 @@ def _torch(path: str) -> dict[str, Stored]:
 
     found = {}
     for name, tensor in loaded.items():
-        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
+        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided or tensor.is_nested:
             continue
+        if tensor.device.type != "cpu":
+            raise user_error("a tensor without elements", place=f"{path}, tensor '{name}'", value=str(tensor.device))
         dtype = dtype_name(tensor.dtype, f"{path}, tensor '{name}'")
         found[str(name)] = Stored(dtype, tuple(tensor.shape), partial(elements_of, tensor))
     return found

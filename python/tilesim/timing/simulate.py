@@ -38,6 +38,9 @@ __all__ = ["compile", "run", "simulate"]
 FIDELITIES = ("ideal", "simple", "bank")
 
 
+LONGEST_TEXT = 10_000_000  # characters of a program that is searched for steady loops in any case
+
+
 def with_network(machine: MachineLike, network: str | None) -> Machine:
     """The machine with the network that it will be simulated with: what cores send each other depends on it.
 
@@ -202,10 +205,12 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     long = options.replay and not options.timeline and (many or program.operations > LIMIT)
     # What a cache holds is not linear in the trips of a loop.
     cached = long and bool(by_itself or names)
-    if long and not cached:
+    text = program.core.to_json() if long and not cached else ""
+    # A program about as long as what it does has no loops worth finding: reading it takes longer than running it.
+    if text and (many or len(text) < LONGEST_TEXT or program.operations > len(text)):
         around = _core.parse_bytes(target.get("memory.interleave_bytes")) * int(target.get("memory.channels"))
         alike = Memory(_core.parse_bytes(target.get("memory.burst_bytes")), around)
-        data = extended(loads(program.core.to_json()), lambda text: engine(_core.Program.from_json(text)), alike)
+        data = extended(loads(text), lambda text: engine(_core.Program.from_json(text)), alike)
     data = data or engine(program.core)
     data_of.tell(data)
     if elsewhere and program.machine is not None:

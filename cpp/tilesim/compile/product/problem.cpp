@@ -197,8 +197,8 @@ const std::string& mapping_rule(const Context& context) {
 }
 
 mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Machine& machine,
-                           Effort effort) {
-  std::string rule = mapping_rule(context);
+                           Effort effort, std::string rule) {
+  if (rule.empty()) rule = mapping_rule(context);
   if (!context.machine.sorts.empty()) effort = Effort::rough;  // the search's nests fit one sort of cores only
   if (effort == Effort::rough && (rule == "cost" || rule == "profile")) rule = "heuristic";
   std::string key = rule + " " + mapping::identity(machine) + " " + mapping::identity(problem);

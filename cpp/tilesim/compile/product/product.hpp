@@ -25,9 +25,9 @@ enum class Effort : std::uint8_t { rough, full };
 /// `machine`: with the bandwidth that one core of those at work gets.
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem,
                            const Machine& machine, Effort effort = Effort::full);
-/// By the rule of `mapping_rule` alone; equal problems of a program are solved once.
+/// By one rule alone, `mapping_rule` if none is named; equal problems of a program are solved once.
 mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Machine& machine,
-                           Effort effort = Effort::full);
+                           Effort effort = Effort::full, std::string rule = {});
 
 /// The profile's nest for this problem, or none when the profile has no rule for it (profile.cpp).
 std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution);

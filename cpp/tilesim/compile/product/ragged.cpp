@@ -126,9 +126,11 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
   constexpr int most_rounds = 8;
   constexpr std::int64_t most_steps = 3000;
   require_array(context, context.function.ops[at(kernel.anchor)], problem.dtypes[0]);
+  // What a chip's own compiler makes of ragged products no profile says.
+  const std::string rule = mapping_rule(context) == "profile" ? "cost" : mapping_rule(context);
   const mapping::Nest chosen =
-      group_by_group(context, problem, nest_by_rule(context, problem, context.machine, Effort::full));
-  if (mapping_rule(context) != "cost" || !context.machine.sorts.empty()) return chosen;
+      group_by_group(context, problem, nest_by_rule(context, problem, context.machine, Effort::full, rule));
+  if (rule != "cost" || !context.machine.sorts.empty()) return chosen;
   mapping::CostModel model(problem, context.machine);
   const mapping::Space choices = mapping::space(problem, context.machine);
   const bool walks = !std::isinf(model.steps(chosen, most_steps));
@@ -138,7 +140,8 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
   mapping::Nest best = chosen;
   double least = std::numeric_limits<double>::infinity();
   for (mapping::Nest here :
-       {chosen, group_by_group(context, problem, nest_by_rule(context, problem, context.machine, Effort::rough))}) {
+       {chosen,
+        group_by_group(context, problem, nest_by_rule(context, problem, context.machine, Effort::rough, rule))}) {
     double now = cycles_of(here);
     for (int round = 0; round < most_rounds; ++round) {
       mapping::Nest next;

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 from ... import _core
 from ...base.errors import path_text
-from ...base.files import read_text
+from ...base.files import check_regular, read_text
 from ...base.validation import read_csv
 from ...graph import user_error
 
@@ -39,6 +39,7 @@ def cells_of_file(path: str | os.PathLike[str]) -> tuple[list[str], list[Line]]:
     name = path_text(path)
     suffix = Path(name).suffix.lower()
     if suffix in _BY_SUFFIX:
+        check_regular(name)  # tables in CSV may come through a pipe
         try:
             return _BY_SUFFIX[suffix](name)
         except OSError as error:

@@ -110,6 +110,11 @@ def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
     extent, count = x.shape[axis], node.integer("num_outputs", len(node.outputs))
     sizes = scope.integers(node, 1, "the sizes") if node.has(1) else node.integers("split")
     if not sizes:
+        if count != len(node.outputs):
+            allowed = str(len(node.outputs))
+            raise user_error(
+                "a split has as many parts as outputs", place=node.place, value=str(count), allowed=allowed
+            )
         part = -(-extent // count)
         sizes = [max(0, min(part, extent - i * part)) for i in range(count)]
     borders = [0, *np.cumsum(sizes).tolist()]

@@ -118,7 +118,7 @@ class Reader:
         for extent in shape:
             if type(extent) is not int or extent < 0:
                 raise user_error("a shape holds integers of at least 0", place=place, value=str(shape)[:100])
-            count *= extent
+            count *= max(1, extent)
         if count > MAX_ELEMENTS:
             raise user_error("a tensor is too large", place=place, value=str(shape), allowed=f"{MAX_ELEMENTS} elements")
         return shape
@@ -231,6 +231,8 @@ class Reader:
             found = getattr(getattr(getattr(self.torch.ops, parts[0]), parts[1]), parts[2])
         except (AttributeError, RuntimeError):
             raise Unsupported(f"{place}: torch has no overload '{kind}'") from None
+        if not isinstance(found, self.torch._ops.OpOverload):  # names that torch's objects have themselves
+            raise Unsupported(f"{place}: torch has no overload '{kind[:200]}'")
         if any(str(a.type) in ("str", "Optional[str]") and a.name not in TEXTS for a in found._schema.arguments):
             raise Unsupported(f"{place}: '{kind}' takes a text that may name a file")
         return found
@@ -313,7 +315,7 @@ class Reader:
             raise user_error(
                 "torch cannot run this program", place=name, value=lines[0][:300] if lines else type(error).__name__
             ) from None
-        graph = from_exported(program, name, names=self.shown)
+        graph = from_exported(program, name, names=self.shown, foreign=True)
         if self.stored:
             load_weights(graph, self.stored)
         return graph

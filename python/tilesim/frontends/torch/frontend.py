@@ -208,6 +208,7 @@ def from_exported(
     passes: str | Sequence[str] | None = None,
     fixed: Fixed = (),
     names: Mapping[str, str] | None = None,
+    foreign: bool = False,
 ) -> Graph:
     """A graph of an exported program.
 
@@ -218,6 +219,8 @@ def from_exported(
         passes: recognition passes, as `tilesim.optimize`.
         fixed: inputs that become constants, as `tilesim.from_torch`.
         names: of weights in the graph by their names in the program; others keep theirs.
+        foreign: the program is what a file of somebody says: of what depends on no input only harmless overloads are
+            evaluated.
 
     Returns:
         The graph; parameters are weights by reference, mutated buffers inputs whose new values are outputs.
@@ -225,7 +228,7 @@ def from_exported(
     Raises:
         Unsupported: naming the overload and its place in the user's code.
     """
-    return read(program, name, functions, passes, fixed, names)[0]
+    return read(program, name, functions, passes, fixed, names, foreign)[0]
 
 
 def read(
@@ -235,10 +238,11 @@ def read(
     passes: str | Sequence[str] | None = None,
     fixed: Fixed = (),
     names: Mapping[str, str] | None = None,
+    foreign: bool = False,
 ) -> tuple[Graph, Importer]:
     """The graph, and what became of the program's inputs and outputs."""
     program = decomposed(program)
-    importer = Importer(program, name, functions, fixed_values(program, fixed), names)
+    importer = Importer(program, name, functions, fixed_values(program, fixed), names, foreign)
     graph = importer.run()
     graph.remove_dead_code()
     graph.optimize(passes, without=["layers"])  # the importer finds those by the modules' names

@@ -98,10 +98,10 @@ def _variance(importer: Importer, tensor: Tensor, dim: Any, correction: float, k
     """Two passes in f32 or wider; correction is Bessel's."""
     dims = _dims(tensor, dim)
     count = math.prod(tensor.shape[i] for i in dims)
-    if count - correction <= 0:
-        raise importer.unsupported("a variance of too few elements is not a number", f"{count} elements")
-    centred = tensor - reduced(importer, tensor, "mean", dims, True)
+    centred = tensor - reduced(importer, tensor, "mean", dims, True) if count else tensor
     total = reduced(importer, centred * centred, "add", dims, keep)
+    if count - correction <= 0:  # 0/0 or x/0, as torch divides: not a number, or infinite
+        return total / importer.builder.scalar(0.0, total.dtype)
     return total / (count - correction)
 
 
