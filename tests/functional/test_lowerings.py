@@ -188,7 +188,7 @@ def test_what_a_vector_unit_lacks_is_named() -> None:
 
 
 def test_a_fused_kernel_that_does_not_fit_is_taken_apart() -> None:
-    """A row maximum at a product's end keeps all columns on chip; where that leaves few rows it is a kernel of its own."""
+    """A row maximum at a product's end keeps all columns on chip; where few rows are left it is a kernel of its own."""
 
     def graph(columns: int) -> ts.Graph:
         b = ts.GraphBuilder("fused")
