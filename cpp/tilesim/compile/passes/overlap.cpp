@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/plan.hpp"
 
@@ -22,6 +23,7 @@ const std::string before_name = "kernels_before", target_name = "to_core";
 template <class Visit>
 void for_each(Block& block, const Visit& visit) {
   for (Statement& statement : block) {
+    worked(64);
     visit(statement);
     if (auto* loop = std::get_if<program::For>(&statement.action)) for_each(loop->body, visit);
     if (auto* scope = std::get_if<program::Scope>(&statement.action)) for_each(scope->body, visit);

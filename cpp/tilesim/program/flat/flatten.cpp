@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 
 namespace tilesim::program {
 
@@ -73,6 +74,7 @@ std::int32_t Flattener::step(StepKind kind, std::int32_t target) {
 
 void Flattener::emit(const Block& block) {
   for (const Statement& s : block) {
+    worked(256);
     place_ = s.label.empty() ? "statement " + std::to_string(code_.instructions.size()) : s.label;
     if (!function_.empty()) place_ += " of function " + function_;
     std::visit([&](const auto& action) { emit(s, action); }, s.action);
