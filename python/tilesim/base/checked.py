@@ -88,8 +88,11 @@ def is_iterable(value: Any) -> bool:
 
 def _is_sequence(value: Any) -> bool:
     """Sequences, and arrays with axes."""
-    named = isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes))
-    return named or getattr(value, "ndim", 0) >= 1
+    try:
+        named = isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes))
+        return bool(named or getattr(value, "ndim", 0) >= 1)
+    except Exception:  # an object may raise anything when it is asked
+        return False
 
 
 def _all(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
@@ -223,7 +226,10 @@ def _wrong_entry(hint: Any, value: Any) -> tuple[Any, Any, Any] | None:
         test = _test(arguments[1])
         if test is None or not isinstance(value, collections.abc.Mapping):
             continue
-        return next(((key, entry, arguments[1]) for key, entry in value.items() if not test(entry)), None)
+        try:
+            return next(((key, entry, arguments[1]) for key, entry in value.items() if not test(entry)), None)
+        except Exception:  # of the object's own
+            return None
     return None
 
 

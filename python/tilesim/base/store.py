@@ -49,8 +49,9 @@ def _text(key: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Numbers of numpy and torch as those of Python."""
-    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
-        return value.item()
+    with contextlib.suppress(Exception):  # an object may raise anything when it is asked
+        if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+            return value.item()
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 

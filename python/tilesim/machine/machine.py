@@ -66,7 +66,11 @@ class Machine:
         if isinstance(source, Machine):
             return source
         if isinstance(source, Mapping):
-            return cls(_core.Machine.from_json(json_text(dict(source), "dict"), "dict"))._checked()
+            try:
+                entries = dict(source)
+            except Exception as error:  # of the object's own
+                raise user_error("this is no machine", value=shown(error), allowed="a dict") from None
+            return cls(_core.Machine.from_json(json_text(entries, "dict"), "dict"))._checked()
         path = preset_file(source, "machines", "machine", cls.names())
         return cls(_core.Machine.read_file(path))._confined(os.path.dirname(path))._checked()
 
