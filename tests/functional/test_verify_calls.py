@@ -45,3 +45,23 @@ def test_chains_of_calls(levels: int, own: set[int]) -> None:
             wanted = np.exp(wanted) if level in own else wanted
     (y,) = ts.execute(program, [x]).values()
     np.testing.assert_allclose(y, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("read", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("machine", ["edge-8", "tpu-v3", "mesh-16"])
+def test_results_that_nobody_reads(read: tuple[int, ...], machine: str) -> None:
+    """A function stores all that it gives."""
+    b = ts.GraphBuilder("main")
+    f = b.function("two")
+    y = f.apply("exp", f.input("x", (8, 16), "f32"))
+    f.output(y, "y")
+    f.output(f.apply("multiply", y, y), "z")
+    results = b.call(f, b.input("x", (8, 16), "f32"), name="call")
+    for number in read:
+        b.output(results[number], f"out{number}")
+    program = ts.compile(b.build(), machine)
+    assert ts.verify(program).ok
+    x = np.linspace(-1, 1, 128, dtype=np.float32).reshape(8, 16)
+    found = ts.execute(program, [x])
+    for number in read:
+        np.testing.assert_allclose(found[f"out{number}"], np.exp(x) ** (number + 1), rtol=1e-5)

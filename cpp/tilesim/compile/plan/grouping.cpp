@@ -299,8 +299,8 @@ class Grouping {
         if (result == no_value || owner_[index(member)] < 0 || !owned_by(member, kernel)) continue;  // recomputed
         const std::vector<int>& readers = uses_.consumers[index(result)];
         const auto outside = [&](int reader) { return !members.count(reader); };
-        if (uses_.is_output[index(result)] || std::any_of(readers.begin(), readers.end(), outside))
-          kernel.outputs.push_back(result);
+        const bool read = uses_.is_output[index(result)] || std::any_of(readers.begin(), readers.end(), outside);
+        if (read || kernel.family == Family::call) kernel.outputs.push_back(result);  // a function stores all it gives
       }
     }
     kernel.inputs.assign(inputs.begin(), inputs.end());
