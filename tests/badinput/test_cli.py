@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tilesim as ts
@@ -186,3 +187,26 @@ def test_unknown_key_in_a_machine_file(tmp_path: Path) -> None:
         ts.Machine.load(path)
     assert "rows" in str(caught.value)
     assert "machine.json:" in str(caught.value)
+
+
+def test_arrays_that_timing_reads(tmp_path: Path) -> None:
+    """Each expert's rows are data: all on one take another time than an even spread; what is no array is refused."""
+    graph = ts.GraphBuilder("ragged")
+    x, w = graph.input("x", (64, 32)), graph.input("w", (4, 32, 48))
+    sizes = graph.input("sizes", (4,), "i32")
+    graph.output(graph.op("ragged_contract", x, w, sizes, name="experts"), "y")
+    path, data = str(tmp_path / "ragged.json"), tmp_path / "data.npz"
+    built = graph.build()
+    built.save(path)
+    array = np.array([61, 1, 1, 1], np.int32)
+    np.savez(data, sizes=array)
+    done = tilesim("run", path, "--quiet", "--tensors", str(data), "--json", str(tmp_path / "r.json"))
+    assert done.returncode == 0, done.stderr
+    wanted = ts.simulate(ts.compile(built, "tpu-v3"), tensors={"sizes": array})
+    result = ts.Result.load(tmp_path / "r.json")
+    assert result.cycles == wanted.cycles != ts.simulate(ts.compile(built, "tpu-v3")).cycles
+    assert "given" in result.data["data_sources"].values() and "sizes" in result.data["options"]["tensors"]
+    data.write_bytes(b"no archive")
+    for name in (data, tmp_path / "missing.npz"):
+        done = tilesim("run", path, "--quiet", "--tensors", str(name))
+        assert done.returncode == 2 and name.name in done.stderr

@@ -41,3 +41,14 @@ def test_fused_is_not_the_longer_way(machine: str, sizes: tuple[int, int, int]) 
     x, w = (np.random.default_rng(1).standard_normal(s).astype(np.float32) for s in (sizes[:2], sizes[1:]))
     (y,) = ts.execute(program, [x, w], numerics="exact").values()
     np.testing.assert_allclose(y, (x @ w).max(axis=1), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("machine", ["tpu-v3", "mesh-16", "edge-8"])
+@pytest.mark.parametrize("tiles", [[64, 256, 128], [16, 128, 64]])
+def test_a_given_nest_keeps_its_columns_whole_too(machine: str, tiles: list[int]) -> None:
+    """Extremes of part of a row would be stored as those of all of it."""
+    given = {"product": {"tiles": tiles, "order": [0, 1, 2], "depths": [1, 1, 1], "unit": "array"}}
+    program = ts.compile(extreme_of_rows(64, 128, 1024), machine, mapping=given)
+    x, w = (np.random.default_rng(2).standard_normal(s).astype(np.float32) for s in ((64, 128), (128, 1024)))
+    (y,) = ts.execute(program, [x, w], numerics="exact").values()
+    np.testing.assert_allclose(y, (x @ w).max(axis=1), rtol=1e-4, atol=1e-3)

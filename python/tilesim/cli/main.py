@@ -177,7 +177,13 @@ def run(
     with step("simulating"):
         stays = "auto" if resident == ["auto"] else resident or []
         result = simulate(
-            program, target, memory=memory, network=network, timeline=timeline is not None, resident=stays
+            program,
+            target,
+            memory=memory,
+            network=network,
+            timeline=timeline is not None,
+            resident=stays,
+            tensors=_arrays(tensors),
         )
     if timeline:
         result.timeline(timeline)

@@ -230,7 +230,17 @@ mapping::Nest ProductLowering::nest_of_whole_rows(mapping::CostModel& model) con
 /// by one.
 void ProductLowering::keep_reduced_columns_whole() {
   refusal_.clear();
-  if (reduced_result_dims().empty() || context_.options.mappings.count(anchor_.name)) return;
+  if (reduced_result_dims().empty()) return;
+  if (context_.options.mappings.count(anchor_.name)) {  // as given, but for the columns
+    for (int dim : reduced_result_dims())
+      nest_.tiles[static_cast<std::size_t>(dim)] = domain_.extents[static_cast<std::size_t>(dim)];
+    for (int step = 0; step < 64 && !mapping::legal(problem_, nest_, context_.machine).legal; ++step)
+      for (int dim : problem_.m_dims) {
+        std::int64_t& tile = nest_.tiles[static_cast<std::size_t>(dim)];
+        tile = std::max<std::int64_t>(1, ceil_div(std::min(tile, domain_.extents[static_cast<std::size_t>(dim)]), 2));
+      }
+    return;
+  }
   mapping::CostModel model(problem_, context_.machine);
   mapping::Nest whole = nest_of_whole_rows(model);
   if (whole.tiles.empty()) {
