@@ -140,3 +140,25 @@ def test_nothing_is_faster_than_nothing() -> None:
     assert result.cycles == 0
     advice = result.explain()
     assert advice and all(item.gain == 1 and "1.00 times" in repr(item) for item in advice)
+
+
+def test_options_of_a_run_and_a_sweep() -> None:
+    """They reach compile and simulate, the result names them, and wrong ones are told before anything is done."""
+    graph = ts.workloads.matmul(64, 64, 64)
+    result = ts.run(graph, machine="edge-8", mapping="heuristic", fuse="none", memory="ideal")
+    program = ts.compile(graph, "edge-8", mapping="heuristic", fuse="none")
+    assert result.cycles == ts.simulate(program, memory="ideal").cycles
+    assert result.data["options"] == {"mapping": "heuristic", "fuse": "none", "memory": "ideal"}
+    assert "options" not in ts.run(graph, machine="edge-8").data
+    (row,) = ts.sweep(graph, "edge-8", mappings=["heuristic"], fuse="none", memory="ideal").rows
+    assert row["cycles"] == result.cycles
+    for call, word in (
+        (lambda: ts.run(graph, maping="cost"), "mapping"),
+        (lambda: ts.run(graph, tensors=5), "arrays by name"),
+        (lambda: ts.sweep(graph, "edge-8", mapping="cost"), "mappings"),
+        (lambda: ts.sweep(graph, "edge-8", timeline=True), "timeline"),
+        (lambda: ts.estimate(graph), "which device"),
+        (lambda: ts.models.resnet18(batch=0), "batch"),
+    ):
+        with pytest.raises(ts.UserError, match=word):
+            call()

@@ -135,6 +135,8 @@ def sweep(
         row |= change | ({"mapping": str(name)} if mappings is not None else {})
         rows.append(row)
         points.append((base.replace(change) if change else base, _portable(mapping)))
+    if "mapping" in options:
+        raise user_error("a sweep takes mappings", place="mapping", suggestion="mappings=[...]")
     if "timeline" in options:
         raise user_error("a sweep records no timeline", place="timeline", suggestion="simulate one combination")
     compiled, simulated = divided(options, compile, simulate)

@@ -327,7 +327,10 @@ def run(
         if not outcome.ok:
             raise user_error(f"the tiled program differs from the reference:\n{outcome}")
     wanted = given and (program.reads_tensors or not is_module(model))  # a module's arguments are its graph's inputs
-    data = {**(_data_of(program, graph, args) if wanted else {}), **(simulated.pop("tensors", None) or {})}
+    own = simulated.pop("tensors", None) or {}
+    if not isinstance(own, Mapping):
+        raise user_error("tensors are arrays by name", place="tensors", value=shown(own), allowed='{"sizes": array}')
+    data = {**(_data_of(program, graph, args) if wanted else {}), **own}
     return simulate(program, memory=memory, network=network, timeline=timeline, tensors=data, **simulated)
 
 
