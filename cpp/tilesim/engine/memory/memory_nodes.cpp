@@ -12,7 +12,7 @@ namespace tilesim::engine {
 
 namespace {
 
-constexpr std::int64_t picoseconds = 1'000'000'000'000;
+constexpr std::int64_t picoseconds_per_second = 1'000'000'000'000;
 
 /// x * numerator / denominator, rounded up.
 class Ratio {
@@ -69,7 +69,7 @@ class SimpleNodes final : public MemoryNodes {
         to_cycles_(machine.network.clock.hertz, rate_),
         state_(answers.size()) {
     const Int128 latency = static_cast<Int128>(machine.memory.latency_ps) * machine.network.clock.hertz;
-    latency_ = static_cast<std::int64_t>((latency + picoseconds - 1) / picoseconds);
+    latency_ = static_cast<std::int64_t>((latency + picoseconds_per_second - 1) / picoseconds_per_second);
   }
 
   void take(std::size_t channel, const Arrival& arrival, std::int64_t cycle) override {
@@ -110,8 +110,8 @@ class BankNodes final : public MemoryNodes {
         burst_cycles_(part.burst_cycles),
         banks_(part.banks()),
         clock_ps_(part.clock_ps),
-        to_ticks_(picoseconds, static_cast<Int128>(machine.network.clock.hertz) * part.clock_ps),
-        to_cycles_(static_cast<Int128>(machine.network.clock.hertz) * part.clock_ps, picoseconds),
+        to_ticks_(picoseconds_per_second, static_cast<Int128>(machine.network.clock.hertz) * part.clock_ps),
+        to_cycles_(static_cast<Int128>(machine.network.clock.hertz) * part.clock_ps, picoseconds_per_second),
         map_(part, machine.memory.mapping, dram::bank_hashes(machine.memory.bank_hash)),
         nodes_(answers.size(), Node{dram::Channel(part)}) {
     step_ = std::max<std::int64_t>(1, to_cycles_(part.read_latency) - 1);
@@ -167,8 +167,8 @@ class BankNodes final : public MemoryNodes {
     for (const Node& node : nodes_) {
       MemorySystem::Channel one = traffic_of(drained(node.channel), burst_);
       const std::int64_t bursts = one.bytes / burst_;
-      one.busy =
-          static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core.hertz / picoseconds);
+      one.busy = static_cast<std::int64_t>(static_cast<Int128>(bursts * burst_cycles_ * clock_ps_) * core.hertz /
+                                           picoseconds_per_second);
       one.padding = node.padding;
       result.push_back(one);
     }
