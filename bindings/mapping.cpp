@@ -115,7 +115,7 @@ py::dict described_problem(const MappingProblem& own) {
   result["layouts"] = problem.minor_to_major;
   result["unit"] = problem.on_vector ? "vector" : "array";
   if (problem.contexts > 1) result["contexts"] = problem.contexts;
-  if (problem.computed) result["computed"] = true;
+  if (problem.computed[0]) result["computed"] = true;
   result["extra_bytes"] = problem.extra_bytes;
   result["extra_bytes_per_result_element"] = problem.extra_bytes_per_result_element;
   result["epilogue_functions"] = problem.epilogue_functions;

@@ -7,6 +7,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/plan.hpp"
 
 namespace tilesim::mapping {
 
@@ -20,9 +21,8 @@ CostModel::CostModel(const Problem& problem, const Machine& machine)
     : problem_(problem), machine_(machine), latency_(machine_) {
   require(problem.domain.extents.size() <= 20, "a product has too many dims");
   begin_at_part();
+  own_ = own_dims(problem_);
   for (std::size_t operand = 0; operand < 3; ++operand) {
-    for (const AxisAccess& axis : access(operand).axes)
-      for (const AxisAccess::Term& term : axis.terms) own_[operand] |= 1U << term.dim;
     const Shape& shape = problem_.shapes[operand];
     std::vector<int> order = problem_.minor_to_major[operand];
     if (order.size() != shape.size()) {
@@ -72,13 +72,6 @@ std::int64_t CostModel::trips(const Nest& nest, std::size_t dim) const {
 
 std::int64_t CostModel::pieces(const Nest& nest, std::size_t dim) const {
   return nest.sub.empty() ? 1 : ceil_div(tile_of(problem_, nest, dim), sub_of(problem_, nest, dim));
-}
-
-std::int64_t CostModel::pieces_of(std::size_t operand, const Nest& nest) const {
-  std::int64_t count = 1;
-  for (std::size_t d = 0; d < nest.sub.size(); ++d)
-    if (own_[operand] >> d & 1) count *= pieces(nest, d);
-  return count;
 }
 
 CostModel::Interval CostModel::interval(const Nest& nest, std::size_t dim, std::int64_t part) const {
@@ -160,6 +153,7 @@ std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const 
 
 /// Bytes of all tiles of an operand, each once.
 CostModel::Sweep CostModel::sweep(std::size_t operand, const Nest& nest) {
+  if (!nest.sub.empty() && pieces_of(problem_, nest, operand) == 1) return sweep(operand, in_whole_tiles(nest));
   key_.clear();
   for (std::size_t d = 0; d < nest.tiles.size(); ++d)
     if (own_[operand] >> d & 1) key_.push_back(nest.tiles[d]);
@@ -226,28 +220,12 @@ Cost CostModel::price(const Nest& nest) {
   const Weighed& weighed = weigh_tiles(nest);
   Cost cost;
   double requests = 0, moved[3] = {0, 0, 0};
-  bool spans = false, inside = false;  // sums of several result tiles are kept: early ones are stored meanwhile
+  const LoopPlan loops = plan_loops(problem_, nest, own_);
+  const bool spans = loops.whole != 0;  // early result tiles are stored while others are summed
   for (std::size_t operand = 0; operand < 3; ++operand) {
-    std::int64_t repeats = 1, transfers = 1, pending_repeats = 1, pending = 1;
-    for (const int dim : nest.order) {
-      const std::int64_t count = trips(nest, static_cast<std::size_t>(dim));
-      if (count <= 1) continue;
-      const bool reduced = reduced_ >> dim & 1;
-      if (operand == 2) {
-        spans |= inside && !reduced;
-        inside |= reduced;
-        if (reduced) continue;
-      }
-      pending *= count;
-      if (!(own_[operand] >> dim & 1)) {
-        pending_repeats *= count;
-        continue;
-      }
-      transfers = pending;  // fetched at the innermost loop that it depends on
-      repeats = pending_repeats;
-    }
+    const auto [transfers, repeats] = loops.fetches(operand, own_);
     const Sweep& swept = weighed.swept[operand];
-    const std::int64_t pieces = pieces_of(operand, nest);
+    const std::int64_t pieces = pieces_of(problem_, nest, operand);
     cost.transfers[operand] = transfers;
     cost.pieces[operand] = pieces;
     cost.bytes[operand] = repeats * swept.bytes;
@@ -310,39 +288,7 @@ void CostModel::with_depths(Cost& cost, const std::vector<std::int64_t>& depths)
 }
 
 bool CostModel::fits(const Nest& nest) const {
-  std::uint32_t whole = 0;  // result dims whose loops run inside a reduction loop: the sums span all their tiles
-  bool inside = false;
-  for (int dim : nest.order) {
-    if (trips(nest, static_cast<std::size_t>(dim)) <= 1) continue;
-    if (reduced_ >> dim & 1)
-      inside = true;
-    else if (inside)
-      whole |= 1U << dim;
-  }
-  std::int64_t need[3], window = 1;
-  for (std::size_t operand = 0; operand < 3; ++operand) {
-    std::int64_t elements = 1;
-    std::size_t at = 0;
-    const Extents along = taken_along(problem_, nest, operand);
-    for (const AxisAccess& axis : access(operand).axes) {
-      std::int64_t extent = 1 + along[at++];
-      for (const AxisAccess::Term& term : axis.terms) {
-        const auto d = static_cast<std::size_t>(term.dim);
-        const std::int64_t full = problem_.domain.extents[d], tile = std::min(nest.tiles[d], full);
-        extent += std::abs(term.coefficient) * ((operand == 2 && (whole >> d & 1) ? full : tile) - 1);
-        if (operand == 2) window *= tile;
-      }
-      elements *= extent;
-    }
-    const std::int64_t sending = sends(problem_, nest, operand) ? sending_buffers : 0;
-    need[operand] = round_up(packed_bytes(problem_.dtypes[operand], elements), 64) * (nest.depths[operand] + sending);
-    if (operand < 2) need[operand] += round_up(problem_.prologue_bytes_per_element[operand] * elements, 64);
-  }
-  const ScratchpadSpec& memory = machine_.core.scratchpad;
-  const bool apart = memory.accumulator_bytes > 0 && !problem_.on_vector;
-  if (apart && need[2] > memory.accumulator_bytes) return false;
-  const std::int64_t extra = round_up(problem_.extra_bytes_per_result_element * window, 64) + problem_.extra_bytes;
-  return need[0] + need[1] + (apart ? 0 : need[2]) + extra <= memory.bytes;
+  return demand(problem_, nest, plan_loops(problem_, nest, own_), machine_).fits(machine_);
 }
 
 }  // namespace tilesim::mapping

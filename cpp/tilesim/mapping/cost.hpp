@@ -8,6 +8,7 @@
 
 #include "tilesim/mapping/arrays.hpp"
 #include "tilesim/mapping/nest.hpp"
+#include "tilesim/mapping/plan.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim::mapping {
@@ -82,7 +83,6 @@ class CostModel {
   std::int64_t pieces(const Nest& nest,
                       std::size_t dim) const;  ///< of a tile; parts of a loop: pieces of all its tiles
   std::int64_t parts(const Nest& nest, std::size_t dim) const { return trips(nest, dim) * pieces(nest, dim); }
-  std::int64_t pieces_of(std::size_t operand, const Nest& nest) const;
   /// Where part number `part` lies along a dim; empty beyond the end of a ragged tile.
   Interval interval(const Nest& nest, std::size_t dim, std::int64_t part) const;
   static void add_sub(const Nest& nest, Extents& key) { key.insert(key.end(), nest.sub.begin(), nest.sub.end()); }
@@ -122,7 +122,7 @@ class CostModel {
   Problem problem_;
   Machine machine_;
   ClosedForm latency_;
-  std::array<std::uint32_t, 3> own_{};                ///< bit per dim that the operand depends on
+  OwnDims own_{};
   std::uint32_t reduced_ = 0;                         ///< bit per dim that is summed over
   std::array<std::vector<std::int64_t>, 3> strides_;  ///< bits, of the padded tensor
   std::unordered_map<Extents, std::vector<Group>, Hash> groups_;

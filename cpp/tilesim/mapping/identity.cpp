@@ -49,9 +49,10 @@ std::string identity(const Problem& problem) {
   out.add_all(problem.first);
   out.add_all(problem.least);
   out.add_all(problem.outside_contraction);
-  for (std::int64_t number : {std::int64_t{problem.computed}, std::int64_t{problem.on_vector}, problem.contexts,
-                              problem.cores, std::int64_t{problem.multicast}, problem.extra_bytes,
-                              problem.extra_bytes_per_result_element, problem.epilogue_functions})
+  for (std::int64_t number :
+       {std::int64_t{problem.computed[0]}, std::int64_t{problem.computed[1]}, std::int64_t{problem.on_vector},
+        problem.contexts, problem.cores, std::int64_t{problem.multicast}, problem.extra_bytes,
+        problem.extra_bytes_per_result_element, problem.epilogue_functions})
     out.add(number);
   return std::move(out.text);
 }

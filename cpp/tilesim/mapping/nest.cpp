@@ -1,24 +1,17 @@
 #include "tilesim/mapping/nest.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/plan.hpp"
 
 namespace tilesim::mapping {
 
 namespace {
 
+constexpr std::size_t most_dims = 64;         ///< of a product: sets of them are bits
 constexpr std::int64_t most_depth = 1 << 10;  ///< of a ring: products with its bytes stay within 64 bits
-
-/// Dims that an access depends on.
-std::set<int> dims_of(const Access& access) {
-  std::set<int> dims;
-  for (const AxisAccess& axis : access.axes)
-    for (const AxisAccess::Term& term : axis.terms) dims.insert(term.dim);
-  return dims;
-}
 
 const Access& access_of(const Problem& problem, std::size_t operand) {
   return operand < problem.domain.operands.size() && operand < 2 ? problem.domain.operands[operand]
@@ -28,20 +21,6 @@ const Access& access_of(const Problem& problem, std::size_t operand) {
 std::int64_t trips(const Problem& problem, const Nest& nest, int dim) {
   const auto d = static_cast<std::size_t>(dim);
   return ceil_div(problem.domain.extents[d], nest.tiles[d]);
-}
-
-/// Extents along which a result buffer spans several tiles: result loops inside the first reduction loop.
-std::set<int> whole_dims(const Problem& problem, const Nest& nest) {
-  std::set<int> whole;
-  bool inside = false;
-  for (int dim : nest.order) {
-    if (trips(problem, nest, dim) <= 1) continue;
-    if (problem.domain.reduction[static_cast<std::size_t>(dim)])
-      inside = true;
-    else if (inside)
-      whole.insert(dim);
-  }
-  return whole;
 }
 
 /// Positions inside of a tensor's axis that the tiles of one term reach together, each tile by itself; `low` and `high`
@@ -172,7 +151,7 @@ bool moves_along(const Access& access, int dim) {
 }  // namespace
 
 std::int64_t sharing(const Problem& problem, std::size_t operand) {
-  if (operand >= 2 || (operand == 0 && problem.computed)) return 1;
+  if (operand >= 2 || problem.computed[operand]) return 1;
   std::int64_t cores = 1;
   for (std::size_t d = 0; d < problem.parts.size(); ++d)
     if (problem.parts[d] > 1 && !moves_along(problem.domain.operands[operand], static_cast<int>(d)))
@@ -188,52 +167,6 @@ bool sends(const Problem& problem, const Nest& nest, std::size_t operand) {
       return false;
   return true;
 }
-
-std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand) {
-  const bool result = operand >= 2;
-  std::size_t at = 0;
-  const std::vector<std::int64_t> along = taken_along(problem, nest, operand);
-  const std::set<int> whole = result ? whole_dims(problem, nest) : std::set<int>{};
-  std::int64_t count = 1;
-  for (const AxisAccess& axis : access_of(problem, operand).axes) {
-    std::int64_t extent = 1;
-    for (const AxisAccess::Term& term : axis.terms) {
-      const auto d = static_cast<std::size_t>(term.dim);
-      const std::int64_t tile =
-          whole.count(term.dim) ? problem.domain.extents[d] : std::min(nest.tiles[d], problem.domain.extents[d]);
-      extent += std::abs(term.coefficient) * (tile - 1);
-    }
-    count *= extent + along[at++];
-  }
-  return count;
-}
-
-namespace {
-
-struct Demand { std::int64_t scratchpad = 0, accumulator = 0; };
-
-Demand demand(const Problem& problem, const Nest& nest, const Machine& machine) {
-  Demand need;
-  for (std::size_t operand = 0; operand < 2; ++operand) {
-    const std::int64_t tile = tile_elements(problem, nest, operand);
-    const std::int64_t buffers = nest.depths[operand] + (sends(problem, nest, operand) ? sending_buffers : 0);
-    need.scratchpad += round_up(packed_bytes(problem.dtypes[operand], tile), 64) * buffers +
-                       round_up(problem.prologue_bytes_per_element[operand] * tile, 64);
-  }
-  const std::int64_t elements = tile_elements(problem, nest, 2);
-  const std::int64_t sums = round_up(packed_bytes(problem.dtypes[2], elements), 64) * nest.depths[2];
-  (machine.core.scratchpad.accumulator_bytes > 0 && !problem.on_vector ? need.accumulator : need.scratchpad) += sums;
-  std::int64_t window = 1;  // epilogue buffers hold one tile, even where the accumulator spans several
-  for (const AxisAccess& axis : problem.domain.results[0].axes)
-    for (const AxisAccess::Term& term : axis.terms) {
-      const auto d = static_cast<std::size_t>(term.dim);
-      window *= std::min(nest.tiles[d], problem.domain.extents[d]);
-    }
-  need.scratchpad += round_up(problem.extra_bytes_per_result_element * window, 64) + problem.extra_bytes;
-  return need;
-}
-
-}  // namespace
 
 std::int64_t tile_of(const Problem& problem, const Nest& nest, std::size_t dim) {
   return std::min(nest.tiles[dim], problem.domain.extents[dim]);
@@ -257,23 +190,13 @@ Nest in_pieces(const std::vector<std::int64_t>& extents, Nest nest, const std::v
   return nest;
 }
 
-std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine) {
-  return demand(problem, nest, machine).scratchpad;
-}
-
 namespace {
 
-/// What is wrong with the pieces of a nest whose tiles and order are right; empty: nothing.
-std::string wrong_pieces(const Problem& problem, const Nest& nest) {
+/// What is wrong with the sizes of pieces; empty: nothing.
+std::string wrong_sizes(const Problem& problem, const Nest& nest) {
   const std::size_t dims = nest.tiles.size();
   if (nest.sub.empty()) return {};
   if (nest.sub.size() != dims) return "sub-tiles need " + std::to_string(dims) + " sizes, one per loop";
-  const auto cut = [&](int dim) {
-    const auto d = static_cast<std::size_t>(dim);
-    return nest.sub[d] < tile_of(problem, nest, d);
-  };
-  const std::set<int> whole = whole_dims(problem, nest);
-  std::int64_t pieces[3] = {1, 1, 1};
   for (std::size_t d = 0; d < dims; ++d) {
     const std::string& name = problem.domain.names[d];
     const std::int64_t size = nest.sub[d];
@@ -281,24 +204,37 @@ std::string wrong_pieces(const Problem& problem, const Nest& nest) {
     if (size > nest.tiles[d])
       return "a sub-tile of " + std::to_string(size) + " along " + name + " is larger than the tile of " +
              std::to_string(nest.tiles[d]);
-    if (!cut(static_cast<int>(d))) continue;
-    if (nest.on_vector || problem.on_vector) return "products on the vector unit take whole tiles, not sub-tiles";
-    if (!whole.empty() && !problem.domain.reduction[d])
+    if (size < tile_of(problem, nest, d) && (nest.on_vector || problem.on_vector))
+      return "products on the vector unit take whole tiles, not sub-tiles";
+  }
+  return {};
+}
+
+/// What is wrong with the pieces of a nest whose sizes are right; empty: nothing.
+std::string wrong_pieces(const Problem& problem, const Nest& nest, const LoopPlan& loops) {
+  if (nest.sub.empty()) return {};
+  const OwnDims own = own_dims(problem);
+  std::int64_t pieces[3] = {1, 1, 1};
+  for (std::size_t d = 0; d < nest.tiles.size(); ++d) {
+    const int dim = static_cast<int>(d);
+    if (nest.sub[d] >= tile_of(problem, nest, d)) continue;
+    const std::string& name = problem.domain.names[d];
+    if (loops.whole != 0 && !problem.domain.reduction[d])
       return "sums of several tiles are kept on chip: their loop " + name + " cannot have sub-tiles too";
     for (std::size_t operand = 0; operand < 3; ++operand) {
-      if (!dims_of(access_of(problem, operand)).count(static_cast<int>(d))) continue;
-      pieces[operand] *= ceil_div(tile_of(problem, nest, d), size);
+      if (!(own[operand] >> dim & 1)) continue;
+      pieces[operand] *= ceil_div(tile_of(problem, nest, d), nest.sub[d]);
       if (operand < 2 && bits(problem.dtypes[operand]) < 8)
         return "sub-tiles of elements smaller than a byte would share bytes";
       for (const AxisAccess& axis : access_of(problem, operand).axes) {
-        bool own = false, other = false;
+        bool self = false, other = false;
         for (const AxisAccess::Term& term : axis.terms) {
-          if (term.dim == static_cast<int>(d))
-            own = true;
+          if (term.dim == dim)
+            self = true;
           else
             other |= tile_of(problem, nest, static_cast<std::size_t>(term.dim)) > 1;
         }
-        if (own && other) return "windows of neighbouring sub-tiles along " + name + " overlap";
+        if (self && other) return "windows of neighbouring sub-tiles along " + name + " overlap";
       }
     }
   }
@@ -336,7 +272,10 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
   for (std::int64_t depth : nest.depths)
     if (depth < 1 || depth > most_depth)
       return {false, "a ring needs a depth of 1 to " + std::to_string(most_depth) + ", not " + std::to_string(depth)};
-  if (const std::string wrong = wrong_pieces(problem, nest); !wrong.empty()) return {false, wrong};
+  if (dims > most_dims) return {false, "a product has at most " + std::to_string(most_dims) + " dims"};
+  if (const std::string wrong = wrong_sizes(problem, nest); !wrong.empty()) return {false, wrong};
+  const LoopPlan loops = plan_loops(problem, nest, own_dims(problem));
+  if (const std::string wrong = wrong_pieces(problem, nest, loops); !wrong.empty()) return {false, wrong};
   if (const std::string wrong = wrong_contexts(nest.contexts, machine); !wrong.empty()) return {false, wrong};
   if (const std::string wrong = wrong_pack(problem, nest, machine); !wrong.empty()) return {false, wrong};
   for (const AxisAccess& axis : problem.domain.results[0].axes)
@@ -347,8 +286,8 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
           return {false, "several " + problem.domain.names[o] + " in a tile need all of " + problem.domain.names[i] +
                              ": results between them would be stored too"};
       }
-  const Demand need = demand(problem, nest, machine);
   const ScratchpadSpec& memory = machine.core.scratchpad;
+  const Demand need = demand(problem, nest, loops, machine);
   if (need.scratchpad > memory.bytes)
     return {false, "tiles need " + std::to_string(need.scratchpad) + " bytes of scratchpad, the core has " +
                        std::to_string(memory.bytes)};
@@ -358,26 +297,26 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
   return {};
 }
 
+std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand) {
+  return plan(problem, nest).buffers[operand].elements;
+}
+
+std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine) {
+  return demand(problem, nest, plan_loops(problem, nest, own_dims(problem)), machine).scratchpad;
+}
+
 Traffic traffic(const Problem& problem, const Nest& nest) {
   Traffic result;
+  const OwnDims own = own_dims(problem);
+  const LoopPlan loops = plan_loops(problem, nest, own);
   for (std::size_t operand = 0; operand < 3; ++operand) {
+    const LoopPlan::Fetches fetches = loops.fetches(operand, own);
+    std::int64_t elements = fetches.repeats;
     const Access& access = access_of(problem, operand);
-    const std::set<int> own = dims_of(access);
-    std::size_t level = 0;  // loops outside and including the innermost one that the operand depends on
-    for (std::size_t i = 0; i < nest.order.size(); ++i)
-      if (own.count(nest.order[i]) && trips(problem, nest, nest.order[i]) > 1) level = i + 1;
-    std::int64_t repeats = 1, transfers = 1;
-    for (std::size_t i = 0; i < level; ++i) {
-      const int dim = nest.order[i];
-      if (operand == 2 && problem.domain.reduction[static_cast<std::size_t>(dim)]) continue;
-      transfers *= trips(problem, nest, dim);
-      if (!own.count(dim)) repeats *= trips(problem, nest, dim);
-    }
-    std::int64_t elements = repeats;
     for (std::size_t axis = 0; axis < access.axes.size(); ++axis)
       elements *= swept_extent(problem, nest, access.axes[axis], problem.shapes[operand][axis]);
     result.elements.push_back(elements);
-    result.transfers.push_back(transfers);
+    result.transfers.push_back(fetches.transfers);
   }
   return result;
 }

@@ -46,11 +46,11 @@ struct Problem {
   std::vector<Shape> shapes;                     ///< of the tensors; operands then result
   std::vector<std::vector<int>> minor_to_major;  ///< layout per tensor; empty: row-major
   std::vector<int> m_dims, n_dims, k_dims, batch_dims;
-  std::string kernel;         ///< kinds of the operations fused with it, in order: two problems may differ only here
-  bool computed = false;      ///< the first operand, by a prologue on chip
-  bool on_vector = false;     ///< multiplied and summed on the vector unit instead of the array
-  std::int64_t contexts = 1;  ///< of a core: the domain is one context's part
-  std::int64_t cores = 1;     ///< at work: the domain is one core's part, and the machine has its share of the memory
+  std::string kernel;  ///< kinds of the operations fused with it, in order: two problems may differ only here
+  bool computed[2] = {false, false};  ///< an operand, by a prologue on chip
+  bool on_vector = false;             ///< multiplied and summed on the vector unit instead of the array
+  std::int64_t contexts = 1;          ///< of a core: the domain is one context's part
+  std::int64_t cores = 1;  ///< at work: the domain is one core's part, and the machine has its share of the memory
   /// Where several cores work, per dim: into how many parts they cut the whole, and where the part that is priced
   /// begins in it. Empty: the dims are whole.
   std::vector<std::int64_t> parts = {}, first = {};
@@ -67,6 +67,7 @@ struct Problem {
   std::int64_t burst_bytes[2] = {0, 0};
   std::int64_t extra_bytes_per_result_element = 0;  ///< scratchpad for epilogue operands and the converted result
   std::int64_t epilogue_functions = 0;  ///< vector functions per result element; 0: stored straight from the sums
+  int counted_by_data = -1;             ///< a dim whose trips are data: its loop is there whatever its tile; -1: none
 };
 
 struct Legality {

@@ -73,7 +73,7 @@ std::string wrong_pack(const Problem& problem, const Nest& nest, const Machine& 
   if (problem.domain.extents[inner] % tile != 0 || sub_of(problem, nest, inner) != tile)
     return "packing " + name + " needs equal tiles of " + channels + ", without pieces: a shorter one leaves gaps";
   if (const std::vector<int> order = packed_axes(problem, nest.pack);
-      problem.computed && !std::is_sorted(order.begin(), order.end()))
+      problem.computed[0] && !std::is_sorted(order.begin(), order.end()))
     return "the first operand is computed on chip, in its own order of axes";
   return {};
 }

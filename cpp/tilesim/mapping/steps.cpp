@@ -15,19 +15,9 @@ void CostModel::Walk::list() {
   if (exposes) drain = static_cast<double>(array.rows + array.columns - 2);
   const std::size_t dims = nest.order.size();
   std::vector<std::size_t> loops;
-  for (int dim : nest.order)
-    if (model.trips(nest, static_cast<std::size_t>(dim)) > 1) loops.push_back(static_cast<std::size_t>(dim));
-  std::size_t level[3] = {0, 0, 0};
-  bool inside = false;
-  for (std::size_t i = 0; i < loops.size(); ++i) {
-    const bool reduced = model.reduced_ >> loops[i] & 1;
-    for (std::size_t operand = 0; operand < 2; ++operand)
-      if (model.own_[operand] >> loops[i] & 1) level[operand] = i + 1;
-    inside |= reduced;
-    if (!inside) level[2] = i + 1;
-  }
+  for (const LoopPlan::Loop& loop : planned.loops) loops.push_back(static_cast<std::size_t>(loop.dim));
   const ArrayGrid grid = array_grid(model.problem_, nest, model.machine_, model.latency_);
-  if (!nest.sub.empty()) return list_in_pieces(loops, level, grid);
+  if (!nest.sub.empty()) return list_in_pieces(loops, grid);
   Extents index(dims, 0), tile(dims);
   double count = 1;
   for (std::size_t loop : loops) count *= static_cast<double>(model.trips(nest, loop));
@@ -40,7 +30,7 @@ void CostModel::Walk::list() {
     Step step;
     for (std::size_t depth = changed; depth <= loops.size(); ++depth)
       for (std::size_t operand = 0; operand < 3; ++operand) {
-        if (level[operand] != depth) continue;
+        if (planned.level[operand] != depth) continue;
         ++versions[operand];
         if (operand < 2) add(loads, operand, versions[operand], index, versions[operand]);
       }
@@ -88,8 +78,8 @@ void CostModel::Walk::add(std::vector<Transfer>& transfers, std::size_t operand,
 
 void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
   for (std::size_t operand = 0; operand < 3; ++operand) {
-    rings[operand].depth = nest.depths[operand];
-    rings[operand].ready.assign(static_cast<std::size_t>((versions[operand] + 1) * model.pieces_of(operand, nest)),
+    rings[operand].depth = planned.buffers[operand].depth;
+    rings[operand].ready.assign(static_cast<std::size_t>((versions[operand] + 1) * planned.buffers[operand].pieces),
                                 unknown);
     rings[operand].released.assign(static_cast<std::size_t>(versions[operand] + 1), unknown);
     for (std::size_t i = 0; i < steps.size(); ++i)
@@ -104,57 +94,49 @@ void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
     }
 }
 
-/// Part numbers of pieces, one operand's after the other's within each slice that both share.
-void CostModel::Walk::load_pieces(const bool (&fetched)[2], const std::vector<std::size_t>& cut,
-                                  const std::int64_t (&versions)[3], Extents index) {
-  const auto owns = [&](std::size_t operand, std::size_t d) { return (model.own_[operand] >> d & 1) != 0; };
-  const auto shared = [&](std::size_t d) { return owns(0, d) && owns(1, d); };
-  std::int64_t number[2] = {versions[0] * model.pieces_of(0, nest), versions[1] * model.pieces_of(1, nest)};
+/// In the order of the plan; what has no elements is counted, not loaded.
+void CostModel::Walk::load_pieces(const bool (&fetched)[2], const std::int64_t (&versions)[3], Extents index) {
+  const bool in_pieces[2] = {fetched[0] && planned.buffers[0].pieces > 1, fetched[1] && planned.buffers[1].pieces > 1};
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    if (!fetched[operand] || in_pieces[operand]) continue;
+    Extents tile = index;
+    for (std::size_t d = 0; d < tile.size(); ++d) tile[d] /= model.pieces(nest, d);
+    const std::int64_t bytes = model.tile_bytes(operand, in_whole_tiles(nest), tile);
+    loads.push_back({operand, versions[operand], bytes, versions[operand], model.place_});
+  }
+  const PieceOrder order = piece_order(model.problem_, planned.cut, in_pieces);
+  std::int64_t number[2] = {versions[0] * planned.buffers[0].pieces, versions[1] * planned.buffers[1].pieces};
   const Extents tiles = index;
-  const auto own = [&](const auto& self, std::size_t operand, std::size_t i) -> void {
-    while (i < cut.size() && (!owns(operand, cut[i]) || (shared(cut[i]) && fetched[0] && fetched[1]))) ++i;
-    if (i < cut.size()) {
-      for (std::int64_t piece = 0; piece < model.pieces(nest, cut[i]); ++piece) {
-        index[cut[i]] = tiles[cut[i]] + piece;
-        self(self, operand, i + 1);
-      }
-      index[cut[i]] = tiles[cut[i]];
-      return;
+  const auto each = [&](const auto& self, const std::vector<int>& dims, std::size_t i, const auto& inner) -> void {
+    if (i == dims.size()) return inner();
+    const auto d = static_cast<std::size_t>(dims[i]);
+    for (std::int64_t piece = 0; piece < model.pieces(nest, d); ++piece) {
+      index[d] = tiles[d] + piece;
+      self(self, dims, i + 1, inner);
     }
+    index[d] = tiles[d];
+  };
+  const auto load = [&](std::size_t operand) {
     bool empty = false;
-    for (std::size_t d : cut) {
-      if (!owns(operand, d)) continue;
+    for (int dim : planned.cut) {
+      const auto d = static_cast<std::size_t>(dim);
+      if (!(model.own_[operand] >> d & 1)) continue;
       const Interval part = model.interval(nest, d, index[d]);
       empty |= part.end <= part.begin;
     }
     if (!empty) add(loads, operand, versions[operand], index, number[operand]);
     ++number[operand];
   };
-  const auto slices = [&](const auto& self, std::size_t i) -> void {
-    while (i < cut.size() && !(shared(cut[i]) && fetched[0] && fetched[1])) ++i;
-    if (i == cut.size()) {
-      for (std::size_t operand = 0; operand < 2; ++operand)
-        if (fetched[operand]) own(own, operand, 0);
-      return;
-    }
-    for (std::int64_t piece = 0; piece < model.pieces(nest, cut[i]); ++piece) {
-      index[cut[i]] = tiles[cut[i]] + piece;
-      self(self, i + 1);
-    }
-    index[cut[i]] = tiles[cut[i]];
-  };
-  slices(slices, 0);
+  each(each, order.shared, 0, [&] {
+    for (std::size_t operand = 0; operand < 2; ++operand)
+      if (in_pieces[operand]) each(each, order.own[operand], 0, [&] { load(operand); });
+  });
 }
 
 /// As `list`, with the pieces of every tile as inner loops: batch, contraction, rows, columns.
-void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, const std::size_t (&level)[3],
-                                     const ArrayGrid& grid) {
-  const Problem& problem = model.problem_;
+void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, const ArrayGrid& grid) {
   const std::size_t dims = nest.order.size();
-  std::vector<std::size_t> cut;
-  for (const auto* group : {&problem.batch_dims, &problem.k_dims, &problem.m_dims, &problem.n_dims})
-    for (int dim : *group)
-      if (model.pieces(nest, static_cast<std::size_t>(dim)) > 1) cut.push_back(static_cast<std::size_t>(dim));
+  const std::vector<std::size_t> cut(planned.cut.begin(), planned.cut.end());
   Extents each(dims), index(dims, 0), piece(dims, 0), part(dims), tile(dims);
   for (std::size_t d = 0; d < dims; ++d) each[d] = model.pieces(nest, d);
   std::int64_t versions[3] = {-1, -1, -1};
@@ -162,12 +144,12 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
   while (true) {
     bool fetched[2] = {false, false};
     for (std::size_t operand = 0; operand < 3; ++operand) {
-      if (level[operand] < changed) continue;
+      if (planned.level[operand] < changed) continue;
       ++versions[operand];
       if (operand < 2) fetched[operand] = true;
     }
     for (std::size_t d = 0; d < dims; ++d) part[d] = index[d] * each[d];
-    load_pieces(fetched, cut, versions, part);
+    load_pieces(fetched, versions, part);
     bool more = true;
     while (more) {  // pieces of this tile
       Step step;
@@ -185,10 +167,8 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
       for (std::size_t operand = 0; operand < 3; ++operand) step.versions[operand] = versions[operand];
       for (std::size_t operand = 0; operand < 2; ++operand) {
         std::int64_t number = versions[operand];
-        for (const auto* group : {&problem.batch_dims, &problem.k_dims, &problem.m_dims, &problem.n_dims})
-          for (int dim : *group)
-            if (const auto d = static_cast<std::size_t>(dim); model.own_[operand] >> d & 1)
-              number = number * each[d] + piece[d];
+        for (std::size_t d : cut)
+          if (planned.buffers[operand].pieces > 1 && model.own_[operand] >> d & 1) number = number * each[d] + piece[d];
         step.pieces[operand] = number;
       }
       if (!step.empty) {
@@ -237,7 +217,7 @@ CostModel::Times CostModel::walked(const Nest& nest, std::int64_t most_steps) {
   double count = 1;
   for (std::size_t d = 0; d < nest.tiles.size(); ++d) count *= static_cast<double>(parts(nest, d));
   if (count > static_cast<double>(most_steps)) return {never, never};
-  Walk walk{*this, nest};
+  Walk walk{*this, nest, plan(problem_, nest)};
   walk.list();
   const double launch = static_cast<double>(machine_.core.kernel_launch_cycles);
   if (machine_.core.dma.load_queues < 2) return {walk.run(false) + launch, never};

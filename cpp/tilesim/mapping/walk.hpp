@@ -8,6 +8,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/cost.hpp"
+#include "tilesim/mapping/plan.hpp"
 
 namespace tilesim::mapping {
 
@@ -50,6 +51,7 @@ struct CostModel::Walk {
 
   CostModel& model;
   const Nest& nest;
+  const KernelPlan planned;
   std::vector<Step> steps{};
   std::vector<Transfer> loads{}, stores{};
   std::vector<double> finishing{};
@@ -70,9 +72,8 @@ struct CostModel::Walk {
   void add(std::vector<Transfer>& transfers, std::size_t operand, std::int64_t version, const Extents& index,
            std::int64_t piece);
   void make_rings(const std::int64_t (&versions)[3]);
-  void load_pieces(const bool (&fetched)[2], const std::vector<std::size_t>& cut, const std::int64_t (&versions)[3],
-                   Extents index);
-  void list_in_pieces(const std::vector<std::size_t>& loops, const std::size_t (&level)[3], const ArrayGrid& grid);
+  void load_pieces(const bool (&fetched)[2], const std::int64_t (&versions)[3], Extents index);
+  void list_in_pieces(const std::vector<std::size_t>& loops, const ArrayGrid& grid);
   double first_weights(const Extents& tile, const ArrayGrid& grid, int pack);
 
   /// Tiles of an operand that one core fetches for all: how many are there, and how many have passed its port again.
@@ -211,7 +212,7 @@ struct CostModel::Walk {
   /// Two operands are fetched by two cores, of which this one is the first.
   void find_sends() {
     for (std::size_t operand = 0; operand < 2 && port_rate > 0; ++operand)
-      sending[operand].any = sends(model.problem_, nest, operand);
+      sending[operand].any = planned.buffers[operand].sent;
     sending[1].port = sending[0].any && sending[1].any ? 1 : 0;
   }
 

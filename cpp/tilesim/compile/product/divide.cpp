@@ -70,16 +70,13 @@ std::vector<Choice> choices(const Context& context, const mapping::Problem& prob
 
 /// Of the elements that are used: a bound says nothing of bursts, which other elements may come with.
 double part_bytes(const mapping::Problem& part, std::size_t operand) {
-  const mapping::Nest whole{part.domain.extents, {}, {}};
-  double elements = static_cast<double>(mapping::tile_elements(part, whole, operand));
-  const std::vector<std::int64_t> along = mapping::taken_along(part, whole, operand);
-  for (std::size_t axis = 0; operand < 2 && axis < along.size(); ++axis) {
-    if (along[axis] == 0) continue;
+  double elements = 1;
+  for (const AxisAccess& axis : operand < 2 ? part.domain.operands[operand].axes : part.domain.results[0].axes) {
     double used = 1;
-    for (const AxisAccess::Term& term : part.domain.operands[operand].axes[axis].terms)
+    for (const AxisAccess::Term& term : axis.terms)
       used += static_cast<double>(std::abs(term.coefficient) *
                                   (part.domain.extents[static_cast<std::size_t>(term.dim)] - 1));
-    elements *= used / (used + static_cast<double>(along[axis]));
+    elements *= used;
   }
   return elements * bits(part.memory_dtypes[operand]) / 8;
 }

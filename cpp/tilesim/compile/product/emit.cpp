@@ -34,19 +34,20 @@ void ProductLowering::emit_operands(const std::vector<int>& operands, Block& blo
 
 void ProductLowering::emit_load(int index, Block& block) {
   const Operand& operand = operands_[index];
+  const mapping::KernelPlan::Buffer& buffer = plan_.buffers[static_cast<std::size_t>(index)];
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
   std::vector<Expr> start, extent;
   bool leaves_tensor = false;
   for (const AxisAccess& axis : access.axes) {
     start.push_back(axis_start(axis));
-    extent.push_back(axis_extent(axis) + Expr(operand.along[extent.size()]));
+    extent.push_back(axis_extent(axis) + Expr(buffer.along[extent.size()]));
     leaves_tensor |= axis.may_leave;
   }
   const std::string queue = load_queue(index);
   program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(operand.value)], start,
                                                extent, operand.slot_strides, operand.slot);
   if (leaves_tensor) transfer.fill = 0.0;
-  if (operand.multicast) return emit_multicast(index, std::move(transfer), extent, block);
+  if (buffer.sent) return emit_multicast(index, std::move(transfer), extent, block);
   block.push_back(on("", program::Acquire{operand.slot, {queue}}));
   block.push_back(on(queue, program::Load{std::move(transfer)}));
   block.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
@@ -148,7 +149,7 @@ Expr ProductLowering::window_offset() const {
   Expr offset = 0;
   for (std::size_t axis = 0; axis < result_dim_.size(); ++axis)
     for (const AxisAccess::Term& term : domain_.results[0].axes[axis].terms)
-      if (std::find(whole_.begin(), whole_.end(), term.dim) != whole_.end())
+      if (plan_.is_whole(term.dim))
         offset = offset +
                  (tile_start(term.dim) - split_.base(term.dim)) * Expr(term.coefficient * accumulator_strides_[axis]);
   return offset;
@@ -192,7 +193,7 @@ Expr ProductLowering::earlier_sums() const {
   for (int dim : nest_.order)
     if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
       before = before + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
-  for (int dim : cut_)
+  for (int dim : plan_.cut)
     if (domain_.reduction[static_cast<std::size_t>(dim)]) before = before + piece_start(dim);
   return before;
 }
@@ -234,7 +235,7 @@ std::vector<Expr> ProductLowering::result_extent() const {
 Expr ProductLowering::window_pieces() const {
   Expr window = 0;
   for (int dim : nest_.order)
-    if (loops(dim) && std::find(whole_.begin(), whole_.end(), dim) != whole_.end())
+    if (loops(dim) && plan_.is_whole(dim))
       window = window * Expr(trips(dim)) + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
   return (window + Expr(1)) * Expr(grid_.used());
 }

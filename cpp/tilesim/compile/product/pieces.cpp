@@ -16,20 +16,6 @@ bool depends_on(const Access& access, int dim) {
   return false;
 }
 
-void ProductLowering::choose_pieces() {
-  if (nest_.sub.empty() || problem_.on_vector || ragged()) return;
-  const auto add = [&](const std::vector<int>& dims) {
-    for (int dim : dims)
-      if (piece_trips(dim) > 1) cut_.push_back(dim);
-  };
-  add(problem_.batch_dims);
-  add(problem_.k_dims);
-  add(problem_.m_dims);
-  add(problem_.n_dims);
-  for (int dim : cut_)
-    if (!domain_.reduction[static_cast<std::size_t>(dim)]) cut_results_.push_back(dim);
-}
-
 std::int64_t ProductLowering::piece_trips(int dim) const {
   const auto d = static_cast<std::size_t>(dim);
   return ceil_div(mapping::tile_of(problem_, nest_, d), mapping::sub_of(problem_, nest_, d));
@@ -40,17 +26,8 @@ Expr ProductLowering::piece_start(int dim) const {
   return Expr::symbol("s_" + domain_.names[d]) * Expr(mapping::sub_of(problem_, nest_, d));
 }
 
-std::vector<int> ProductLowering::cut_dims(const Access& access) const {
-  std::vector<int> dims;
-  for (int dim : cut_)
-    if (depends_on(access, dim)) dims.push_back(dim);
-  return dims;
-}
-
-/// What other cores send, or the vector unit computes, comes whole.
 bool ProductLowering::arrives_in_pieces(int index) const {
-  return in_pieces() && !operands_[index].prologue && !operands_[index].multicast &&
-         !cut_dims(domain_.operands[static_cast<std::size_t>(index)]).empty();
+  return plan_.buffers[static_cast<std::size_t>(index)].pieces > 1;
 }
 
 /// Number of the piece at hand, counted in the order of the loops.
@@ -100,24 +77,23 @@ void guarded(const Expr& condition, Block body, Block& block) {
 
 /// Slices of the contraction follow each other, so that the pieces that meet in a product come one after the other.
 void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& block) {
-  std::vector<int> shared;  // dims in pieces that all of these operands have, outermost
-  for (int dim : cut_)
-    if (std::all_of(operands.begin(), operands.end(),
-                    [&](int i) { return depends_on(domain_.operands[static_cast<std::size_t>(i)], dim); }))
-      shared.push_back(dim);
+  bool fetched[2] = {false, false};
+  for (int index : operands) fetched[index] = true;
+  const mapping::PieceOrder order = mapping::piece_order(problem_, plan_.cut, fetched);
   Block slices;
   for (int index : operands) {
     const Operand& operand = operands_[index];
     const Access& access = domain_.operands[static_cast<std::size_t>(index)];
     const std::string queue = load_queue(index);
     block.push_back(on("", program::Acquire{operand.slot, {queue}}));
-    const std::vector<int> dims = cut_dims(access);
+    const mapping::KernelPlan::Buffer& buffer = plan_.buffers[static_cast<std::size_t>(index)];
+    const std::vector<int>& dims = buffer.cut;
     at_piece_.insert(dims.begin(), dims.end());
     std::vector<Expr> from, size;
     bool leaves_tensor = false;
     for (const AxisAccess& axis : access.axes) {
       from.push_back(axis_start(axis));
-      size.push_back(axis_extent(axis) + Expr(operand.along[size.size()]));
+      size.push_back(axis_extent(axis) + Expr(buffer.along[size.size()]));
       leaves_tensor |= axis.may_leave;
     }
     program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(operand.value)], from,
@@ -129,34 +105,31 @@ void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& bl
     guarded(some_elements(dims), std::move(load), piece);
     piece.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
     at_piece_.clear();
-    std::vector<int> own;
-    for (int dim : dims)
-      if (std::find(shared.begin(), shared.end(), dim) == shared.end()) own.push_back(dim);
-    wrap_pieces(own, std::move(piece), slices);
+    wrap_pieces(order.own[static_cast<std::size_t>(index)], std::move(piece), slices);
   }
-  wrap_pieces(shared, std::move(slices), block);
+  wrap_pieces(order.shared, std::move(slices), block);
 }
 
 /// Every product of pieces, each as soon as its operands are there; sums are complete in the last slice of the
 /// contraction.
 void ProductLowering::multiply_in_pieces(Block& block) {
-  at_piece_.insert(cut_.begin(), cut_.end());
+  at_piece_.insert(plan_.cut.begin(), plan_.cut.end());
   Block piece, product;
   for (int i = 0; i < 2; ++i) {
     if (!arrives_in_pieces(i)) continue;
-    const Expr pieces = piece_number(cut_dims(domain_.operands[static_cast<std::size_t>(i)])) + Expr(1);
+    const Expr pieces = piece_number(plan_.buffers[static_cast<std::size_t>(i)].cut) + Expr(1);
     for (const std::string& unit : mma_queues())
       piece.push_back(on(unit, program::Wait{operands_[i].slot, 0, {}, 0, pieces}));
   }
   emit_arrays(product);
-  guarded(some_elements(cut_), std::move(product), piece);
+  guarded(some_elements(plan_.cut), std::move(product), piece);
   if (results_in_pieces()) {
     Block commits;
     for (const std::string& unit : mma_queues()) commits.push_back(on(unit, program::Commit{"c", 0, 1}));
     guarded(last_of_sums(), std::move(commits), piece);
   }
   at_piece_.clear();
-  wrap_pieces(cut_, std::move(piece), block);
+  wrap_pieces(plan_.cut, std::move(piece), block);
 }
 
 /// Whether this step completes the sums of its piece of the result.
@@ -166,7 +139,7 @@ Expr ProductLowering::last_of_sums() const {
     if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
       last = logical_and(
           last, equal(Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(trips(dim) - 1)));
-  for (int dim : cut_)
+  for (int dim : plan_.cut)
     if (domain_.reduction[static_cast<std::size_t>(dim)])
       last = logical_and(
           last, equal(Expr::symbol("s_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(piece_trips(dim) - 1)));
@@ -177,21 +150,22 @@ Expr ProductLowering::last_of_sums() const {
 void ProductLowering::finish_in_pieces(Block& block) {
   const std::string unit = direct_ ? "store0" : "vector";
   std::int64_t all = grid_.used();
-  for (int dim : cut_results_) all *= piece_trips(dim);
+  for (int dim : cut_results()) all *= piece_trips(dim);
   const bool reduces =
       std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.op >= 0; });
   if (reduces) {
     block.push_back(on(unit, program::Wait{"c", 0, {}, 0, all}));
     return emit_results(block);
   }
-  at_piece_.insert(cut_results_.begin(), cut_results_.end());
+  const std::vector<int> cut = cut_results();
+  at_piece_.insert(cut.begin(), cut.end());
   Block piece, results;
   // Also for a piece without elements: its commit must have shown before the tile is free.
-  piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, (piece_number(cut_results_) + Expr(1)) * Expr(grid_.used())}));
+  piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, (piece_number(cut) + Expr(1)) * Expr(grid_.used())}));
   emit_results(results);
-  guarded(some_elements(cut_results_), std::move(results), piece);
+  guarded(some_elements(cut), std::move(results), piece);
   at_piece_.clear();
-  wrap_pieces(cut_results_, std::move(piece), block);
+  wrap_pieces(cut, std::move(piece), block);
 }
 
 }  // namespace tilesim::lower

@@ -111,7 +111,7 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
   std::set<ValueId> counted{op.operands[0], op.operands[1]};
   for (std::size_t i = 0; i < 2; ++i) {
     if (context.placed(op.operands[i])) continue;
-    problem.computed |= i == 0;
+    problem.computed[i] = true;
     for (ValueId leaf : leaves_of(context, kernel, {op.operands[i]})) {  // a prologue's: rings of two
       counted.insert(leaf);
       const TensorType& type = context.value(leaf).type;

@@ -173,15 +173,6 @@ Expr ProductLowering::axis_extent(const AxisAccess& axis) const {
   return sum;
 }
 
-std::size_t ProductLowering::operand_level(const Access& access) const {
-  std::size_t level = 0;
-  for (std::size_t i = 0; i < nest_.order.size(); ++i)
-    for (const AxisAccess& axis : access.axes)
-      for (const AxisAccess::Term& term : axis.terms)
-        if (term.dim == nest_.order[i] && loops(nest_.order[i])) level = i + 1;
-  return level;
-}
-
 /// The nest with whole reduced columns that the model finds fastest: of every depth of contraction the most rows that
 /// fit, with operands buffered once or twice.
 mapping::Nest ProductLowering::nest_of_whole_rows(mapping::CostModel& model) const {
@@ -274,12 +265,12 @@ program::Block ProductLowering::level(std::size_t depth) {
   program::Block block;
   std::vector<int> fetched;
   for (int i = 0; i < 2; ++i)
-    if (operand_level(domain_.operands[static_cast<std::size_t>(i)]) == depth) fetched.push_back(i);
+    if (plan_.depth_in_order(static_cast<std::size_t>(i)) == depth) fetched.push_back(i);
   emit_operands(fetched, block);
-  if (accumulator_level_ == depth) block.push_back(on("", program::Acquire{"c", mma_queues()}));
+  if (plan_.depth_in_order(2) == depth) block.push_back(on("", program::Acquire{"c", mma_queues()}));
   if (depth == nest_.order.size()) {
     emit_mma(block);
-    if (!whole_.empty()) {
+    if (plan_.whole != 0) {
       Expr last = 1;  // this window's sum is complete once every reduction loop is in its last trip
       for (int dim : nest_.order)
         if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
@@ -302,12 +293,12 @@ program::Block ProductLowering::level(std::size_t depth) {
     else
       std::move(inner.begin(), inner.end(), std::back_inserter(block));
   }
-  if (accumulator_level_ == depth) {
-    if (whole_.empty()) emit_finish(block);
+  if (plan_.depth_in_order(2) == depth) {
+    if (plan_.whole == 0) emit_finish(block);
     block.push_back(on(direct_ ? "store0" : "vector", program::Release{"c", 0}));
   }
   for (int i = 0; i < 2; ++i)
-    if (operand_level(domain_.operands[static_cast<std::size_t>(i)]) == depth) emit_release(i, block);
+    if (plan_.depth_in_order(static_cast<std::size_t>(i)) == depth) emit_release(i, block);
   return block;
 }
 
@@ -331,11 +322,12 @@ program::Scope ProductLowering::lower() {
   ClosedForm latency(context_.machine);
   grid_ = mapping::array_grid(problem_, nest_, context_.machine, latency);
   check_queues();
+  if (ragged()) problem_.counted_by_data = ragged_row;
+  plan_ = mapping::plan(problem_, nest_);
   for (int i = 0; i < 2; ++i) make_operand(i);
   make_accumulator();
   make_epilogue();
   make_outputs();
-  choose_pieces();
   scope_.body = level(0);
   if (split_.used() < context_.machine.core.count) {
     program::If has_part{less(Expr::symbol("core"), Expr(split_.used())), std::move(scope_.body), {}};

@@ -8,6 +8,7 @@
 #include "tilesim/mapping/arrays.hpp"
 #include "tilesim/mapping/cost.hpp"
 #include "tilesim/mapping/nest.hpp"
+#include "tilesim/mapping/plan.hpp"
 
 namespace tilesim::lower {
 
@@ -68,9 +69,7 @@ class ProductLowering {
     ValueId value = no_value;
     std::string slot;
     std::vector<std::int64_t> slot_strides;  ///< per value axis
-    std::vector<std::int64_t> along;         ///< per value axis: beyond what is used
     bool prologue = false;
-    bool multicast = false;  ///< one core of those that need it fetches it and sends it to all
   };
   /// A further input of the epilogue or prologue: broadcasts to `shape`.
   struct Leaf {
@@ -119,7 +118,6 @@ class ProductLowering {
   Expr tile_extent(int dim) const;
   Expr axis_start(const AxisAccess& axis) const;
   Expr axis_extent(const AxisAccess& axis) const;
-  std::size_t operand_level(const Access& access) const;
 
   bool has_bias() const { return !ragged() && anchor_.operands.size() > 2 && anchor_.operands[2] != no_value; }
 
@@ -136,12 +134,9 @@ class ProductLowering {
   void emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent, program::Block& block);
 
   // product_pieces.cpp
-  void choose_pieces();
-  bool in_pieces() const { return !cut_.empty(); }
+  bool in_pieces() const { return !plan_.cut.empty(); }
   std::int64_t piece_trips(int dim) const;
   Expr piece_start(int dim) const;
-  /// Dims in pieces that the access depends on: batch, contraction, then rows and columns.
-  std::vector<int> cut_dims(const Access& access) const;
   bool arrives_in_pieces(int index) const;
   Expr piece_number(const std::vector<int>& dims) const;
   Expr some_elements(const std::vector<int>& dims) const;
@@ -150,7 +145,8 @@ class ProductLowering {
   void load_in_pieces(const std::vector<int>& operands, program::Block& block);
   void multiply_in_pieces(program::Block& block);
   void finish_in_pieces(program::Block& block);
-  bool results_in_pieces() const { return !cut_results_.empty(); }
+  const std::vector<int>& cut_results() const { return plan_.buffers[2].cut; }
+  bool results_in_pieces() const { return plan_.buffers[2].pieces > 1; }
   Expr last_of_sums() const;
 
   // product_emit.cpp
@@ -189,6 +185,7 @@ class ProductLowering {
   std::string refusal_;
   std::shared_ptr<const Machine> seen_;  ///< with the bandwidth that each core of the split gets; null: the context's
   mapping::Nest nest_;
+  mapping::KernelPlan plan_;
   Domain domain_;
   program::Scope scope_;
   Operand operands_[2];
@@ -198,14 +195,10 @@ class ProductLowering {
   std::set<int> fused_ops_;                        ///< elementwise and reduce operations of the kernel
   std::vector<std::int64_t> accumulator_strides_;  ///< per result axis
   std::vector<int> result_dim_;                    ///< domain dim of each result axis
-  std::vector<int> whole_;                         ///< result dims whose loops run inside a reduction loop
-  std::size_t accumulator_level_ = 0;              ///< number of loops outside the accumulator's acquire
   mapping::ArrayGrid grid_;                        ///< which part of a tile each array has
   bool direct_ = false;                            ///< stored straight from the accumulator
-  std::vector<int> cut_;          ///< dims whose tiles come in pieces, in the order in which pieces follow each other
-  std::vector<int> cut_results_;  ///< those of them that the result has
-  std::set<int> at_piece_;        ///< dims of `cut_` for which starts and extents are those of a piece
-  std::string counts_, offsets_;  ///< ragged: rows per group and before it, as tensors
+  std::set<int> at_piece_;                         ///< dims in pieces for which starts and extents are those of a piece
+  std::string counts_, offsets_;                   ///< ragged: rows per group and before it, as tensors
 };
 
 }  // namespace tilesim::lower

@@ -24,16 +24,8 @@ void ProductLowering::make_operand(int index) {
   operand.slot = index == 0 ? "a" : "b";
   operand.prologue = !context_.placed(operand.value);
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
-  operand.along = mapping::taken_along(problem_, nest_, static_cast<std::size_t>(index));
-  std::vector<std::int64_t> extents;
-  for (const AxisAccess& axis : access.axes) {
-    std::int64_t extent = 1 + operand.along[extents.size()];
-    for (const AxisAccess::Term& term : axis.terms) {
-      const auto d = static_cast<std::size_t>(term.dim);
-      extent += std::abs(term.coefficient) * (std::min(nest_.tiles[d], domain_.extents[d]) - 1);
-    }
-    extents.push_back(extent);
-  }
+  const mapping::KernelPlan::Buffer& buffer = plan_.buffers[static_cast<std::size_t>(index)];
+  const Shape& extents = buffer.extents;
   operand.slot_strides = row_major_strides(extents);
   if (index == 0 && nest_.pack >= 0) {
     std::int64_t stride = 1;
@@ -43,12 +35,9 @@ void ProductLowering::make_operand(int index) {
       stride *= extents[static_cast<std::size_t>(*axis)];
     }
   }
-  add_slot(operand.slot, problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents),
-           nest_.depths[static_cast<std::size_t>(index)], false, mma_queues());
-  operand.multicast = mapping::sends(problem_, nest_, static_cast<std::size_t>(index));
-  if (operand.multicast)
-    add_slot(operand.slot + "_stage", problem_.dtypes[static_cast<std::size_t>(index)], element_count(extents),
-             mapping::sending_buffers, false, {"send"});
+  const DType dtype = problem_.dtypes[static_cast<std::size_t>(index)];
+  add_slot(operand.slot, dtype, buffer.elements, buffer.depth, false, mma_queues());
+  if (buffer.sent) add_slot(operand.slot + "_stage", dtype, buffer.elements, mapping::sending_buffers, false, {"send"});
   if (!operand.prologue) return;
   for (ValueId value : leaves_of(context_, kernel_, {operand.value}))
     make_leaf(value, prologue_leaves_[index], operand.slot + "_in", access);
@@ -81,33 +70,12 @@ void ProductLowering::make_leaf(ValueId value, std::vector<Leaf>& leaves, const 
 }
 
 void ProductLowering::make_accumulator() {
-  bool inside = false;
-  accumulator_level_ = 0;
-  for (std::size_t i = 0; i < nest_.order.size(); ++i) {
-    const int dim = nest_.order[i];
-    if (!loops(dim)) continue;
-    if (domain_.reduction[static_cast<std::size_t>(dim)])
-      inside = true;
-    else if (inside)
-      whole_.push_back(dim);
-    else
-      accumulator_level_ = i + 1;
-  }
-  std::vector<std::int64_t> extents;
-  for (const AxisAccess& axis : domain_.results[0].axes) {
-    std::int64_t extent = 1;
-    for (const AxisAccess::Term& term : axis.terms) {
-      const auto d = static_cast<std::size_t>(term.dim);
-      const bool full = std::find(whole_.begin(), whole_.end(), term.dim) != whole_.end();
-      extent += term.coefficient * ((full ? domain_.extents[d] : std::min(nest_.tiles[d], domain_.extents[d])) - 1);
-    }
-    extents.push_back(extent);
-  }
-  accumulator_strides_ = row_major_strides(extents);
+  const mapping::KernelPlan::Buffer& sums = plan_.buffers[2];
+  accumulator_strides_ = row_major_strides(sums.extents);
   const DType stored = context_.placements[static_cast<std::size_t>(kernel_.outputs[0])].dtype;
   direct_ = kernel_.outputs.size() == 1 && kernel_.outputs[0] == anchor_.results[0] && !has_bias() &&
             stored == problem_.dtypes[2];
-  add_slot("c", problem_.dtypes[2], element_count(extents), nest_.depths[2],
+  add_slot("c", problem_.dtypes[2], sums.elements, sums.depth,
            context_.machine.core.scratchpad.accumulator_bytes > 0 && !problem_.on_vector,
            {direct_ ? "store0" : "vector"});
 }

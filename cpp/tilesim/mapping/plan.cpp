@@ -1,0 +1,163 @@
+#include "tilesim/mapping/plan.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::mapping {
+
+namespace {
+
+const Access& access_of(const Problem& problem, std::size_t operand) {
+  return operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+}
+
+bool has(std::uint64_t dims, int dim) { return dims >> dim & 1; }
+
+/// Calls `take` with the extent of every axis of a buffer: of what is used of a tile, of all tiles of the sums where
+/// they span several.
+template <typename Take>
+void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t whole, std::size_t operand, Take take) {
+  for (const AxisAccess& axis : access_of(problem, operand).axes) {
+    std::int64_t extent = 1;
+    for (const AxisAccess::Term& term : axis.terms) {
+      const auto d = static_cast<std::size_t>(term.dim);
+      const bool all = operand == 2 && has(whole, term.dim);
+      extent += std::abs(term.coefficient) * ((all ? problem.domain.extents[d] : tile_of(problem, nest, d)) - 1);
+    }
+    take(extent);
+  }
+}
+
+std::int64_t elements_of(const Problem& problem, const Nest& nest, std::uint64_t whole, std::size_t operand) {
+  std::int64_t elements = 1;
+  if (operand < 2 && problem.burst_bytes[operand] > 0) {
+    const Shape along = taken_along(problem, nest, operand);
+    std::size_t axis = 0;
+    for_each_extent(problem, nest, whole, operand, [&](std::int64_t extent) { elements *= extent + along[axis++]; });
+  } else {
+    for_each_extent(problem, nest, whole, operand, [&](std::int64_t extent) { elements *= extent; });
+  }
+  return elements;
+}
+
+}  // namespace
+
+OwnDims own_dims(const Problem& problem) {
+  OwnDims own{};
+  for (std::size_t operand = 0; operand < 3; ++operand)
+    for (const AxisAccess& axis : access_of(problem, operand).axes)
+      for (const AxisAccess::Term& term : axis.terms) own[operand] |= std::uint64_t{1} << term.dim;
+  return own;
+}
+
+/// Operands are fetched at the innermost loop that they depend on; sums begin outside of every loop of the contraction.
+LoopPlan plan_loops(const Problem& problem, const Nest& nest, const OwnDims& own) {
+  LoopPlan plan;
+  plan.loops.reserve(nest.order.size());
+  bool inside = false;
+  for (std::size_t place = 0; place < nest.order.size(); ++place) {
+    const int dim = nest.order[place];
+    const auto d = static_cast<std::size_t>(dim);
+    const std::int64_t extent = problem.domain.extents[d];
+    if (nest.tiles[d] >= extent && dim != problem.counted_by_data) continue;
+    const bool reduction = problem.domain.reduction[d];
+    plan.loops.push_back({dim, reduction, place, ceil_div(extent, nest.tiles[d])});
+    for (std::size_t operand = 0; operand < 2; ++operand)
+      if (has(own[operand], dim)) plan.level[operand] = plan.loops.size();
+    if (inside && !reduction) plan.whole |= std::uint64_t{1} << dim;
+    inside |= reduction;
+    if (!inside) plan.level[2] = plan.loops.size();
+  }
+  return plan;
+}
+
+std::size_t LoopPlan::depth_in_order(std::size_t operand) const {
+  return level[operand] == 0 ? 0 : loops[level[operand] - 1].place + 1;
+}
+
+LoopPlan::Fetches LoopPlan::fetches(std::size_t operand, const OwnDims& own) const {
+  Fetches result;
+  for (std::size_t i = 0; i < loops.size(); ++i) {
+    const Loop& loop = loops[i];
+    if (operand < 2 ? i >= level[operand] : loop.reduction) continue;
+    result.transfers *= loop.trips;
+    if (!has(own[operand], loop.dim)) result.repeats *= loop.trips;
+  }
+  return result;
+}
+
+bool Demand::fits(const Machine& machine) const {
+  return scratchpad <= machine.core.scratchpad.bytes && accumulator <= machine.core.scratchpad.accumulator_bytes;
+}
+
+Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, const Machine& machine) {
+  Demand need;
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    const std::int64_t tile = elements_of(problem, nest, loops.whole, operand);
+    const std::int64_t buffers = nest.depths[operand] + (sends(problem, nest, operand) ? sending_buffers : 0);
+    need.scratchpad += round_up(packed_bytes(problem.dtypes[operand], tile), 64) * buffers +
+                       round_up(problem.prologue_bytes_per_element[operand] * tile, 64);
+  }
+  const std::int64_t elements = elements_of(problem, nest, loops.whole, 2);
+  const std::int64_t sums = round_up(packed_bytes(problem.dtypes[2], elements), 64) * nest.depths[2];
+  (machine.core.scratchpad.accumulator_bytes > 0 && !problem.on_vector ? need.accumulator : need.scratchpad) += sums;
+  std::int64_t window = 1;  // epilogue buffers hold one tile, even where the sums span several
+  for (const AxisAccess& axis : access_of(problem, 2).axes)
+    for (const AxisAccess::Term& term : axis.terms)
+      window *= tile_of(problem, nest, static_cast<std::size_t>(term.dim));
+  need.scratchpad += round_up(problem.extra_bytes_per_result_element * window, 64) + problem.extra_bytes;
+  return need;
+}
+
+std::int64_t pieces_of(const Problem& problem, const Nest& nest, std::size_t operand) {
+  if (nest.sub.empty() || (operand < 2 && (problem.computed[operand] || sends(problem, nest, operand)))) return 1;
+  const std::uint64_t own = own_dims(problem)[operand];
+  std::int64_t count = 1;
+  for (std::size_t d = 0; d < nest.sub.size(); ++d)
+    if (has(own, static_cast<int>(d))) count *= ceil_div(tile_of(problem, nest, d), sub_of(problem, nest, d));
+  return count;
+}
+
+Nest in_whole_tiles(Nest nest) {
+  nest.sub.clear();
+  return nest;
+}
+
+KernelPlan plan(const Problem& problem, const Nest& nest) {
+  const OwnDims own = own_dims(problem);
+  KernelPlan plan{plan_loops(problem, nest, own), {}, {}};
+  if (!nest.sub.empty() && !problem.on_vector && problem.counted_by_data < 0)
+    for (const auto* dims : {&problem.batch_dims, &problem.k_dims, &problem.m_dims, &problem.n_dims})
+      for (int dim : *dims)
+        if (const auto d = static_cast<std::size_t>(dim); sub_of(problem, nest, d) < tile_of(problem, nest, d))
+          plan.cut.push_back(dim);
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    KernelPlan::Buffer& buffer = plan.buffers[operand];
+    buffer.along = taken_along(problem, nest, operand);
+    for_each_extent(problem, nest, plan.whole, operand, [&](std::int64_t extent) {
+      buffer.extents.push_back(extent + buffer.along[buffer.extents.size()]);
+      buffer.elements *= buffer.extents.back();
+    });
+    buffer.depth = nest.depths[operand];
+    buffer.sent = operand < 2 && sends(problem, nest, operand);
+    buffer.pieces = plan.cut.empty() ? 1 : pieces_of(problem, nest, operand);
+    for (int dim : plan.cut)
+      if (buffer.pieces > 1 && has(own[operand], dim)) buffer.cut.push_back(dim);
+  }
+  return plan;
+}
+
+PieceOrder piece_order(const Problem& problem, const std::vector<int>& cut, const bool (&fetched)[2]) {
+  PieceOrder order;
+  const OwnDims own = own_dims(problem);
+  for (int dim : cut) {
+    const bool shared = (!fetched[0] || has(own[0], dim)) && (!fetched[1] || has(own[1], dim));
+    if (shared) order.shared.push_back(dim);
+    for (std::size_t operand = 0; operand < 2; ++operand)
+      if (fetched[operand] && has(own[operand], dim) && !shared) order.own[operand].push_back(dim);
+  }
+  return order;
+}
+
+}  // namespace tilesim::mapping
