@@ -93,6 +93,26 @@ py::dict cost_to_python(const mapping::Cost& cost, double steps) {
   return result;
 }
 
+/// Loops, buffers and pieces of a nest: what the program will have.
+py::dict plan_to_python(const mapping::Problem& problem, const mapping::KernelPlan& plan) {
+  py::list loops, buffers;
+  for (const auto& loop : plan.loops)
+    loops.append(py::make_tuple(problem.domain.names[static_cast<std::size_t>(loop.dim)], loop.trips));
+  for (std::size_t i = 0; i < 3; ++i) {
+    py::dict buffer;
+    buffer["level"] = plan.level[i];
+    buffer["elements"] = plan.buffers[i].elements;
+    buffer["depth"] = plan.buffers[i].depth;
+    buffer["pieces"] = plan.buffers[i].pieces;
+    buffer["sent"] = plan.buffers[i].sent;
+    buffers.append(buffer);
+  }
+  py::dict result;
+  result["loops"] = loops;
+  result["buffers"] = buffers;
+  return result;
+}
+
 py::dict described_problem(const MappingProblem& own) {
   const mapping::Problem& problem = own.problem;
   py::dict result;
@@ -251,6 +271,12 @@ void init_mapping(py::module_& module) {
             return mapping::CostModel(own.problem, own.machine).price(checked(own, nest)).bound;
           },
           py::arg("nest"), "Cycles in closed form, never above those of walking the tiles.")
+      .def(
+          "plan",
+          [](const MappingProblem& own, const py::dict& nest) {
+            return plan_to_python(own.problem, mapping::plan(own.problem, checked(own, nest)));
+          },
+          py::arg("nest"), "Loops (name, trips) and, of a, b and the sums, the buffers that the kernel will have.")
       .def(
           "scratchpad_bytes",
           [](const MappingProblem& own, const py::dict& nest) {

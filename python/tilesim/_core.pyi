@@ -478,6 +478,10 @@ class MappingProblem:
         """
         (whether it is legal, which rule is broken and by how much)
         """
+    def plan(self, nest: dict) -> dict:
+        """
+        Loops (name, trips) and, of a, b and the sums, the buffers that the kernel will have.
+        """
     def price_rate(self, count: typing.SupportsInt | typing.SupportsIndex) -> float:
         """
         Legality and closed forms per second over a random sample of legal nests.
