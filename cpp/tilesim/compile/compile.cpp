@@ -1,11 +1,13 @@
 #include "tilesim/compile/compile.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/passes/addresses.hpp"
 #include "tilesim/compile/passes/overlap.hpp"
 #include "tilesim/compile/plan/contexts.hpp"
 #include "tilesim/compile/plan/core_sorts.hpp"
@@ -209,30 +211,22 @@ class Compiler {
       lower::assign_layouts(context, kernels);
       program::Block block;
       const Kernel* current = nullptr;
-      std::string refusal;
-      try {
-        for (const Kernel& kernel : kernels) {
-          if (tiled(kernel)) vector_names_.insert(kernel.name);
-          if (options_.cancel) options_.cancel->poll();
-          if (!options_.only.empty() && !is_only(function, kernel)) continue;
+      std::optional<lower::Refusal> refusal;
+      for (const Kernel& kernel : kernels) {
+        if (tiled(kernel)) vector_names_.insert(kernel.name);
+        if (options_.cancel) options_.cancel->poll();
+        if (!options_.only.empty() && !is_only(function, kernel)) continue;
+        LoweredKernel lowered = lower_kernel(context, kernel);
+        if (auto* refused = std::get_if<lower::Refusal>(&lowered)) {
           current = &kernel;
-          LoweredKernel lowered = lower_kernel(context, kernel);
-          if (auto* refused = std::get_if<lower::Refusal>(&lowered)) {
-            refusal = refused->text;
-            break;
-          }
-          block.push_back(std::move(std::get<program::Statement>(lowered)));
+          refusal = std::move(*refused);
+          break;
         }
-        if (refusal.empty()) return block;
-        require(split(function, *current, kept_apart), "a kernel of one operation was refused");
-      } catch (const Unsupported&) {
-        throw;
-      } catch (const UserError& error) {
-        // What was fused may not fit where its parts do.
-        if (is_given(function, *current) || !split(function, *current, kept_apart)) throw;
-        refusal = "fused, its tiles do not fit the scratchpad";
+        block.push_back(std::move(std::get<program::Statement>(lowered)));
       }
-      notes.push_back(current->name + ": " + refusal + "; its parts run one by one");
+      if (!refusal) return block;
+      if (is_given(function, *current) || !split(function, *current, kept_apart)) throw UserError(refusal->why);
+      notes.push_back(current->name + ": fused, " + refusal->text() + "; its parts run one by one");
       program_.tensors = tensors;
       choices_.tensors.forget();
       program_.notes = notes;
@@ -295,7 +289,7 @@ class Compiler {
     if (contexts_ == 1) {
       lower::Lowered lowered = lower_with(context, kernel);
       if (auto* refused = std::get_if<lower::Refusal>(&lowered)) return std::move(*refused);
-      return lower::on("", std::move(std::get<program::Scope>(lowered)));
+      return fitting(std::move(std::get<program::Scope>(lowered)), machine_);
     }
     const Machine machine = lower::with_contexts(machine_, contexts);
     Context own{context.graph,
@@ -313,6 +307,11 @@ class Compiler {
     if (auto* refused = std::get_if<lower::Refusal>(&lowered)) return std::move(*refused);
     auto& scope = std::get<program::Scope>(lowered);
     lower::over_contexts(scope, contexts, contexts_);
+    return fitting(std::move(scope), machine);
+  }
+
+  static LoweredKernel fitting(program::Scope scope, const Machine& machine) {
+    if (auto refused = lower::misfit(scope, machine)) return std::move(*refused);
     return lower::on("", std::move(scope));
   }
 
@@ -421,7 +420,7 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
   const std::int64_t contexts = lower::contexts_of(share, options);
   const Machine part = lower::with_part_of_memories(share, contexts);
   program::Program result = Compiler(graph, part, options, contexts).run();
-  lower::overlap_kernels(result, part);
+  lower::place_and_overlap(result, part);
   check_made(result, share);
   return result;
 }

@@ -12,6 +12,7 @@
 #include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/program/run/byte_ranges.hpp"
 #include "tilesim/program/run/text_run.hpp"
+#include "tilesim/program/visit.hpp"
 
 namespace tilesim::program {
 
@@ -66,15 +67,11 @@ class Capacity {
 
   void visit(const Block& block) {
     for (const Statement& statement : block) {
-      if (const auto* loop = std::get_if<For>(&statement.action)) visit(loop->body);
-      if (const auto* branch = std::get_if<If>(&statement.action)) {
-        visit(branch->then);
-        visit(branch->otherwise);
-      }
       if (const auto* call = std::get_if<Call>(&statement.action)) visit_call(call->function);
-      if (const auto* scope = std::get_if<Scope>(&statement.action)) {
-        declare(scope->slots, scope->kernel);
-        visit(scope->body);
+      const auto* scope = std::get_if<Scope>(&statement.action);
+      if (scope) declare(scope->slots, scope->kernel);
+      for_each_body(statement, [&](const Block& body) { visit(body); });
+      if (scope) {
         for (const Slot& slot : scope->slots) taken_.free(slot.accumulator, slot.address);
         alive_ -= scope->slots.size();
       }

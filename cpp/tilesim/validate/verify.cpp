@@ -9,6 +9,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
 #include "tilesim/program/run/execute.hpp"
+#include "tilesim/program/visit.hpp"
 #include "tilesim/validate/exact_values.hpp"
 #include "tilesim/validate/frame.hpp"
 
@@ -107,14 +108,11 @@ std::map<std::string, Array> drawn_inputs(const Graph& graph, const program::Pro
 }
 
 bool multiplies(const program::Block& block) {
-  return std::any_of(block.begin(), block.end(), [](const program::Statement& statement) {
-    if (std::holds_alternative<program::MmaOp>(statement.action)) return true;
-    if (const auto* loop = std::get_if<program::For>(&statement.action)) return multiplies(loop->body);
-    if (const auto* scope = std::get_if<program::Scope>(&statement.action)) return multiplies(scope->body);
-    if (const auto* branch = std::get_if<program::If>(&statement.action))
-      return multiplies(branch->then) || multiplies(branch->otherwise);
-    return false;
+  bool found = false;
+  program::for_each(block, [&](const program::Statement& statement) {
+    found |= std::holds_alternative<program::MmaOp>(statement.action);
   });
+  return found;
 }
 
 void find_off_array(const program::Block& block, std::set<std::string>& names) {

@@ -84,7 +84,6 @@ void MovementLowering::add_step(const Region& r, program::Scope step, Block body
   step.body = std::move(body);
   step.barrier = !scope_.body.empty();  // the kernel's own, if any, orders the first step
   step.operation = scope_.operation;
-  assign_addresses(step, context_.machine);
   scope_.body.push_back(on("", std::move(step)));
 }
 

@@ -162,7 +162,6 @@ void MovementLowering::store_boxes(const Gather& g, const Placement& starts, con
   body.push_back(on("store0", program::Wait{last, 0, {}, 0, 1}));
   body.push_back(on("store0", program::Store{boxed(last), {}, 0}));
   body.push_back(on("store0", program::Release{last, 0}));
-  assign_addresses(turn, context_.machine);
   Block turns;
   turns.push_back(on("", std::move(turn)));
   if (combines) {

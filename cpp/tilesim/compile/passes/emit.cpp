@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/plan.hpp"
 
@@ -48,6 +47,12 @@ program::Transfer region_transfer(const Placement& placement, const std::vector<
   return transfer;
 }
 
+std::string Refusal::text() const {
+  std::string text = why.what;
+  if (!why.value.empty()) text += " (" + why.value + (why.allowed.empty() ? "" : ", " + why.allowed) + ")";
+  return text;
+}
+
 bool ends_with_tensor(const Context& context, ValueId value) {
   const Placement& placement = context.placements[static_cast<std::size_t>(value)];
   const Shape& shape = context.value(value).type.shape;
@@ -60,25 +65,6 @@ bool ends_with_tensor(const Context& context, ValueId value) {
     seen[dim] = true;
   }
   return std::find(seen.begin(), seen.end(), false) == seen.end();
-}
-
-void assign_addresses(program::Scope& scope, const Machine& machine, std::int64_t base) {
-  std::int64_t next[2] = {base, 0};
-  for (program::Slot& slot : scope.slots) {
-    std::int64_t& address = next[slot.accumulator ? 1 : 0];
-    slot.address = address;
-    address += round_up(packed_bytes(slot.dtype, slot.elements), 64) * slot.depth;
-  }
-  const ScratchpadSpec& memory = machine.core.scratchpad;
-  const auto complain = [&](const char* what, std::int64_t need, std::int64_t have) {
-    throw UserError({std::string("the tiles of this operation do not fit the ") + what,
-                     scope.operation,
-                     std::to_string(need) + " bytes",
-                     "at most " + std::to_string(have) + " bytes",
-                     {}});
-  };
-  if (next[0] > memory.bytes) complain("scratchpad", next[0], memory.bytes);
-  if (next[1] > memory.accumulator_bytes) complain("accumulator", next[1], memory.accumulator_bytes);
 }
 
 }  // namespace tilesim::lower

@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/passes/addresses.hpp"
 #include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/program/visit.hpp"
 
 namespace tilesim::lower {
 
@@ -20,18 +21,9 @@ using program::Statement;
 
 const std::string before_name = "kernels_before", target_name = "to_core";
 
-template <class Visit>
-void for_each(Block& block, const Visit& visit) {
-  for (Statement& statement : block) {
-    worked(64);
-    visit(statement);
-    if (auto* loop = std::get_if<program::For>(&statement.action)) for_each(loop->body, visit);
-    if (auto* scope = std::get_if<program::Scope>(&statement.action)) for_each(scope->body, visit);
-    if (auto* branch = std::get_if<program::If>(&statement.action)) {
-      for_each(branch->then, visit);
-      for_each(branch->otherwise, visit);
-    }
-  }
+bool behind_barrier(const Statement& statement) {
+  const auto* scope = std::get_if<program::Scope>(&statement.action);
+  return scope && scope->barrier;
 }
 
 /// Without what lies behind a barrier, where everything before is complete.
@@ -39,13 +31,8 @@ template <class Visit>
 void for_each_unbarred(Block& block, const Visit& visit) {
   for (Statement& statement : block) {
     visit(statement);
-    if (auto* loop = std::get_if<program::For>(&statement.action)) for_each_unbarred(loop->body, visit);
-    if (auto* scope = std::get_if<program::Scope>(&statement.action); scope && !scope->barrier)
-      for_each_unbarred(scope->body, visit);
-    if (auto* branch = std::get_if<program::If>(&statement.action)) {
-      for_each_unbarred(branch->then, visit);
-      for_each_unbarred(branch->otherwise, visit);
-    }
+    if (!behind_barrier(statement))
+      program::for_each_body(statement, [&](Block& body) { for_each_unbarred(body, visit); });
   }
 }
 
@@ -67,8 +54,8 @@ class Overlap {
     const auto collect = [&](Statement& statement) {
       if (is_store(statement)) queues_.insert(statement.queue);
     };
-    for_each(program.body, collect);
-    for (program::Function& function : program.functions) for_each(function.body, collect);
+    program::for_each(program.body, collect);
+    for (program::Function& function : program.functions) program::for_each(function.body, collect);
   }
 
   void run() {
@@ -112,8 +99,8 @@ class Overlap {
           entry->second = entry->second && (given_.count(root(actual)) != 0);
         }
       };
-      for_each(program_.body, bind);
-      for (program::Function& function : program_.functions) for_each(function.body, bind);
+      program::for_each(program_.body, bind);
+      for (program::Function& function : program_.functions) program::for_each(function.body, bind);
       for (const auto& [formal, constant] : now)
         if (constant) changed |= given_.insert(formal).second;
     }
@@ -228,9 +215,10 @@ class Overlap {
         continue;
       }
       if (runs_functions(scope->body)) {
+        place_slots(*scope, machine_, End::low);
         scope->barrier = true;
         count += number(scope->body, before + Expr(count));
-        for_each(scope->body, [&](Statement& inner) {
+        program::for_each(scope->body, [&](Statement& inner) {
           if (const program::Transfer* transfer = transfer_of(inner)) touched[root(transfer->tensor)] = {count, count};
           if (const auto* inner_call = std::get_if<program::Call>(&inner.action))
             for (const auto& [formal, actual] : inner_call->tensors) touched[root(actual)] = {count, count};
@@ -244,14 +232,15 @@ class Overlap {
       } else {
         kernel(*scope, touched, waited);
       }
-      if (!machine_.core.kernel_barrier) place(*scope, count);
+      // Every other kernel at the upper end of each memory.
+      place_slots(*scope, machine_, machine_.core.kernel_barrier || count % 2 == 0 ? End::low : End::high);
       if (steps) {
         separate_steps(*scope, count);
         count += steps_in(*scope);
       } else {
         signal(scope->body, ++count);
       }
-      for_each(scope->body, [&](Statement& inner) {
+      program::for_each(scope->body, [&](Statement& inner) {
         const program::Transfer* transfer = transfer_of(inner);
         if (!transfer) return;
         Touched& entry = touched[root(transfer->tensor)];
@@ -338,13 +327,8 @@ class Overlap {
           waited[statement.queue] = *count;
         }
       }
-      if (auto* loop = std::get_if<program::For>(&statement.action)) insert_waits(loop->body, touched, waited);
-      if (auto* scope = std::get_if<program::Scope>(&statement.action); scope && !scope->barrier)
-        insert_waits(scope->body, touched, waited);
-      if (auto* branch = std::get_if<program::If>(&statement.action)) {
-        insert_waits(branch->then, touched, waited);
-        insert_waits(branch->otherwise, touched, waited);
-      }
+      if (!behind_barrier(statement))
+        program::for_each_body(statement, [&](Block& body) { insert_waits(body, touched, waited); });
       result.push_back(std::move(statement));
     }
     block = std::move(result);
@@ -354,7 +338,7 @@ class Overlap {
   static bool reads_stored(Block& block) {
     bool found = false;
     const auto look = [&](const Expr& expr) { found |= expr.reads_tensors(); };
-    for_each(block, [&](Statement& statement) {
+    program::for_each(block, [&](Statement& statement) {
       if (const auto* loop = std::get_if<program::For>(&statement.action)) look(loop->extent);
       if (const auto* branch = std::get_if<program::If>(&statement.action)) look(branch->condition);
       const program::Transfer* transfer = transfer_of(statement);
@@ -368,30 +352,6 @@ class Overlap {
     return found;
   }
 
-  /// Every other kernel at the upper end of each memory.
-  void place(program::Scope& scope, std::int64_t ordinal) const {
-    if (ordinal % 2 == 0) return;
-    std::int64_t used[2] = {0, 0};
-    const auto visit_slots = [&](const auto& visit) {
-      for (program::Slot& slot : scope.slots) visit(slot);
-      for_each(scope.body, [&](Statement& statement) {
-        if (auto* inner = std::get_if<program::Scope>(&statement.action))
-          for (program::Slot& slot : inner->slots) visit(slot);
-      });
-    };
-    visit_slots([&](program::Slot& slot) {
-      const std::int64_t bytes = round_up(packed_bytes(slot.dtype, slot.elements), 64) * slot.depth;
-      std::int64_t& end = used[slot.accumulator ? 1 : 0];
-      end = std::max(end, slot.address + bytes);
-    });
-    const ScratchpadSpec& memory = machine_.core.scratchpad;
-    const std::int64_t capacity[2] = {memory.bytes, memory.accumulator_bytes};
-    visit_slots([&](program::Slot& slot) {
-      const int kind = slot.accumulator ? 1 : 0;
-      slot.address += std::max<std::int64_t>(0, (capacity[kind] - used[kind]) / 64 * 64);
-    });
-  }
-
   program::Program& program_;
   const Machine& machine_;
   std::map<std::string, std::string> root_;
@@ -402,9 +362,14 @@ class Overlap {
 
 }  // namespace
 
-void overlap_kernels(program::Program& program, const Machine& machine) {
-  if (machine.core.kernel_barrier && program.cores * program.contexts == 1) return;
-  Overlap(program, machine).run();
+void place_and_overlap(program::Program& program, const Machine& machine) {
+  if (!machine.core.kernel_barrier || program.cores * program.contexts > 1) return Overlap(program, machine).run();
+  const auto place = [&](Statement& statement) {
+    if (auto* kernel = std::get_if<program::Scope>(&statement.action)) place_slots(*kernel, machine, End::low);
+  };
+  std::for_each(program.body.begin(), program.body.end(), place);
+  for (program::Function& function : program.functions)
+    std::for_each(function.body.begin(), function.body.end(), place);
 }
 
 }  // namespace tilesim::lower

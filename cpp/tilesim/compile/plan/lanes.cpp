@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <variant>
 
+#include "tilesim/program/visit.hpp"
+
 namespace tilesim::lower {
 
 std::vector<std::int64_t> memory_strides(const Context& context, const Placement& placement, const Shape& tile) {
@@ -42,13 +44,10 @@ void find_permutes(const program::Block& block, const std::string& kernel, std::
   for (const program::Statement& statement : block) {
     if (std::holds_alternative<program::PermuteOp>(statement.action)) {
       if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end()) kernels.push_back(kernel);
-    } else if (const auto* loop = std::get_if<program::For>(&statement.action)) {
-      find_permutes(loop->body, kernel, kernels);
-    } else if (const auto* branch = std::get_if<program::If>(&statement.action)) {
-      find_permutes(branch->then, kernel, kernels);
-      find_permutes(branch->otherwise, kernel, kernels);
-    } else if (const auto* scope = std::get_if<program::Scope>(&statement.action)) {
-      find_permutes(scope->body, scope->kernel.empty() ? kernel : scope->kernel, kernels);
+    } else {
+      const auto* scope = std::get_if<program::Scope>(&statement.action);
+      const std::string& inner = scope && !scope->kernel.empty() ? scope->kernel : kernel;
+      program::for_each_body(statement, [&](const program::Block& body) { find_permutes(body, inner, kernels); });
     }
   }
 }

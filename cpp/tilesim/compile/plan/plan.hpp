@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "tilesim/base/error.hpp"
 #include "tilesim/compile/plan/options.hpp"
 #include "tilesim/graph/graph.hpp"
 #include "tilesim/graph/kind.hpp"
@@ -108,17 +109,19 @@ program::Transfer region_transfer(const Placement& placement, const std::vector<
 /// Whether what lies outside of the value lies outside of its tensor too, so that reading there gives a fill value.
 bool ends_with_tensor(const Context& context, ValueId value);
 
-/// Assigns addresses to the slots of a kernel scope one after the other from `base`, 64-byte aligned; throws UserError
-/// naming the operation and the bytes when they exceed the machine's scratchpad or accumulator memory.
-void assign_addresses(program::Scope& scope, const Machine& machine, std::int64_t base = 0);
-
-/// Families. Each returns the kernel as one named Scope (launch cost and barrier as the machine says).
-/// Why a kernel is not lowered as it was grouped: a value, on which the compiler takes it apart.
-struct Refusal { std::string text; };
+/// Why a kernel is not lowered as it was grouped: a value, on which the compiler takes it apart. In words as for the
+/// user, who reads it where there is nothing left to take apart.
+struct Refusal {
+  UserError::Parts why;
+  /// The reason without the operation.
+  std::string text() const;
+};
 using Lowered = std::variant<program::Scope, Refusal>;
 
+/// Families. Each returns the kernel as one named Scope (launch cost and barrier as the machine says), its slots
+/// without addresses.
 Lowered lower_product(Context& context, const Kernel& kernel);
-program::Scope lower_vector(Context& context, const Kernel& kernel);
+Lowered lower_vector(Context& context, const Kernel& kernel);
 program::Scope lower_movement(Context& context, const Kernel& kernel);
 
 /// Throws Unsupported naming the operation whose operands the vector unit does not compute on.

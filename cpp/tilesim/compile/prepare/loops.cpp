@@ -239,7 +239,6 @@ program::Scope copy_step(const Context& context, const std::string& operation, c
   body.push_back(on("store0", program::Store{region_transfer(to, t.start, t.extent, strides, "x"), {}, 0}));
   body.push_back(on("store0", program::Release{"x", 0}));
   step.body = wrap_loops(t, std::move(body));
-  assign_addresses(step, context.machine);
   return step;
 }
 
@@ -322,7 +321,6 @@ class LoopLowering {
     step.body.push_back(on("store0", program::Wait{"count", 0, {}, 0, 1}));
     step.body.push_back(on("store0", program::Store{region_transfer(to, {}, {}, {}, "count"), {}, 0}));
     step.body.push_back(on("store0", program::Release{"count", 0}));
-    assign_addresses(step, context_.machine);
     scope_.body.push_back(on("", std::move(step)));
   }
 

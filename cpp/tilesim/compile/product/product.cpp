@@ -335,14 +335,13 @@ program::Scope ProductLowering::lower() {
     scope_.body.push_back(on("", std::move(has_part)));
     if (!split_.multicast) take_regions_in_turn(scope_.body, split_.used(), context_.machine);
   }
-  assign_addresses(scope_, context_.machine);
   if (ragged()) add_ragged_steps();
   return std::move(scope_);
 }
 
 Lowered lower_product(Context& context, const Kernel& kernel) {
   ProductLowering lowering(context, kernel);
-  if (!lowering.refusal().empty()) return Refusal{lowering.refusal()};
+  if (!lowering.refusal().empty()) return Refusal{{lowering.refusal(), kernel.name, {}, {}, {}}};
   return lowering.lower();
 }
 

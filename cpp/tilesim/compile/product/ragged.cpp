@@ -241,7 +241,6 @@ program::Scope ProductLowering::ragged_offsets() {
     body.push_back(on("store0", program::Store{std::move(store), {}, 0}));
     body.push_back(on("store0", program::Release{slot, 0}));
   }
-  assign_addresses(step, context_.machine);
   return step;
 }
 
@@ -276,7 +275,6 @@ program::Scope ProductLowering::ragged_rest() {
   Block tiles;
   tiles.push_back(loop("i_n", Expr(ceil_div(columns, width)), std::move(body)));
   step.body.push_back(loop("i_m", ceil_div(Expr(all) - rows, height), std::move(tiles)));
-  assign_addresses(step, context_.machine);
   return step;
 }
 

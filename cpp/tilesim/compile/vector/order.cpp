@@ -29,7 +29,6 @@ class OrderLowering {
       top_k();
     else
       sort();
-    assign_addresses(scope_, context_.machine);
     return std::move(scope_);
   }
 

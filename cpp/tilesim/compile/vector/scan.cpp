@@ -34,7 +34,6 @@ class ScanLowering {
     if (carries())
       scope.slots.push_back(ring_slot("carry", sum_dtype(from_.dtype), elements / t_.tiles[dim_], "vector"));
     scope.body = body();
-    assign_addresses(scope, context_.machine);
     return scope;
   }
 

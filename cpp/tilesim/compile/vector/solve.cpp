@@ -47,7 +47,6 @@ class SolveLowering {
     else
       triangular(block);
     scope_.body = wrap_loops(t_, std::move(block));
-    assign_addresses(scope_, context_.machine);
     return std::move(scope_);
   }
 

@@ -18,18 +18,18 @@ VectorLowering::VectorLowering(Context& context, const Kernel& kernel)
   find_space();
 }
 
-program::Scope VectorLowering::lower() {
+Lowered VectorLowering::lower() {
   for (int op : kernel_.ops)
     if (is_reduce(op)) reduces_.push_back(op);
   make_tiles(true);
   // Whole rows in slivers, of which memory moves more than they hold, or passes over wider tiles.
   if (!tiles_fit_ || (!reduces_.empty() && overfetch_ > passes())) make_tiles(false);
   if (!tiles_fit_)
-    throw UserError({"not even one element of this operation fits the scratchpad",
-                     context_.function.ops[at(kernel_.ops.back())].name,
-                     std::to_string(context_.machine.core.scratchpad.bytes) + " bytes of scratchpad",
-                     {},
-                     {}});
+    return Refusal{{"not even one element of this operation fits the scratchpad",
+                    context_.function.ops[at(kernel_.ops.back())].name,
+                    std::to_string(context_.machine.core.scratchpad.bytes) + " bytes of scratchpad",
+                    {},
+                    {}}};
   choose();
   scope_ = named_scope(context_, kernel_);
   make_slots();
@@ -37,7 +37,6 @@ program::Scope VectorLowering::lower() {
   scope_.body = arg ? arg_body() : streamed_ ? streamed_body() : in_pieces() ? body_in_pieces() : resident_body();
   for (std::size_t axis = space_.size(); axis-- > 0;)
     if (!streamed_ || !reduced_[axis]) wrap_loop(axis, scope_.body);
-  assign_addresses(scope_, context_.machine);
   return std::move(scope_);
 }
 
@@ -328,7 +327,7 @@ Block VectorLowering::stream_pass(int level) {
   return block;
 }
 
-program::Scope lower_vector(Context& context, const Kernel& kernel) {
+Lowered lower_vector(Context& context, const Kernel& kernel) {
   const Op& first = context.function.ops[at(kernel.ops[0])];
   if (first.kind == Kind::cumulative) return lower_cumulative(context, kernel);
   if (first.kind == Kind::window_reduce) return lower_window(context, kernel);

@@ -17,7 +17,7 @@ namespace tilesim::lower {
 class VectorLowering {
  public:
   VectorLowering(Context& context, const Kernel& kernel);
-  program::Scope lower();
+  Lowered lower();
 
  private:
   /// A value held in a slot: its extent along each space axis is the tile's, or 1.

@@ -38,7 +38,6 @@ class WindowLowering {
                    ring_slot("y", to_.dtype, results, "store0", depth_)};
     if (parts() > 1) scope.slots.push_back(ring_slot("sum", wide_, results, "vector"));
     scope.body = body();
-    assign_addresses(scope, context_.machine);
     return scope;
   }
 

@@ -63,7 +63,6 @@ class WindowScatterLowering {
                    ring_slot("sum", wide_, elements(regions()), "vector", 1),
                    ring_slot("y", y_.dtype, elements(tiles()), "store0")};
     scope.body = body();
-    assign_addresses(scope, context_.machine);
     return scope;
   }
 

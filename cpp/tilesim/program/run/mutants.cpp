@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "tilesim/program/run/execute.hpp"
+#include "tilesim/program/visit.hpp"
 
 namespace tilesim::program {
 
@@ -10,14 +11,7 @@ namespace {
 /// Calls `call` for each block, outer ones first.
 void visit(Block& block, const std::function<void(Block&)>& call) {
   call(block);
-  for (Statement& statement : block) {
-    if (auto* loop = std::get_if<For>(&statement.action)) visit(loop->body, call);
-    if (auto* scope = std::get_if<Scope>(&statement.action)) visit(scope->body, call);
-    if (auto* branch = std::get_if<If>(&statement.action)) {
-      visit(branch->then, call);
-      visit(branch->otherwise, call);
-    }
-  }
+  for (Statement& statement : block) for_each_body(statement, [&](Block& body) { visit(body, call); });
 }
 
 void visit(Program& program, const std::function<void(Block&)>& call) {
