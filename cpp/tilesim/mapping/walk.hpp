@@ -145,7 +145,7 @@ struct CostModel::Walk {
     }
     const std::int64_t bytes = std::min(queue.left, model.chunk_);
     const double own = static_cast<double>(bytes) / model.memory_rate_;
-    const double served = own / model.fetched_for_[transfer.operand];
+    const double served = own / fetched_for[transfer.operand];
     const MemorySpec& memory = model.machine_.memory;
     const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
     const double alone = own * static_cast<double>(memory.channels) /
@@ -212,6 +212,7 @@ struct CostModel::Walk {
   void find_sends() {
     for (std::size_t operand = 0; operand < 2 && port_rate > 0; ++operand)
       sending[operand].any = sends(model.problem_, nest, operand);
+    for (std::size_t operand = 0; operand < 2; ++operand) fetched_for[operand] = model.fetched_for(nest, operand);
     sending[1].port = sending[0].any && sending[1].any ? 1 : 0;
   }
 
@@ -306,6 +307,7 @@ struct CostModel::Walk {
   std::vector<std::int64_t> in_regions{};  ///< bytes, by region
   std::size_t home = 0;                    ///< region of the core
   double link_free[2] = {0, 0};            ///< of loads; of stores where they have links of their own
+  double fetched_for[3] = {1, 1, 1};       ///< cores, per operand
   double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of what its buffer holds
   double port_free[2] = {0, 0};            ///< of this core, and of one that fetches for it
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;

@@ -309,8 +309,6 @@ void price_as(const Context& context, const Kernel& kernel, const mapping::Probl
   // Cores that send to each other wait for the slowest, which the walk of one misses: 5 % in the mean over products.
   const double waiting = part.multicast ? 1.05 : 1;
   way.split.multicast = part.multicast;
-  for (std::size_t operand = 0; operand < 2 && part.multicast; ++operand)  // the share of the memory counts on both
-    if (mapping::sharing(part, operand) > 1 && !mapping::sends(part, nest, operand)) return;
   way.cycles = 0;
   for (const Share& share : shares(part, context.machine, way.split)) {
     const mapping::Nest own = within(nest, share.part);
