@@ -10,16 +10,19 @@
 
 namespace tilesim::mapping {
 
-/// Channels that each take so many bytes per core cycle; consecutive units of the interleaving lie on neighbours, or
-/// are spread where the memory spreads them. What the other `workers` ask for (cores, and contexts of them) takes its
-/// mean share of each channel; the machine at hand has one core's part of the bandwidth.
+/// Ports of cores, links between regions and channels that each take so many bytes per core cycle; consecutive units of
+/// the interleaving lie on neighbours, or are spread where the memory spreads them. Of the `workers` (cores, and
+/// contexts of them) `walked` cores ask by themselves; what the others ask for takes its mean share of each channel.
+/// The machine at hand has one core's part of the bandwidth.
 class Channels {
  public:
-  Channels(const Machine& machine, double workers, double contexts)
+  Channels(const Machine& machine, double workers, double contexts, std::size_t walked = 1)
       : unit_(machine.memory.interleave_bytes),
-        workers_(workers),
+        crowd_(workers / static_cast<double>(walked)),
         spreads_(machine.memory.channel_hash != "none"),
-        free_(static_cast<std::size_t>(machine.memory.channels), 0) {
+        free_(static_cast<std::size_t>(machine.memory.channels), 0),
+        regions_(machine.memory.regions),
+        port_free_(walked, 0) {
     const auto hertz = static_cast<double>(machine.core.clock.hertz);
     rate_ = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / hertz *
             static_cast<double>(machine.core.count) / static_cast<double>(free_.size());
@@ -27,26 +30,29 @@ class Channels {
     port_ = static_cast<double>(machine.network.port_bytes_per_cycle) / ratio / contexts;
     one_way_ = static_cast<double>(machine.network.latency_cycles) * ratio;
     latency_ = static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz;
-    regions_ = static_cast<double>(machine.memory.regions);
     if (regions_ <= 1) return;
+    const auto regions = static_cast<double>(regions_);
     apart_ = static_cast<double>(machine.network.region_latency_cycles) * ratio;
-    link_ = std::max(1.0, workers / regions_) /
+    link_ = (walked > 1 ? 1.0 : std::max(1.0, workers / regions)) /
             std::max(1.0, static_cast<double>(machine.network.region_bytes_per_cycle)) * ratio;
+    // What one core stores elsewhere shares the links' directions with what cores there load.
+    both_ways_ = walked == 1 && workers >= regions;
+    links_.assign(static_cast<std::size_t>(regions_ * regions_), 0);
+    in_region_.assign(static_cast<std::size_t>(regions_), 0);
+    const bool in_turn = walked < static_cast<std::size_t>(machine.core.count);  // fewer cores than there are
+    for (std::int64_t core = 0; core < static_cast<std::int64_t>(walked); ++core)
+      homes_.push_back(in_turn ? core % regions_ : core * regions_ / machine.core.count);
   }
 
   /// When a request that leaves the core at `now` is answered.
-  double request(std::int64_t address, std::int64_t bytes, double now, bool write) {
+  double request(std::int64_t address, std::int64_t bytes, double now, bool write, std::size_t core = 0) {
     const auto count = static_cast<std::int64_t>(free_.size());
     const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
-    const std::int64_t remote = link_ > 0 ? remote_units(first, units) : 0;
-    const double further = remote > 0 ? apart_ : 0, arrival = now + one_way_ + further;
-    port_free_ = std::max(port_free_, now) + static_cast<double>(bytes) / port_;
-    // What this core stores elsewhere shares the links' directions with what cores there load.
-    double& link = link_free_[write && workers_ < regions_ ? 1 : 0];
-    if (remote > 0)
-      link = std::max(link, now) + static_cast<double>(bytes * remote) / static_cast<double>(units) * link_;
-    double finish = std::max(port_free_, remote > 0 ? link : 0);
-    const double crowd = std::max(1.0, workers_ * static_cast<double>(units) / static_cast<double>(count));
+    port_free_[core] = std::max(port_free_[core], now) + static_cast<double>(bytes) / port_;
+    double finish = port_free_[core];
+    const double further = regions_ > 1 && cross_links(first, units, bytes, now, write, core, finish) ? apart_ : 0;
+    const double arrival = now + one_way_ + further;
+    const double crowd = std::max(1.0, crowd_ * static_cast<double>(units) / static_cast<double>(count));
     const double share = crowd * static_cast<double>(bytes) / static_cast<double>(units) / rate_;
     for (std::int64_t i = 0; i < units; ++i) {
       double& free = free_[static_cast<std::size_t>(channel(first + i, units < count))];
@@ -57,12 +63,24 @@ class Channels {
   }
 
  private:
-  /// Of the units, those in other regions than the first, where the core is.
-  std::int64_t remote_units(std::int64_t first, std::int64_t units) const {
-    const auto count = static_cast<std::int64_t>(free_.size()), here = count / static_cast<std::int64_t>(regions_);
-    std::int64_t remote = 0;
-    for (std::int64_t i = 0; i < units; ++i) remote += (first + i) % count >= here;
-    return remote;
+  /// Passes what lies in other regions than the core's over the links; whether there is any.
+  bool cross_links(std::int64_t first, std::int64_t units, std::int64_t bytes, double now, bool write, std::size_t core,
+                   double& finish) {
+    const auto count = static_cast<std::int64_t>(free_.size()), here = count / regions_;
+    const std::int64_t home = homes_[core];
+    in_region_.assign(in_region_.size(), 0);
+    for (std::int64_t i = 0; i < units; ++i) ++in_region_[static_cast<std::size_t>((first + i) % count / here)];
+    bool any = false;
+    for (std::int64_t region = 0; region < regions_; ++region) {
+      const std::int64_t there = in_region_[static_cast<std::size_t>(region)];
+      if (region == home || there == 0) continue;
+      any = true;
+      const bool out = write && !both_ways_;
+      double& link = links_[static_cast<std::size_t>(out ? home * regions_ + region : region * regions_ + home)];
+      link = std::max(link, now) + static_cast<double>(bytes * there) / static_cast<double>(units) * link_;
+      finish = std::max(finish, link);
+    }
+    return any;
   }
 
   std::int64_t channel(std::int64_t unit, bool few) const {
@@ -71,11 +89,13 @@ class Channels {
   }
 
   std::int64_t unit_;
-  double workers_;
-  bool spreads_;
+  double crowd_;
+  bool spreads_, both_ways_ = false;
   std::vector<double> free_;
-  double rate_ = 1, port_ = 1, one_way_ = 0, latency_ = 0, port_free_ = 0;
-  double regions_ = 1, apart_ = 0, link_ = 0, link_free_[2] = {0, 0};
+  std::int64_t regions_;
+  double rate_ = 1, port_ = 1, one_way_ = 0, latency_ = 0, apart_ = 0, link_ = 0;
+  std::vector<double> port_free_, links_;  ///< per core; from region to region
+  std::vector<std::int64_t> in_region_, homes_;
 };
 
 /// A DMA queue: transfers in order, in requests of a bounded size, a bounded number of them in flight.
@@ -100,11 +120,11 @@ class Queue {
     finish_ = 0;
   }
   /// Sends one request; true with the transfer's last one.
-  bool send(Channels& channels, double now) {
+  bool send(Channels& channels, double now, std::size_t core = 0) {
     const std::int64_t size = std::min(left_, chunk_);
     if (size > 0) {
       double& slot = in_flight_[sent_++ % in_flight_.size()];
-      slot = channels.request(address_, size, now, write_);
+      slot = channels.request(address_, size, now, write_, core);
       finish_ = std::max(finish_, slot);
     }
     free_ = now + static_cast<double>(ceil_div(size, dma_.bytes_per_cycle));

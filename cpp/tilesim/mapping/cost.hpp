@@ -49,6 +49,11 @@ class CostModel {
   /// In how many queues the nest's loads are fastest by that walk: one for each operand, or one for both, since two
   /// that share a memory both arrive late. As many as the machine has for more than `most_steps` tiles.
   std::int64_t load_queues(const Nest& nest, std::int64_t most_steps = 20000);
+  /// As `steps`, with all cores walked on one memory, where small or regular transfers meet; infinite where one core
+  /// works alone, cores send to each other, or there are more than `most_steps` tiles in all.
+  double crowd(const Nest& nest, std::int64_t most_steps = 4000);
+  /// `crowd` where that is finite, else `steps`.
+  double cycles(const Nest& nest);
   /// As `legal`, for a nest of the right form and without words.
   bool fits(const Nest& nest) const;
   const Problem& problem() const { return problem_; }
@@ -77,6 +82,9 @@ class CostModel {
   struct Walk;  // steps.cpp
   struct Times { double one = 0, two = 0; };
   Times walked(const Nest& nest, std::int64_t most_steps);
+  Times crowded(const Nest& nest, std::int64_t most_steps);
+  double crowded(const Walk& listed, bool two) const;
+  std::int64_t part_begin(std::size_t operand, std::int64_t core) const;
 
   const Access& access(std::size_t operand) const;
   std::int64_t trips(const Nest& nest, std::size_t dim) const;

@@ -314,8 +314,9 @@ void price_as(const Context& context, const Kernel& kernel, const mapping::Probl
     const mapping::Nest own = within(nest, share.part);
     mapping::CostModel model(share.part, share.machine);
     const mapping::Cost cost = model.price(own);
-    const double walked =
-        context.machine.sorts.empty() ? model.steps(own) : mapping::estimated_cycles(share.part, own, share.machine);
+    const double walked = !context.machine.sorts.empty() ? mapping::estimated_cycles(share.part, own, share.machine)
+                          : effort == Effort::full       ? model.cycles(own)
+                                                         : model.steps(own);
     way.cycles = std::max(way.cycles, (std::isinf(walked) ? cost.soft : walked) * share.cycle * waiting);
     way.bytes = static_cast<double>(cost.total_bytes() * way.split.used());
   }
