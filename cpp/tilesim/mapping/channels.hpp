@@ -53,8 +53,12 @@ class Channels {
     const double further = regions_ > 1 && cross_links(first, units, bytes, now, write, core, finish) ? apart_ : 0;
     const double arrival = now + one_way_ + further;
     const double crowd = std::max(1.0, crowd_ * static_cast<double>(units) / static_cast<double>(count));
-    const double share = crowd * static_cast<double>(bytes) / static_cast<double>(units) / rate_;
-    for (std::int64_t i = 0; i < units; ++i) {
+    std::int64_t left = bytes, room = unit_ - address % unit_;
+    for (std::int64_t i = 0; i < units; ++i, room = unit_) {
+      const double here = units == count ? static_cast<double>(bytes) / static_cast<double>(count)
+                                         : static_cast<double>(std::min(left, room));
+      const double share = crowd * here / rate_;
+      left -= room;
       double& free = free_[static_cast<std::size_t>(channel(first + i, units < count))];
       free = std::max(free, arrival) + share;
       finish = std::max(finish, free);
@@ -83,9 +87,11 @@ class Channels {
     return any;
   }
 
+  /// Spread over the channels of a unit's region.
   std::int64_t channel(std::int64_t unit, bool few) const {
     const auto count = static_cast<std::int64_t>(free_.size());
-    return (spreads_ && few ? unit + unit / count + unit / count / count : unit) % count;
+    const std::int64_t place = unit % count, row = unit / count, each = count / regions_;
+    return spreads_ && few ? place / each * each + (place + row + row / each) % each : place;
   }
 
   std::int64_t unit_;
