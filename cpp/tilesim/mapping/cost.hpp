@@ -49,8 +49,8 @@ class CostModel {
   /// In how many queues the nest's loads are fastest by that walk: one for each operand, or one for both, since two
   /// that share a memory both arrive late. As many as the machine has for more than `most_steps` tiles.
   std::int64_t load_queues(const Nest& nest, std::int64_t most_steps = 20000);
-  /// As `steps`, with all cores walked on one memory, where small or regular transfers meet; infinite where one core
-  /// works alone, cores send to each other, or there are more than `most_steps` tiles in all.
+  /// As `steps`, with all cores walked on one memory, where small or regular transfers meet; infinite where the
+  /// machine has one core, cores send to each other, or there are more than `most_steps` tiles in all.
   double crowd(const Nest& nest, std::int64_t most_steps = 4000);
   /// `crowd` where that is finite, else `steps`.
   double cycles(const Nest& nest);

@@ -50,6 +50,7 @@ double CostModel::crowded(const Walk& listed, bool two) const {
 /// Bytes from the part that is priced to that of a core; its number is a mixed radix of its parts.
 std::int64_t CostModel::part_begin(std::size_t operand, std::int64_t core) const {
   std::int64_t moved = 0;
+  if (problem_.parts.empty()) return moved;
   for (const auto* dims : {&problem_.n_dims, &problem_.m_dims, &problem_.batch_dims})
     for (auto dim = dims->rbegin(); dim != dims->rend(); ++dim) {
       const auto d = static_cast<std::size_t>(*dim);
@@ -68,7 +69,7 @@ CostModel::Times CostModel::crowded(const Nest& nest, std::int64_t most_steps) {
   constexpr double never = std::numeric_limits<double>::infinity();
   double count = static_cast<double>(problem_.cores);
   for (std::size_t d = 0; d < nest.tiles.size(); ++d) count *= static_cast<double>(parts(nest, d));
-  const bool apart = problem_.cores > 1 && !problem_.parts.empty() && !problem_.multicast && machine_.sorts.empty();
+  const bool apart = machine_.core.count > 1 && !problem_.multicast && machine_.sorts.empty();
   if (!apart || count > static_cast<double>(most_steps)) return {never, never};
   Walk walk{*this, nest};
   walk.list();
