@@ -30,11 +30,14 @@ class Channels {
     port_ = static_cast<double>(machine.network.port_bytes_per_cycle) / ratio / contexts;
     one_way_ = static_cast<double>(machine.network.latency_cycles) * ratio;
     latency_ = static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz;
+    channel_room_ = static_cast<double>(machine.memory.buffer_bytes) / rate_;
+    port_room_ = static_cast<double>(machine.network.buffer_bytes) / port_;
     if (regions_ <= 1) return;
     const auto regions = static_cast<double>(regions_);
     apart_ = static_cast<double>(machine.network.region_latency_cycles) * ratio;
     link_ = (walked > 1 ? 1.0 : std::max(1.0, workers / regions)) /
             std::max(1.0, static_cast<double>(machine.network.region_bytes_per_cycle)) * ratio;
+    link_room_ = static_cast<double>(machine.network.buffer_bytes) * link_;
     // What one core stores elsewhere shares the links' directions with what cores there load.
     both_ways_ = walked == 1 && workers >= regions;
     links_.assign(static_cast<std::size_t>(regions_ * regions_), 0);
@@ -42,6 +45,24 @@ class Channels {
     const bool in_turn = walked < static_cast<std::size_t>(machine.core.count);  // fewer cores than there are
     for (std::int64_t core = 0; core < static_cast<std::int64_t>(walked); ++core)
       homes_.push_back(in_turn ? core % regions_ : core * regions_ / machine.core.count);
+  }
+
+  /// When the buffers in front of port, links and channels have room for a request: `now`, or later.
+  double room(std::int64_t address, std::int64_t bytes, double now, bool write, std::size_t core) {
+    if (port_free_.size() == 1) return now;
+    const auto count = static_cast<std::int64_t>(free_.size());
+    const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
+    double at = std::max(now, port_free_[core] - port_room_);
+    if (regions_ > 1) {
+      const std::int64_t home = homes_[core];
+      count_regions(first, units);
+      for (std::int64_t region = 0; region < regions_; ++region)
+        if (region != home && in_region_[static_cast<std::size_t>(region)] > 0)
+          at = std::max(at, link_between(home, region, write) - link_room_);
+    }
+    for (std::int64_t i = 0; i < units; ++i)
+      at = std::max(at, free_[static_cast<std::size_t>(channel(first + i, units < count))] - channel_room_ - one_way_);
+    return at;
   }
 
   /// When a request that leaves the core at `now` is answered.
@@ -70,21 +91,29 @@ class Channels {
   /// Passes what lies in other regions than the core's over the links; whether there is any.
   bool cross_links(std::int64_t first, std::int64_t units, std::int64_t bytes, double now, bool write, std::size_t core,
                    double& finish) {
-    const auto count = static_cast<std::int64_t>(free_.size()), here = count / regions_;
     const std::int64_t home = homes_[core];
-    in_region_.assign(in_region_.size(), 0);
-    for (std::int64_t i = 0; i < units; ++i) ++in_region_[static_cast<std::size_t>((first + i) % count / here)];
+    count_regions(first, units);
     bool any = false;
     for (std::int64_t region = 0; region < regions_; ++region) {
       const std::int64_t there = in_region_[static_cast<std::size_t>(region)];
       if (region == home || there == 0) continue;
       any = true;
-      const bool out = write && !both_ways_;
-      double& link = links_[static_cast<std::size_t>(out ? home * regions_ + region : region * regions_ + home)];
+      double& link = link_between(home, region, write);
       link = std::max(link, now) + static_cast<double>(bytes * there) / static_cast<double>(units) * link_;
       finish = std::max(finish, link);
     }
     return any;
+  }
+
+  double& link_between(std::int64_t home, std::int64_t region, bool write) {
+    const bool out = write && !both_ways_;
+    return links_[static_cast<std::size_t>(out ? home * regions_ + region : region * regions_ + home)];
+  }
+
+  void count_regions(std::int64_t first, std::int64_t units) {
+    const auto count = static_cast<std::int64_t>(free_.size()), here = count / regions_;
+    in_region_.assign(in_region_.size(), 0);
+    for (std::int64_t i = 0; i < units; ++i) ++in_region_[static_cast<std::size_t>((first + i) % count / here)];
   }
 
   /// Spread over the channels of a unit's region.
@@ -100,7 +129,8 @@ class Channels {
   std::vector<double> free_;
   std::int64_t regions_;
   double rate_ = 1, port_ = 1, one_way_ = 0, latency_ = 0, apart_ = 0, link_ = 0;
-  std::vector<double> port_free_, links_;  ///< per core; from region to region
+  double channel_room_ = 0, port_room_ = 0, link_room_ = 0;  ///< cycles of what the buffers in front of them hold
+  std::vector<double> port_free_, links_;                    ///< per core; from region to region
   std::vector<std::int64_t> in_region_, homes_;
 };
 
@@ -118,7 +148,13 @@ class Queue {
   /// When the next request may leave, of a transfer that may begin at `wanted`.
   double ready(double wanted) const {
     const double issued = std::max(free_, wanted) + static_cast<double>(dma_.issue_cycles);
-    return std::max(within() ? free_ : issued, in_flight_[sent_ % in_flight_.size()]);
+    return std::max({within() ? free_ : issued, in_flight_[sent_ % in_flight_.size()], refused_until_});
+  }
+  /// Whether the memory takes the next request at `now`; else `ready` is later.
+  bool accepted(Channels& channels, double now, std::size_t core) {
+    const double at = left_ > 0 ? channels.room(address_, std::min(left_, chunk_), now, write_, core) : now;
+    if (at > now) refused_until_ = std::max(at, now + 1);
+    return at <= now;
   }
   void begin(std::int64_t at, std::int64_t bytes) {
     left_ = bytes;
@@ -146,7 +182,7 @@ class Queue {
   const DmaSpec& dma_;
   bool write_;
   std::int64_t chunk_ = 1, left_ = 0, address_ = 0;
-  double free_ = 0, done_ = 0, finish_ = 0;
+  double free_ = 0, done_ = 0, finish_ = 0, refused_until_ = 0;
   std::vector<double> in_flight_;  ///< completions of the last requests
   std::size_t sent_ = 0;
 };

@@ -172,11 +172,14 @@ struct CostModel::Walk {
       now += static_cast<double>(dma.issue_cycles);
     }
     const std::int64_t bytes = std::min(queue.left, model.chunk_);
-    const double done = channels
-                            ? channels->request(std::max<std::int64_t>(0, begins[transfer.operand] + transfer.place +
-                                                                              transfer.bytes - queue.left),
-                                                bytes, now, store, core)
-                            : answered(transfer, transfer.place + transfer.bytes - queue.left, bytes, store, now);
+    const std::int64_t place = transfer.place + transfer.bytes - queue.left;
+    const std::int64_t address = std::max<std::int64_t>(0, begins[transfer.operand] + place);
+    if (const double at = channels ? channels->room(address, bytes, now, store, core) : now; at > now) {
+      queue.free = std::max(at, now + 1);  // refused
+      return;
+    }
+    const double done =
+        channels ? channels->request(address, bytes, now, store, core) : answered(transfer, place, bytes, store, now);
     if (queue.in_flight.empty()) queue.in_flight.assign(64, 0);
     queue.in_flight[queue.requests++ & 63] = done;
     queue.free = now + static_cast<double>(ceil_div(bytes, dma.bytes_per_cycle));

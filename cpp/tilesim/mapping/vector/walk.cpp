@@ -103,7 +103,7 @@ class TileWalk {
     LoadQueue& loading = loads_[loading_];
     const Transfer& head = loading.transfers[loading.next];
     if (!loading.queue.within()) loading.queue.begin(head.address, head.bytes);
-    if (!loading.queue.send(channels, now, number_)) return;
+    if (!loading.queue.accepted(channels, now, number_) || !loading.queue.send(channels, now, number_)) return;
     if (head.last) came(at(head.operand), head.version, loading.queue.done());
     ++loading.next;
   }
@@ -441,7 +441,7 @@ class TileWalk {
   void send_store(Channels& channels, double now) {
     const Transfer& head = stores_[next_store_];
     if (!store_.within()) store_.begin(head.address, head.bytes);
-    if (!store_.send(channels, now, number_)) return;
+    if (!store_.accepted(channels, now, number_) || !store_.send(channels, now, number_)) return;
     if (head.last) at(head.operand).freed.push_back(store_.done());
     finished(head.step, store_.done());
     ++next_store_;
