@@ -260,7 +260,7 @@ void init_mapping(py::module_& module) {
             const auto [cost, steps] = bindings::cancellable([&] {
               mapping::CostModel model(own.problem, own.machine);
               const mapping::Cost priced = model.price(given);
-              return std::pair(priced, model.steps(given));
+              return std::pair(priced, model.cycles(given));
             });
             return cost_to_python(cost, steps);
           },

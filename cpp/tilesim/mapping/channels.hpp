@@ -10,16 +10,19 @@
 
 namespace tilesim::mapping {
 
-/// Channels that each take so many bytes per core cycle; consecutive units of the interleaving lie on neighbours, or
-/// are spread where the memory spreads them. What the other `workers` ask for (cores, and contexts of them) takes its
-/// mean share of each channel; the machine at hand has one core's part of the bandwidth.
+/// Ports of cores, links between regions and channels that each take so many bytes per core cycle; consecutive units of
+/// the interleaving lie on neighbours, or are spread where the memory spreads them. Of the `workers` (cores, and
+/// contexts of them) `walked` cores ask by themselves; what the others ask for takes its mean share of each channel.
+/// The machine at hand has one core's part of the bandwidth.
 class Channels {
  public:
-  Channels(const Machine& machine, double workers, double contexts)
+  Channels(const Machine& machine, double workers, double contexts, std::size_t walked = 1)
       : unit_(machine.memory.interleave_bytes),
-        workers_(workers),
+        crowd_(workers / static_cast<double>(walked)),
         spreads_(machine.memory.channel_hash != "none"),
-        free_(static_cast<std::size_t>(machine.memory.channels), 0) {
+        free_(static_cast<std::size_t>(machine.memory.channels), 0),
+        regions_(machine.memory.regions),
+        port_free_(walked, 0) {
     const auto hertz = static_cast<double>(machine.core.clock.hertz);
     rate_ = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / hertz *
             static_cast<double>(machine.core.count) / static_cast<double>(free_.size());
@@ -27,28 +30,56 @@ class Channels {
     port_ = static_cast<double>(machine.network.port_bytes_per_cycle) / ratio / contexts;
     one_way_ = static_cast<double>(machine.network.latency_cycles) * ratio;
     latency_ = static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz;
-    regions_ = static_cast<double>(machine.memory.regions);
+    channel_room_ = static_cast<double>(machine.memory.buffer_bytes) / rate_;
+    port_room_ = static_cast<double>(machine.network.buffer_bytes) / port_;
     if (regions_ <= 1) return;
+    const auto regions = static_cast<double>(regions_);
     apart_ = static_cast<double>(machine.network.region_latency_cycles) * ratio;
-    link_ = std::max(1.0, workers / regions_) /
+    link_ = (walked > 1 ? 1.0 : std::max(1.0, workers / regions)) /
             std::max(1.0, static_cast<double>(machine.network.region_bytes_per_cycle)) * ratio;
+    link_room_ = static_cast<double>(machine.network.buffer_bytes) * link_;
+    // What one core stores elsewhere shares the links' directions with what cores there load.
+    both_ways_ = walked == 1 && workers >= regions;
+    links_.assign(static_cast<std::size_t>(regions_ * regions_), 0);
+    in_region_.assign(static_cast<std::size_t>(regions_), 0);
+    const bool in_turn = walked < static_cast<std::size_t>(machine.core.count);  // fewer cores than there are
+    for (std::int64_t core = 0; core < static_cast<std::int64_t>(walked); ++core)
+      homes_.push_back(in_turn ? core % regions_ : core * regions_ / machine.core.count);
+  }
+
+  /// When the buffers in front of port, links and channels have room for a request: `now`, or later.
+  double room(std::int64_t address, std::int64_t bytes, double now, bool write, std::size_t core) {
+    if (port_free_.size() == 1) return now;
+    const auto count = static_cast<std::int64_t>(free_.size());
+    const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
+    double at = std::max(now, port_free_[core] - port_room_);
+    if (regions_ > 1) {
+      const std::int64_t home = homes_[core];
+      count_regions(first, units);
+      for (std::int64_t region = 0; region < regions_; ++region)
+        if (region != home && in_region_[static_cast<std::size_t>(region)] > 0)
+          at = std::max(at, link_between(home, region, write) - link_room_);
+    }
+    for (std::int64_t i = 0; i < units; ++i)
+      at = std::max(at, free_[static_cast<std::size_t>(channel(first + i, units < count))] - channel_room_ - one_way_);
+    return at;
   }
 
   /// When a request that leaves the core at `now` is answered.
-  double request(std::int64_t address, std::int64_t bytes, double now, bool write) {
+  double request(std::int64_t address, std::int64_t bytes, double now, bool write, std::size_t core = 0) {
     const auto count = static_cast<std::int64_t>(free_.size());
     const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
-    const std::int64_t remote = link_ > 0 ? remote_units(first, units) : 0;
-    const double further = remote > 0 ? apart_ : 0, arrival = now + one_way_ + further;
-    port_free_ = std::max(port_free_, now) + static_cast<double>(bytes) / port_;
-    // What this core stores elsewhere shares the links' directions with what cores there load.
-    double& link = link_free_[write && workers_ < regions_ ? 1 : 0];
-    if (remote > 0)
-      link = std::max(link, now) + static_cast<double>(bytes * remote) / static_cast<double>(units) * link_;
-    double finish = std::max(port_free_, remote > 0 ? link : 0);
-    const double crowd = std::max(1.0, workers_ * static_cast<double>(units) / static_cast<double>(count));
-    const double share = crowd * static_cast<double>(bytes) / static_cast<double>(units) / rate_;
-    for (std::int64_t i = 0; i < units; ++i) {
+    port_free_[core] = std::max(port_free_[core], now) + static_cast<double>(bytes) / port_;
+    double finish = port_free_[core];
+    const double further = regions_ > 1 && cross_links(first, units, bytes, now, write, core, finish) ? apart_ : 0;
+    const double arrival = now + one_way_ + further;
+    const double crowd = std::max(1.0, crowd_ * static_cast<double>(units) / static_cast<double>(count));
+    std::int64_t left = bytes, room = unit_ - address % unit_;
+    for (std::int64_t i = 0; i < units; ++i, room = unit_) {
+      const double here = units == count ? static_cast<double>(bytes) / static_cast<double>(count)
+                                         : static_cast<double>(std::min(left, room));
+      const double share = crowd * here / rate_;
+      left -= room;
       double& free = free_[static_cast<std::size_t>(channel(first + i, units < count))];
       free = std::max(free, arrival) + share;
       finish = std::max(finish, free);
@@ -57,25 +88,50 @@ class Channels {
   }
 
  private:
-  /// Of the units, those in other regions than the first, where the core is.
-  std::int64_t remote_units(std::int64_t first, std::int64_t units) const {
-    const auto count = static_cast<std::int64_t>(free_.size()), here = count / static_cast<std::int64_t>(regions_);
-    std::int64_t remote = 0;
-    for (std::int64_t i = 0; i < units; ++i) remote += (first + i) % count >= here;
-    return remote;
+  /// Passes what lies in other regions than the core's over the links; whether there is any.
+  bool cross_links(std::int64_t first, std::int64_t units, std::int64_t bytes, double now, bool write, std::size_t core,
+                   double& finish) {
+    const std::int64_t home = homes_[core];
+    count_regions(first, units);
+    bool any = false;
+    for (std::int64_t region = 0; region < regions_; ++region) {
+      const std::int64_t there = in_region_[static_cast<std::size_t>(region)];
+      if (region == home || there == 0) continue;
+      any = true;
+      double& link = link_between(home, region, write);
+      link = std::max(link, now) + static_cast<double>(bytes * there) / static_cast<double>(units) * link_;
+      finish = std::max(finish, link);
+    }
+    return any;
   }
 
+  double& link_between(std::int64_t home, std::int64_t region, bool write) {
+    const bool out = write && !both_ways_;
+    return links_[static_cast<std::size_t>(out ? home * regions_ + region : region * regions_ + home)];
+  }
+
+  void count_regions(std::int64_t first, std::int64_t units) {
+    const auto count = static_cast<std::int64_t>(free_.size()), here = count / regions_;
+    in_region_.assign(in_region_.size(), 0);
+    for (std::int64_t i = 0; i < units; ++i) ++in_region_[static_cast<std::size_t>((first + i) % count / here)];
+  }
+
+  /// Spread over the channels of a unit's region.
   std::int64_t channel(std::int64_t unit, bool few) const {
     const auto count = static_cast<std::int64_t>(free_.size());
-    return (spreads_ && few ? unit + unit / count + unit / count / count : unit) % count;
+    const std::int64_t place = unit % count, row = unit / count, each = count / regions_;
+    return spreads_ && few ? place / each * each + (place + row + row / each) % each : place;
   }
 
   std::int64_t unit_;
-  double workers_;
-  bool spreads_;
+  double crowd_;
+  bool spreads_, both_ways_ = false;
   std::vector<double> free_;
-  double rate_ = 1, port_ = 1, one_way_ = 0, latency_ = 0, port_free_ = 0;
-  double regions_ = 1, apart_ = 0, link_ = 0, link_free_[2] = {0, 0};
+  std::int64_t regions_;
+  double rate_ = 1, port_ = 1, one_way_ = 0, latency_ = 0, apart_ = 0, link_ = 0;
+  double channel_room_ = 0, port_room_ = 0, link_room_ = 0;  ///< cycles of what the buffers in front of them hold
+  std::vector<double> port_free_, links_;                    ///< per core; from region to region
+  std::vector<std::int64_t> in_region_, homes_;
 };
 
 /// A DMA queue: transfers in order, in requests of a bounded size, a bounded number of them in flight.
@@ -92,7 +148,13 @@ class Queue {
   /// When the next request may leave, of a transfer that may begin at `wanted`.
   double ready(double wanted) const {
     const double issued = std::max(free_, wanted) + static_cast<double>(dma_.issue_cycles);
-    return std::max(within() ? free_ : issued, in_flight_[sent_ % in_flight_.size()]);
+    return std::max({within() ? free_ : issued, in_flight_[sent_ % in_flight_.size()], refused_until_});
+  }
+  /// Whether the memory takes the next request at `now`; else `ready` is later.
+  bool accepted(Channels& channels, double now, std::size_t core) {
+    const double at = left_ > 0 ? channels.room(address_, std::min(left_, chunk_), now, write_, core) : now;
+    if (at > now) refused_until_ = std::max(at, now + 1);
+    return at <= now;
   }
   void begin(std::int64_t at, std::int64_t bytes) {
     left_ = bytes;
@@ -100,11 +162,11 @@ class Queue {
     finish_ = 0;
   }
   /// Sends one request; true with the transfer's last one.
-  bool send(Channels& channels, double now) {
+  bool send(Channels& channels, double now, std::size_t core = 0) {
     const std::int64_t size = std::min(left_, chunk_);
     if (size > 0) {
       double& slot = in_flight_[sent_++ % in_flight_.size()];
-      slot = channels.request(address_, size, now, write_);
+      slot = channels.request(address_, size, now, write_, core);
       finish_ = std::max(finish_, slot);
     }
     free_ = now + static_cast<double>(ceil_div(size, dma_.bytes_per_cycle));
@@ -120,7 +182,7 @@ class Queue {
   const DmaSpec& dma_;
   bool write_;
   std::int64_t chunk_ = 1, left_ = 0, address_ = 0;
-  double free_ = 0, done_ = 0, finish_ = 0;
+  double free_ = 0, done_ = 0, finish_ = 0, refused_until_ = 0;
   std::vector<double> in_flight_;  ///< completions of the last requests
   std::size_t sent_ = 0;
 };

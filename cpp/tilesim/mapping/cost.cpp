@@ -47,8 +47,6 @@ CostModel::CostModel(const Problem& problem, const Machine& machine)
                static_cast<double>(machine_.network.clock.hertz) / hertz;
   memory_rate_ = static_cast<double>(machine_.memory.bytes_per_second) * machine_.memory.efficiency / hertz;
   if (machine_.network.kind != "simple") memory_rate_ = std::min(memory_rate_, port_rate_);
-  for (std::size_t operand = 0; operand < 2 && problem_.multicast; ++operand)
-    fetched_for_[operand] = static_cast<double>(sharing(problem_, operand));
   memory_room_ = static_cast<double>(machine_.memory.buffer_bytes * machine_.memory.channels) /
                  (memory_rate_ * static_cast<double>(problem_.cores));
   one_way_ =
@@ -209,10 +207,12 @@ const CostModel::Weighed& CostModel::weigh_tiles(const Nest& nest) {
   Extents first(dims, 0), last(dims);
   for (std::size_t d = 0; d < dims; ++d) last[d] = parts(nest, d) - 1;
   for (std::size_t operand = 0; operand < 3; ++operand) weighed.swept[operand] = sweep(operand, nest);
+  for (std::size_t operand = 0; operand < 2; ++operand) weighed.fetched_for[operand] = fetched_for(nest, operand);
   weighed.work = work(nest);
-  weighed.ends =
-      moving(static_cast<double>(tile_bytes(0, nest, first)), static_cast<double>(tile_bytes(1, nest, first)), 0) +
-      load_wait_ + moving(0, 0, static_cast<double>(tile_bytes(2, nest, last))) + store_wait_;
+  weighed.ends = moving(weighed.fetched_for, static_cast<double>(tile_bytes(0, nest, first)),
+                        static_cast<double>(tile_bytes(1, nest, first)), 0) +
+                 load_wait_ + moving(weighed.fetched_for, 0, 0, static_cast<double>(tile_bytes(2, nest, last))) +
+                 store_wait_;
   return weighed;
 }
 
@@ -231,16 +231,18 @@ Cost CostModel::price(const Nest& nest) {
     cost.bytes[operand] = repeats * swept.bytes;
     const double tiles = static_cast<double>(repeats * swept.tiles), bytes = static_cast<double>(cost.bytes[operand]);
     moved[operand] = bytes;
-    const double alone = moving(operand == 0 ? bytes : 0, operand == 1 ? bytes : 0, operand == 2 ? bytes : 0);
+    const double alone =
+        moving(weighed.fetched_for, operand == 0 ? bytes : 0, operand == 1 ? bytes : 0, operand == 2 ? bytes : 0);
     cost.ring[operand] = alone + tiles / static_cast<double>(pieces) * (operand < 2 ? load_wait_ : store_wait_);
     if (operand == 2) continue;
     requests += std::max(tiles, bytes / static_cast<double>(chunk_));
   }
   cost.compute = weighed.work.busy;
   cost.epilogue = weighed.work.finishing;
-  const double loaded = moving(moved[0], moved[1], 0);
-  cost.memory = std::max({(moved[0] / fetched_for_[0] + moved[1] / fetched_for_[1] + moved[2]) / memory_rate_,
-                          static_cast<double>(cost.total_bytes()) / port_rate_, loaded, moving(0, 0, moved[2])});
+  const double loaded = moving(weighed.fetched_for, moved[0], moved[1], 0);
+  cost.memory = std::max(
+      {(moved[0] / weighed.fetched_for[0] + moved[1] / weighed.fetched_for[1] + moved[2]) / memory_rate_,
+       static_cast<double>(cost.total_bytes()) / port_rate_, loaded, moving(weighed.fetched_for, 0, 0, moved[2])});
   for (std::size_t i = 0; i < 2; ++i)  // a tile that arrives in pieces is used meanwhile
     cost.ring[i] = cost.pieces[i] == 1 ? cost.ring[i] + cost.compute : std::max(cost.ring[i], cost.compute);
   cost.ring[2] = cost.compute + (spans || cost.pieces[2] > 1       ? 0

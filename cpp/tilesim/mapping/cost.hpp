@@ -50,6 +50,11 @@ class CostModel {
   /// In how many queues the nest's loads are fastest by that walk: one for each operand, or one for both, since two
   /// that share a memory both arrive late. As many as the machine has for more than `most_steps` tiles.
   std::int64_t load_queues(const Nest& nest, std::int64_t most_steps = 20000);
+  /// As `steps`, with all cores walked on one memory, where small or regular transfers meet; infinite where the
+  /// machine has one core, cores send to each other, or there are more than `most_steps` tiles in all.
+  double crowd(const Nest& nest, std::int64_t most_steps = 4000);
+  /// `crowd` where that is finite, else `steps`.
+  double cycles(const Nest& nest);
   /// As `legal`, for a nest of the right form and without words.
   bool fits(const Nest& nest) const;
   const Problem& problem() const { return problem_; }
@@ -72,11 +77,15 @@ class CostModel {
     Sweep swept[3];
     Work work;
     double ends = 0;
+    double fetched_for[3] = {1, 1, 1};  ///< cores to which an operand is sent that leaves the memory once
   };
   struct Hash { std::size_t operator()(const Extents& key) const; };
   struct Walk;  // steps.cpp
   struct Times { double one = 0, two = 0; };
   Times walked(const Nest& nest, std::int64_t most_steps);
+  Times crowded(const Nest& nest, std::int64_t most_steps);
+  double crowded(const Walk& listed, bool two) const;
+  std::int64_t part_begin(std::size_t operand, std::int64_t core) const;
 
   const Access& access(std::size_t operand) const;
   std::int64_t trips(const Nest& nest, std::size_t dim) const;
@@ -108,14 +117,18 @@ class CostModel {
   void see_regions();
   void begin_at_part();
   void see_neighbours();
+  /// Cores that one fetch of an operand by a nest of these tiles is for.
+  double fetched_for(const Nest& nest, std::size_t operand) const {
+    return sends(problem_, nest, operand) ? static_cast<double>(sharing(problem_, operand)) : 1;
+  }
   /// How many cores ask for an operand at one place of the memory when each asks for so many bytes.
   double meeting(std::size_t operand, double bytes) const;
   /// Adds to each region of the memory what it holds of bytes at a place of an interleaved tensor.
   void add_regions(std::int64_t place, std::int64_t bytes, std::vector<std::int64_t>& held) const;
   /// Cycles in which so many bytes of each operand arrive, or leave, when nothing else moves. What is sent to several
   /// cores leaves the memory once.
-  double moving(double a, double b, double result) const {
-    const double bytes = a + b + result, fetched = a / fetched_for_[0] + b / fetched_for_[1] + result;
+  double moving(const double (&fetched_for)[3], double a, double b, double result) const {
+    const double bytes = a + b + result, fetched = a / fetched_for[0] + b / fetched_for[1] + result;
     return std::max({fetched / memory_rate_, bytes / port_rate_, link_rate_ > 0 ? (bytes - at_home_) / link_rate_ : 0});
   }
 
@@ -129,7 +142,6 @@ class CostModel {
   std::unordered_map<Extents, Sweep, Hash> swept_[3];
   std::unordered_map<Extents, Weighed, Hash> weighed_;
   double memory_rate_ = 0, port_rate_ = 0;        ///< bytes per core cycle of the core's share, of its port
-  double fetched_for_[3] = {1, 1, 1};             ///< cores to which an operand is sent that leaves the memory once
   double memory_room_ = 0, link_room_ = 0;        ///< cycles for which requests wait in front of a channel, a link
   struct Apart { double bytes = 0, parts = 1; };  ///< between parts of neighbouring cores; 0: they are the same
   std::array<std::vector<Apart>, 3> apart_;       ///< per cut, of each operand

@@ -320,6 +320,23 @@ class Search {
     std::iter_swap(found_.best.begin(), best);
   }
 
+  /// Of nests that one core takes about as long for, the one that all cores together are soonest with.
+  void prefer_in_crowd() {
+    constexpr double alike = 1.15;
+    constexpr std::size_t most = 8;
+    const double limit = alike * found_.best.front().cycles;
+    auto best = found_.best.begin();
+    double least = model_.crowd(best->nest);
+    if (least == infinite) return;
+    std::size_t tried = 1;
+    for (auto other = std::next(best); other != found_.best.end() && other->cycles <= limit && tried < most; ++other) {
+      if (options_.cancel) options_.cancel->poll();
+      ++tried;
+      if (const double cycles = model_.crowd(other->nest); cycles < 0.99 * least) least = cycles, best = other;
+    }
+    std::iter_swap(found_.best.begin(), best);
+  }
+
   /// First those whose parts are all low, to find a good nest; then by bound, to prove that there is no better one.
   void walk() {
     walk_by(&Candidate::soft, keep_ == 1 ? 0.7 : 1);
@@ -335,6 +352,7 @@ class Search {
     found_.lower_bound = std::min(known_, found_.complete ? unexplored : floor_);
     cut_best();
     if (keep_ == 1) prefer_fewer_bytes();
+    if (keep_ == 1) prefer_in_crowd();
     if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
   }
 

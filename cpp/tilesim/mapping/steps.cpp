@@ -1,6 +1,7 @@
 // The tiles of a nest through load queue, unit and store queue, one after the other: what closed forms bound from
 // below.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <unordered_map>
 
@@ -232,7 +233,8 @@ double CostModel::steps(const Nest& nest, std::int64_t most_steps) {
 
 std::int64_t CostModel::load_queues(const Nest& nest, std::int64_t most_steps) {
   if (machine_.core.dma.load_queues < 2) return 1;
-  const Times times = walked(nest, most_steps);
+  Times times = crowded(nest, most_steps);
+  if (std::isinf(std::min(times.one, times.two))) times = walked(nest, most_steps);
   return times.one < times.two ? 1 : machine_.core.dma.load_queues;
 }
 

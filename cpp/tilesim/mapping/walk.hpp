@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/channels.hpp"
 #include "tilesim/mapping/cost.hpp"
 #include "tilesim/mapping/plan.hpp"
 
@@ -59,7 +60,7 @@ struct CostModel::Walk {
 
   /// A DMA queue: transfers in order, each in requests, a bounded number of them in flight.
   struct Queue {
-    const std::vector<Transfer>* transfers;
+    const std::vector<Transfer>* transfers = nullptr;
     std::size_t next = 0;
     std::int64_t left = 0;
     double free = 0, begun = 0;
@@ -136,17 +137,10 @@ struct CostModel::Walk {
       home = static_cast<std::size_t>(std::min_element(in_regions.begin(), in_regions.end()) - in_regions.begin());
   }
 
-  void request(Queue& queue, bool store, double now) {
-    const Transfer& transfer = (*queue.transfers)[queue.next];
-    const DmaSpec& dma = model.machine_.core.dma;
-    if (queue.left == 0) {
-      queue.left = transfer.bytes;
-      queue.begun = now;
-      now += static_cast<double>(dma.issue_cycles);
-    }
-    const std::int64_t bytes = std::min(queue.left, model.chunk_);
+  /// When a request is answered by a memory of which this core has a share.
+  double answered(const Transfer& transfer, std::int64_t place, std::int64_t bytes, bool store, double now) {
     const double own = static_cast<double>(bytes) / model.memory_rate_;
-    const double served = own / model.fetched_for_[transfer.operand];
+    const double served = own / fetched_for[transfer.operand];
     const MemorySpec& memory = model.machine_.memory;
     const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
     const double alone = own * static_cast<double>(memory.channels) /
@@ -160,14 +154,33 @@ struct CostModel::Walk {
       done = std::max(done, port + model.store_wait_);
     }
     if (model.link_rate_ > 0) {
-      const double crossing = over_links(transfer.place + transfer.bytes - queue.left, bytes);
+      const double crossing = over_links(place, bytes);
       if (crossing > 0) {
         double& link = link_free[store && !model.links_meet_];
         link = std::max(link, now) + crossing;
         done = std::max(done + model.further_, link) + (store ? 0 : model.further_);
       }
     }
-    if (!store) done += model.one_way_;
+    return store ? done : done + model.one_way_;
+  }
+
+  void request(Queue& queue, bool store, double now) {
+    const Transfer& transfer = (*queue.transfers)[queue.next];
+    const DmaSpec& dma = model.machine_.core.dma;
+    if (queue.left == 0) {
+      queue.left = transfer.bytes;
+      queue.begun = now;
+      now += static_cast<double>(dma.issue_cycles);
+    }
+    const std::int64_t bytes = std::min(queue.left, model.chunk_);
+    const std::int64_t place = transfer.place + transfer.bytes - queue.left;
+    const std::int64_t address = std::max<std::int64_t>(0, begins[transfer.operand] + place);
+    if (const double at = channels ? channels->room(address, bytes, now, store, core) : now; at > now) {
+      queue.free = std::max(at, now + 1);  // refused
+      return;
+    }
+    const double done =
+        channels ? channels->request(address, bytes, now, store, core) : answered(transfer, place, bytes, store, now);
     if (queue.in_flight.empty()) queue.in_flight.assign(64, 0);
     queue.in_flight[queue.requests++ & 63] = done;
     queue.free = now + static_cast<double>(ceil_div(bytes, dma.bytes_per_cycle));
@@ -213,6 +226,7 @@ struct CostModel::Walk {
   void find_sends() {
     for (std::size_t operand = 0; operand < 2 && port_rate > 0; ++operand)
       sending[operand].any = planned.buffers[operand].sent;
+    for (std::size_t operand = 0; operand < 2; ++operand) fetched_for[operand] = model.fetched_for(nest, operand);
     sending[1].port = sending[0].any && sending[1].any ? 1 : 0;
   }
 
@@ -272,41 +286,63 @@ struct CostModel::Walk {
     port_room = static_cast<double>(network.buffer_bytes) / port_rate;
   }
 
-  double run(bool two) {
+  void prepare(bool in_two) {
     see_port();
     find_home();
     find_sends();
-    Queue load{&loads}, second{&loads}, store{&stores};
-    std::vector<Transfer> split[2];
-    two |= sending[1].port == 1;
-    if (two) {
-      for (const Transfer& transfer : loads) split[transfer.operand].push_back(transfer);
-      load.transfers = &split[0];
-      second.transfers = &split[1];
-    }
-    while (true) {
-      if (compute() || (model.problem_.epilogue_functions > 0 && finish_tiles())) continue;
-      const double times[5] = {ready_at(load, false), two ? ready_at(second, false) : unknown, ready_at(store, true),
-                               send_at(sending[0]), send_at(sending[1])};
-      int best = -1;
-      for (int i = 0; i < 5; ++i)
-        if (times[i] != unknown && (best < 0 || times[i] < times[best])) best = i;
-      if (best < 0) break;
-      if (best < 3)
-        request(best == 0 ? load : best == 1 ? second : store, best == 2, times[best]);
-      else
-        send(sending[best - 3], times[best]);
-    }
-    const bool done = next_step == steps.size() && store.next == stores.size();
+    two = in_two || sending[1].port == 1;
+    queues[0].transfers = queues[1].transfers = &loads;
+    queues[2].transfers = &stores;
+    if (!two) return;
+    for (const Transfer& transfer : loads) split[transfer.operand].push_back(transfer);
+    for (std::size_t operand = 0; operand < 2; ++operand) queues[operand].transfers = &split[operand];
+  }
+
+  /// When the next request or send leaves; unknown: there is none.
+  double next() {
+    while (compute() || (model.problem_.epilogue_functions > 0 && finish_tiles())) continue;
+    const double times[5] = {ready_at(queues[0], false), two ? ready_at(queues[1], false) : unknown,
+                             ready_at(queues[2], true), send_at(sending[0]), send_at(sending[1])};
+    chosen = -1;
+    for (int i = 0; i < 5; ++i)
+      if (times[i] != unknown && (chosen < 0 || times[i] < times[chosen])) chosen = i;
+    return chosen < 0 ? unknown : times[chosen];
+  }
+
+  /// Sends what `next` has found.
+  void advance(double now) {
+    const auto at = static_cast<std::size_t>(chosen);
+    if (at < 3)
+      request(queues[at], at == 2, now);
+    else
+      send(sending[at - 3], now);
+  }
+
+  double cycles() const {
+    const bool done = next_step == steps.size() && queues[2].next == stores.size();
     return done ? std::max(finish, unit_free) : std::numeric_limits<double>::infinity();
   }
 
+  double run(bool in_two) {
+    prepare(in_two);
+    for (double now = next(); now != unknown; now = next()) advance(now);
+    return cycles();
+  }
+
+  std::vector<Queue> queues = std::vector<Queue>(3);  ///< of loads, of the second operand's, of stores
+  std::vector<std::vector<Transfer>> split = std::vector<std::vector<Transfer>>(2);  ///< loads in two queues
+  bool two = false;
+  int chosen = -1;                     ///< of the queues, or a send
+  Channels* channels = nullptr;        ///< of all cores, where each of them is walked
+  std::size_t core = 0;                ///< there
+  std::int64_t begins[3] = {0, 0, 0};  ///< of its part in memory, of the tiles' places
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
   std::vector<std::int64_t> in_regions{};  ///< bytes, by region
   std::size_t home = 0;                    ///< region of the core
   double link_free[2] = {0, 0};            ///< of loads; of stores where they have links of their own
+  double fetched_for[3] = {1, 1, 1};       ///< cores, per operand
   double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of what its buffer holds
   double port_free[2] = {0, 0};            ///< of this core, and of one that fetches for it
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;

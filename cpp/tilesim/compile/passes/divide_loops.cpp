@@ -85,9 +85,10 @@ class Divider {
   void gather(const Block& block, std::vector<std::string>& around) {
     for (const Statement& statement : block) {
       if (const auto* loop = std::get_if<program::For>(&statement.action)) {
-        if (facts_.ranges.count(loop->index)) facts_.known = false;  // one name, two loops
+        if (std::find(around.begin(), around.end(), loop->index) != around.end()) facts_.known = false;
         const Expr::Range trips = loop->extent.range(facts_.ranges);
-        facts_.ranges[loop->index] = {0, std::max<std::int64_t>(0, trips.high - 1)};
+        Expr::Range& range = facts_.ranges[loop->index];  // of all loops of the name: passes over the same tiles
+        range = {0, std::max({std::int64_t{0}, range.high, trips.high - 1})};
         around.push_back(loop->index);
         gather(loop->body, around);
         around.pop_back();

@@ -306,15 +306,14 @@ void price_as(const Context& context, const Kernel& kernel, const mapping::Probl
   // Cores that send to each other wait for the slowest, which the walk of one misses: 5 % in the mean over products.
   const double waiting = part.multicast ? 1.05 : 1;
   way.split.multicast = part.multicast;
-  for (std::size_t operand = 0; operand < 2 && part.multicast; ++operand)  // the share of the memory counts on both
-    if (mapping::sharing(part, operand) > 1 && !mapping::sends(part, nest, operand)) return;
   way.cycles = 0;
   for (const Share& share : shares(part, context.machine, way.split)) {
     const mapping::Nest own = within(nest, share.part);
     mapping::CostModel model(share.part, share.machine);
     const mapping::Cost cost = model.price(own);
-    const double walked =
-        context.machine.sorts.empty() ? model.steps(own) : mapping::estimated_cycles(share.part, own, share.machine);
+    const double walked = !context.machine.sorts.empty() ? mapping::estimated_cycles(share.part, own, share.machine)
+                          : effort == Effort::full       ? model.cycles(own)
+                                                         : model.steps(own);
     way.cycles = std::max(way.cycles, (std::isinf(walked) ? cost.soft : walked) * share.cycle * waiting);
     way.bytes = static_cast<double>(cost.total_bytes() * way.split.used());
   }

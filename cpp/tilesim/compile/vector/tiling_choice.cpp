@@ -10,8 +10,7 @@ namespace tilesim::lower {
 
 namespace {
 
-constexpr double worth = 0.98;         // smaller gains are within the error of the estimate
-constexpr double worth_divided = 0.8;  // of several cores one is walked, with a mean share of what they share
+constexpr double worth = 0.98;  // smaller gains are within the error of the estimate
 
 FlopClass class_of(const Op& op) {
   if (op.kind == Kind::elementwise) return info(parse_function(op.attributes.text("function"))).flop_class;
@@ -43,9 +42,7 @@ mapping::VectorTiles fastest(const Context& context, const mapping::VectorProble
   if (!mapping::legal(problem, usual, context.machine).legal) return usual;
   const std::vector<mapping::RankedTiles> found =
       mapping::search(problem, context.machine, compared, context.options.cancel);
-  const bool divided = context.machine.core.count > context.contexts;
-  const double enough = divided ? worth_divided : worth;
-  if (found.empty() || found[0].cost.cycles >= enough * mapping::price(problem, usual, context.machine).cycles)
+  if (found.empty() || found[0].cost.cycles >= worth * mapping::price(problem, usual, context.machine).cycles)
     return usual;
   const mapping::RankedTiles* best = &found[0];
   for (const mapping::RankedTiles& other : found)

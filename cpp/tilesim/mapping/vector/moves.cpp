@@ -19,7 +19,7 @@ std::int64_t tiled_length(const VectorOperand& operand, std::size_t i, std::int6
   return to_end ? round_up(length, granule) : length;
 }
 
-/// Trips per axis that the busiest core has where `cores` divide them, with the fewest trips in all.
+/// Parts per axis that leave the busiest of `cores` the fewest trips, as loops are divided.
 void divide(const std::vector<std::int64_t>& trips, std::size_t axis, std::int64_t cores, double count,
             std::vector<std::int64_t>& own, std::vector<std::int64_t>& best, double& least) {
   if (axis == trips.size()) {
@@ -27,8 +27,8 @@ void divide(const std::vector<std::int64_t>& trips, std::size_t axis, std::int64
     return;
   }
   for (std::int64_t parts = std::min(cores, trips[axis]); parts >= 1; --parts) {
-    own[axis] = ceil_div(trips[axis], parts);
-    divide(trips, axis + 1, cores / parts, count * static_cast<double>(own[axis]), own, best, least);
+    own[axis] = parts;
+    divide(trips, axis + 1, cores / parts, count * static_cast<double>(ceil_div(trips[axis], parts)), own, best, least);
   }
 }
 
@@ -132,19 +132,20 @@ TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage
 CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, std::int64_t cores) {
   const std::size_t rank = problem.space.size();
   CoreTrips result;
-  std::vector<std::int64_t> apart(rank, 1), own(rank, 1), best(rank, 1);
+  std::vector<std::int64_t> apart(rank, 1), own(rank, 1);
   for (std::size_t axis = 0; axis < rank; ++axis) {
     result.trips.push_back(ceil_div(std::max<std::int64_t>(1, problem.space[axis]), tiles.tiles[axis]));
     const bool joined = problem.reduced[axis] || problem.scanned == static_cast<int>(axis) ||
                         (axis < problem.carried.size() && problem.carried[axis]);
     if (!joined) apart[axis] = result.trips[axis];
   }
+  result.parts.assign(rank, 1);
   if (cores <= 1) return result;
   double least = -1;
-  divide(apart, 0, cores, 1, own, best, least);
+  divide(apart, 0, cores, 1, own, result.parts, least);
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    result.workers *= static_cast<double>(ceil_div(apart[axis], best[axis]));
-    if (apart[axis] > 1) result.trips[axis] = best[axis];
+    result.workers *= static_cast<double>(result.parts[axis]);
+    result.trips[axis] = ceil_div(result.trips[axis], result.parts[axis]);
   }
   return result;
 }

@@ -43,6 +43,7 @@ TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage
 /// Loops over tiles are what they divide; those along which tiles depend on each other stay whole.
 struct CoreTrips {
   std::vector<std::int64_t> trips;
+  std::vector<std::int64_t> parts;  ///< per axis; a core's number is a mixed radix of its parts, the first one slowest
   double workers = 1;
 };
 CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, std::int64_t cores);

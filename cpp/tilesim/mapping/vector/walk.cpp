@@ -20,7 +20,9 @@ using Sizes = std::vector<std::int64_t>;
 
 class TileWalk {
  public:
-  TileWalk(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine)
+  /// Of the busiest core, or of one of those that are walked together.
+  TileWalk(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine, const CoreTrips& own,
+           std::int64_t core = -1)
       : problem_(problem),
         tiles_(tiles),
         machine_(machine),
@@ -31,9 +33,9 @@ class TileWalk {
         contexts_(static_cast<double>(std::max<std::int64_t>(1, tiles.contexts))),
         rings_(problem.operands.size()),
         store_(machine, true) {
-    const CoreTrips own = busiest_trips(problem, tiles, machine.core.count);
     trips_ = own.trips;
     active_ = own.workers;
+    number_ = static_cast<std::size_t>(std::max<std::int64_t>(0, core));
     for (std::int64_t i = 0; i < machine.core.dma.load_queues; ++i) loads_.push_back({Queue(machine, false), {}, 0});
     const std::int64_t page = 4096;
     std::int64_t next = 0;
@@ -54,13 +56,15 @@ class TileWalk {
       for (std::size_t axis = 0; axis < rank_; ++axis)
         ring.pieces &= tiles.sub.empty() || tiles.sub[axis] >= tiles.tiles[axis] || operand.step[axis] > 0;
     }
-    find_part();
+    if (core < 0)
+      find_part();
+    else
+      take_part(own, core);
+    make_entries();
   }
 
-  double cycles() {
-    make_entries();
-    Channels channels(machine_, active_, std::min(contexts_, active_));
-    run(channels);
+  /// After all requests have been sent.
+  double cycles() const {
     const std::size_t count = ends_.size();
     const double last = count > 0 ? *std::max_element(ends_.begin(), ends_.end()) : 0;
     if (const double whole = points_of_all(); count > 1 && points_.size() == count && total_ > double(count)) {
@@ -74,6 +78,34 @@ class TileWalk {
     const double each = count > 1 ? (ends_.back() - halfway) / static_cast<double>(count - count / 2) : last;
     const double rest = std::max(0.0, total_ - static_cast<double>(count));
     return last + rest * each + static_cast<double>(machine_.core.kernel_launch_cycles);
+  }
+
+  /// When the next request leaves; infinite: there is none.
+  double next() {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    for (bool more = true; more;) {
+      more = cross();
+      more |= compute();
+    }
+    loading_ = loads_.size();
+    double now = never;
+    for (std::size_t i = 0; i < loads_.size(); ++i)
+      if (const double time = load_time(loads_[i]); time < now) now = time, loading_ = i;
+    const double storing = store_time();
+    if (storing == never || storing > now) return now;
+    loading_ = loads_.size();  // what is there is stored before the next load leaves, as in the engine
+    return storing;
+  }
+
+  /// Sends the request that `next` has found.
+  void send(Channels& channels, double now) {
+    if (loading_ == loads_.size()) return send_store(channels, now);
+    LoadQueue& loading = loads_[loading_];
+    const Transfer& head = loading.transfers[loading.next];
+    if (!loading.queue.within()) loading.queue.begin(head.address, head.bytes);
+    if (!loading.queue.accepted(channels, now, number_) || !loading.queue.send(channels, now, number_)) return;
+    if (head.last) came(at(head.operand), head.version, loading.queue.done());
+    ++loading.next;
   }
 
  private:
@@ -134,6 +166,18 @@ class TileWalk {
         const std::int64_t before = tile_bytes(none), other = std::exchange(first_[axis], begin);
         if (tile_bytes(none) <= before) first_[axis] = other;
       }
+    }
+  }
+
+  /// Consecutive tiles of each axis, as loops are divided.
+  void take_part(const CoreTrips& own, std::int64_t core) {
+    first_.assign(rank_, 0);
+    for (std::size_t axis = rank_; axis-- > 0;) {
+      const std::int64_t parts = own.parts[axis], digit = core % parts;
+      core /= parts;
+      const std::int64_t all = ceil_div(std::max<std::int64_t>(1, problem_.space[axis]), tiles_.tiles[axis]);
+      first_[axis] = digit * all / parts;
+      trips_[axis] = (digit + 1) * all / parts - first_[axis];
     }
   }
 
@@ -394,36 +438,10 @@ class TileWalk {
     return ready.size() <= piece ? never : store_.ready(ready[piece]);
   }
 
-  /// Requests in order of time.
-  void run(Channels& channels) {
-    constexpr double never = std::numeric_limits<double>::infinity();
-    while (true) {
-      for (bool more = true; more;) {
-        more = cross();
-        more |= compute();
-      }
-      LoadQueue* loading = nullptr;
-      double now = never;
-      for (LoadQueue& queue : loads_)
-        if (const double time = load_time(queue); time < now) now = time, loading = &queue;
-      const double storing = store_time();
-      if (now == never && storing == never) return;
-      if (storing <= now) {  // what is there is stored before the next load leaves, as in the engine
-        send_store(channels, storing);
-        continue;
-      }
-      const Transfer& head = loading->transfers[loading->next];
-      if (!loading->queue.within()) loading->queue.begin(head.address, head.bytes);
-      if (!loading->queue.send(channels, now)) continue;
-      if (head.last) came(at(head.operand), head.version, loading->queue.done());
-      ++loading->next;
-    }
-  }
-
   void send_store(Channels& channels, double now) {
     const Transfer& head = stores_[next_store_];
     if (!store_.within()) store_.begin(head.address, head.bytes);
-    if (!store_.send(channels, now)) return;
+    if (!store_.accepted(channels, now, number_) || !store_.send(channels, now, number_)) return;
     if (head.last) at(head.operand).freed.push_back(store_.done());
     finished(head.step, store_.done());
     ++next_store_;
@@ -441,6 +459,8 @@ class TileWalk {
   std::vector<int> inputs_;
   int shared_ = -1;                ///< the result whose buffers are those that are loaded; -1: none
   Sizes trips_, first_;            ///< of the part that is walked: tiles, and where they begin
+  std::size_t number_ = 0;         ///< of the core, on the memory
+  std::size_t loading_ = 0;        ///< queue of the next request; past the last one: a store
   double active_ = 1, total_ = 1;  ///< cores (of contexts) at work; steps of the busiest
   int steps_ = 0;
   std::vector<LoadQueue> loads_;
@@ -460,7 +480,30 @@ class TileWalk {
 }  // namespace
 
 double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
-  return TileWalk(problem, tiles, machine).cycles();
+  constexpr double never = std::numeric_limits<double>::infinity();
+  constexpr std::int64_t most_together = 64;
+  const CoreTrips own = busiest_trips(problem, tiles, machine.core.count);
+  const auto workers = static_cast<std::int64_t>(own.workers);
+  const auto contexts = static_cast<double>(std::max<std::int64_t>(1, tiles.contexts));
+  const bool together = tiles.contexts <= 1 && workers > 1 && workers <= most_together;
+  std::vector<TileWalk> walks;
+  const std::int64_t walked = together ? workers : 1;
+  walks.reserve(static_cast<std::size_t>(walked));
+  for (std::int64_t core = 0; core < walked; ++core)
+    walks.emplace_back(problem, tiles, machine, own, together ? core : -1);
+  Channels channels(machine, own.workers, std::min(contexts, own.workers), walks.size());
+  std::vector<double> times;
+  for (TileWalk& walk : walks) times.push_back(walk.next());
+  while (true) {
+    const auto first = std::min_element(times.begin(), times.end());
+    if (*first == never) break;
+    TileWalk& walk = walks[static_cast<std::size_t>(first - times.begin())];
+    walk.send(channels, *first);
+    *first = walk.next();
+  }
+  double last = 0;
+  for (const TileWalk& walk : walks) last = std::max(last, walk.cycles());
+  return last;
 }
 
 }  // namespace tilesim::mapping

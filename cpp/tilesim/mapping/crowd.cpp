@@ -1,0 +1,89 @@
+// All cores of a divided product, tile by tile on one memory.
+#include <algorithm>
+#include <limits>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/machine/parts.hpp"
+#include "tilesim/mapping/walk.hpp"
+
+namespace tilesim::mapping {
+
+double CostModel::crowded(const Walk& listed, bool two) const {
+  Machine whole = machine_;  // the one at hand has what each core at work gets
+  whole.memory.bytes_per_second = machine_.memory.bytes_per_second * problem_.cores / machine_.core.count;
+  whole.network.region_bytes_per_cycle *= cores_of_region(machine_, problem_.cores, problem_.multicast);
+  const auto cores = static_cast<std::size_t>(problem_.cores);
+  Channels channels(whole, static_cast<double>(cores), 1, cores);
+  std::int64_t bases[3] = {0, 0, 0}, next = 0;
+  for (std::size_t operand = 0; operand < 3; ++operand) {
+    constexpr std::int64_t page = 4096;
+    bases[operand] = next;
+    std::int64_t bytes = 0;
+    for (std::size_t axis = 0; axis < strides_[operand].size(); ++axis)
+      bytes = std::max(bytes, strides_[operand][axis] * problem_.shapes[operand][axis] / 8);
+    next = round_up(next + bytes, page);
+  }
+  std::vector<Walk> walks(cores, listed);
+  std::vector<double> times;
+  for (std::size_t core = 0; core < cores; ++core) {
+    Walk& walk = walks[core];
+    walk.channels = &channels;
+    walk.core = core;
+    for (std::size_t operand = 0; operand < 3; ++operand)
+      walk.begins[operand] = bases[operand] + part_begin(operand, static_cast<std::int64_t>(core));
+    walk.prepare(two);
+    times.push_back(walk.next());
+  }
+  while (true) {
+    std::size_t first = cores;
+    for (std::size_t core = 0; core < cores; ++core)
+      if (times[core] != Walk::unknown && (first == cores || times[core] < times[first])) first = core;
+    if (first == cores) break;
+    walks[first].advance(times[first]);
+    times[first] = walks[first].next();
+  }
+  double last = 0;
+  for (const Walk& walk : walks) last = std::max(last, walk.cycles());
+  return last + static_cast<double>(machine_.core.kernel_launch_cycles);
+}
+
+/// Bytes from the part that is priced to that of a core; its number is a mixed radix of its parts.
+std::int64_t CostModel::part_begin(std::size_t operand, std::int64_t core) const {
+  std::int64_t moved = 0;
+  if (problem_.parts.empty()) return moved;
+  for (const auto* dims : {&problem_.n_dims, &problem_.m_dims, &problem_.batch_dims})
+    for (auto dim = dims->rbegin(); dim != dims->rend(); ++dim) {
+      const auto d = static_cast<std::size_t>(*dim);
+      const std::int64_t digit = core % problem_.parts[d];
+      core /= problem_.parts[d];
+      const std::int64_t further = digit * problem_.domain.extents[d] - problem_.first[d];
+      const std::vector<AxisAccess>& axes = access(operand).axes;
+      for (std::size_t axis = 0; axis < axes.size(); ++axis)
+        for (const AxisAccess::Term& term : axes[axis].terms)
+          if (term.dim == *dim) moved += further * term.coefficient * strides_[operand][axis];
+    }
+  return moved / 8;
+}
+
+CostModel::Times CostModel::crowded(const Nest& nest, std::int64_t most_steps) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  double count = static_cast<double>(problem_.cores);
+  for (std::size_t d = 0; d < nest.tiles.size(); ++d) count *= static_cast<double>(parts(nest, d));
+  const bool apart = machine_.core.count > 1 && !problem_.multicast && machine_.sorts.empty();
+  if (!apart || count > static_cast<double>(most_steps)) return {never, never};
+  Walk walk{*this, nest, plan(problem_, nest)};
+  walk.list();
+  return {crowded(walk, false), machine_.core.dma.load_queues < 2 ? never : crowded(walk, true)};
+}
+
+double CostModel::crowd(const Nest& nest, std::int64_t most_steps) {
+  const Times times = crowded(nest, most_steps);
+  return std::min(times.one, times.two);
+}
+
+double CostModel::cycles(const Nest& nest) {
+  const double together = crowd(nest);
+  return together < std::numeric_limits<double>::infinity() ? together : steps(nest);
+}
+
+}  // namespace tilesim::mapping
