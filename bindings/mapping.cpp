@@ -82,6 +82,7 @@ mapping::Nest checked(const MappingProblem& own, const py::dict& nest) {
 py::dict cost_to_python(const mapping::Cost& cost, double steps) {
   py::dict result;
   result["bytes"] = cost.bytes;
+  result["epilogue_bytes"] = cost.leaf_bytes;
   result["transfers"] = cost.transfers;
   result["pieces"] = cost.pieces;
   result["compute_cycles"] = cost.compute;
@@ -136,8 +137,6 @@ py::dict described_problem(const MappingProblem& own) {
   result["unit"] = problem.on_vector ? "vector" : "array";
   if (problem.contexts > 1) result["contexts"] = problem.contexts;
   if (problem.computed[0]) result["computed"] = true;
-  result["extra_bytes"] = problem.extra_bytes;
-  result["extra_bytes_per_result_element"] = problem.extra_bytes_per_result_element;
   result["epilogue_functions"] = problem.epilogue_functions;
   const auto maps = [](const Access& access) {
     py::list axes;
@@ -152,6 +151,13 @@ py::dict described_problem(const MappingProblem& own) {
   for (std::size_t i = 0; i < 2; ++i) accesses.append(maps(problem.domain.operands[i]));
   accesses.append(maps(problem.domain.results[0]));
   result["accesses"] = accesses;
+  py::list leaves, outputs;
+  for (const mapping::Problem::Leaf& leaf : problem.leaves)
+    leaves.append(py::make_tuple(leaf.of, maps(leaf.access), leaf.shape, name(leaf.dtype), leaf.minor_to_major));
+  for (const mapping::Problem::Output& output : problem.outputs)
+    outputs.append(py::make_tuple(name(output.dtype), output.reduced));
+  result["leaves"] = leaves;
+  result["outputs"] = outputs;
   return result;
 }
 

@@ -22,7 +22,19 @@ CostModel::CostModel(const Problem& problem, const Machine& machine)
   require(problem.domain.extents.size() <= 20, "a product has too many dims");
   begin_at_part();
   own_ = own_dims(problem_);
-  for (std::size_t operand = 0; operand < 3; ++operand) {
+  own_of_.assign(own_.begin(), own_.end());
+  const auto add = [&](const auto& tensor) {
+    problem_.shapes.push_back(tensor.shape);
+    problem_.memory_dtypes.push_back(tensor.dtype);
+    problem_.minor_to_major.push_back(tensor.minor_to_major);
+    own_of_.push_back(dims_of(tensor.access));
+  };
+  for (const Problem::Leaf& leaf : problem_.leaves) add(leaf);
+  for (const Problem::Output& output : problem_.outputs) add(output);
+  strides_.resize(tensors());
+  swept_.resize(tensors());
+  apart_.resize(tensors());
+  for (std::size_t operand = 0; operand < tensors(); ++operand) {
     const Shape& shape = problem_.shapes[operand];
     std::vector<int> order = problem_.minor_to_major[operand];
     if (order.size() != shape.size()) {
@@ -58,10 +70,6 @@ CostModel::CostModel(const Problem& problem, const Machine& machine)
   chunk_ = std::max<std::int64_t>(16384, machine_.memory.interleave_bytes * machine_.memory.channels);
   chunk_ = std::max<std::int64_t>(1, std::min(chunk_, machine_.core.dma.outstanding_bytes));
   window_ = std::clamp<std::int64_t>(machine_.core.dma.outstanding_bytes / chunk_, 1, 64);
-}
-
-const Access& CostModel::access(std::size_t operand) const {
-  return operand < 2 ? problem_.domain.operands[operand] : problem_.domain.results[0];
 }
 
 std::int64_t CostModel::trips(const Nest& nest, std::size_t dim) const {
@@ -142,7 +150,7 @@ CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, std::
 
 std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) {
   const std::vector<AxisAccess>& axes = access(operand).axes;
-  const Extents along = taken_along(problem_, nest, operand);
+  const Extents along = operand < 2 ? taken_along(problem_, nest, operand) : Extents(axes.size(), 0);
   region_.resize(axes.size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis)
     region_[axis] = span(axes[axis], problem_.shapes[operand][axis], along[axis], nest, index);
@@ -151,17 +159,18 @@ std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const 
 
 /// Bytes of all tiles of an operand, each once.
 CostModel::Sweep CostModel::sweep(std::size_t operand, const Nest& nest) {
-  if (!nest.sub.empty() && pieces_of(problem_, nest, operand) == 1) return sweep(operand, in_whole_tiles(nest));
+  if (operand < 3 && !nest.sub.empty() && pieces_of(problem_, nest, operand) == 1)
+    return sweep(operand, in_whole_tiles(nest));
   key_.clear();
   for (std::size_t d = 0; d < nest.tiles.size(); ++d)
-    if (own_[operand] >> d & 1) key_.push_back(nest.tiles[d]);
+    if (own_of_[operand] >> d & 1) key_.push_back(nest.tiles[d]);
   if (!nest.sub.empty())
     for (std::size_t d = 0; d < nest.tiles.size(); ++d)
-      if (own_[operand] >> d & 1) key_.push_back(nest.sub[d]);
+      if (own_of_[operand] >> d & 1) key_.push_back(nest.sub[d]);
   const auto [entry, fresh] = swept_[operand].try_emplace(key_, Sweep{});
   if (!fresh) return entry->second;
   const std::size_t rank = access(operand).axes.size();
-  const Extents along = taken_along(problem_, nest, operand);
+  const Extents along = operand < 2 ? taken_along(problem_, nest, operand) : Extents(rank, 0);
   std::vector<const std::vector<Group>*> axes;
   for (std::size_t axis = 0; axis < rank; ++axis) axes.push_back(&groups(operand, axis, along[axis], nest));
   std::vector<std::size_t> at(rank, 0);
@@ -196,6 +205,80 @@ double eighth_power(double value) {
 
 }  // namespace
 
+/// Parts of all tiles along a dim that have elements.
+std::int64_t CostModel::filled_parts(const Nest& nest, std::size_t dim) const {
+  if (nest.sub.empty()) return trips(nest, dim);
+  const std::int64_t before = trips(nest, dim) - 1, rest = problem_.domain.extents[dim] - before * nest.tiles[dim];
+  return before * pieces(nest, dim) + ceil_div(rest, sub_of(problem_, nest, dim));
+}
+
+/// A leaf comes again for each tile that it is read with.
+CostModel::Sweep CostModel::read_with(std::size_t leaf, const Nest& nest, std::uint64_t tiled) {
+  const Sweep swept = sweep(leaf, nest);
+  Sweep total{swept.bytes, 1};
+  for (std::size_t d = 0; d < nest.tiles.size(); ++d) {
+    if (!(tiled >> d & 1)) continue;
+    const std::int64_t parts = filled_parts(nest, d);
+    total.tiles *= parts;
+    if (!(own_of_[leaf] >> d & 1)) total.bytes *= parts;
+  }
+  return total;
+}
+
+bool CostModel::reduces() const {
+  return std::any_of(problem_.outputs.begin(), problem_.outputs.end(),
+                     [](const Problem::Output& output) { return !output.reduced.empty(); });
+}
+
+CostModel::Sweep CostModel::stored(const Nest& nest) {
+  if (problem_.outputs.empty()) return sweep(2, nest);
+  Sweep total;
+  for (std::size_t output = outputs(); output < tensors(); ++output) {
+    const Sweep written = read_with(output, reduces() ? in_whole_tiles(nest) : nest, own_[2]);
+    total.bytes += written.bytes;
+    total.tiles += written.tiles;
+  }
+  return total;
+}
+
+std::int64_t CostModel::stored_bytes(const Nest& nest, const Extents& index) {
+  if (problem_.outputs.empty()) return tile_bytes(2, nest, index);
+  std::int64_t bytes = 0;
+  for (std::size_t output = outputs(); output < tensors(); ++output) bytes += tile_bytes(output, nest, index);
+  return bytes;
+}
+
+CostModel::Sweep CostModel::epilogue_leaves(const Nest& nest) {
+  Sweep total;
+  for (std::size_t leaf = 3; leaf < outputs(); ++leaf) {
+    if (problem_.leaves[leaf - 3].of != 2) continue;
+    const Sweep read = read_with(leaf, reduces() ? in_whole_tiles(nest) : nest, own_[2]);
+    total.bytes += read.bytes;
+    total.tiles += read.tiles;
+  }
+  return total;
+}
+
+/// What all tiles of an operand are computed from, each once.
+CostModel::Sweep CostModel::prologue(std::size_t operand, const Nest& nest) {
+  Sweep total;
+  for (std::size_t leaf = 3; leaf < outputs(); ++leaf) {
+    if (problem_.leaves[leaf - 3].of != operand) continue;
+    const Sweep read = read_with(leaf, in_whole_tiles(nest), own_[operand]);
+    total.bytes += read.bytes;
+    total.tiles += read.tiles;
+  }
+  return total;
+}
+
+std::int64_t CostModel::fetched_bytes(std::size_t operand, const Nest& nest, const Extents& index) {
+  if (!computed(operand)) return tile_bytes(operand, nest, index);
+  std::int64_t bytes = 0;
+  for (std::size_t leaf = 3; leaf < outputs(); ++leaf)
+    if (problem_.leaves[leaf - 3].of == operand) bytes += tile_bytes(leaf, in_whole_tiles(nest), index);
+  return bytes;
+}
+
 const CostModel::Weighed& CostModel::weigh_tiles(const Nest& nest) {
   Extents key = nest.tiles;
   add_sub(nest, key);
@@ -206,12 +289,16 @@ const CostModel::Weighed& CostModel::weigh_tiles(const Nest& nest) {
   const std::size_t dims = nest.tiles.size();
   Extents first(dims, 0), last(dims);
   for (std::size_t d = 0; d < dims; ++d) last[d] = parts(nest, d) - 1;
-  for (std::size_t operand = 0; operand < 3; ++operand) weighed.swept[operand] = sweep(operand, nest);
+  for (std::size_t operand = 0; operand < 3; ++operand)
+    weighed.swept[operand] = computed(operand) ? prologue(operand, nest)
+                             : operand == 2    ? stored(nest)
+                                               : sweep(operand, nest);
+  weighed.leaves = epilogue_leaves(nest);
   for (std::size_t operand = 0; operand < 2; ++operand) weighed.fetched_for[operand] = fetched_for(nest, operand);
   weighed.work = work(nest);
-  weighed.ends = moving(weighed.fetched_for, static_cast<double>(tile_bytes(0, nest, first)),
-                        static_cast<double>(tile_bytes(1, nest, first)), 0) +
-                 load_wait_ + moving(weighed.fetched_for, 0, 0, static_cast<double>(tile_bytes(2, nest, last))) +
+  weighed.ends = moving(weighed.fetched_for, static_cast<double>(fetched_bytes(0, nest, first)),
+                        static_cast<double>(fetched_bytes(1, nest, first)), 0) +
+                 load_wait_ + moving(weighed.fetched_for, 0, 0, static_cast<double>(stored_bytes(nest, last))) +
                  store_wait_;
   return weighed;
 }
@@ -237,11 +324,14 @@ Cost CostModel::price(const Nest& nest) {
     if (operand == 2) continue;
     requests += std::max(tiles, bytes / static_cast<double>(chunk_));
   }
+  cost.leaf_bytes = weighed.leaves.bytes;
+  const auto leaf_bytes = static_cast<double>(cost.leaf_bytes);
+  requests += std::max(static_cast<double>(weighed.leaves.tiles), leaf_bytes / static_cast<double>(chunk_));
   cost.compute = weighed.work.busy;
   cost.epilogue = weighed.work.finishing;
-  const double loaded = moving(weighed.fetched_for, moved[0], moved[1], 0);
+  const double loaded = moving(weighed.fetched_for, moved[0], moved[1], leaf_bytes);
   cost.memory = std::max(
-      {(moved[0] / weighed.fetched_for[0] + moved[1] / weighed.fetched_for[1] + moved[2]) / memory_rate_,
+      {(moved[0] / weighed.fetched_for[0] + moved[1] / weighed.fetched_for[1] + moved[2] + leaf_bytes) / memory_rate_,
        static_cast<double>(cost.total_bytes()) / port_rate_, loaded, moving(weighed.fetched_for, 0, 0, moved[2])});
   for (std::size_t i = 0; i < 2; ++i)  // a tile that arrives in pieces is used meanwhile
     cost.ring[i] = cost.pieces[i] == 1 ? cost.ring[i] + cost.compute : std::max(cost.ring[i], cost.compute);

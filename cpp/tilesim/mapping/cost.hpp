@@ -16,6 +16,7 @@ namespace tilesim::mapping {
 /// What a nest moves and how long it takes. Operands are a, b, result.
 struct Cost {
   std::array<std::int64_t, 3> bytes{};          ///< off-chip, whole bursts or layout tiles, as the engine counts them
+  std::int64_t leaf_bytes = 0;                  ///< that the epilogue reads
   std::array<std::int64_t, 3> transfers{};      ///< tiles loaded or stored
   std::array<std::int64_t, 3> pieces{1, 1, 1};  ///< in which each tile moves
   double compute = 0;                           ///< cycles that the array (or vector unit) is busy
@@ -28,7 +29,7 @@ struct Cost {
   double soft = 0;               ///< eighth norm of all parts: what is close to the bound costs too; a rank, not a time
   std::array<double, 3> ring{};  ///< cycles of all buffers of an operand, one after the other
   const char* limit = "";        ///< what sets `bound`: compute, memory, a ring or the latency of loads
-  std::int64_t total_bytes() const { return bytes[0] + bytes[1] + bytes[2]; }
+  std::int64_t total_bytes() const { return bytes[0] + bytes[1] + bytes[2] + leaf_bytes; }
 };
 
 /// Prices nests of one problem on one machine. Keeps what it has computed for tiles; not shared between threads.
@@ -74,7 +75,7 @@ class CostModel {
   struct Work { double busy = 0, finishing = 0; };
   struct Sweep { std::int64_t bytes = 0, tiles = 0; };  ///< all tiles of an operand once; tiles that move anything
   struct Weighed {                                      ///< what depends on the sizes of the tiles alone
-    Sweep swept[3];
+    Sweep swept[3], leaves;
     Work work;
     double ends = 0;
     double fetched_for[3] = {1, 1, 1};  ///< cores to which an operand is sent that leaves the memory once
@@ -87,7 +88,13 @@ class CostModel {
   double crowded(const Walk& listed, bool two) const;
   std::int64_t part_begin(std::size_t operand, std::int64_t core) const;
 
-  const Access& access(std::size_t operand) const;
+  /// Of a, b, the result, the leaves, and what the epilogue stores; so are `own_` and all that is kept by operand.
+  const Access& access(std::size_t operand) const { return access_of(problem_, operand); }
+  /// Everything that is in memory.
+  std::size_t tensors() const { return outputs() + problem_.outputs.size(); }
+  /// Leaves are the tensors from 3, what the epilogue stores those from here.
+  std::size_t outputs() const { return 3 + problem_.leaves.size(); }
+  bool computed(std::size_t operand) const { return operand < 2 && problem_.computed[operand]; }
   std::int64_t trips(const Nest& nest, std::size_t dim) const;
   std::int64_t pieces(const Nest& nest,
                       std::size_t dim) const;  ///< of a tile; parts of a loop: pieces of all its tiles
@@ -109,6 +116,17 @@ class CostModel {
   Repeated repeats(const AxisAccess& axis, std::int64_t size, const Nest& nest, std::int64_t unit) const;
   const std::vector<Group>& groups(std::size_t operand, std::size_t axis, std::int64_t along, const Nest& nest);
   Sweep sweep(std::size_t operand, const Nest& nest);
+  std::int64_t filled_parts(const Nest& nest, std::size_t dim) const;
+  Sweep read_with(std::size_t leaf, const Nest& nest, std::uint64_t tiled);
+  Sweep epilogue_leaves(const Nest& nest);
+  Sweep prologue(std::size_t operand, const Nest& nest);
+  /// Bytes that a tile of an operand needs: its own, or those that it is computed from.
+  /// Bytes that the tile of the result stores: the sums, or what the epilogue makes of them.
+  std::int64_t stored_bytes(const Nest& nest, const Extents& index);
+  Sweep stored(const Nest& nest);
+  bool reduces() const;
+  std::int64_t fetched_bytes(std::size_t operand, const Nest& nest, const Extents& index);
+  std::int64_t preparing(std::size_t operand, const Nest& nest);
   std::int64_t busy(const Extents& tile, const ArrayGrid& grid, int pack);
   std::int64_t finishing(const Extents& tile);
   Work work(const Nest& nest);
@@ -136,15 +154,16 @@ class CostModel {
   Machine machine_;
   ClosedForm latency_;
   OwnDims own_{};
-  std::uint32_t reduced_ = 0;                         ///< bit per dim that is summed over
-  std::array<std::vector<std::int64_t>, 3> strides_;  ///< bits, of the padded tensor
+  std::vector<std::uint64_t> own_of_;               ///< of all tensors
+  std::uint32_t reduced_ = 0;                       ///< bit per dim that is summed over
+  std::vector<std::vector<std::int64_t>> strides_;  ///< bits, of the padded tensor
   std::unordered_map<Extents, std::vector<Group>, Hash> groups_;
-  std::unordered_map<Extents, Sweep, Hash> swept_[3];
+  std::vector<std::unordered_map<Extents, Sweep, Hash>> swept_;
   std::unordered_map<Extents, Weighed, Hash> weighed_;
   double memory_rate_ = 0, port_rate_ = 0;        ///< bytes per core cycle of the core's share, of its port
   double memory_room_ = 0, link_room_ = 0;        ///< cycles for which requests wait in front of a channel, a link
   struct Apart { double bytes = 0, parts = 1; };  ///< between parts of neighbouring cores; 0: they are the same
-  std::array<std::vector<Apart>, 3> apart_;       ///< per cut, of each operand
+  std::vector<std::vector<Apart>> apart_;         ///< per cut, of each operand
   bool links_meet_ = false;                       ///< other regions' stores take the links of this core's loads
   double one_way_ = 0;                            ///< network, in core cycles
   double load_wait_ = 0, store_wait_ = 0;         ///< there, memory and (loads) back, in core cycles

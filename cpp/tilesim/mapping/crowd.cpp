@@ -14,8 +14,9 @@ double CostModel::crowded(const Walk& listed, bool two) const {
   whole.network.region_bytes_per_cycle *= cores_of_region(machine_, problem_.cores, problem_.multicast);
   const auto cores = static_cast<std::size_t>(problem_.cores);
   Channels channels(whole, static_cast<double>(cores), 1, cores);
-  std::int64_t bases[3] = {0, 0, 0}, next = 0;
-  for (std::size_t operand = 0; operand < 3; ++operand) {
+  std::vector<std::int64_t> bases(tensors(), 0);
+  std::int64_t next = 0;
+  for (std::size_t operand = 0; operand < tensors(); ++operand) {
     constexpr std::int64_t page = 4096;
     bases[operand] = next;
     std::int64_t bytes = 0;
@@ -29,7 +30,7 @@ double CostModel::crowded(const Walk& listed, bool two) const {
     Walk& walk = walks[core];
     walk.channels = &channels;
     walk.core = core;
-    for (std::size_t operand = 0; operand < 3; ++operand)
+    for (std::size_t operand = 0; operand < tensors(); ++operand)
       walk.begins[operand] = bases[operand] + part_begin(operand, static_cast<std::int64_t>(core));
     walk.prepare(two);
     times.push_back(walk.next());

@@ -43,7 +43,21 @@ std::string identity(const Problem& problem) {
   for (const Shape& shape : problem.shapes) out.add_all(shape);
   for (const std::vector<int>& order : problem.minor_to_major) out.add_all(order);
   for (const auto* dims : {&problem.m_dims, &problem.n_dims, &problem.k_dims, &problem.batch_dims}) out.add_all(*dims);
-  out.add_all(problem.prologue_bytes_per_element);
+  for (const Problem::Leaf& leaf : problem.leaves) {
+    out.add(static_cast<std::int64_t>(leaf.of));
+    out.add(leaf.access);
+    out.add_all(leaf.shape);
+    out.add(static_cast<std::int64_t>(leaf.dtype));
+    out.add_all(leaf.minor_to_major);
+  }
+  for (const Problem::Output& output : problem.outputs) {
+    out.add(static_cast<std::int64_t>(output.dtype));
+    out.add_all(output.reduced);
+    out.add(output.access);
+    out.add_all(output.shape);
+    out.add_all(output.minor_to_major);
+  }
+  out.add_all(problem.prologue_functions);
   out.add_all(problem.burst_bytes);
   out.add_all(problem.parts);
   out.add_all(problem.first);
@@ -51,8 +65,7 @@ std::string identity(const Problem& problem) {
   out.add_all(problem.outside_contraction);
   for (std::int64_t number :
        {std::int64_t{problem.computed[0]}, std::int64_t{problem.computed[1]}, std::int64_t{problem.on_vector},
-        problem.contexts, problem.cores, std::int64_t{problem.multicast}, problem.extra_bytes,
-        problem.extra_bytes_per_result_element, problem.epilogue_functions})
+        problem.contexts, problem.cores, std::int64_t{problem.multicast}, problem.epilogue_functions})
     out.add(number);
   return std::move(out.text);
 }

@@ -13,11 +13,6 @@ namespace {
 constexpr std::size_t most_dims = 64;         ///< of a product: sets of them are bits
 constexpr std::int64_t most_depth = 1 << 10;  ///< of a ring: products with its bytes stay within 64 bits
 
-const Access& access_of(const Problem& problem, std::size_t operand) {
-  return operand < problem.domain.operands.size() && operand < 2 ? problem.domain.operands[operand]
-                                                                 : problem.domain.results[0];
-}
-
 std::int64_t trips(const Problem& problem, const Nest& nest, int dim) {
   const auto d = static_cast<std::size_t>(dim);
   return ceil_div(problem.domain.extents[d], nest.tiles[d]);

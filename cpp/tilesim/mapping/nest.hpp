@@ -59,15 +59,30 @@ struct Problem {
   /// Dims whose loops go around those of the contraction: parts of them differ, and what a contraction has passed is
   /// counted in the order of its loops.
   std::vector<int> outside_contraction = {};
-  bool multicast = false;        ///< what several cores need is fetched by one of them and sent to all: see `sends`
-  std::int64_t extra_bytes = 0;  ///< further scratchpad: operands that broadcast
-  /// Scratchpad for each element of an operand's tile: what a prologue computes that operand from.
-  std::int64_t prologue_bytes_per_element[2] = {0, 0};
+  bool multicast = false;  ///< what several cores need is fetched by one of them and sent to all: see `sends`
+  /// What the vector unit reads: for the epilogue of each finished tile, or to compute a tile of an operand.
+  struct Leaf {
+    std::size_t of = 2;  ///< the operand that it is computed into; 2: of the epilogue
+    Access access;       ///< per axis of its own shape
+    Shape shape;
+    DType dtype = DType::f32;
+    std::vector<int> minor_to_major = {};
+  };
+  std::vector<Leaf> leaves = {};
+  /// A tile that the epilogue stores. None: the sums are stored as they are.
+  struct Output {
+    DType dtype = DType::f32;
+    std::vector<int> reduced = {};  ///< axes of the result
+    Access access = {};             ///< per axis of its own shape
+    Shape shape = {};
+    std::vector<int> minor_to_major = {};
+  };
+  std::vector<Output> outputs = {};
   /// Bursts of the memory, for an operand that is a dense tensor as it lies; 0: `taken_along` is nothing.
   std::int64_t burst_bytes[2] = {0, 0};
-  std::int64_t extra_bytes_per_result_element = 0;  ///< scratchpad for epilogue operands and the converted result
   std::int64_t epilogue_functions = 0;  ///< vector functions per result element; 0: stored straight from the sums
-  int counted_by_data = -1;             ///< a dim whose trips are data: its loop is there whatever its tile; -1: none
+  std::int64_t prologue_functions[2] = {0, 0};  ///< vector functions per element of an operand that is computed
+  int counted_by_data = -1;  ///< a dim whose trips are data: its loop is there whatever its tile; -1: none
 };
 
 struct Legality {
@@ -84,6 +99,8 @@ std::int64_t sharing(const Problem& problem, std::size_t operand);
 /// shared, where all these cores make the same trips. A tile that is sent passes two buffers of its own on the way.
 bool sends(const Problem& problem, const Nest& nest, std::size_t operand);
 constexpr std::int64_t sending_buffers = 2;
+/// Buffers of a leaf, and of a tile that the epilogue stores.
+constexpr std::int64_t vector_buffers = 2;
 /// Bytes of one buffer of operand `i` under the nest (slot layout: the region of the operand, dense).
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand);
 std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine);

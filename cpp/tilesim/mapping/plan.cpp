@@ -8,46 +8,70 @@ namespace tilesim::mapping {
 
 namespace {
 
-const Access& access_of(const Problem& problem, std::size_t operand) {
-  return operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
-}
-
 bool has(std::uint64_t dims, int dim) { return dims >> dim & 1; }
 
 /// Calls `take` with the extent of every axis of a buffer: of what is used of a tile, of all tiles of the sums where
 /// they span several.
 template <typename Take>
-void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t whole, std::size_t operand, Take take) {
-  for (const AxisAccess& axis : access_of(problem, operand).axes) {
+void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t whole, const Access& access, Take take) {
+  for (const AxisAccess& axis : access.axes) {
     std::int64_t extent = 1;
     for (const AxisAccess::Term& term : axis.terms) {
       const auto d = static_cast<std::size_t>(term.dim);
-      const bool all = operand == 2 && has(whole, term.dim);
+      const bool all = has(whole, term.dim);
       extent += std::abs(term.coefficient) * ((all ? problem.domain.extents[d] : tile_of(problem, nest, d)) - 1);
     }
     take(extent);
   }
 }
 
+/// Of all tiles of the sums where they span several.
 std::int64_t elements_of(const Problem& problem, const Nest& nest, std::uint64_t whole, std::size_t operand) {
   std::int64_t elements = 1;
+  const Access& access = access_of(problem, operand);
   if (operand < 2 && problem.burst_bytes[operand] > 0) {
     const Shape along = taken_along(problem, nest, operand);
     std::size_t axis = 0;
-    for_each_extent(problem, nest, whole, operand, [&](std::int64_t extent) { elements *= extent + along[axis++]; });
+    for_each_extent(problem, nest, 0, access, [&](std::int64_t extent) { elements *= extent + along[axis++]; });
   } else {
-    for_each_extent(problem, nest, whole, operand, [&](std::int64_t extent) { elements *= extent; });
+    for_each_extent(problem, nest, operand == 2 ? whole : 0, access, [&](std::int64_t extent) { elements *= extent; });
   }
   return elements;
 }
 
+/// Of a tile that the epilogue stores.
+std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Output& output) {
+  std::int64_t elements = 1;
+  int axis = 0;
+  for_each_extent(problem, nest, 0, access_of(problem, 2), [&](std::int64_t extent) {
+    const bool reduced = std::find(output.reduced.begin(), output.reduced.end(), axis++) != output.reduced.end();
+    elements *= reduced ? 1 : extent;
+  });
+  return elements;
+}
+
+std::int64_t ring_bytes(DType dtype, std::int64_t elements, std::int64_t buffers) {
+  return round_up(packed_bytes(dtype, elements), 64) * buffers;
+}
+
 }  // namespace
+
+const Access& access_of(const Problem& problem, std::size_t operand) {
+  if (operand >= 3 + problem.leaves.size()) return problem.outputs[operand - 3 - problem.leaves.size()].access;
+  if (operand >= 3) return problem.leaves[operand - 3].access;
+  return operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+}
+
+std::uint64_t dims_of(const Access& access) {
+  std::uint64_t dims = 0;
+  for (const AxisAccess& axis : access.axes)
+    for (const AxisAccess::Term& term : axis.terms) dims |= std::uint64_t{1} << term.dim;
+  return dims;
+}
 
 OwnDims own_dims(const Problem& problem) {
   OwnDims own{};
-  for (std::size_t operand = 0; operand < 3; ++operand)
-    for (const AxisAccess& axis : access_of(problem, operand).axes)
-      for (const AxisAccess::Term& term : axis.terms) own[operand] |= std::uint64_t{1} << term.dim;
+  for (std::size_t operand = 0; operand < 3; ++operand) own[operand] = dims_of(access_of(problem, operand));
   return own;
 }
 
@@ -96,17 +120,16 @@ Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, c
   for (std::size_t operand = 0; operand < 2; ++operand) {
     const std::int64_t tile = elements_of(problem, nest, loops.whole, operand);
     const std::int64_t buffers = nest.depths[operand] + (sends(problem, nest, operand) ? sending_buffers : 0);
-    need.scratchpad += round_up(packed_bytes(problem.dtypes[operand], tile), 64) * buffers +
-                       round_up(problem.prologue_bytes_per_element[operand] * tile, 64);
+    need.scratchpad += ring_bytes(problem.dtypes[operand], tile, buffers);
   }
   const std::int64_t elements = elements_of(problem, nest, loops.whole, 2);
-  const std::int64_t sums = round_up(packed_bytes(problem.dtypes[2], elements), 64) * nest.depths[2];
+  const std::int64_t sums = ring_bytes(problem.dtypes[2], elements, nest.depths[2]);
   (machine.core.scratchpad.accumulator_bytes > 0 && !problem.on_vector ? need.accumulator : need.scratchpad) += sums;
-  std::int64_t window = 1;  // epilogue buffers hold one tile, even where the sums span several
-  for (const AxisAccess& axis : access_of(problem, 2).axes)
-    for (const AxisAccess::Term& term : axis.terms)
-      window *= tile_of(problem, nest, static_cast<std::size_t>(term.dim));
-  need.scratchpad += round_up(problem.extra_bytes_per_result_element * window, 64) + problem.extra_bytes;
+  for (std::size_t i = 0; i < problem.leaves.size(); ++i)
+    need.scratchpad +=
+        ring_bytes(problem.leaves[i].dtype, elements_of(problem, nest, loops.whole, 3 + i), vector_buffers);
+  for (const Problem::Output& output : problem.outputs)
+    need.scratchpad += ring_bytes(output.dtype, elements_of(problem, nest, output), vector_buffers);
   return need;
 }
 
@@ -126,7 +149,7 @@ Nest in_whole_tiles(Nest nest) {
 
 KernelPlan plan(const Problem& problem, const Nest& nest) {
   const OwnDims own = own_dims(problem);
-  KernelPlan plan{plan_loops(problem, nest, own), {}, {}};
+  KernelPlan plan{plan_loops(problem, nest, own), {}, {}, {}, {}};
   if (!nest.sub.empty() && !problem.on_vector && problem.counted_by_data < 0)
     for (const auto* dims : {&problem.batch_dims, &problem.k_dims, &problem.m_dims, &problem.n_dims})
       for (int dim : *dims)
@@ -135,16 +158,30 @@ KernelPlan plan(const Problem& problem, const Nest& nest) {
   for (std::size_t operand = 0; operand < 3; ++operand) {
     KernelPlan::Buffer& buffer = plan.buffers[operand];
     buffer.along = taken_along(problem, nest, operand);
-    for_each_extent(problem, nest, plan.whole, operand, [&](std::int64_t extent) {
-      buffer.extents.push_back(extent + buffer.along[buffer.extents.size()]);
-      buffer.elements *= buffer.extents.back();
-    });
+    for_each_extent(problem, nest, operand == 2 ? plan.whole : 0, access_of(problem, operand),
+                    [&](std::int64_t extent) {
+                      buffer.extents.push_back(extent + buffer.along[buffer.extents.size()]);
+                      buffer.elements *= buffer.extents.back();
+                    });
     buffer.depth = nest.depths[operand];
     buffer.sent = operand < 2 && sends(problem, nest, operand);
     buffer.pieces = plan.cut.empty() ? 1 : pieces_of(problem, nest, operand);
     for (int dim : plan.cut)
       if (buffer.pieces > 1 && has(own[operand], dim)) buffer.cut.push_back(dim);
   }
+  const auto vector_buffer = [&](const Access& access, const std::vector<int>& reduced) {
+    KernelPlan::Buffer buffer;
+    for_each_extent(problem, nest, 0, access, [&](std::int64_t extent) {
+      const auto axis = static_cast<int>(buffer.extents.size());
+      buffer.extents.push_back(std::find(reduced.begin(), reduced.end(), axis) != reduced.end() ? 1 : extent);
+      buffer.elements *= buffer.extents.back();
+    });
+    buffer.depth = vector_buffers;
+    return buffer;
+  };
+  for (const Problem::Leaf& leaf : problem.leaves) plan.leaves.push_back(vector_buffer(leaf.access, {}));
+  for (const Problem::Output& output : problem.outputs)
+    plan.outputs.push_back(vector_buffer(access_of(problem, 2), output.reduced));
   return plan;
 }
 

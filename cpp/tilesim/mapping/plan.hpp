@@ -12,6 +12,7 @@ namespace tilesim::mapping {
 /// Sets of dims as bits: those that operand a, b and the result depend on.
 using OwnDims = std::array<std::uint64_t, 3>;
 OwnDims own_dims(const Problem& problem);
+std::uint64_t dims_of(const Access& access);
 
 /// The loops of a nest and where operands and sums stand between them.
 struct LoopPlan {
@@ -53,11 +54,15 @@ struct KernelPlan : LoopPlan {
     bool sent = false;        ///< one core fetches it for all, through `sending_buffers` of its own
     std::vector<int> cut;     ///< dims along which it comes in pieces
   };
-  std::array<Buffer, 3> buffers{};  ///< of a, b, sums
-  std::vector<int> cut;             ///< dims in pieces, in the order in which pieces follow each other
+  std::array<Buffer, 3> buffers{};      ///< of a, b, sums
+  std::vector<Buffer> leaves, outputs;  ///< as the problem has them
+  std::vector<int> cut;                 ///< dims in pieces, in the order in which pieces follow each other
 };
 /// Of a nest with a size per dim, an order of all dims and three depths; whether it fits is the caller's question.
 KernelPlan plan(const Problem& problem, const Nest& nest);
+
+/// The access of a, b, the result, the leaves, and what the epilogue stores.
+const Access& access_of(const Problem& problem, std::size_t operand);
 
 /// In how many pieces a tile of an operand comes, or one of the result leaves. What other cores send, or the vector
 /// unit computes, comes whole.

@@ -59,12 +59,14 @@ void CostModel::begin_at_part() {
   };
   for (Access& operand : problem_.domain.operands) move(operand);
   for (Access& result : problem_.domain.results) move(result);
+  for (Problem::Leaf& leaf : problem_.leaves) move(leaf.access);
+  for (Problem::Output& output : problem_.outputs) move(output.access);
 }
 
 void CostModel::see_neighbours() {
   for (std::size_t d = 0; d < problem_.parts.size(); ++d) {
     if (problem_.parts[d] < 2) continue;
-    for (std::size_t operand = 0; operand < 3; ++operand) {
+    for (std::size_t operand = 0; operand < tensors(); ++operand) {
       double bytes = 0;
       const std::vector<AxisAccess>& axes = access(operand).axes;
       for (std::size_t axis = 0; axis < axes.size(); ++axis)

@@ -60,6 +60,7 @@ void CostModel::Walk::list() {
     step.stores = kind.complete;
     if (kind.complete) {
       add(stores, 2, versions[2], index, 0);
+      add_leaves(index);
       finishing.push_back(kind.finishing);
     }
     steps.push_back(step);
@@ -73,8 +74,15 @@ void CostModel::Walk::list() {
 
 void CostModel::Walk::add(std::vector<Transfer>& transfers, std::size_t operand, std::int64_t version,
                           const Extents& index, std::int64_t piece) {
-  const std::int64_t bytes = model.tile_bytes(operand, nest, index);
+  const std::int64_t bytes = operand == 2 ? model.stored_bytes(nest, index) : model.fetched_bytes(operand, nest, index);
   transfers.push_back({operand, version, bytes, piece, model.place_});
+}
+
+/// What the epilogue reads for the tile, or piece, that is finished next.
+void CostModel::Walk::add_leaves(const Extents& index) {
+  const auto number = static_cast<std::int64_t>(finishing.size());
+  for (std::size_t leaf = 3; leaf < model.outputs(); ++leaf)
+    if (model.problem_.leaves[leaf - 3].of == 2) add(loads, leaf, number, index, number);
 }
 
 void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
@@ -86,6 +94,11 @@ void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
     for (std::size_t i = 0; i < steps.size(); ++i)
       steps[i].last_use[operand] =
           i + 1 == steps.size() || steps[i + 1].versions[operand] != steps[i].versions[operand];
+  }
+  for (std::size_t leaf = 3; leaf < rings.size(); ++leaf) {
+    rings[leaf].depth = vector_buffers;
+    rings[leaf].ready.assign(finishing.size(), unknown);
+    rings[leaf].released.assign(finishing.size(), unknown);
   }
   std::int64_t later = -1;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step)
@@ -102,7 +115,7 @@ void CostModel::Walk::load_pieces(const bool (&fetched)[2], const std::int64_t (
     if (!fetched[operand] || in_pieces[operand]) continue;
     Extents tile = index;
     for (std::size_t d = 0; d < tile.size(); ++d) tile[d] /= model.pieces(nest, d);
-    const std::int64_t bytes = model.tile_bytes(operand, in_whole_tiles(nest), tile);
+    const std::int64_t bytes = model.fetched_bytes(operand, in_whole_tiles(nest), tile);
     loads.push_back({operand, versions[operand], bytes, versions[operand], model.place_});
   }
   const PieceOrder order = piece_order(model.problem_, planned.cut, in_pieces);
@@ -178,6 +191,7 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
       }
       if (step.stores) {
         add(stores, 2, versions[2], part, 0);
+        add_leaves(part);
         for (std::size_t d = 0; d < dims; ++d)
           if (model.reduced_ >> d & 1) tile[d] = 1;
         finishing.push_back(static_cast<double>(model.finishing(tile)));

@@ -56,7 +56,7 @@ struct CostModel::Walk {
   std::vector<Step> steps{};
   std::vector<Transfer> loads{}, stores{};
   std::vector<double> finishing{};
-  Ring rings[3]{};
+  std::vector<Ring> rings = std::vector<Ring>(model.tensors());  ///< of a, b, sums, leaves
 
   /// A DMA queue: transfers in order, each in requests, a bounded number of them in flight.
   struct Queue {
@@ -72,6 +72,7 @@ struct CostModel::Walk {
   void list();
   void add(std::vector<Transfer>& transfers, std::size_t operand, std::int64_t version, const Extents& index,
            std::int64_t piece);
+  void add_leaves(const Extents& index);
   void make_rings(const std::int64_t (&versions)[3]);
   void load_pieces(const bool (&fetched)[2], const std::int64_t (&versions)[3], Extents index);
   void list_in_pieces(const std::vector<std::size_t>& loops, const ArrayGrid& grid);
@@ -85,10 +86,12 @@ struct CostModel::Walk {
     std::vector<double> fetched, through;  ///< of these
   };
 
+  bool sent(const Transfer& transfer) const { return transfer.operand < 2 && sending[transfer.operand].any; }
+
   /// Buffers that a tile is loaded to: its own, or those from which it is sent.
   double buffer_at(const Transfer& transfer) const {
+    if (!sent(transfer)) return rings[transfer.operand].free_at(transfer.version);
     const Sent& tiles = sending[transfer.operand];
-    if (!tiles.any) return rings[transfer.operand].free_at(transfer.version);
     const std::size_t loaded = tiles.fetched.size(), before = static_cast<std::size_t>(sending_buffers);
     if (loaded < before) return 0;
     return tiles.through.size() + before <= loaded ? unknown : tiles.through[loaded - before];
@@ -140,7 +143,7 @@ struct CostModel::Walk {
   /// When a request is answered by a memory of which this core has a share.
   double answered(const Transfer& transfer, std::int64_t place, std::int64_t bytes, bool store, double now) {
     const double own = static_cast<double>(bytes) / model.memory_rate_;
-    const double served = own / fetched_for[transfer.operand];
+    const double served = transfer.operand < 2 ? own / fetched_for[transfer.operand] : own;
     const MemorySpec& memory = model.machine_.memory;
     const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
     const double alone = own * static_cast<double>(memory.channels) /
@@ -162,6 +165,13 @@ struct CostModel::Walk {
       }
     }
     return store ? done : done + model.one_way_;
+  }
+
+  /// When a tile that has arrived is there: one that a prologue computes passes the vector unit.
+  double prepared(const Transfer& transfer, double complete) {
+    if (!model.computed(transfer.operand)) return complete;
+    vector_free = std::max(vector_free, complete) + preparing[transfer.operand];
+    return vector_free + static_cast<double>(model.machine_.core.vector.latency);
   }
 
   void request(Queue& queue, bool store, double now) {
@@ -190,11 +200,11 @@ struct CostModel::Walk {
     const double complete = done + static_cast<double>(dma.latency_cycles);
     finish = std::max(finish, complete);
     ++queue.next;
-    if (!store && sending[transfer.operand].any) {
+    if (!store && sent(transfer)) {
       sending[transfer.operand].fetched.push_back(complete);
       sending[transfer.operand].tiles.push_back(&transfer);
     } else if (!store) {
-      rings[transfer.operand].ready[static_cast<std::size_t>(transfer.piece)] = complete;
+      rings[transfer.operand].ready[static_cast<std::size_t>(transfer.piece)] = prepared(transfer, complete);
     } else if (model.problem_.epilogue_functions == 0) {
       free_sums(queue, transfer.version, complete);
     } else {
@@ -226,7 +236,10 @@ struct CostModel::Walk {
   void find_sends() {
     for (std::size_t operand = 0; operand < 2 && port_rate > 0; ++operand)
       sending[operand].any = planned.buffers[operand].sent;
-    for (std::size_t operand = 0; operand < 2; ++operand) fetched_for[operand] = model.fetched_for(nest, operand);
+    for (std::size_t operand = 0; operand < 2; ++operand) {
+      fetched_for[operand] = model.fetched_for(nest, operand);
+      if (model.computed(operand)) preparing[operand] = static_cast<double>(model.preparing(operand, nest));
+    }
     sending[1].port = sending[0].any && sending[1].any ? 1 : 0;
   }
 
@@ -268,8 +281,14 @@ struct CostModel::Walk {
     for (; stored.size() < pending.size(); moved = true) {
       const std::size_t i = stored.size();
       if (i >= 2 && outputs.size() < i - 1) return moved;
-      const double start = std::max({vector_free, pending[i], i >= 2 ? outputs[i - 2] : 0});
+      double start = std::max({vector_free, pending[i], i >= 2 ? outputs[i - 2] : 0});
+      for (std::size_t leaf = 3; leaf < model.outputs(); ++leaf) {
+        if (model.problem_.leaves[leaf - 3].of != 2) continue;
+        if (rings[leaf].ready[i] == unknown) return moved;
+        start = std::max(start, rings[leaf].ready[i]);
+      }
       vector_free = start + finishing[i];
+      for (std::size_t leaf = 3; leaf < model.outputs(); ++leaf) rings[leaf].released[i] = vector_free;
       stored.push_back(vector_free + static_cast<double>(model.machine_.core.vector.latency));
       if (frees[i] >= 0) rings[2].released[static_cast<std::size_t>(frees[i])] = vector_free;
     }
@@ -294,7 +313,8 @@ struct CostModel::Walk {
     queues[0].transfers = queues[1].transfers = &loads;
     queues[2].transfers = &stores;
     if (!two) return;
-    for (const Transfer& transfer : loads) split[transfer.operand].push_back(transfer);
+    for (const Transfer& transfer : loads)  // what the vector unit reads comes with the second operand
+      split[transfer.operand == 0 && !model.computed(0) ? 0 : 1].push_back(transfer);
     for (std::size_t operand = 0; operand < 2; ++operand) queues[operand].transfers = &split[operand];
   }
 
@@ -332,17 +352,19 @@ struct CostModel::Walk {
   std::vector<Queue> queues = std::vector<Queue>(3);  ///< of loads, of the second operand's, of stores
   std::vector<std::vector<Transfer>> split = std::vector<std::vector<Transfer>>(2);  ///< loads in two queues
   bool two = false;
-  int chosen = -1;                     ///< of the queues, or a send
-  Channels* channels = nullptr;        ///< of all cores, where each of them is walked
-  std::size_t core = 0;                ///< there
-  std::int64_t begins[3] = {0, 0, 0};  ///< of its part in memory, of the tiles' places
+  int chosen = -1;               ///< of the queues, or a send
+  Channels* channels = nullptr;  ///< of all cores, where each of them is walked
+  std::size_t core = 0;          ///< there
+  std::vector<std::int64_t> begins =
+      std::vector<std::int64_t>(model.tensors());  ///< of its part in memory, of the tiles' places
   std::vector<double> stored{}, pending{}, outputs{};
   std::vector<std::int64_t> frees{};  ///< per result tile: version of the sums that its epilogue frees, or -1
   std::size_t next_step = 0;
   std::vector<std::int64_t> in_regions{};  ///< bytes, by region
   std::size_t home = 0;                    ///< region of the core
   double link_free[2] = {0, 0};            ///< of loads; of stores where they have links of their own
-  double fetched_for[3] = {1, 1, 1};       ///< cores, per operand
+  double fetched_for[2] = {1, 1};          ///< cores, per operand
+  double preparing[2] = {0, 0};            ///< cycles of the vector unit per tile that a prologue computes
   double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of what its buffer holds
   double port_free[2] = {0, 0};            ///< of this core, and of one that fetches for it
   double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;

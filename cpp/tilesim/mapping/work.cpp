@@ -24,6 +24,22 @@ std::int64_t CostModel::busy(const Extents& tile, const ArrayGrid& grid, int pac
   return latency_.latency(d, {}).busy;
 }
 
+/// Cycles of the vector unit to compute a full tile of an operand.
+std::int64_t CostModel::preparing(std::size_t operand, const Nest& nest) {
+  Descriptor d;
+  d.kind = ComputeKind::vector;
+  d.dtype = problem_.dtypes[operand];
+  d.elements = tile_elements(problem_, nest, operand);
+  const std::vector<AxisAccess>& axes = access(operand).axes;
+  std::int64_t lanes = 1;
+  if (!axes.empty())
+    for (const AxisAccess::Term& term : axes.back().terms)
+      lanes += std::abs(term.coefficient) * (tile_of(problem_, nest, static_cast<std::size_t>(term.dim)) - 1);
+  d.lane_extent = lanes;
+  d.functions = {static_cast<std::int32_t>(problem_.prologue_functions[operand]), 0, 0, 0};
+  return latency_.latency(d, {}).busy;
+}
+
 /// Cycles of the vector unit for the epilogue of one tile.
 std::int64_t CostModel::finishing(const Extents& tile) {
   if (problem_.epilogue_functions == 0) return 0;

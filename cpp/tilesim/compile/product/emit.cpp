@@ -301,7 +301,7 @@ void ProductLowering::emit_epilogue(Block& block) {
       view.dims.push_back({extent[axis], output.slot_strides[axis]});
     spec.view = view;
     spec.reduce = output.reduce;
-    const Op* reduce = output.op < 0 ? nullptr : &context_.function.ops[static_cast<std::size_t>(output.op)];
+    const Op* reduce = output.reduced_by;
     if (reduce) spec.combiner = parse_combiner(reduce->attributes.text("combiner"));
     spec.node = dag.node_of(reduce ? reduce->operands[0] : output.value, fused_ops_);
     compute.outputs.push_back(std::move(spec));

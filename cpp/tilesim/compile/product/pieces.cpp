@@ -152,7 +152,7 @@ void ProductLowering::finish_in_pieces(Block& block) {
   std::int64_t all = grid_.used();
   for (int dim : cut_results()) all *= piece_trips(dim);
   const bool reduces =
-      std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.op >= 0; });
+      std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.reduced_by != nullptr; });
   if (reduces) {
     block.push_back(on(unit, program::Wait{"c", 0, {}, 0, all}));
     return emit_results(block);

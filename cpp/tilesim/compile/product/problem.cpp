@@ -78,6 +78,107 @@ std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::v
   return leaves;
 }
 
+bool has_bias(const Op& anchor) {
+  return anchor.kind != Kind::ragged_contract && anchor.operands.size() > 2 && anchor.operands[2] != no_value;
+}
+
+bool stores_sums(const Context& context, const Kernel& kernel, DType sums) {
+  const Op& anchor = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
+  return kernel.outputs.size() == 1 && kernel.outputs[0] == anchor.results[0] && !has_bias(anchor) &&
+         context.placements[static_cast<std::size_t>(kernel.outputs[0])].dtype == sums;
+}
+
+const Op* reduction_of(const Context& context, const Kernel& kernel, ValueId value) {
+  for (int index : kernel.ops) {
+    const Op& op = context.function.ops[static_cast<std::size_t>(index)];
+    if (index != kernel.anchor && op.kind == Kind::reduce && op.results[0] == value) return &op;
+  }
+  return nullptr;
+}
+
+std::vector<LeafSource> leaf_sources(const Context& context, const Kernel& kernel, DType sums) {
+  const Op& anchor = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
+  std::vector<LeafSource> leaves;
+  const auto add = [&](ValueId value, std::size_t of, std::size_t rank) {
+    LeafSource leaf{value, of, {}};
+    const std::size_t own = context.value(value).type.shape.size();
+    for (std::size_t axis = 0; axis < own; ++axis)  // numpy alignment: trailing axes match
+      leaf.axis_of.push_back(static_cast<int>(axis + rank - own));
+    leaves.push_back(std::move(leaf));
+  };
+  for (std::size_t operand = 0; operand < 2; ++operand)
+    if (const ValueId value = anchor.operands[operand]; !context.placed(value))
+      for (ValueId leaf : leaves_of(context, kernel, {value}))
+        add(leaf, operand, context.value(value).type.shape.size());
+  if (stores_sums(context, kernel, sums)) return leaves;
+  const std::size_t rank = context.value(anchor.results[0]).type.shape.size();
+  if (has_bias(anchor)) {
+    add(anchor.operands[2], 2, rank);
+    if (anchor.kind == Kind::convolution)
+      leaves.back().axis_of = {static_cast<int>(anchor.attributes.text("y_labels").find('C'))};
+    leaves.back().bias = true;
+  }
+  for (ValueId leaf : leaves_of(context, kernel, kernel.outputs)) add(leaf, 2, rank);
+  return leaves;
+}
+
+namespace {
+
+/// Operations of the kernel from which a value is computed.
+std::int64_t operations_behind(const Context& context, const Kernel& kernel, ValueId value) {
+  std::set<ValueId> wanted{value};
+  std::int64_t count = 0;
+  for (auto index = kernel.ops.rbegin(); index != kernel.ops.rend(); ++index) {
+    const Op& op = context.function.ops[static_cast<std::size_t>(*index)];
+    if (*index == kernel.anchor || !wanted.count(op.results[0])) continue;
+    ++count;
+    wanted.insert(op.operands.begin(), op.operands.end());
+  }
+  return count;
+}
+
+}  // namespace
+
+void add_vector_parts(mapping::Problem& problem, const Context& context, const Kernel& kernel) {
+  const Op& anchor = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
+  auto others = static_cast<std::int64_t>(kernel.ops.size()) - 1;
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    if (context.placed(anchor.operands[operand])) continue;
+    problem.computed[operand] = true;
+    problem.prologue_functions[operand] = operations_behind(context, kernel, anchor.operands[operand]);
+    others -= problem.prologue_functions[operand];
+  }
+  for (const LeafSource& source : leaf_sources(context, kernel, problem.dtypes[2])) {
+    const Access& access = source.of < 2 ? problem.domain.operands[source.of] : problem.domain.results[0];
+    mapping::Problem::Leaf leaf;
+    leaf.of = source.of;
+    leaf.shape = context.value(source.value).type.shape;
+    leaf.dtype = context.placements[static_cast<std::size_t>(source.value)].dtype;
+    leaf.minor_to_major = layout_of(context, source.value);
+    for (std::size_t axis = 0; axis < leaf.shape.size(); ++axis)
+      leaf.access.axes.push_back(leaf.shape[axis] > 1 ? access.axes[static_cast<std::size_t>(source.axis_of[axis])]
+                                                      : AxisAccess{});
+    problem.leaves.push_back(std::move(leaf));
+  }
+  if (stores_sums(context, kernel, problem.dtypes[2])) return;
+  for (ValueId value : kernel.outputs) {
+    mapping::Problem::Output output;
+    output.dtype = context.placements[static_cast<std::size_t>(value)].dtype;
+    output.shape = context.value(value).type.shape;
+    output.minor_to_major = layout_of(context, value);
+    if (const Op* reduce = reduction_of(context, kernel, value))
+      for (std::int64_t dim : reduce->attributes.integers("dims")) output.reduced.push_back(static_cast<int>(dim));
+    const std::vector<AxisAccess>& axes = problem.domain.results[0].axes;
+    const bool keeps = output.shape.size() == axes.size();
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      const bool reduced = std::count(output.reduced.begin(), output.reduced.end(), static_cast<int>(axis)) > 0;
+      if (!reduced || keeps) output.access.axes.push_back(reduced ? AxisAccess{} : axes[axis]);
+    }
+    problem.outputs.push_back(std::move(output));
+  }
+  problem.epilogue_functions = std::max<std::int64_t>(1, others) + (has_bias(anchor) ? 1 : 0);
+}
+
 mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
   const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
   mapping::Problem problem;
@@ -105,46 +206,13 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
   problem.minor_to_major.push_back(context.placed(stored) ? layout_of(context, stored) : std::vector<int>{});
   classify(problem);
   order_contraction(problem);
-  std::int64_t extra = 0;
-  const std::size_t elements = static_cast<std::size_t>(std::max<std::int64_t>(1, element_count(result.shape)));
-  const std::int64_t broadcast_limit = context.machine.core.scratchpad.bytes / 32;
-  std::set<ValueId> counted{op.operands[0], op.operands[1]};
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (context.placed(op.operands[i])) continue;
-    problem.computed[i] = true;
-    for (ValueId leaf : leaves_of(context, kernel, {op.operands[i]})) {  // a prologue's: rings of two
-      counted.insert(leaf);
-      const TensorType& type = context.value(leaf).type;
-      if (element_count(type.shape) == element_count(problem.shapes[i]))
-        problem.prologue_bytes_per_element[i] += 2 * host_bytes(type.dtype);
-      else
-        problem.extra_bytes +=
-            2 * std::min(round_up(element_count(type.shape) * host_bytes(type.dtype), 64), broadcast_limit);
-    }
-  }
-  for (ValueId input : kernel.inputs) {
-    if (counted.count(input)) continue;
-    const TensorType& type = context.value(input).type;
-    if (static_cast<std::size_t>(element_count(type.shape)) == elements)
-      extra += 2 * host_bytes(type.dtype);
-    else
-      problem.extra_bytes +=
-          2 * std::min(round_up(element_count(type.shape) * host_bytes(type.dtype), 64), broadcast_limit);
-  }
-  const bool converts = kernel.ops.size() > 1 || result.dtype != problem.dtypes[2] || op.operands.size() > 2;
-  for (ValueId output : kernel.outputs) extra += converts ? 2 * host_bytes(context.value(output).type.dtype) : 0;
-  problem.extra_bytes_per_result_element = extra;
   for (int index : kernel.ops) {
     const Op& fused = context.function.ops[static_cast<std::size_t>(index)];
     problem.kernel += (problem.kernel.empty() ? "" : "+") + std::string(info(fused.kind).name);
     if (fused.kind == Kind::elementwise) problem.kernel += ":" + fused.attributes.text("function");
   }
   for (ValueId input : kernel.inputs) problem.kernel += " " + tilesim::to_string(context.value(input).type);
-  if (converts)
-    problem.epilogue_functions = static_cast<std::int64_t>(kernel.ops.size()) - (kernel.ops.size() > 1 ? 1 : 0) +
-                                 (op.operands.size() > 2 ? 1 : 0);
-  problem.extra_bytes +=
-      64 * static_cast<std::int64_t>(2 * kernel.outputs.size() + 2);  // slots start at multiples of 64
+  add_vector_parts(problem, context, kernel);
   return problem;
 }
 

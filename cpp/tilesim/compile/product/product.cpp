@@ -326,7 +326,7 @@ program::Scope ProductLowering::lower() {
   plan_ = mapping::plan(problem_, nest_);
   for (int i = 0; i < 2; ++i) make_operand(i);
   make_accumulator();
-  make_epilogue();
+  make_leaves();
   make_outputs();
   scope_.body = level(0);
   if (split_.used() < context_.machine.core.count) {

@@ -18,6 +18,24 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel);
 /// Stored values that computing `pending` from the kernel's operations reads, its anchor left aside.
 std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending);
 
+/// A value that the vector unit reads in a product kernel, and to which axes of an operand (0, 1) or the result (2) its
+/// own axes belong.
+struct LeafSource {
+  ValueId value = no_value;
+  std::size_t of = 2;
+  std::vector<int> axis_of;
+  bool bias = false;  ///< of the anchor itself
+};
+/// In the order in which the kernel has them; `sums`: the type in which products are summed.
+std::vector<LeafSource> leaf_sources(const Context& context, const Kernel& kernel, DType sums);
+bool has_bias(const Op& anchor);
+/// Whether the sums are stored as they are.
+bool stores_sums(const Context& context, const Kernel& kernel, DType sums);
+/// The reduction of the epilogue that makes a value, or null.
+const Op* reduction_of(const Context& context, const Kernel& kernel, ValueId value);
+/// Leaves, outputs and functions of prologues and epilogue, for a problem with its types and domain.
+void add_vector_parts(mapping::Problem& problem, const Context& context, const Kernel& kernel);
+
 /// How long a rule may search: `rough` where nests are only compared, to choose between ways to divide a kernel.
 enum class Effort : std::uint8_t { rough, full };
 
@@ -84,15 +102,14 @@ class ProductLowering {
     std::string slot;
     std::vector<std::int64_t> slot_strides;  ///< per result axis; 0 along reduced ones
     std::vector<int> reduce;                 ///< result axes
-    int op = -1;                             ///< the reduce operation, or -1
+    const Op* reduced_by = nullptr;          ///< the reduction in the epilogue, if one makes it
   };
 
   // product_slots.cpp
   void make_operand(int index);
-  void make_leaf(ValueId value, std::vector<Leaf>& leaves, const std::string& stem, const Access& access,
-                 std::vector<int> axis_of = {});
+  void make_leaf(const LeafSource& source, const Shape& extents);
   void make_accumulator();
-  void make_epilogue();
+  void make_leaves();
   void make_outputs();
   void add_slot(const std::string& name, DType dtype, std::int64_t elements, std::int64_t depth, bool accumulator,
                 std::vector<std::string> consumers);
@@ -118,8 +135,6 @@ class ProductLowering {
   Expr tile_extent(int dim) const;
   Expr axis_start(const AxisAccess& axis) const;
   Expr axis_extent(const AxisAccess& axis) const;
-
-  bool has_bias() const { return !ragged() && anchor_.operands.size() > 2 && anchor_.operands[2] != no_value; }
 
   // product_ragged.cpp
   bool ragged() const { return anchor_.kind == Kind::ragged_contract; }

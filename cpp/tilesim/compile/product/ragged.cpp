@@ -85,10 +85,7 @@ mapping::Problem ragged_problem(const Context& context, const Kernel& kernel) {
   problem.shapes.push_back({groups * rows, e.columns});
   problem.minor_to_major.emplace_back();
   problem.kernel = info(op.kind).name;
-  const bool converts = type != problem.dtypes[2];
-  problem.extra_bytes_per_result_element = converts ? 2 * host_bytes(type) : 0;
-  problem.epilogue_functions = converts ? 1 : 0;
-  problem.extra_bytes = 64 * 4;  // slots start at multiples of 64
+  add_vector_parts(problem, context, kernel);
   return problem;
 }
 

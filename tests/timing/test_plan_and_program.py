@@ -1,0 +1,109 @@
+"""What is priced is what the program does: loops, buffers, pieces, bytes and cycles of random kernels.
+
+The program's side is read from its text and from what the engine counted, the price from the mapping problem alone."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilesim as ts
+from support.random_graphs import random_case, random_machine
+from tilesim.mapping import Product, kernels
+
+BITS = {"bool": 8, "u8": 8, "i8": 8, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64, "f64": 64}
+
+
+def statements(block: list[Any]) -> Iterator[dict[str, Any]]:
+    for statement in block:
+        yield statement
+        for key in ("do", "then", "else"):
+            yield from statements(statement.get(key, []))
+
+
+def scope_of(program: ts.Program, operation: str) -> dict[str, Any] | None:
+    """The kernel of an operation, if the program has it once."""
+    text = json.loads(program.core.to_json())
+    blocks = [text["do"]] + [function["do"] for function in text["functions"]]
+    found = [
+        statement
+        for block in blocks
+        for statement in statements(block)
+        if "scope" in statement and operation in statement.get("operation", "").split("+")
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def ring_bytes(slot: dict[str, Any]) -> int:
+    bytes_ = -(-slot["elements"] * BITS[slot["dtype"]] // 8)
+    return -(-bytes_ // 64) * 64 * int(slot.get("depth", 2))
+
+
+def drawn(rng: random.Random, product: Product) -> dict[str, Any]:
+    """A nest of the product's space, or any other that is legal; some tiles come in pieces."""
+    nest = dict(product.problem.space(rng.choice(["aligned", "all", "divisors"])).sample(rng.getrandbits(60)))
+    nest["unit"] = product.nest["unit"]
+    return nest
+
+
+def check_product(product: Product, nest: dict[str, Any], scope: dict[str, Any], row: dict[str, Any]) -> float:
+    plan, cost = product.problem.plan(nest), product.cost(nest)
+    loops = {s["for"]: s["extent"] for s in statements(scope["do"]) if "for" in s}
+    for name, trips in plan["loops"]:
+        assert loops["i_" + name] == trips
+    slots = {slot["name"]: slot for slot in scope["slots"]}
+    for name, buffer in zip("abc", plan["buffers"], strict=True):
+        assert (slots[name]["elements"], slots[name].get("depth", 2)) == (buffer["elements"], buffer["depth"])
+    held = sum(ring_bytes(slot) for slot in scope["slots"] if not slot.get("accumulator"))
+    assert product.problem.scratchpad_bytes(nest) == held
+    assert row["load_bytes"] == sum(cost["bytes"][:2]) + cost["epilogue_bytes"]
+    assert row["store_bytes"] == cost["bytes"][2]
+    assert cost["bound_cycles"] <= row["cycles"] + 1
+    return float(cost["cycles"] / row["cycles"])
+
+
+def check(seeds: range) -> None:
+    ratios: list[float] = []
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        draw, rng = np.random.default_rng(seed), random.Random(seed)
+        case = random_case(draw)
+        machine = random_machine(draw, case)
+        if not case.product:
+            continue
+        found = [kernel for kernel in kernels(case.graph, machine) if kernel.operation == case.product]
+        if len(found) != 1 or not isinstance(found[0], Product):
+            continue
+        (product,) = found
+        for nest in (dict(product.nest), drawn(rng, product)):
+            if not product.legal(nest)[0]:
+                continue
+            program = ts.compile(case.graph, machine, mapping={case.product: nest})
+            scope = scope_of(program, case.product)
+            rows = [row for row in ts.simulate(program).data["operations"] if case.product in row["operation"].split("+")]
+            if scope is None or len(rows) != 1:
+                continue
+            try:
+                ratios.append(check_product(product, nest, scope, rows[0]))
+            except AssertionError as error:
+                raise AssertionError(f"seed {seed}: {machine.name} {product.info['extents']} {nest}") from error
+            seen[case.family + ("" if "sub" not in nest else " in pieces")] += 1
+    ratios.sort()
+    some = [ratios[int(share * (len(ratios) - 1))] for share in (0, 0.05, 0.5, 0.95, 1)]
+    print(dict(seen), [round(ratio, 2) for ratio in some])
+    assert 0.9 < some[2] < 1.1 and some[1] > 0.75 and some[3] < 1.33
+
+
+def test_products_are_priced_as_their_programs_are() -> None:
+    check(range(160))
+
+
+@pytest.mark.slow
+def test_many_products_are_priced_as_their_programs_are() -> None:
+    check(range(1000, 2600))
