@@ -16,6 +16,7 @@
 #include "tilesim/base/file.hpp"
 #include "tilesim/base/functions/functions.hpp"
 #include "tilesim/base/json/json.hpp"
+#include "tilesim/base/json/tree.hpp"
 #include "tilesim/base/units.hpp"
 
 namespace py = pybind11;
@@ -178,7 +179,7 @@ void register_text(py::module_& m) {
   m.def(
       "parse_json",
       [](const std::string& text, const std::string& source, int indent) {
-        return cancellable([&] { return Json::parse(text, source).dump(indent); });
+        return cancellable([&] { return json_tree(Json::parse(text, source))->dump(indent); });
       },
       py::arg("text"), py::arg("source") = "text", py::arg("indent") = -1,
       "JSON text in normal form. UserError with source:line:column and path for bad syntax, a duplicate key, an "

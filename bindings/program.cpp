@@ -7,6 +7,7 @@
 #include "arrays.hpp"
 #include "cancel.hpp"
 #include "graph.hpp"
+#include "tilesim/base/json/tree.hpp"
 #include "tilesim/graph/file.hpp"
 #include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/program/json/outline.hpp"
@@ -66,12 +67,12 @@ void init_program(py::module_& module) {
       .def_static(
           "from_json",
           [](const std::string& text, const std::string& source) {
-            return bindings::cancellable([&] { return Program::from_json(Json::parse(text, source)); });
+            return bindings::cancellable([&] { return Program::from_json(*json_tree(Json::parse(text, source))); });
           },
           py::arg("text"), py::arg("source") = "text", "Parses the JSON form; raises UserError with line and path.")
       .def(
           "to_json",
-          [](const Program& program) { return bindings::cancellable([&] { return program.to_json().dump(1); }); },
+          [](const Program& program) { return bindings::cancellable([&] { return json_tree(program.to_json())->dump(1); }); },
           "The JSON form, schema \"tilesim.program\".")
       .def_static(
           "from_file",
@@ -86,7 +87,7 @@ void init_program(py::module_& module) {
             bindings::cancellable([&] {
               Json whole = Json::parse(header);
               whole.set("program", program.to_json());
-              save_compiled_graph(*graph, path, whole);
+              save_compiled_graph(*graph, path, *json_tree(std::move(whole)));
             });
           },
           py::arg("path"), py::arg("graph"), py::arg("header"),

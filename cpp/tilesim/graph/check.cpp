@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <unordered_set>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
 #include "tilesim/graph/limits.hpp"
@@ -205,9 +207,9 @@ class Checker {
   }
 
   static void check_names(const GraphFunction& function, const std::string& place) {
-    std::set<std::string_view> values, ops;
+    std::unordered_set<std::string_view> values, ops;
     for (const Value& value : function.values)
-      if (!values.insert(value.name).second)
+      if (worked(16); !values.insert(value.name).second)
         throw UserError({"two values have the same name", place, "'" + value.name + "'", {}, {}});
     for (const Op& op : function.ops)
       if (!ops.insert(op.name).second)

@@ -4,7 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/file.hpp"
-#include "tilesim/base/interrupt.hpp"
+#include "tilesim/base/json/tree.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/file.hpp"
 
@@ -56,9 +56,9 @@ void write_tsim(Graph graph, const std::string& path, const Json* compiled) {
   if (compiled) {
     Json whole = *compiled;
     whole.set("graph", graph.to_json());
-    header = whole.dump();
+    header = json_tree(std::move(whole))->dump();
   } else {
-    header = graph.to_json().dump();
+    header = json_tree(graph.to_json())->dump();
   }
   header.append(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(header.size()) + fixed, alignment)) -
                     fixed - header.size(),
@@ -104,22 +104,22 @@ std::string directory_of(const std::string& path) {
 
 GraphFile::GraphFile(const std::string& path) : path_(path) {
   auto [header, length] = read_header(path);
-  header_ = std::move(header);
+  header_ = json_tree(std::move(header));
   weights_ = length + fixed;
 }
 
-bool GraphFile::compiled() const { return header_.is_object() && header_.find("graph") != nullptr; }
+bool GraphFile::compiled() const { return header_->is_object() && header_->find("graph") != nullptr; }
 
 Json GraphFile::rest() const {
-  if (!header_.is_object()) return header_;
+  if (!header_->is_object()) return *header_;
   Json json = Json::object();
-  for (const auto& [key, value] : header_.members())
+  for (const auto& [key, value] : header_->members())
     if (key != "graph" && key != "program") json.set(key, value);
   return json;
 }
 
 Graph GraphFile::graph(const GraphFileOptions& options) const {
-  const Json& json = compiled() ? header_.at("graph") : header_;
+  const Json& json = compiled() ? header_->at("graph") : *header_;
   Graph graph = graph_from_json(json, directory_of(path_), options);
   for (auto& [name, weight] : graph.weights) {
     if (weight.source != Weight::Source::file || !json.at("weights").at(name).at("path").as_string().empty()) continue;
@@ -130,10 +130,10 @@ Graph GraphFile::graph(const GraphFileOptions& options) const {
 }
 
 std::string Graph::text() const {
-  const Json json = to_json();
+  const std::shared_ptr<const Json> json = json_tree(to_json());
   std::string out = "{";
   const char* separator = "\n ";
-  for (const auto& [key, value] : json.members()) {
+  for (const auto& [key, value] : json->members()) {
     out += separator + Json(key).dump() + ": ";
     separator = ",\n ";
     // one operation, one weight per line
@@ -178,7 +178,7 @@ void save_compiled_graph(const Graph& graph, const std::string& path, const Json
 
 Graph load_graph(const std::string& path, const GraphFileOptions& options) {
   if (path.ends_with(".tsim")) return GraphFile(path).graph(options);
-  return graph_from_json(Json::read_file(path), directory_of(path), options);
+  return graph_from_json(*json_tree(Json::read_file(path)), directory_of(path), options);
 }
 
 void Graph::save(const std::string& path) const { save_graph(*this, path); }

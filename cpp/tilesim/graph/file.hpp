@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "tilesim/graph/graph.hpp"
@@ -24,13 +25,13 @@ class GraphFile {
  public:
   explicit GraphFile(const std::string& path);
   bool compiled() const;                          ///< written by `save_compiled_graph`
-  const Json& header() const { return header_; }  ///< of such a file: with the member "graph"
+  const Json& header() const { return *header_; }  ///< of such a file: with the member "graph"
   Json rest() const;                              ///< the header without its long members "graph" and "program"
   Graph graph(const GraphFileOptions& options = {}) const;
 
  private:
   std::string path_;
-  Json header_;
+  std::shared_ptr<const Json> header_;
   std::int64_t weights_ = 0;  ///< where they begin
 };
 

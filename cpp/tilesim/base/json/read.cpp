@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "tilesim/base/aside.hpp"
 #include "tilesim/base/file.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/json/json.hpp"
@@ -213,10 +214,12 @@ class JsonHandler {
 
 Json Json::parse(std::string_view text, const std::string& source) {
   Position position(text);
-  JsonHandler handler(position, std::make_shared<const std::string>(source));
+  constexpr std::size_t large = 1 << 20;
+  const std::shared_ptr<JsonHandler> handler =
+      freed_aside(JsonHandler(position, std::make_shared<const std::string>(source)), text.size() > large);
   nlohmann::json::sax_parse(CountingIterator(text.data(), &position),
-                            CountingIterator(text.data() + text.size(), &position), &handler);
-  return handler.take();
+                            CountingIterator(text.data() + text.size(), &position), handler.get());
+  return handler->take();
 }
 
 Json Json::read_file(const std::string& path) { return parse(tilesim::read_file(path), path); }

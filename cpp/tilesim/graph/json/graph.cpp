@@ -1,8 +1,11 @@
 // Graph to JSON and back.
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
+#include "tilesim/base/aside.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/base/json/tree.hpp"
 #include "tilesim/graph/file.hpp"
 #include "tilesim/graph/json/form.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
@@ -47,13 +50,15 @@ Json from_op(const Graph& graph, const GraphFunction& function, const Op& op) {
 }
 
 Json from_function(const Graph& graph, const GraphFunction& function) {
-  Json json = Json::object(), inputs = Json::array(), ops = Json::array(), outputs = Json::array();
+  Json json = Json::object(), inputs = Json::array(), outputs = Json::array();
+  constexpr std::size_t few = 1 << 10;
+  const std::shared_ptr<Json> ops = freed_aside(Json::array(), function.ops.size() > few);
   json.set("name", Json(function.name));
   for (const ValueId id : function.inputs) inputs.push(named(function.value(id)));
-  for (const Op& op : function.ops) ops.push(from_op(graph, function, op));
+  for (const Op& op : function.ops) ops->push(from_op(graph, function, op));
   for (const ValueId id : function.outputs) outputs.push(Json(function.value(id).name));
   json.set("inputs", std::move(inputs));
-  json.set("ops", std::move(ops));
+  json.set("ops", std::move(*ops));
   json.set("outputs", std::move(outputs));
   if (function.aliases.empty()) return json;
   Json aliases = Json::array();
@@ -66,6 +71,8 @@ Json from_function(const Graph& graph, const GraphFunction& function) {
   json.set("aliases", std::move(aliases));
   return json;
 }
+
+using Values = std::unordered_map<std::string, ValueId>;
 
 /// Reads functions, callees first, so that types can be inferred.
 class Reader {
@@ -116,7 +123,7 @@ class Reader {
     const Json& json = *sources_[number];
     ObjectReader reader(json);
     reader.string("name");
-    std::map<std::string, ValueId> values;
+    Values values;
     if (const Json* inputs = reader.optional("inputs"))
       for (const Json& input : inputs->items()) {
         ObjectReader entry(input);
@@ -142,7 +149,7 @@ class Reader {
     open_[number] = false;
   }
 
-  ValueId define(std::size_t number, std::map<std::string, ValueId>& values, const std::string& name,
+  ValueId define(std::size_t number, Values& values, const std::string& name,
                  const TensorType& type, const Json& place) {
     GraphFunction& function = graph_.functions[number];
     const auto id = static_cast<ValueId>(function.values.size());
@@ -202,25 +209,23 @@ class Reader {
               "Move operation \"" + producers.at(name.as_string())->at("name").as_string() + "\" before this one");
   }
 
-  ValueId find_value(const std::map<std::string, ValueId>& values, const Json& name, const Json& reader,
+  ValueId find_value(const Values& values, const Json& name, const Json& reader,
                      const Json& ops) const {
     const std::string& text = name.as_string();
     if (const auto found = values.find(text); found != values.end()) return found->second;
     if (const auto later = producers(ops); later.contains(text)) used_early(name, later, reader);
     std::vector<std::string> known;
     for (const auto& [key, id] : values) known.push_back(key);
+    std::ranges::sort(known);
     name.fail("the value does not exist", known.size() > most_shown ? "" : join(known), nearest(text, known));
   }
 
-  void read_op(std::size_t number, std::map<std::string, ValueId>& values, const Json& json, const Json& ops) {
+  void read_op(std::size_t number, Values& values, const Json& json, const Json& ops) {
     ObjectReader reader(json);
     Op op;
     op.name = reader.string("name");
     const Json& kind = reader.required("kind");
-    const std::vector<std::string> kinds = kind_names();
-    if (std::ranges::count(kinds, kind.as_string()) == 0)
-      kind.fail("unknown kind of operation", join(kinds), nearest(kind.as_string(), kinds));
-    op.kind = parse_kind(kind.as_string());
+    op.kind = read_kind(kind);
     op.source = reader.string_or("source", "");
     if (const Json* operands = reader.optional("operands"))
       for (const Json& operand : operands->items())
@@ -232,6 +237,13 @@ class Reader {
     const Json none = Json::array();
     define_results(number, values, std::move(op), results ? *results : none, json);
     reader.finish();
+  }
+
+  static Kind read_kind(const Json& json) {
+    static const std::vector<std::string> kinds = kind_names();
+    if (std::ranges::count(kinds, json.as_string()) == 0)
+      json.fail("unknown kind of operation", join(kinds), nearest(json.as_string(), kinds));
+    return parse_kind(json.as_string());
   }
 
   std::int32_t call(const Json& name) {
@@ -258,7 +270,7 @@ class Reader {
   }
 
   /// Infers the result types; the file may state them as well, and must then agree.
-  void define_results(std::size_t number, std::map<std::string, ValueId>& values, Op op, const Json& results,
+  void define_results(std::size_t number, Values& values, Op op, const Json& results,
                       const Json& place) {
     std::vector<std::string> names = result_names(place);
     op.results.assign(names.size(), no_value);
@@ -321,7 +333,7 @@ Json Graph::to_json() const {
 }
 
 Graph graph_from_json(const Json& json, const std::string& directory, const GraphFileOptions& options) {
-  return Reader(json, directory, options.weights_anywhere).read();
+  return freed_aside(Reader(json, directory, options.weights_anywhere), has_many_values(json))->read();
 }
 
 Graph Graph::from_json(const Json& json, const std::string& directory) { return graph_from_json(json, directory); }

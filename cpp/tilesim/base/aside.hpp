@@ -1,0 +1,22 @@
+// Values of very many pieces, which take long to free.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace tilesim {
+
+/// Runs the work in a thread that nobody waits for, or here where there can be no thread. It must not touch what ends
+/// with the process.
+void run_aside(std::function<void()> work);
+
+/// Holds a value that is freed in a thread of its own if it is `large`: who has interrupted the call does not wait
+/// seconds for it.
+template <class T>
+std::shared_ptr<T> freed_aside(T value, bool large) {
+  if (!large) return std::make_shared<T>(std::move(value));
+  return std::shared_ptr<T>(new T(std::move(value)), [](T* held) { run_aside([held] { delete held; }); });
+}
+
+}  // namespace tilesim

@@ -1,0 +1,15 @@
+// A whole file's JSON, which may have millions of values.
+#pragma once
+
+#include <memory>
+
+#include "tilesim/base/json/json.hpp"
+
+namespace tilesim {
+
+bool has_many_values(const Json& json);
+
+/// Holds a value; one of very many values is freed in a thread of its own (base/aside.hpp).
+std::shared_ptr<const Json> json_tree(Json json);
+
+}  // namespace tilesim
