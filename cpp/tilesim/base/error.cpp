@@ -24,14 +24,15 @@ std::string shortened(const std::string& text, std::size_t most) {
 }
 
 std::string compose(const UserError::Parts& parts) {
-  std::string text = parts.place.empty() ? parts.what : shortened(parts.place, 1000) + ": " + parts.what;
+  const std::string what = shortened(parts.what, 500), suggestion = shortened(parts.suggestion, 1000);
+  std::string text = parts.place.empty() ? what : shortened(parts.place, 1000) + ": " + what;
   std::string detail;
   if (!parts.value.empty()) detail = "got " + shortened(parts.value, 200);
-  if (!parts.allowed.empty()) detail += (detail.empty() ? "" : "; ") + std::string("allowed: ") + parts.allowed;
+  if (!parts.allowed.empty()) detail += std::string(detail.empty() ? "" : "; ") + "allowed: " + shortened(parts.allowed, 4000);
   if (!detail.empty()) text += " (" + detail + ")";
-  if (!parts.suggestion.empty()) {
-    const bool sentence = parts.suggestion.find(' ') != std::string::npos;
-    text += sentence ? ". " + parts.suggestion : ". Did you mean '" + parts.suggestion + "'?";
+  if (!suggestion.empty()) {
+    const bool sentence = suggestion.find(' ') != std::string::npos;
+    text += sentence ? ". " + suggestion : ". Did you mean '" + suggestion + "'?";
   }
   return text;
 }

@@ -212,6 +212,7 @@ def nearest_schemes(name: str) -> list[str]:
     return list(_NEAREST.get(name, []))
 
 
+@checked()
 def estimator(
     device: Device | str,
     dtype: str | Scheme = "bf16",

@@ -44,6 +44,8 @@ def numbers_of(*values: Any) -> list[NDArray[np.float64]]:
             raise user_error(
                 "an extent is no number", value=shown(value), allowed="numbers, arrays of numbers"
             ) from None
+        except MemoryError:
+            raise user_error("more extents than memory holds", value=shown(value)) from None
     try:
         return list(np.broadcast_arrays(*arrays))
     except ValueError:

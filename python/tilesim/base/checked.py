@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from .errors import shown, user_error
+from .errors import nearest, shown, user_error
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -30,6 +30,8 @@ LARGEST = 2**63 - 1
 #: what takes many forms is read, and refused, by one function each: `Machine.load`, `as_graph`, `dtype_name`, ...
 _OWN_TYPES = re.compile(r"\b(MachineLike|GraphLike|DeviceLike|TraceLike|ArrayLike)\b")
 _OWN_NAMES = ("dtype",)
+_LEAST = {"seed": 0, "jobs": 1}  # of whole numbers, wherever a parameter has this name
+MOST_ELEMENTS = 1 << 24  # of a list, each of which is looked at
 _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "True, False", type(None): "None", Any: "any"}
 _FROM = {
     "Graph": "a ts.Graph, as ts.models.build(name) and ts.Graph.load(path) return",
@@ -98,6 +100,8 @@ def _is_sequence(value: Any) -> bool:
 def _all(test: Test, values: Callable[[Any], Iterable[Any]]) -> Test:
     def check(value: Any) -> bool:
         try:
+            if isinstance(value, collections.abc.Sized) and len(value) > MOST_ELEMENTS:
+                return False
             return all(test(one) for one in values(value))
         except Exception:  # a container may raise anything when it is asked
             return False
@@ -233,6 +237,13 @@ def _wrong_entry(hint: Any, value: Any) -> tuple[Any, Any, Any] | None:
     return None
 
 
+def _is_long(value: Any) -> bool:
+    try:
+        return _is_sequence(value) and len(value) > MOST_ELEMENTS
+    except Exception:  # of the object's own
+        return False
+
+
 class _Plan:
     """Tests of the parameters of one function."""
 
@@ -242,19 +253,21 @@ class _Plan:
         self.named: dict[str, Test] = {}
         self.rest: tuple[str, Test | None] = ("", None)
         self.hints: dict[str, Any] = {}
-        more: Test | None = None
+        self.known: list[str] = []
+        self.takes_more = False
         for name, parameter in inspect.signature(function).parameters.items():
             test = None if name in own or name in _OWN_NAMES else self._of(name, parameter)
             if parameter.kind is parameter.VAR_POSITIONAL:
                 self.rest = (name, test)
             elif parameter.kind is parameter.VAR_KEYWORD:
-                more = test
+                self.takes_more = True
             else:
+                if parameter.kind is not parameter.POSITIONAL_ONLY:
+                    self.known.append(name)
                 if parameter.kind is not parameter.KEYWORD_ONLY:
                     self.positional.append((name, test))
                 if test is not None:
                     self.named[name] = test
-        self.more = more
 
     def _of(self, name: str, parameter: inspect.Parameter) -> Test | None:
         annotation = parameter.annotation
@@ -265,13 +278,12 @@ class _Plan:
         hint = typing.get_type_hints(types.SimpleNamespace(__annotations__={name: annotation}), scope)[name]
         self.hints[name] = hint
         test = _test(hint)
-        return (
-            None
-            if test is None
-            else (lambda value: value is None or test(value))
-            if parameter.default is None
-            else test
-        )
+        least = _LEAST.get(name, -LARGEST)
+        if test is None:
+            return None
+        if int in (hint, *typing.get_args(hint)) and least > -LARGEST:
+            test = _both(test, lambda value: value is None or operator.index(value) >= least)
+        return (lambda value: value is None or test(value)) if parameter.default is None else test
 
     def check(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Refuses the first argument that does not fit."""
@@ -283,6 +295,10 @@ class _Plan:
                 if not self.rest[1](value):
                     self.refuse(self.rest[0], value)
         for name, value in named.items():
+            if name not in self.known and not self.takes_more:
+                known = [known for known in self.known if not known.startswith("_")]
+                raise user_error("unknown argument", place=self.where, value=shown(name), allowed=", ".join(known),
+                                 suggestion=nearest(name[:100], known), sort=TypeError)  # fmt: skip
             test = self.named.get(name)
             if test is not None and not test(value):
                 self.refuse(name, value)
@@ -299,13 +315,14 @@ class _Plan:
         what = f"this is no {_name(next(iter(parts)))}" if len(parts) == 1 and parts != {str} else ""
         what = "this is no path" if any(typing.get_origin(part) is os.PathLike for part in parts) else what
         what = ("out of range" if type(value) is int else "not a whole number") if whole else what or "a wrong argument"
+        what = "too many elements" if _is_long(value) else what
         said = _described(inspect.getdoc(self.function) or "", name)
         what = what if inner is None else "a wrong entry"
         raise user_error(
             what,
             place=place,
             value=shown(value),
-            allowed=_words(hint),
+            allowed=_words(hint) + (f" from {_LEAST[name]} on" if whole and name in _LEAST else ""),
             suggestion=f"`{name}`: {said}" if said else "",
         )
 

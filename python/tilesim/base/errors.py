@@ -31,6 +31,8 @@ def shown(value: Any) -> str:
     if isinstance(value, (str, bytes)) and len(value) > MOST:
         value = value[:MOST]
     try:
+        if isinstance(value, (list, tuple, set, frozenset, dict)) and len(value) > 1000:
+            return f"a {type(value).__name__} of {len(value)} elements"
         text = repr(value)
     except Exception:
         text = f"an object of {type(value).__name__}"
@@ -54,7 +56,8 @@ def user_error(
     sort: type[Exception] = UserError,
 ) -> Exception:
     """A `UserError` (or another `sort`) with its parts, worded as those of the core are."""
-    value, place = _short(value), _short(place, 1000)
+    value, place, what = _short(value), _short(place, 1000), _short(what, 500)
+    allowed, suggestion = _short(allowed, 4000), _short(suggestion, 1000)
     text = f"{place}: {what}" if place else what
     detail = "; ".join(
         part for part in (f"got {value}" if value else "", f"allowed: {allowed}" if allowed else "") if part

@@ -5,11 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from .. import _core
+from .arguments import whole
 from .errors import shown, user_error
 
 
@@ -22,8 +24,15 @@ class Threads(concurrent.futures.ThreadPoolExecutor):
         Args:
             count: how many at most.
         """
-        super().__init__(max_workers=count)
+        self.begun: list[threading.Thread] = []
+        super().__init__(max_workers=count, initializer=lambda: self.begun.append(threading.current_thread()))
         self.stopped = _core.Stop()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Also waits for a thread whose start Ctrl-C interrupted, which the base class does not know."""
+        super().shutdown(wait=wait, cancel_futures=cancel_futures)
+        for thread in self.begun if wait else ():
+            thread.join()
 
 
 def cores() -> int:
@@ -42,7 +51,7 @@ def opened(executor: Any, jobs: int | None) -> Iterator[Any]:
             raise user_error("this is no executor", value=shown(executor), allowed=allowed)
         yield executor
         return
-    own = Threads(jobs or cores())
+    own = Threads(cores() if jobs is None else whole("jobs", jobs, none="one per processor"))
     try:
         yield own
     except BaseException:

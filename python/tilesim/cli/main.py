@@ -126,7 +126,7 @@ def run(
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
     report: Annotated[str | None, typer.Option(help="Write a page of pictures and tables (HTML).")] = None,
-    seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of random inputs.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
     advice: Annotated[
         bool | None,

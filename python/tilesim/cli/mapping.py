@@ -278,7 +278,7 @@ def tune_(
     resume: Annotated[str | None, typer.Option(help=f"A store of simulated cycles; without a name {STORE}.")] = None,
     save: Annotated[str | None, typer.Option(help="Write the best mapping as a table.")] = None,
     sampler: Annotated[str, typer.Option(help="Where candidates come from: model, random or optuna.")] = "model",
-    seed: Annotated[int, typer.Option(help="Of random and optuna.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of random and optuna.")] = 0,
     history: Annotated[bool, typer.Option("--history", help="Print every simulated candidate.")] = False,
     plot: Annotated[str | None, typer.Option(help="Write the history as a picture (.png, .svg).")] = None,
 ) -> None:

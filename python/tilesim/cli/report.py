@@ -77,7 +77,7 @@ def profile_command(
     context: _Context = None,
     phase: _Phase = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs of the reference kernels; the fastest counts.")] = 3,
-    seed: Annotated[int, typer.Option(help="Of random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of random inputs.")] = 0,
     json_: _Json = None,
     everything: _All = False,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,8 @@ from ..timing.options import divided
 from ..timing.simulate import compile, simulate, with_network
 
 __all__ = ["sweep"]
+
+MOST_POINTS = 1 << 22  # combinations of one sweep
 
 Options = tuple[dict[str, Any], dict[str, Any]]  # of compile, of simulate
 
@@ -127,6 +130,9 @@ def sweep(
             settings[path] = values = values.tolist()
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise user_error("a sweep needs a list of values", place=path, value=shown(values), allowed="[1, 2, 4]")
+    count = math.prod(len(values) for values in [machines, named, *settings.values()])
+    if count > MOST_POINTS:
+        raise user_error("too many combinations", value=str(count), allowed=f"at most {MOST_POINTS}")
     rows: list[dict[str, Any]] = []
     points: list[tuple[Machine, Any]] = []
     for base, values, (name, mapping) in itertools.product(machines, itertools.product(*settings.values()), named):

@@ -342,8 +342,6 @@ def tune(
         UserError: for a budget below 1, an unknown sampler, or as `compile`.
     """
     budget = whole("budget", budget, 1)
-    if jobs is not None and jobs < 1:
-        raise user_error("a number of jobs", value=str(jobs), allowed="1 or more")
     if sampler not in SAMPLERS:
         raise user_error(
             "unknown sampler", value=f"'{sampler}'", allowed=", ".join(SAMPLERS), suggestion=nearest(sampler, SAMPLERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import logging
 import sys
@@ -129,7 +130,8 @@ def decomposed(program: Any) -> Any:
     _name_constants(program)
     try:
         with torch.no_grad(), _quiet():
-            program = program.run_decompositions({})
+            if not _is_functional(program):
+                program = program.run_decompositions({})
             for _ in range(4):
                 table = _decompositions(program)
                 if not table:
@@ -138,6 +140,26 @@ def decomposed(program: Any) -> Any:
     except Exception as error:  # torch raises many sorts
         raise _refused(error, "torch cannot make this program functional", "run_decompositions") from error
     return program
+
+
+def _is_functional(program: Any) -> bool:
+    """Whether it is in functional form as it stands: that form takes torch milliseconds for each call of a program."""
+    return all(
+        node.op in ("placeholder", "output") or (node.op == "call_function" and _is_pure(node.target))
+        for node in program.graph.nodes
+    )
+
+
+@functools.cache
+def _is_pure(target: Any) -> bool:
+    """Whether an overload of the table writes to no argument, draws no number, and what it gives is a tensor of its own
+    or a plain view."""
+    if not isinstance(target, torch._ops.OpOverload) or str(target) not in TABLE or target._schema.is_mutable:
+        return False
+    if any(word in str(target) for word in ("dropout", "norm", "lift", "alias", "detach", "rand")):  # of some modes
+        return False
+    composite = target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    return not composite or all(argument.alias_info is None for argument in target._schema.arguments)
 
 
 def _name_constants(program: Any) -> None:
