@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "arrays.hpp"
 #include "cancel.hpp"
@@ -348,11 +349,10 @@ void bind_graph(py::module_& module) {
 
 const GraphFunction& bindings::function_of(const Graph& graph, const std::string& name) {
   if (name.empty()) return graph.entry();
-  std::vector<std::string> names;
-  for (const GraphFunction& function : graph.functions) {
+  for (const GraphFunction& function : std::views::reverse(graph.functions))  // what is asked for was built of late
     if (function.name == name) return function;
-    names.push_back(function.name);
-  }
+  std::vector<std::string> names;
+  for (const GraphFunction& function : graph.functions) names.push_back(function.name);
   throw UserError({"the function does not exist", "graph \"" + graph.name + "\"", "'" + name + "'", join(names),
                    nearest(name, names)});
 }

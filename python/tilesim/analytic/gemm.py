@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
 from ..base.arguments import numbers_of
+from ..base.checked import checked
 from ..base.errors import Unsupported
 from ..graph import nearest, user_error
 from ..machine.device import Device

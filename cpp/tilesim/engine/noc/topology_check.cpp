@@ -1,7 +1,7 @@
 // Is a network connected, and can its packets wait for each other in a circle?
 #include <algorithm>
-#include <unordered_map>
 
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/engine/noc/topology.hpp"
 
 namespace tilesim::engine::noc {
@@ -62,9 +62,9 @@ struct Outputs {
   }
 };
 
-/// All codes that packets from one node to another can carry.
-std::vector<std::uint32_t> codes(const Topology& net, std::size_t source, std::size_t destination) {
-  std::vector<std::uint32_t> found;
+/// All codes that packets from one node to another can carry, into `found`.
+void codes(const Topology& net, std::size_t source, std::size_t destination, std::vector<std::uint32_t>& found) {
+  found.clear();
   const std::size_t ties = net.wraps ? net.extents.size() : 0;
   for (std::size_t coins = 0; coins < std::size_t{1} << ties; ++coins) {
     std::size_t tosses = 0;
@@ -73,8 +73,50 @@ std::vector<std::uint32_t> codes(const Topology& net, std::size_t source, std::s
     if (std::find(found.begin(), found.end(), code) == found.end()) found.push_back(code);
     if (tosses == 0) break;
   }
-  return found;
 }
+
+/// For pairs of router and code the walk that came by first; emptied at once, as many times as there are destinations.
+class Visits {
+ public:
+  void clear() {
+    ++age_;
+    count_ = 0;
+  }
+
+  /// The walk that came by first, before this one; 0: none did.
+  std::uint64_t first(std::uint64_t pair, std::uint64_t walk) {
+    if (2 * (count_ + 1) > slots_.size()) grow();
+    Slot& slot = slots_[place(pair)];
+    if (slot.age == age_) return slot.walk;
+    slot = {pair, walk, age_};
+    ++count_;
+    return 0;
+  }
+
+ private:
+  struct Slot {
+    std::uint64_t pair = 0, walk = 0, age = 0;
+  };
+
+  std::size_t place(std::uint64_t pair) const {
+    std::uint64_t hash = pair * 0x9E3779B97F4A7C15ULL;
+    hash ^= hash >> 32U;
+    std::size_t at = hash & (slots_.size() - 1);
+    while (slots_[at].age == age_ && slots_[at].pair != pair) at = (at + 1) & (slots_.size() - 1);
+    return at;
+  }
+
+  void grow() {
+    std::vector<Slot> old(2 * slots_.size());
+    old.swap(slots_);
+    for (const Slot& slot : old)
+      if (slot.age == age_) slots_[place(slot.pair)] = slot;
+  }
+
+  std::vector<Slot> slots_ = std::vector<Slot>(64);
+  std::uint64_t age_ = 1;
+  std::size_t count_ = 0;
+};
 
 /// Walks every route and reports each (output, group) followed by the next (output, group).
 class Routes {
@@ -86,7 +128,11 @@ class Routes {
     for (std::size_t to = 0; to < net_.nodes.size(); ++to) {
       visited_.clear();
       for (std::size_t from = 0; from < net_.nodes.size(); ++from)
-        for (const std::uint32_t code : codes(net_, from, to)) follow(from, to, code, step);
+      {
+        worked(64);
+        codes(net_, from, to, codes_);
+        for (const std::uint32_t code : codes_) follow(from, to, code, step);
+      }
     }
   }
   const Outputs& outputs() const { return outputs_; }
@@ -103,9 +149,9 @@ class Routes {
       const std::size_t state = output * vc_groups + hop.vc_group(code);
       if (before != outputs_.link.size() * vc_groups) step(before, state);
       // A state of an earlier walk is known to arrive; one of this walk closes a circle.
-      const auto [known, fresh] = visited_.try_emplace(static_cast<std::uint64_t>(router) << 32 | code, walk_);
-      if (!fresh && known->second == walk_) unreachable(from, to, "runs in a circle", router);
-      if (!fresh) return;
+      const std::uint64_t first = visited_.first(static_cast<std::uint64_t>(router) << 32 | code, walk_);
+      if (first == walk_) unreachable(from, to, "runs in a circle", router);
+      if (first != 0) return;
       if (outputs_.link[output] < 0) {
         const Topology::Node& node = net_.nodes[to];
         if (static_cast<std::size_t>(node.router) != router || node.output != static_cast<int>(hop.output(code)))
@@ -127,7 +173,8 @@ class Routes {
 
   const Topology& net_;
   Outputs outputs_;
-  std::unordered_map<std::uint64_t, std::uint64_t> visited_;
+  Visits visited_;
+  std::vector<std::uint32_t> codes_;
   std::uint64_t walk_ = 0;
 };
 

@@ -14,6 +14,7 @@ from ...graph.tensor import Tensor
 from .scope import Node, OnnxScope, Value, axis_of, handles
 
 UNROLLED = 1024  # trips of a loop that is built trip by trip
+MAX_BODIES = 1 << 14  # functions of loops and branches
 
 
 def inlined(scope: OnnxScope, body: Any, arguments: Sequence[Value]) -> list[Value]:
@@ -64,6 +65,9 @@ def function_of(
     Returns:
         Its name, and its outputs.
     """
+    scope.model.bodies += 1
+    if scope.model.bodies > MAX_BODIES:
+        raise Unsupported(f"more than {MAX_BODIES} bodies of loops and branches")
     name = scope.fresh("function." + stem)
     builder = scope.builder.function(name)
     inner = OnnxScope(scope.model, builder)

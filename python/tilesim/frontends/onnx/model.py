@@ -80,6 +80,7 @@ class ModelReader:
         self.fresh = namer()
         self.steps = 0
         self.depth = 0
+        self.bodies = 0
         self._check_built()
 
     def _check_built(self) -> None:
