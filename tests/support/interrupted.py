@@ -138,13 +138,14 @@ def interrupted(name: str, after: float = AFTER) -> dict[str, Any]:
         case = MORE[name](Path(folder)) if name in MORE else Case(CASES[name]())
         signal.signal(signal.SIGPROF, signal.default_int_handler)
         raised = "nothing"
-        start = time.process_time()
+        after *= case.scale
+        start = case.clock()
         signal.setitimer(signal.ITIMER_PROF, after)
         try:
             case.call()
         except BaseException as error:
             raised = f"{type(error).__name__} {error}".strip()
-        seconds = time.process_time() - start
+        seconds = case.clock() - start
         signal.setitimer(signal.ITIMER_PROF, 0)
         intact = bool(case.intact()) if raised == "KeyboardInterrupt" else None
     return {"name": name, "raised": raised, "late": seconds - after, "intact": intact}

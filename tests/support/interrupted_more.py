@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,9 @@ class Case(NamedTuple):
 
     call: Callable[[], Any]
     intact: Callable[[], Any] = lambda: True
+    scale: float = 1.0  # of the moments at which it is interrupted
+    #: of a call that has no threads but those that free what it leaves, for which nobody waits: its own time alone
+    clock: Callable[[], float] = time.process_time
 
 
 def weighty(name: str, elements: int, **weight: Any) -> ts.Graph:
@@ -69,6 +73,26 @@ def loading(folder: Path) -> Case:
 def building(folder: Path) -> Case:
     text = spelled(60_000).to_json()
     return Case(lambda: [ts.Graph.from_json(text) for _ in range(20)])
+
+
+def reading(folder: Path) -> Case:
+    """300,000 operations, in one call."""
+    path = folder / "graph.json"
+    path.write_text(spelled(60_000).to_json(), encoding="utf-8")
+    return Case(lambda: ts.Graph.load(path), lambda: os.listdir(folder) == ["graph.json"], 5, time.thread_time)
+
+
+def writing(folder: Path) -> Case:
+    """300,000 operations over an old file."""
+    graph = spelled(60_000)
+    path = folder / "graph.tsim"
+    path.write_text("old", encoding="utf-8")
+    return Case(
+        lambda: graph.save(path),
+        lambda: os.listdir(folder) == ["graph.tsim"] and path.read_text() == "old",
+        3,
+        time.thread_time,
+    )
 
 
 def recognising(folder: Path) -> Case:
@@ -250,6 +274,8 @@ MORE: dict[str, Callable[[Path], Case]] = {
     "save .json": lambda folder: saving(folder, ".json", 1, 1 << 27),
     "load .json": loading,
     "read operations": building,
+    "read 300,000 operations": reading,
+    "write 300,000 operations": writing,
     "optimize": recognising,
     "random weights": drawing,
     "evaluate random weights": evaluating,

@@ -38,11 +38,25 @@ void write_indented(const Json& value, int depth, int level, std::string& out) {
   out += line.substr(0, line.size() - 1) + (list ? ']' : '}');
 }
 
+std::string text_of(const Graph& graph, const std::map<std::string, Weight>& weights) {
+  const std::shared_ptr<const Json> json = json_tree(graph_to_json(graph, weights));
+  std::string out = "{";
+  const char* separator = "\n ";
+  for (const auto& [key, value] : json->members()) {
+    out += separator + Json(key).dump() + ": ";
+    separator = ",\n ";
+    // one operation, one weight per line
+    write_indented(value, key == "functions" ? 4 : 2, 1, out);
+  }
+  return out + "\n}\n";
+}
+
 /// `compiled`: further members of the header, beside the graph; null for a plain graph.
-void write_tsim(Graph graph, const std::string& path, const Json* compiled) {
+void write_tsim(const Graph& graph, const std::string& path, const Json* compiled) {
+  std::map<std::string, Weight> weights = graph.weights;
   std::vector<std::pair<std::string, Array>> stored;
   std::int64_t offset = 0;
-  for (auto& [name, weight] : graph.weights) {
+  for (auto& [name, weight] : weights) {
     const bool small = weight.source == Weight::Source::data && weight.data.size() <= 1024;
     if (weight.source == Weight::Source::random || small) continue;
     stored.emplace_back(name, weight.load(name));
@@ -55,10 +69,10 @@ void write_tsim(Graph graph, const std::string& path, const Json* compiled) {
   std::string header;
   if (compiled) {
     Json whole = *compiled;
-    whole.set("graph", graph.to_json());
+    whole.set("graph", graph_to_json(graph, weights));
     header = json_tree(std::move(whole))->dump();
   } else {
-    header = json_tree(graph.to_json())->dump();
+    header = json_tree(graph_to_json(graph, weights))->dump();
   }
   header.append(static_cast<std::size_t>(round_up(static_cast<std::int64_t>(header.size()) + fixed, alignment)) -
                     fixed - header.size(),
@@ -129,18 +143,7 @@ Graph GraphFile::graph(const GraphFileOptions& options) const {
   return graph;
 }
 
-std::string Graph::text() const {
-  const std::shared_ptr<const Json> json = json_tree(to_json());
-  std::string out = "{";
-  const char* separator = "\n ";
-  for (const auto& [key, value] : json->members()) {
-    out += separator + Json(key).dump() + ": ";
-    separator = ",\n ";
-    // one operation, one weight per line
-    write_indented(value, key == "functions" ? 4 : 2, 1, out);
-  }
-  return out + "\n}\n";
-}
+std::string Graph::text() const { return text_of(*this, weights); }
 
 bool lies_below(const std::string& path, const std::string& directory) {
   std::error_code failed;
@@ -155,8 +158,8 @@ void save_graph(const Graph& graph, const std::string& path, const GraphFileOpti
   if (!path.ends_with(".json"))
     throw UserError({"unknown kind of graph file", path, {}, "a name that ends in .json or .tsim", {}});
   const std::string directory = directory_of(path);
-  Graph written = graph;
-  for (auto& [name, weight] : written.weights) {
+  std::map<std::string, Weight> weights = graph.weights;
+  for (auto& [name, weight] : weights) {
     if (weight.source != Weight::Source::file) continue;
     const bool below = lies_below(weight.path, directory);
     if (!below && !options.weights_anywhere)
@@ -167,7 +170,7 @@ void save_graph(const Graph& graph, const std::string& path, const GraphFileOpti
     weight.path = (below ? whole.lexically_relative(std::filesystem::weakly_canonical(directory)) : whole).string();
   }
   ReplacedFile file(path);
-  const std::string text = written.text();
+  const std::string text = text_of(graph, weights);
   file.write(text.data(), static_cast<std::int64_t>(text.size()));
   file.commit();
 }

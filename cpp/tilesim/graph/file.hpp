@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,8 @@ struct GraphFileOptions { bool weights_anywhere = false; };
 
 Graph load_graph(const std::string& path, const GraphFileOptions& options = {});
 Graph graph_from_json(const Json& json, const std::string& directory, const GraphFileOptions& options = {});
+/// Its JSON form with these weights for its own: a graph of many operations takes long to copy.
+Json graph_to_json(const Graph& graph, const std::map<std::string, Weight>& weights);
 /// The old file stands until the new one is whole. UserError for .json where a weight's file lies elsewhere.
 void save_graph(const Graph& graph, const std::string& path, const GraphFileOptions& options = {});
 /// .tsim with a header that holds more than the graph.

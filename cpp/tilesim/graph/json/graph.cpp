@@ -318,13 +318,15 @@ class Reader {
 
 }  // namespace
 
-Json Graph::to_json() const {
+Json Graph::to_json() const { return graph_to_json(*this, weights); }
+
+Json graph_to_json(const Graph& graph, const std::map<std::string, Weight>& weights) {
   Json json = Json::object(), list = Json::array();
   json.set("schema", schema);
   json.set("version", Json(version));
-  json.set("name", Json(name));
-  json.set("main", Json(entry().name));
-  for (const GraphFunction& function : functions) list.push(from_function(*this, function));
+  json.set("name", Json(graph.name));
+  json.set("main", Json(graph.entry().name));
+  for (const GraphFunction& function : graph.functions) list.push(from_function(graph, function));
   json.set("functions", std::move(list));
   Json entries = Json::object();
   for (const auto& [key, weight] : weights) entries.set(key, json_form::from_weight(weight));

@@ -1,0 +1,108 @@
+"""Numbers without end, seeds below zero, long names: refused at once, in messages of bounded length."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tilesim as ts
+from tilesim.analytic.gemm import gemm_seconds
+from tilesim.base.errors import user_error
+
+LONG = "x" * 100_000
+MOST = 10**12
+
+
+def graph() -> ts.Graph:
+    return ts.workloads.matmul(8, 8, 8)
+
+
+def program() -> ts.Program:
+    return ts.compile(graph(), "edge-8")
+
+
+CALLS: dict[str, tuple[Callable[[], Any], str]] = {
+    "sweep with fewer than no threads": (lambda: ts.sweep(graph(), "edge-8", {}, jobs=-1), "jobs: out of range.*-1"),
+    "sweep with no threads": (lambda: ts.sweep(graph(), "edge-8", {}, jobs=0), "a whole number from 1 on"),
+    "tune with fewer than no threads": (lambda: ts.tune(graph(), "edge-8", jobs=-1), "jobs: out of range.*-1"),
+    "a seed below zero": (lambda: ts.execute(program(), seed=-1), "seed: out of range.*from 0 on"),
+    "a seed of a reference": (lambda: ts.reference(graph(), seed=-1), "seed: out of range"),
+    "a seed of tuning": (lambda: ts.tune(graph(), "edge-8", seed=-1), "seed: out of range"),
+    "a seed of a network": (lambda: ts.network.run("mesh_4x4", seed=-1), "seed: out of range"),
+    "more cores than there are": (lambda: ts.Job(program(), cores=range(MOST)), "cores: too many elements"),
+    "more values than there are": (
+        lambda: ts.sweep(graph(), "edge-8", {"core.array.count": range(MOST)}),
+        "too many combinations",
+    ),
+    "more combinations than there are": (
+        lambda: ts.sweep(graph(), "edge-8", {"core.array.count": range(10**5), "memory.latency": range(10**5)}),
+        "too many combinations.*10000000000",
+    ),
+    "more extents than there are": (lambda: gemm_seconds("h100-sxm", range(MOST), 1, 1), "more extents than memory"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_refused_at_once(name: str) -> None:
+    call, words = CALLS[name]
+    with pytest.raises(ts.UserError, match=words) as caught:
+        call()
+    assert len(str(caught.value)) < 1000
+
+
+UNKNOWN: dict[str, Callable[..., Any]] = {
+    "gemm_seconds": lambda **more: gemm_seconds("h100-sxm", 1, 1, 1, **more),
+    "compile": lambda **more: ts.compile(graph(), "edge-8", **more),
+    "simulate": lambda **more: ts.simulate(program(), **more),
+    "sweep": lambda **more: ts.sweep(graph(), "edge-8", {}, **more),
+    "run": lambda **more: ts.run(graph(), **more),
+    "tune": lambda **more: ts.tune(graph(), "edge-8", **more),
+    "Job": lambda **more: ts.Job(program(), **more),
+    "load": lambda **more: ts.Machine.load("edge-8", **more),
+    "matmul": lambda **more: ts.workloads.matmul(8, 8, 8, **more),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_argument(name: str) -> None:
+    """Refused as Python does, by TypeError, or as one of ours; never told whole."""
+    for wrong in ("junk", LONG, "\ud800", "a\nb"):
+        with pytest.raises((ts.UserError, TypeError)) as caught:
+            UNKNOWN[name](**{wrong: 1})
+        assert 10 < len(str(caught.value)) < 2000
+        assert "unknown" in str(caught.value)
+
+
+def test_no_part_of_a_message_is_told_whole() -> None:
+    for part in ("what", "place", "value", "allowed", "suggestion"):
+        for text in (LONG, "y " * 50_000):
+            assert len(str(user_error(**{"what": "what", part: text}))) < 5000
+
+
+@pytest.mark.parametrize("part", ["name", "kind", "operand", "function", "attribute", "dtype", "weight"])
+def test_no_name_of_a_file_is_told_whole(part: str) -> None:
+    """The core's own readers, in the same words."""
+    op: dict[str, Any] = {"name": "a", "kind": "elementwise", "operands": ["x"], "attributes": {"function": "exp"}}
+    values = {
+        "name": {**op, "name": LONG, "operands": [LONG]},
+        "kind": {**op, "kind": LONG},
+        "operand": {**op, "operands": [LONG]},
+        "function": {**op, "kind": "call", "functions": [LONG], "attributes": {}},
+        "attribute": {**op, "attributes": {LONG: 1}},
+        "dtype": {**op, "attributes": {"function": LONG}},
+        "weight": {**op, "kind": "constant", "operands": [], "attributes": {"reference": LONG}},
+    }
+    function = {"name": "f", "inputs": [{"name": "x", "dtype": "f32", "shape": [4]}], "ops": [values[part]]}
+    document = {"schema": "tilesim.graph", "version": 1, "functions": [{**function, "outputs": ["a"]}]}
+    with pytest.raises(ts.UserError) as caught:
+        ts.Graph.from_json(json.dumps(document))
+    assert len(str(caught.value)) < 6000
+
+
+def test_long_lists_are_counted_not_written() -> None:
+    with pytest.raises(ts.UserError, match="a list of 2000 elements|cores") as caught:
+        ts.Job(program(), cores=["a"] * 2000)  # type: ignore[list-item]
+    assert len(str(caught.value)) < 600
