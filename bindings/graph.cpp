@@ -186,8 +186,8 @@ void bind_files(GraphClass& type) {
       .def_static(
           "from_json",
           [](const std::string& text, const std::string& directory, bool weights_anywhere) {
-            return SharedGraph(
-                cancellable([&] { return graph_from_json(*json_tree(Json::parse(text)), directory, {weights_anywhere}); }));
+            return SharedGraph(cancellable(
+                [&] { return graph_from_json(*json_tree(Json::parse(text)), directory, {weights_anywhere}); }));
           },
           py::arg("text"), py::arg("directory") = ".", py::arg("weights_anywhere") = false,
           "Reads the JSON form. directory: where relative paths of weight files start, and beyond which they may not "
@@ -226,7 +226,8 @@ void bind_files(GraphClass& type) {
       .def(
           "equals",
           [](const GraphValue& a, const GraphValue& b) {
-            return a.held == b.held || cancellable([&] { return *json_tree(a->to_json()) == *json_tree(b->to_json()); });
+            return a.held == b.held ||
+                   cancellable([&] { return *json_tree(a->to_json()) == *json_tree(b->to_json()); });
           },
           py::arg("other"), "Whether both have the same JSON form.")
       .def("__repr__", &shown);

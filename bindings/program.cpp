@@ -72,7 +72,9 @@ void init_program(py::module_& module) {
           py::arg("text"), py::arg("source") = "text", "Parses the JSON form; raises UserError with line and path.")
       .def(
           "to_json",
-          [](const Program& program) { return bindings::cancellable([&] { return json_tree(program.to_json())->dump(1); }); },
+          [](const Program& program) {
+            return bindings::cancellable([&] { return json_tree(program.to_json())->dump(1); });
+          },
           "The JSON form, schema \"tilesim.program\".")
       .def_static(
           "from_file",

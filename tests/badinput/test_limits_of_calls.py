@@ -103,6 +103,6 @@ def test_no_name_of_a_file_is_told_whole(part: str) -> None:
 
 
 def test_long_lists_are_counted_not_written() -> None:
-    with pytest.raises(ts.UserError, match="a list of 2000 elements|cores") as caught:
+    with pytest.raises(ts.UserError, match="a list of 2000 elements") as caught:
         ts.Job(program(), cores=["a"] * 2000)  # type: ignore[list-item]
     assert len(str(caught.value)) < 600

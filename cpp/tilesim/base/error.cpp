@@ -28,7 +28,8 @@ std::string compose(const UserError::Parts& parts) {
   std::string text = parts.place.empty() ? what : shortened(parts.place, 1000) + ": " + what;
   std::string detail;
   if (!parts.value.empty()) detail = "got " + shortened(parts.value, 200);
-  if (!parts.allowed.empty()) detail += std::string(detail.empty() ? "" : "; ") + "allowed: " + shortened(parts.allowed, 4000);
+  if (!parts.allowed.empty())
+    detail += std::string(detail.empty() ? "" : "; ") + "allowed: " + shortened(parts.allowed, 4000);
   if (!detail.empty()) text += " (" + detail + ")";
   if (!suggestion.empty()) {
     const bool sentence = suggestion.find(' ') != std::string::npos;

@@ -27,9 +27,9 @@ void save_compiled_graph(const Graph& graph, const std::string& path, const Json
 class GraphFile {
  public:
   explicit GraphFile(const std::string& path);
-  bool compiled() const;                          ///< written by `save_compiled_graph`
+  bool compiled() const;                           ///< written by `save_compiled_graph`
   const Json& header() const { return *header_; }  ///< of such a file: with the member "graph"
-  Json rest() const;                              ///< the header without its long members "graph" and "program"
+  Json rest() const;                               ///< the header without its long members "graph" and "program"
   Graph graph(const GraphFileOptions& options = {}) const;
 
  private:

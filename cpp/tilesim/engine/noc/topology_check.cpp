@@ -94,9 +94,7 @@ class Visits {
   }
 
  private:
-  struct Slot {
-    std::uint64_t pair = 0, walk = 0, age = 0;
-  };
+  struct Slot { std::uint64_t pair = 0, walk = 0, age = 0; };
 
   std::size_t place(std::uint64_t pair) const {
     std::uint64_t hash = pair * 0x9E3779B97F4A7C15ULL;
@@ -127,8 +125,7 @@ class Routes {
   void walk(Step&& step) {
     for (std::size_t to = 0; to < net_.nodes.size(); ++to) {
       visited_.clear();
-      for (std::size_t from = 0; from < net_.nodes.size(); ++from)
-      {
+      for (std::size_t from = 0; from < net_.nodes.size(); ++from) {
         worked(64);
         codes(net_, from, to, codes_);
         for (const std::uint32_t code : codes_) follow(from, to, code, step);

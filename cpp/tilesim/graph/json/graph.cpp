@@ -149,8 +149,8 @@ class Reader {
     open_[number] = false;
   }
 
-  ValueId define(std::size_t number, Values& values, const std::string& name,
-                 const TensorType& type, const Json& place) {
+  ValueId define(std::size_t number, Values& values, const std::string& name, const TensorType& type,
+                 const Json& place) {
     GraphFunction& function = graph_.functions[number];
     const auto id = static_cast<ValueId>(function.values.size());
     if (!values.emplace(name, id).second) place.fail("a value is defined twice: '" + name + "'", "a new name");
@@ -209,8 +209,7 @@ class Reader {
               "Move operation \"" + producers.at(name.as_string())->at("name").as_string() + "\" before this one");
   }
 
-  ValueId find_value(const Values& values, const Json& name, const Json& reader,
-                     const Json& ops) const {
+  ValueId find_value(const Values& values, const Json& name, const Json& reader, const Json& ops) const {
     const std::string& text = name.as_string();
     if (const auto found = values.find(text); found != values.end()) return found->second;
     if (const auto later = producers(ops); later.contains(text)) used_early(name, later, reader);
@@ -270,8 +269,7 @@ class Reader {
   }
 
   /// Infers the result types; the file may state them as well, and must then agree.
-  void define_results(std::size_t number, Values& values, Op op, const Json& results,
-                      const Json& place) {
+  void define_results(std::size_t number, Values& values, Op op, const Json& results, const Json& place) {
     std::vector<std::string> names = result_names(place);
     op.results.assign(names.size(), no_value);
     GraphFunction& function = graph_.functions[number];
