@@ -5,8 +5,8 @@
     python tests/badinput/fuzz.py --formats graph --seed 3 --only 4711  # one file again, with its traceback
 
 Every file hangs on the seed, the format and its number alone. The core may be built with sanitizers
-(`cmake --preset asan-ubsan -DTILESIM_PYTHON=ON -DTILESIM_UNITY=ON`, target _core): put its directory first on PYTHONPATH,
-LD_PRELOAD libasan.so and libstdc++.so, and set ASAN_OPTIONS to
+(`cmake --preset asan-ubsan -DTILESIM_PYTHON=ON -DTILESIM_UNITY=ON`, target _core): put its directory first on
+PYTHONPATH, LD_PRELOAD libasan.so and libstdc++.so, and set ASAN_OPTIONS to
 detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096.
 """
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-
 import tilesim as ts
-from tilesim.frontends.torch import frontend
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from tilesim.frontends.torch import frontend  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
 
