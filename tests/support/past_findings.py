@@ -97,5 +97,6 @@ PAST: dict[str, list[bytes]] = {
     "pytorch-ir": _json(
         _program([1]), _program({"_tensor_list_sizes": [10**18]}), _program({"_tensor_list_sizes": ["x"]})
     ),
+    "table, TPU": [b"workload,measured_cycles_at_940MHz\n" + b"softmax_4x8,400\n" * 5000],
     "table, conv": [CONV.format("/etc/passwd").encode(), CONV.format("(" * 5000).encode()],
 }

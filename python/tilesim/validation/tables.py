@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -104,6 +105,7 @@ def workload(name: str) -> Graph:
     raise user_error("unknown workload", value=f"'{name}'", allowed=", ".join(known))
 
 
+@functools.lru_cache(maxsize=256)  # a table may tell one workload in thousands of rows
 def _predict(name: str, machine: Machine) -> int:
     return simulate(compile(workload(name), machine)).cycles
 
