@@ -119,14 +119,18 @@ class Pricer {
       case Kind::attention:
         return attention(op);
       case Kind::while_loop:
-        return loop(op);
+        return alone_ ? begin(op) : loop(op);
       case Kind::branch:
-        return branch(op);
+        return alone_ ? begin(op) : branch(op);
       case Kind::softmax:
       case Kind::log_softmax:
         return stream(op, "softmax", model_.softmax, rows_of(op));
       case Kind::normalize:
         return stream(op, "ln", model_.norm, rows_of(op));
+      case Kind::call:
+      case Kind::fused:
+        if (alone_) return begin(op);
+        break;
       default:
         break;
     }
@@ -207,7 +211,7 @@ class Pricer {
     };
     const Axes window = op.attributes.integers("window_dilation", {1}),
                input = op.attributes.integers("input_dilation", {});
-    const Axes pads = op.attributes.integers("pads"), strides = op.attributes.integers("strides");
+    const Axes pads = op.attributes.integers("pads", {0}), strides = op.attributes.integers("strides", {1});
     const bool plain = alike(window) && window[0] == 1 && input.empty();
     if (!model_.convolves || !plain || size.size() != 2 || !alike(size) || !alike(taps) || !alike(pads) ||
         !alike(strides) || op.attributes.integer("groups", 1) != 1)
@@ -359,7 +363,7 @@ class Pricer {
   }
 
   std::vector<Cost> body(std::int32_t callee) {
-    return Pricer(model_, graph_, graph_.functions[at(callee)], alone_, to_).run();
+    return Pricer(model_, graph_, graph_.functions[at(callee)], false, to_).run();
   }
 
   Cost loop(const Op& op) {
@@ -395,35 +399,24 @@ class Pricer {
 
 }  // namespace
 
-std::string_view name(Form form) {
-  static constexpr std::array<std::string_view, 4> names{"weights", "activations", "attention", "convolution"};
-  return names[static_cast<std::size_t>(form)];
-}
-
-std::string_view Cost::bound() const {
-  if (terms.empty() || !(seconds > 0)) return "none";
-  return std::max_element(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return a.second < b.second; })
-      ->first;
-}
-
-const Cost* Costs::refused() const {
-  const auto found = std::ranges::find_if(rows, [](const Cost& cost) { return cost.lacking.has_value(); });
-  return found == rows.end() ? nullptr : &*found;
-}
-
-Costs OperationModel::price(const Graph& graph, bool alone) const {
+Costs OperationModel::price(const Graph& graph) const {
   Costs costs;
-  const auto calls = [](const Op& op) { return op.kind == Kind::call; };
-  const bool opened = !alone && std::ranges::any_of(graph.functions, [&](const GraphFunction& function) {
-    return std::ranges::any_of(function.ops, calls);
-  });
-  if (!opened) {
-    costs.rows = Pricer(*this, graph, graph.entry(), alone, costs).run();
+  const auto calls = [](const GraphFunction& function) {
+    return std::ranges::any_of(function.ops, [](const Op& op) { return op.kind == Kind::call; });
+  };
+  if (std::ranges::none_of(graph.functions, calls)) {
+    costs.rows = Pricer(*this, graph, graph.entry(), false, costs).run();
     return costs;
   }
   Graph flat = graph;
   inline_calls(flat);
-  costs.rows = Pricer(*this, flat, flat.entry(), alone, costs).run();
+  costs.rows = Pricer(*this, flat, flat.entry(), false, costs).run();
+  return costs;
+}
+
+Costs OperationModel::price_alone(const Graph& graph, const GraphFunction& function) const {
+  Costs costs;
+  costs.rows = Pricer(*this, graph, function, true, costs).run();
   return costs;
 }
 

@@ -77,9 +77,11 @@ struct OperationModel {
   std::map<FormKey, std::variant<AttentionForm, Lacking>> attentions;
   std::map<FormKey, std::variant<ConvolutionForm, Lacking>> convolutions;
 
-  /// Operations of the entry one after another, calls as their operations. Alone: every one is a kernel of its own,
-  /// wherever its operands were made, and calls are not opened.
-  Costs price(const Graph& graph, bool alone = false) const;
+  /// Operations of the entry one after another, calls as their operations.
+  Costs price(const Graph& graph) const;
+  /// Operations of a function, every one a kernel of its own, wherever its operands were made. What runs functions
+  /// costs nothing.
+  Costs price_alone(const Graph& graph, const GraphFunction& function) const;
 };
 
 }  // namespace tilesim::analytic

@@ -141,8 +141,9 @@ def compile(
 def _compiled(graph: Graph, machine: Machine, target: Machine, options: dict[str, Any]) -> Program:
     """A program of the machine alone."""
     mappings, rest = _mappings(graph, target, options["mapping"], options["fuse"])
-    counts = {key: options.get(key) or 0 for key in ("cores", "contexts")}
-    program = Program(_core.compile(graph.core, target.core, options["fuse"], mappings, rest, **counts), graph, machine)
+    cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
+    core = _core.compile(graph.core, target.core, options["fuse"], mappings, rest, cores=cores, contexts=contexts)
+    program = Program(core, graph, machine)
     program.options = options
     return program
 
