@@ -4,10 +4,58 @@
 #include <pybind11/pybind11.h>
 
 #include "cancel.hpp"
+#include "messages.hpp"
 #include "tilesim/report/result_check.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
+
+namespace {
+
+/// Values for Python, the same as of a JSON text that is read there. Ctrl-C ends it between two values.
+class ToPython {
+ public:
+  py::object operator()(const Json& json) {
+    if (++values_ % 4096 == 0) bindings::raise_pending();
+    switch (json.kind()) {
+      case Json::Kind::boolean:
+        return py::bool_(json.as_bool());
+      case Json::Kind::integer:
+        return py::int_(json.as_int());
+      case Json::Kind::number:
+        return py::float_(json.as_double());
+      case Json::Kind::string:
+        return bindings::readable(json.as_string());
+      case Json::Kind::array:
+        return list(json.items());
+      case Json::Kind::object:
+        return dict(json.members());
+      default:
+        return py::none();
+    }
+  }
+
+ private:
+  py::object list(const std::vector<Json>& items) {
+    py::list list(items.size());
+    for (std::size_t i = 0; i < items.size(); ++i) list[i] = (*this)(items[i]);
+    return list;
+  }
+
+  py::object dict(const std::vector<Json::Member>& members) {
+    py::dict dict;
+    for (const auto& [key, value] : members) {
+      PyObject* name = bindings::readable(key).release().ptr();
+      PyUnicode_InternInPlace(&name);  // rows have the same keys
+      dict[py::reinterpret_steal<py::object>(name)] = (*this)(value);
+    }
+    return dict;
+  }
+
+  std::size_t values_ = 0;
+};
+
+}  // namespace
 
 void init_report(py::module_& module) {
   py::class_<Result>(module, "Result", "What a simulation found.")
@@ -30,6 +78,13 @@ void init_report(py::module_& module) {
           "to_json",
           [](const Result& result) { return bindings::cancellable([&] { return result.to_json().dump(1); }); },
           "The JSON form, schema \"tilesim.result\".")
+      .def(
+          "data",
+          [](const Result& result) {
+            const Json json = bindings::cancellable([&] { return result.to_json(); });
+            return py::dict(ToPython()(json));
+          },
+          "The JSON form as dicts and lists.")
       .def(
           "timing_hash",
           [](const Result& result) { return bindings::cancellable([&] { return result.timing_hash(); }); },

@@ -369,6 +369,10 @@ class Result:
         """
         Reads the JSON form.
         """
+    def data(self) -> dict:
+        """
+        The JSON form as dicts and lists.
+        """
     def timing_hash(self) -> str:
         """
         Hash of everything that timing decides: equal on every machine and build.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "tilesim/analytic/shapes.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/interrupt.hpp"
@@ -15,29 +16,12 @@ namespace tilesim::analytic {
 
 namespace {
 
-using Axes = std::vector<std::int64_t>;
-
 bool is_view(Kind kind) {
   return kind == Kind::reshape || kind == Kind::bitcast || kind == Kind::constant || kind == Kind::iota;
 }
 
 bool fuses(Kind kind) {
   return kind == Kind::elementwise || kind == Kind::convert || kind == Kind::batch_norm || kind == Kind::broadcast;
-}
-
-double elements(const TensorType& type) { return static_cast<double>(element_count(type.shape)); }
-
-double product_of(const Shape& shape, const Axes& axes) {
-  double product = 1;
-  for (const std::int64_t axis : axes) product *= static_cast<double>(shape[at(axis)]);
-  return product;
-}
-
-double product_without(const Shape& shape, const Axes& some, const Axes& others) {
-  double product = 1;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(shape.size()); ++i)
-    if (!std::ranges::count(some, i) && !std::ranges::count(others, i)) product *= static_cast<double>(shape[at(i)]);
-  return product;
 }
 
 /// 2 b m n k of whole numbers, rounded once.
@@ -124,9 +108,9 @@ class Pricer {
         return alone_ ? begin(op) : branch(op);
       case Kind::softmax:
       case Kind::log_softmax:
-        return stream(op, "softmax", model_.softmax, rows_of(op));
+        return stream(op, "softmax", model_.softmax, rows_of(function_, op));
       case Kind::normalize:
-        return stream(op, "ln", model_.norm, rows_of(op));
+        return stream(op, "ln", model_.norm, rows_of(function_, op));
       case Kind::call:
       case Kind::fused:
         if (alone_) return begin(op);
@@ -134,6 +118,7 @@ class Pricer {
       default:
         break;
     }
+    if (!to_.missing.empty()) return begin(op);  // all is priced again
     const Flops work = flops(graph_, function_, op);
     if (work.matrix > 0) return refuse(op, "no closed form for " + std::string(info(op.kind).name));
     if (fuses(op.kind))
@@ -153,20 +138,20 @@ class Pricer {
     return std::get_if<Model>(&found->second);
   }
 
-  struct Extents { double batch, m, n, k; };
-
   Cost product(const Op& op, Form which, DType dtype, const Extents& e) {
     Cost cost = begin(op);
     const ProductForm* found = form(model_.products, {which, dtype}, cost);
-    if (!found) return cost;
+    if (!found || !to_.missing.empty()) return cost;
     cost = counted(op, found->scheme);
-    if (std::min({e.batch, e.m, e.n, e.k}) <= 0) {
+    if (e.empty()) {
       cost.flops = 0;
       cost.model = "nothing to do";
       return cost;
     }
     if (!found->note.empty()) to_.notes.insert(found->note);
-    const GemmTerms t = found->model.predict(e.batch, e.m, e.n, e.k);
+    const auto [known, fresh] = to_.products.try_emplace({which, dtype, e.batch, e.m, e.n, e.k});
+    if (fresh) known->second = found->model.predict(e.batch, e.m, e.n, e.k);
+    const GemmTerms& t = known->second;
     const auto term = [&](GemmTerm which_term) { return t[static_cast<std::size_t>(which_term)]; };
     cost.terms = {{"compute", term(GemmTerm::compute)}, {"load", term(GemmTerm::load)},
                   {"memory", term(GemmTerm::memory)},   {"launch", term(GemmTerm::launch)},
@@ -185,61 +170,20 @@ class Pricer {
   }
 
   Cost contract(const Op& op) {
-    const TensorType &a = operand(op, 0), &b = operand(op, 1);
-    const auto axes = [&](const char* key) { return op.attributes.integers(key, {}); };
-    const Axes lead = axes("a_batch"), over = axes("a_contract");
-    const Extents e{product_of(a.shape, lead), product_without(a.shape, lead, over),
-                    product_without(b.shape, axes("b_batch"), axes("b_contract")), product_of(a.shape, over)};
-    return product(op, e.batch == 1 ? Form::weights : Form::activations, a.dtype, e);
+    const Extents e = contract_extents(function_, op);
+    return product(op, e.batch == 1 ? Form::weights : Form::activations, operand(op, 0).dtype, e);
   }
 
-  /// Rows that choose their matrix by group (experts): as many products as groups that can have rows.
   Cost ragged(const Op& op) {
-    const TensorType &a = operand(op, 0), &b = operand(op, 1);
-    const std::int64_t rows = a.shape[0], used = std::max<std::int64_t>(1, std::min(b.shape[0], rows));
     to_.notes.insert("rows of experts are taken as spread evenly over as many groups as there can be");
-    return product(op, Form::weights, a.dtype,
-                   {static_cast<double>(used), static_cast<double>(ceil_div(rows, used)),
-                    static_cast<double>(b.shape[2]), static_cast<double>(b.shape[1])});
-  }
-
-  /// A square convolution without dilation, as a library has kernels for; none: any other.
-  std::optional<ConvolutionCase> square(const Op& op, const Shape& taps, const Shape& size, double images,
-                                        double channels, double filters) const {
-    const auto alike = [](const Axes& values) {
-      return !values.empty() && std::ranges::all_of(values, [&](std::int64_t v) { return v == values[0]; });
-    };
-    const Axes window = op.attributes.integers("window_dilation", {1}),
-               input = op.attributes.integers("input_dilation", {});
-    const Axes pads = op.attributes.integers("pads", {0}), strides = op.attributes.integers("strides", {1});
-    const bool plain = alike(window) && window[0] == 1 && input.empty();
-    if (!model_.convolves || !plain || size.size() != 2 || !alike(size) || !alike(taps) || !alike(pads) ||
-        !alike(strides) || op.attributes.integer("groups", 1) != 1)
-      return std::nullopt;
-    const auto number = [](std::int64_t x) { return static_cast<double>(x); };
-    return ConvolutionCase{images,          channels,           filters,        number(size[0]),
-                           number(taps[0]), number(strides[0]), number(pads[0])};
+    return product(op, Form::weights, operand(op, 0).dtype, ragged_extents(function_, op));
   }
 
   Cost convolution(const Op& op) {
-    const TensorType &x = operand(op, 0), &w = operand(op, 1), &y = type(op.results[0]);
-    const std::string &in = op.attributes.text("x_labels"), &by = op.attributes.text("w_labels");
-    Shape taps, size;
-    for (std::size_t i = 0; i < by.size(); ++i) {
-      if (by[i] == 'O' || by[i] == 'I') continue;
-      taps.push_back(w.shape[i]);
-      size.push_back(x.shape[in.find(by[i])]);
-    }
-    const std::int64_t groups = op.attributes.integer("groups", 1);
-    const auto channels = static_cast<double>(w.shape[by.find('I')]);
-    const auto filters = static_cast<double>(w.shape[by.find('O')] / groups);
-    if (const auto shape = square(op, taps, size, static_cast<double>(x.shape[in.find('N')]), channels, filters))
-      return library_convolution(op, x.dtype, *shape);
-    const std::int64_t out = y.shape[op.attributes.text("y_labels").find('C')];
-    const double outputs = elements(y) / static_cast<double>(std::max<std::int64_t>(1, out));
-    Cost cost =
-        product(op, Form::weights, x.dtype,
-                {static_cast<double>(groups), outputs, filters, channels * static_cast<double>(element_count(taps))});
+    const DType dtype = operand(op, 0).dtype;
+    if (const auto shape = square_convolution(function_, op); shape && model_.convolves)
+      return library_convolution(op, dtype, *shape);
+    Cost cost = product(op, Form::weights, dtype, convolution_extents(function_, op));
     cost.model = "implicit product, " + cost.model;
     return cost;
   }
@@ -259,38 +203,16 @@ class Pricer {
   }
 
   Cost attention(const Op& op) {
-    const Shape &q = operand(op, 0).shape, &k = operand(op, 1).shape, &v = operand(op, 2).shape;
     Cost cost = begin(op);
     const AttentionForm* found = form(model_.attentions, {Form::attention, operand(op, 0).dtype}, cost);
     if (!found) return cost;
     cost = counted(op, found->scheme);
-    const auto number = [](std::int64_t x) { return static_cast<double>(x); };
-    const AttentionCase call{number(q[0]),
-                             number(q[2]),
-                             number(op.attributes.integer("kv_len", k[2])),
-                             number(q[1]),
-                             number(k[1]),
-                             number(std::max(q[3], v[3])),
-                             number(op.attributes.integer("window", 0)),
-                             op.attributes.flag("causal")};
+    const AttentionCase call = attention_case(function_, op);
     const AttentionTerms t = found->model.predict(call);
     for (std::size_t i = 0; i + 1 < t.size(); ++i) cost.terms.emplace_back(attention_term_names()[i], t[i]);
     cost.seconds = t.back();
-    cost.model = q[2] == 1 ? "decode" : "prefill";
+    cost.model = call.queries == 1 ? "decode" : "prefill";
     return cost;
-  }
-
-  double rows_of(const Op& op) const {
-    const TensorType& x = operand(op, 0);
-    const auto rank = static_cast<std::int64_t>(x.shape.size());
-    Axes along{rank - 1};
-    if (const Attribute* dim = op.attributes.find("dim"))
-      along = {std::get<std::int64_t>(*dim)};
-    else if (Axes dims = op.attributes.integers("dims", {}); !dims.empty())
-      along = std::move(dims);
-    double width = 1;
-    for (const std::int64_t axis : along) width *= static_cast<double>(x.shape[at(axis < 0 ? axis + rank : axis)]);
-    return elements(x) / std::max(1.0, width);
   }
 
   Cost streamed(const Op& op, const char* kind, const StreamConstants& constants, double rows, double bytes,

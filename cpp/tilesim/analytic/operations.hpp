@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -64,6 +65,7 @@ struct Costs {
   std::vector<Cost> rows;
   std::set<std::string> notes;  ///< what was approximated
   std::set<FormKey> missing;    ///< forms that were asked for and not given: the rows are of no use then
+  std::map<std::tuple<Form, DType, double, double, double, double>, GemmTerms> products;  ///< layers are alike
   const Cost* refused() const;  ///< the first operation that the device cannot run; null: none
 };
 

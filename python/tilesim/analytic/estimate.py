@@ -9,7 +9,6 @@ from typing import Any
 from .._core import __version__ as version
 from .._core import parse_dtype
 from ..base.checked import checked, checked_class
-from ..base.files import loads
 from ..graph import Graph, user_error
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
@@ -194,7 +193,7 @@ def estimate(
     found, notes = costs.price(graph.core)
     rows = rows_of(found)
     redo = _Redo(graph, target, {"scheme": scheme, "engine": engine, "profile": opened})
-    data = loads(found.result(graph.core.name, target.name, round(target.clock_hz)).to_json())
+    data = found.result(graph.core.name, target.name, round(target.clock_hz)).data()
     data["approximations"] = [data["approximations"][0], *notes]
     name = opened.name if opened else None
     data["configuration"] = {"device": target.to_dict(), "profile": name, "tilesim": version}
