@@ -6,6 +6,7 @@
 #include "cancel.hpp"
 #include "messages.hpp"
 #include "tilesim/report/result_check.hpp"
+#include "tilesim/report/turns.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -91,4 +92,16 @@ void init_report(py::module_& module) {
           "Hash of everything that timing decides: equal on every machine and build.")
       .def_readonly("cycles", &Result::cycles)
       .def_readonly("hertz", &Result::hertz);
+  py::class_<Turns>(module, "Turns", "One result from parts that take turns: a machine's, its host's, the link's.")
+      .def(py::init<std::int64_t, bool>(), py::arg("hertz"), py::arg("timeline"),
+           "hertz: of the machine's clock; timeline: record intervals of host and link.")
+      .def("part", &Turns::part, py::arg("result"), "The machine's turn.")
+      .def(
+          "elsewhere",
+          [](Turns& turns, const std::string& unit, const std::string& name, std::int64_t picoseconds,
+             const std::string& operation, std::int64_t load_bytes, std::int64_t store_bytes,
+             double work) { turns.elsewhere({unit, name, operation, picoseconds, load_bytes, store_bytes, work}); },
+          py::arg("unit"), py::arg("name"), py::arg("picoseconds"), py::arg("operation"), py::arg("load_bytes") = 0,
+          py::arg("store_bytes") = 0, py::arg("work") = 0.0, "The host's turn (unit \"host\") or the \"link\"'s.")
+      .def("finish", &Turns::finish, "The result; program, machine, hashes and configuration are the caller's.");
 }

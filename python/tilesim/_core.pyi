@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'SimpleNetwork', 'Stop', 'StreamModel', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -387,6 +387,26 @@ class Result:
     @property
     def hertz(self) -> int:
         ...
+class Turns:
+    """
+    One result from parts that take turns: a machine's, its host's, the link's.
+    """
+    def __init__(self, hertz: typing.SupportsInt | typing.SupportsIndex, timeline: bool) -> None:
+        """
+        hertz: of the machine's clock; timeline: record intervals of host and link.
+        """
+    def elsewhere(self, unit: str, name: str, picoseconds: typing.SupportsInt | typing.SupportsIndex, operation: str, load_bytes: typing.SupportsInt | typing.SupportsIndex = 0, store_bytes: typing.SupportsInt | typing.SupportsIndex = 0, work: typing.SupportsFloat | typing.SupportsIndex = 0.0) -> None:
+        """
+        The host's turn (unit "host") or the "link"'s.
+        """
+    def finish(self) -> Result:
+        """
+        The result; program, machine, hashes and configuration are the caller's.
+        """
+    def part(self, result: Result) -> None:
+        """
+        The machine's turn.
+        """
 class MappingSpace:
     """
     All combinations of tile sizes, orders and depths of one product.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from .mincut import MinCut
@@ -187,19 +186,6 @@ def _turns(items: Sequence[Item], there: set[str], side: bool) -> list[tuple[boo
             turns.append((side, names))
         left, side = later, not side
     return turns
-
-
-def share(part: int, whole: int) -> float:
-    """A part of a whole, 0 of nothing.
-
-    Args:
-        part: of it.
-        whole: all of it.
-
-    Returns:
-        From 0 to 1.
-    """
-    return float(Fraction(part, whole)) if whole else 0.0
 
 
 def rows(data: Iterable[Transfer]) -> list[dict[str, Any]]:
