@@ -90,7 +90,10 @@ void translate(std::exception_ptr pointer) {
 
 }  // namespace
 
+void init_sides(py::module_& module);  // sides.cpp
+
 void init_compile(py::module_& module) {
+  init_sides(module);
   py::register_local_exception_translator(translate);  // asked before that of all errors
   module.def(
       "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
