@@ -2,6 +2,7 @@
 #include "tilesim/report/result.hpp"
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "cancel.hpp"
 #include "messages.hpp"
@@ -90,6 +91,16 @@ void init_report(py::module_& module) {
           "timing_hash",
           [](const Result& result) { return bindings::cancellable([&] { return result.timing_hash(); }); },
           "Hash of everything that timing decides: equal on every machine and build.")
+      .def(
+          "counts",
+          [](const Result& result) {
+            std::vector<std::tuple<std::string, std::string, std::string, std::string, double>> rows;
+            for (const Count& one : result.counts)
+              rows.emplace_back(one.part, one.item, one.level, one.operation, one.number);
+            return rows;
+          },
+          "What takes energy: part, item, level, operation (empty: none caused it), number. Not of a result that was "
+          "read.")
       .def_readonly("cycles", &Result::cycles)
       .def_readonly("hertz", &Result::hertz);
   py::class_<Turns>(module, "Turns", "One result from parts that take turns: a machine's, its host's, the link's.")

@@ -369,6 +369,10 @@ class Result:
         """
         Reads the JSON form.
         """
+    def counts(self) -> list[tuple[str, str, str, str, float]]:
+        """
+        What takes energy: part, item, level, operation (empty: none caused it), number. Not of a result that was read.
+        """
     def data(self) -> dict:
         """
         The JSON form as dicts and lists.

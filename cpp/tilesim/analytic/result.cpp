@@ -65,6 +65,19 @@ void name_bottleneck(Result& result) {
   if (result.bottleneck_share < 0.5) result.bottleneck = "latency";
 }
 
+/// As the engine counts; the bytes are those that each operation moves.
+void count(Result& result) {
+  for (const OperationUse& use : result.operations) {
+    const auto add = [&](const char* part, const char* item, const char* level, double number) {
+      if (number != 0) result.counts.push_back({part, item, level, use.name, number});
+    };
+    add("arrays", "multiply-adds", "", use.multiply_adds);
+    add("vector unit", "vector operations", "", use.vector_operations);
+    add("memory", "memory bytes", "DRAM", static_cast<double>(use.load_bytes));
+  }
+  result.counts.push_back({"static", "static (ps)", {}, {}, result.seconds() * 1e12});
+}
+
 }  // namespace
 
 Result result_of(const Costs& costs, const std::string& program, const std::string& device, std::int64_t hertz) {
@@ -81,6 +94,7 @@ Result result_of(const Costs& costs, const std::string& program, const std::stri
     result.multiply_adds += use.multiply_adds;
     result.vector_operations += use.vector_operations;
   }
+  count(result);
   name_bottleneck(result);
   result.approximations = {"closed form, operation after operation"};
   result.approximations.insert(result.approximations.end(), costs.notes.begin(), costs.notes.end());
