@@ -96,6 +96,8 @@ py::array predict(const GemmModel& model, const Column& batch, const Column& m, 
 
 }  // namespace
 
+void init_closed_forms(py::module_& module);  // closed_forms.cpp
+
 void init_analytic(py::module_& module) {
   module.def(
       "gemm_constants",
@@ -138,4 +140,5 @@ void init_analytic(py::module_& module) {
           },
           py::arg("batch"), py::arg("m"), py::arg("n"), py::arg("k"),
           "Every term per row, shape [count, terms]; columns are gemm_term_names().");
+  init_closed_forms(module);
 }

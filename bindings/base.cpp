@@ -29,7 +29,7 @@ namespace {
 struct Classes { py::handle error, user_error, unsupported, internal_error; };
 Classes classes;
 
-void raise_user_error(py::handle type, const UserError& error) {
+py::object instance_of(py::handle type, const UserError& error) {
   py::object instance = type(readable(error.what()));
   const UserError::Parts& parts = error.parts();
   instance.attr("what") = readable(parts.what);
@@ -37,7 +37,11 @@ void raise_user_error(py::handle type, const UserError& error) {
   instance.attr("value") = readable(parts.value);
   instance.attr("allowed") = readable(parts.allowed);
   instance.attr("suggestion") = readable(parts.suggestion);
-  PyErr_SetObject(type.ptr(), instance.ptr());
+  return instance;
+}
+
+void raise_user_error(py::handle type, const UserError& error) {
+  PyErr_SetObject(type.ptr(), instance_of(type, error).ptr());
 }
 
 void translate(std::exception_ptr pointer) {
@@ -74,8 +78,12 @@ void register_errors(py::module_& m) {
                                  user_bases);
   for (const char* part : {"what", "place", "value", "allowed", "suggestion"})
     py::setattr(classes.user_error, part, py::str());
-  classes.unsupported = new_class(m, "Unsupported", "Legal input that Tilesim or the chosen machine cannot handle.",
+  classes.unsupported = new_class(m, "Unsupported",
+                                  "Legal input that Tilesim or the chosen machine cannot handle. Attributes beside "
+                                  "those of UserError (str, empty if there is none): operation of the graph as it was "
+                                  "given, its function, and what the machine lacks for it (dtype, scratchpad, ...).",
                                   py::reinterpret_borrow<py::object>(classes.user_error));
+  for (const char* part : {"operation", "function", "lack"}) py::setattr(classes.unsupported, part, py::str());
   classes.internal_error = new_class(m, "InternalError", "A broken invariant: a bug of Tilesim, with its state.",
                                      py::reinterpret_borrow<py::object>(classes.error));
   py::register_local_exception_translator(translate);
@@ -246,6 +254,8 @@ void register_text(py::module_& m) {
 }
 
 }  // namespace
+
+py::object unsupported(const UserError& error) { return instance_of(classes.unsupported, error); }
 
 }  // namespace tilesim::bindings
 

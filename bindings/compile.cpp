@@ -7,6 +7,7 @@
 #include "cancel.hpp"
 #include "graph.hpp"
 #include "mapping.hpp"
+#include "messages.hpp"
 
 namespace py = pybind11;
 
@@ -75,9 +76,25 @@ py::tuple choices(const tilesim::bindings::GraphValue& graph, const tilesim::Mac
       }));
 }
 
+void translate(std::exception_ptr pointer) {
+  try {
+    if (pointer) std::rethrow_exception(pointer);
+  } catch (const tilesim::CannotRun& error) {
+    py::object instance = tilesim::bindings::unsupported(error);
+    instance.attr("operation") = tilesim::bindings::readable(error.reason().operation);
+    instance.attr("function") = tilesim::bindings::readable(error.reason().function);
+    instance.attr("lack") = tilesim::bindings::readable(std::string(name(error.reason().lack)));
+    PyErr_SetObject(py::type::of(instance).ptr(), instance.ptr());
+  }
+}
+
 }  // namespace
 
+void init_sides(py::module_& module);  // sides.cpp
+
 void init_compile(py::module_& module) {
+  init_sides(module);
+  py::register_local_exception_translator(translate);  // asked before that of all errors
   module.def(
       "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
       py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "profile", py::arg("only") = "",
@@ -88,7 +105,8 @@ void init_compile(py::module_& module) {
       "alone;\n"
       "cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its "
       "own.\n"
-      "Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.");
+      "Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no "
+      "tile fits the scratchpad.");
   module.def("mapping_choices", &choices, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
              py::arg("mapping") = "profile", py::arg("contexts") = 1, py::arg("each") = 0,
              "Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.");

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "tilesim/base/error.hpp"
+
 namespace tilesim::bindings {
 
 /// A text for Python: bytes that are no UTF-8 (of file names, of damaged files) as "\xff".
@@ -25,5 +27,8 @@ inline std::string shown(pybind11::handle value) {
       pybind11::reinterpret_steal<pybind11::object>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
   return bytes.cast<std::string>();
 }
+
+/// The exception Unsupported with the parts of an error.
+pybind11::object unsupported(const UserError& error);
 
 }  // namespace tilesim::bindings

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Builder', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'Program', 'ReplacedFile', 'Result', 'Session', 'SimpleNetwork', 'Stop', 'Unsupported', 'UserError', 'VectorProblem', 'closed_form_latency', 'compile', 'convert_array', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'time_operations', 'unit_roundoff', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -22,8 +22,11 @@ class UserError(Error, ValueError):
     what: typing.ClassVar[str] = ''
 class Unsupported(UserError):
     """
-    Legal input that Tilesim or the chosen machine cannot handle.
+    Legal input that Tilesim or the chosen machine cannot handle. Attributes beside those of UserError (str, empty if there is none): operation of the graph as it was given, its function, and what the machine lacks for it (dtype, scratchpad, ...).
     """
+    function: typing.ClassVar[str] = ''
+    lack: typing.ClassVar[str] = ''
+    operation: typing.ClassVar[str] = ''
 class InternalError(Error):
     """
     A broken invariant: a bug of Tilesim, with its state.
@@ -366,6 +369,14 @@ class Result:
         """
         Reads the JSON form.
         """
+    def counts(self) -> list[tuple[str, str, str, str, float]]:
+        """
+        What takes energy: part, item, level, operation (empty: none caused it), number. Not of a result that was read.
+        """
+    def data(self) -> dict:
+        """
+        The JSON form as dicts and lists.
+        """
     def timing_hash(self) -> str:
         """
         Hash of everything that timing decides: equal on every machine and build.
@@ -380,6 +391,26 @@ class Result:
     @property
     def hertz(self) -> int:
         ...
+class Turns:
+    """
+    One result from parts that take turns: a machine's, its host's, the link's.
+    """
+    def __init__(self, hertz: typing.SupportsInt | typing.SupportsIndex, timeline: bool) -> None:
+        """
+        hertz: of the machine's clock; timeline: record intervals of host and link.
+        """
+    def elsewhere(self, unit: str, name: str, picoseconds: typing.SupportsInt | typing.SupportsIndex, operation: str, load_bytes: typing.SupportsInt | typing.SupportsIndex = 0, store_bytes: typing.SupportsInt | typing.SupportsIndex = 0, work: typing.SupportsFloat | typing.SupportsIndex = 0.0) -> None:
+        """
+        The host's turn (unit "host") or the "link"'s.
+        """
+    def finish(self) -> Result:
+        """
+        The result; program, machine, hashes and configuration are the caller's.
+        """
+    def part(self, result: Result) -> None:
+        """
+        The machine's turn.
+        """
 class MappingSpace:
     """
     All combinations of tile sizes, orders and depths of one product.
@@ -568,6 +599,141 @@ class GemmModel:
     def terms(self, batch: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], m: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], n: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], k: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.ndarray:
         """
         Every term per row, shape [count, terms]; columns are gemm_term_names().
+        """
+class AttentionModel:
+    """
+    Closed-form time of attention calls by one kernel.
+    """
+    def __init__(self, device: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], constants: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex]) -> None:
+        """
+        device: units, clock (Hz), memory_bytes_per_second, flops_per_second of the arithmetic, cache_bytes of an element of keys and values.
+        """
+    def terms(self, batch: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], queries: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], keys: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], heads: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], key_heads: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], depth: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], window: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], causal: bool = True, decode: AttentionModel | None = None) -> numpy.ndarray:
+        """
+        Seconds of every term per row, shape [count, terms]; decode: the kernel for one query, where it is faster.
+        """
+class ConvolutionModel:
+    """
+    Closed-form time of square convolutions.
+    """
+    def __init__(self, direct: GemmModel, plain: GemmModel, bytes_per_second: typing.SupportsFloat | typing.SupportsIndex, constants: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex]) -> None:
+        """
+        direct, plain: products with taps and without; bytes_per_second: that transforms and layouts see.
+        """
+    def terms(self, batch: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], channels: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], filters: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], size: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], kernel: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], stride: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], padding: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.ndarray:
+        """
+        Seconds of every term per row, shape [count, terms].
+        """
+class StreamModel:
+    """
+    Closed-form time of what streams over memory.
+    """
+    def __init__(self, device: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], constants: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex]) -> None:
+        """
+        device: units, memory_bytes_per_second, shared_bytes, shared_bytes_per_second, lanes_per_second.
+        """
+    def terms(self, rows: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], width: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], tensors: typing.SupportsFloat | typing.SupportsIndex, bytes: typing.SupportsFloat | typing.SupportsIndex, operations: typing.SupportsFloat | typing.SupportsIndex, by_row: bool) -> numpy.ndarray:
+        """
+        Seconds of every term of repeated calls per row, shape [count, terms].
+        """
+class Costs:
+    """
+    Seconds of operations in closed form.
+    """
+    def result(self, program: str, device: str, hertz: typing.SupportsInt | typing.SupportsIndex) -> Result:
+        """
+        Operations one after another, as a Result.
+        """
+    def rows(self) -> list:
+        """
+        Per operation: name, kind, seconds, terms, bytes, flops, scheme, model, hits, occupancy.
+        """
+    @property
+    def missing(self) -> list[tuple[str, str]]:
+        """
+        Form and dtype of what the model has to be given first; the rest is of no use until it is empty.
+        """
+    @property
+    def notes(self) -> list[str]:
+        """
+        What was approximated, sorted.
+        """
+    @property
+    def refused(self) -> typing.Any:
+        """
+        Name, kind and reason of the first operation that cannot run.
+        """
+    @property
+    def seconds(self) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        Per operation.
+        """
+class OperationModel:
+    """
+    Closed forms of a graph's operations on one device.
+    """
+    def __init__(self, units: typing.SupportsFloat | typing.SupportsIndex, memory_bytes_per_second: typing.SupportsFloat | typing.SupportsIndex, convolves: bool, lanes: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], copy: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], softmax: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], norm: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex]) -> None:
+        """
+        convolves: whether its library has convolutions; lanes: operations per second by dtype; constants of streams.
+        """
+    def give_attention(self, dtype: str, prefill: AttentionModel, decode: AttentionModel, scheme: str) -> None:
+        """
+        Attention on a dtype.
+        """
+    def give_convolution(self, dtype: str, model: ConvolutionModel, scheme: str) -> None:
+        """
+        Square convolutions of the library on a dtype.
+        """
+    def give_lacking(self, form: str, dtype: str, reason: str) -> None:
+        """
+        What the device cannot run, and why.
+        """
+    def give_product(self, form: str, dtype: str, model: GemmModel, scheme: str, note: str, flops_per_second: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        """
+        Products with weights, or of activations.
+        """
+    def price(self, graph: Graph) -> Costs:
+        """
+        Costs of a graph's operations one after another.
+        """
+class HostCosts:
+    """
+    Seconds of operations on a host.
+    """
+    @property
+    def missing(self) -> list[tuple[str, str]]:
+        """
+        As of Costs.
+        """
+    @property
+    def notes(self) -> list[str]:
+        """
+        What was approximated: behind an operation's name, or a kind's.
+        """
+    @property
+    def seconds(self) -> list[tuple[str, float]]:
+        """
+        Name and seconds of the entry's operations.
+        """
+class Sides:
+    """
+    Operations that run on a machine or on its host.
+    """
+    def __init__(self, items: collections.abc.Sequence[tuple[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], typing.SupportsInt | typing.SupportsIndex | None, typing.SupportsInt | typing.SupportsIndex | None]], values: collections.abc.Sequence[tuple[typing.SupportsInt | typing.SupportsIndex, bool]], bytes_per_second: typing.SupportsInt | typing.SupportsIndex, latency: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        items: values read and made (numbers), picoseconds on machine and host (none: cannot); values: bytes, and whether the whole gives them; higher numbers are of what lies on both sides.
+        """
+    def cheapest(self) -> list[bool]:
+        """
+        By item whether it runs on the host: the least time, and of those placements one with the fewest transfers.
+        """
+    def crossings(self, host: collections.abc.Sequence[bool]) -> list[tuple[int, bool]]:
+        """
+        Value, and whether it goes to the host, of every transfer.
+        """
+    def turns(self, host: collections.abc.Sequence[bool]) -> list[tuple[bool, list[int]]]:
+        """
+        Whether it is the host's, and its items, of every turn.
         """
 class NetworkTopology:
     """
@@ -890,6 +1056,14 @@ class Session:
         """
         Core cycles.
         """
+def attention_constants() -> list:
+    """
+    Constants of the attention model: name, default, low, high, unit.
+    """
+def attention_term_names() -> list[str]:
+    """
+    Columns of AttentionModel.terms.
+    """
 def closed_form_latency(machine: Machine, compute: str) -> dict:
     """
     What the closed form says of a tile compute, in cycles.
@@ -899,11 +1073,19 @@ def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collect
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
     mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it alone;
     cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its own.
-    Raises Unsupported for what the machine cannot run and UserError when no tile fits the scratchpad.
+    Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no tile fits the scratchpad.
     """
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
     """
     Converts an array of any shape, rounding once ('nearest_even' or 'toward_zero'). Beyond the target's range: as the format has it (infinity, NaN, integers wrap), or clamped with `saturate`.
+    """
+def convolution_constants() -> list:
+    """
+    Constants of the model of convolutions beside those of products.
+    """
+def convolution_term_names() -> list[str]:
+    """
+    Columns of ConvolutionModel.terms.
     """
 def count_trips(graph: Graph, trips: collections.abc.Sequence[tuple[str, str, typing.SupportsInt | typing.SupportsIndex, bool]]) -> None:
     """
@@ -1001,6 +1183,10 @@ def least_traffic(m: typing.SupportsInt | typing.SupportsIndex, n: typing.Suppor
     """
     Least off-chip words of a product with one tile of each operand in a buffer of so many words.
     """
+def link_picoseconds(bytes_per_second: typing.SupportsInt | typing.SupportsIndex, latency: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
+    """
+    Time of one transfer, rounded up.
+    """
 def loop_trips(graph: Graph, inputs: collections.abc.Iterable) -> dict[tuple[str, str], tuple[int, int]]:
     """
     Fewest and most trips that each loop, by function and operation, makes on these inputs.
@@ -1090,6 +1276,10 @@ def prepared(graph: Graph, machine: Machine, cores: typing.SupportsInt | typing.
     """
     The graph that lowering works on: expanded and folded; its weights are the program's.
     """
+def price_on_host(forms: OperationModel, matrix_flops_per_second: typing.SupportsFloat | typing.SupportsIndex, vector: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], unit: str, graph: Graph) -> HostCosts:
+    """
+    Costs of the entry's operations on a host, each a kernel of its own; vector: rates of every dtype.
+    """
 def random_inputs(graph: Graph, seed: typing.SupportsInt | typing.SupportsIndex = 0) -> list:
     """
     Deterministic inputs of a graph: floats uniform in [-1, 1], integers small and legal as indices, random bools.
@@ -1129,6 +1319,14 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
 def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}) -> Result:
     """
     Runs a program in simulated time, on the first cores or those given.
+    """
+def stream_constants() -> list:
+    """
+    Constants of the model of streams: name, default, low, high, unit.
+    """
+def stream_term_names() -> list[str]:
+    """
+    Columns of StreamModel.terms.
     """
 def time_operations(graph: Graph, inputs: collections.abc.Iterable, runs: typing.SupportsInt | typing.SupportsIndex = 1) -> list:
     """

@@ -298,3 +298,12 @@ def test_state_is_updated_beside_the_host() -> None:
     found, wanted = ts.execute(program), ts.reference(graph)
     for key, value in wanted.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-4)
+
+
+def test_bytes_of_regions_are_those_of_the_parts() -> None:
+    """Memory of two regions, with a host beside it: every byte is local or remote, as in each of the parts alone."""
+    program = ts.compile(spectra(), "chiplet-2", fallback="host")
+    result = ts.simulate(program)
+    assert result.local_bytes + result.remote_bytes == result.memory_bytes > 0
+    parts = [ts.simulate(turn.program, "chiplet-2") for turn in program.turns if turn.program]
+    assert len(parts) > 1 and result.remote_bytes == sum(part.remote_bytes for part in parts)

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tilesim/analytic/constants.hpp"
+
 namespace tilesim::analytic {
 
 /// What the specification of a device says, for one scheme.
@@ -74,18 +76,9 @@ struct GemmScheme {
   X(cast_row, 1e-7, 1e-10, 1e-4, "s per row and unit of a cast")                                              \
   X(cast_share, 0.7, 0.02, 0.97, "share of the memory's peak rate in a cast")
 
-struct GemmConstants {
-#define TILESIM_FIELD(name, value, low, high, unit) double name = value;
-  TILESIM_GEMM_CONSTANTS(TILESIM_FIELD)
-#undef TILESIM_FIELD
-};
+struct GemmConstants { TILESIM_CONSTANT_FIELDS(TILESIM_GEMM_CONSTANTS) };
 
-struct GemmConstantInfo {
-  std::string_view name;
-  double GemmConstants::* field;
-  double standard, low, high;
-  std::string_view unit;
-};
+using GemmConstantInfo = ConstantInfo<GemmConstants>;
 std::span<const GemmConstantInfo> gemm_constants();
 
 /// One entry of the library's menu; it serves products with m and n in the stated ranges, smaller ones padded to the

@@ -371,7 +371,7 @@ class Compiler {
 
   program::Call call(Context& context, const Op& op) {
     if (op.kind != Kind::call)
-      throw Unsupported({"no lowering for " + std::string(info(op.kind).name), op.name, {}, {}, {}});
+      throw CannotRun(op, Lack::lowering, {"no lowering for " + std::string(info(op.kind).name), op.name, {}, {}, {}});
     const GraphFunction& callee = prepared_.graph.functions[static_cast<std::size_t>(op.functions[0])];
     program::Call statement;
     statement.function = callee.name;
@@ -426,7 +426,9 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
 }
 
 Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options) {
-  return lower::prepare(graph, lower::shared_by(machine, options.cores), options).graph;
+  Graph prepared = lower::prepare(graph, lower::shared_by(machine, options.cores), options).graph;
+  drop_origins(prepared);
+  return prepared;
 }
 
 bool has_lowering(Kind kind) { return kind != Kind::fused && !between_devices(kind); }

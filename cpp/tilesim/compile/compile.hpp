@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/options.hpp"
 #include "tilesim/compile/prepare/open_loops.hpp"
 #include "tilesim/graph/graph.hpp"
@@ -14,7 +15,7 @@
 
 namespace tilesim {
 
-/// Throws Unsupported naming the operation that the machine cannot run, UserError when no tile fits the scratchpad.
+/// Throws CannotRun naming the operation that the machine cannot run, UserError when no tile fits the scratchpad.
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options = {});
 
 /// The graph that `compile` lowers: expanded, folded, and divided over the cores where that changes its operations.

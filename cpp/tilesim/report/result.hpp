@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilesim/base/json/json.hpp"
+#include "tilesim/report/energy.hpp"
 
 namespace tilesim {
 
@@ -56,13 +57,6 @@ struct JobUse {
   std::int64_t arrival = 0, start = 0, finish = -1;
 };
 
-struct EnergyPart {
-  std::string part;
-  std::int64_t count = 0;
-  std::int64_t femtojoules = 0;
-  bool known = true;
-};
-
 struct Result {
   std::string program, machine, source = "engine";  ///< source: engine | closed form
   std::int64_t cycles = 0;                          ///< of the core clock
@@ -81,7 +75,8 @@ struct Result {
   double bottleneck_share = 0;
   std::vector<UnitUse> units;
   std::vector<OperationUse> operations;
-  std::vector<JobUse> jobs;  ///< where there are several
+  std::vector<JobUse> jobs;   ///< where there are several
+  std::vector<Count> counts;  ///< of what takes energy, by operation as far as one caused it; not part of the JSON form
   std::vector<EnergyPart> energy;
   std::vector<std::string> approximations;      ///< what was modelled how, what was left out
   std::map<std::string, std::string> fidelity;  ///< part -> level

@@ -1,4 +1,4 @@
-"""Attention kernels: prefill and decode, causal, windowed, grouped; closed form on arrays.
+"""Attention kernels: prefill and decode, causal, windowed, grouped; the closed form of the core on arrays.
 
 Prefill: a block of QUERY_TILE queries of one head walks over the keys it can see in blocks of KEY_TILE; each costs two
 products at a share of the peak rate, or the exponentials, whichever is longer, and every query tile a fixed time.
@@ -10,12 +10,13 @@ queries, keys, values and outputs at the memory's rate and pay a launch and a ti
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import _core
 from ..base.arguments import numbers_of
 from ..base.errors import Unsupported
 from ..graph import user_error
@@ -36,28 +37,11 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-QUERY_TILE, KEY_TILE = 128.0, 128.0
+_EXTENTS = ("batch", "queries", "keys", "heads", "key_heads", "depth", "window")
 
 
-def _info(default: float, low: float, high: float, unit: str) -> dict[str, Any]:
-    return {"default": default, "low": low, "high": high, "unit": unit}
-
-
-CONSTANTS: dict[str, dict[str, Any]] = {
-    "launch": _info(1e-5, 1e-7, 1e-3, "s per call, small kernels around it included"),
-    "efficiency": _info(0.7, 0.01, 1.0, "share of the peak rate in the products"),
-    "exponentials": _info(32.0, 1.0, 1000.0, "query-key pairs per cycle and unit at most"),
-    "tile": _info(2e-6, 1e-8, 1e-4, "s per query tile on its unit"),
-    "block": _info(2e-7, 1e-9, 1e-5, "s per block of keys at least"),
-    "sequence": _info(1e-8, 1e-11, 1e-5, "s per sequence of the batch"),
-    "memory_share": _info(0.8, 0.05, 0.97, "share of the memory's peak rate"),
-    "cache_share": _info(0.8, 0.01, 8.0, "share of the shared cache's rate"),
-    "unit_bytes_per_clock": _info(50.0, 0.5, 1000.0, "bytes one unit loads per cycle"),
-    "row": _info(1e-7, 1e-11, 1e-4, "s per token and key head that the cache write costs one unit"),
-    "split": _info(2e-6, 1e-8, 1e-4, "s for joining the splits of the keys"),
-    "overlap": _info(3.0, 1.0, 12.0, "exponent: 1 terms add, large: the longest hides the others"),
-    "wave_smoothing": _info(0.5, 0.0, 1.0, "0: whole waves; 1: the last wave costs its share only"),
-}
+CONSTANTS: dict[str, dict[str, Any]] = {row["name"]: row for row in _core.attention_constants()}
+TERMS: list[str] = list(_core.attention_term_names())
 
 
 @dataclass(frozen=True)
@@ -113,91 +97,44 @@ def attention_terms(
     Raises:
         Unsupported: for a dtype that the device lacks.
     """
+    return _table(core_of(device, attn, cache, constants), cases)
+
+
+def core_of(device: Device, attn: str, cache: str, constants: Mapping[str, float]) -> _core.AttentionModel:
+    """The compiled model of one kernel.
+
+    Args:
+        device: the device.
+        attn: scheme of the arithmetic.
+        cache: scheme of keys and values in the cache.
+        constants: by name.
+
+    Returns:
+        The model of the core.
+
+    Raises:
+        Unsupported: for a dtype that the device lacks.
+    """
     how = scheme(attn, device)
     rate = device.rate(how.arithmetic)
     if rate.how == "absent":
         raise Unsupported(f"{device.name} cannot run {how.name}: {rate.reason}")
-    cache_bytes = scheme(cache, device).weight_bytes
-    c = constants
-    group = cases.heads / cases.key_heads
-    packed = cases.queries * group  # queries that share keys form common tiles
-    tiles_of_head = np.ceil(packed / QUERY_TILE)
-    tiles = cases.batch * cases.key_heads * tiles_of_head
-    walked, longest = _walked(cases, group, tiles_of_head)
-    splits = np.where(
-        cases.queries * group <= QUERY_TILE,
-        np.maximum(np.floor(device.units / np.maximum(tiles, 1)), 1),
-        1.0,
-    )
-    shape = _Tiled(tiles, packed, walked, longest, np.ones_like(tiles))
-    whole = _tile_terms(device, cases, rate.flops_per_second, cache_bytes, c, shape)
-    parts = _tile_terms(device, cases, rate.flops_per_second, cache_bytes, c, replace(shape, splits=splits))
-    return {name: np.where(parts["total"] < whole["total"], parts[name], whole[name]) for name in whole}
-
-
-@dataclass(frozen=True)
-class _Tiled:
-    """Query tiles of calls: their number, rows, keys that one walks over (mean and most), splits of the keys."""
-
-    tiles: Array
-    packed: Array
-    walked: Array
-    longest: Array
-    splits: Array
-
-
-def _walked(cases: AttentionCases, group: Array, tiles: Array) -> tuple[Array, Array]:
-    """Keys that a tile of queries walks over, mean and most; queries padded to whole tiles as far as there are keys."""
-    span = np.minimum(QUERY_TILE / group, cases.queries)  # positions that one tile covers
-    reach = np.minimum(cases.keys, np.where(cases.window > 0, cases.window + span, cases.keys))
-    if not cases.causal:
-        return reach, reach
-    hidden = np.maximum(cases.keys - tiles * span, 0)  # keys before the first query, which all of them may see
-    ramp = np.clip(np.floor((reach - hidden) / span), 0, tiles)  # tiles that see fewer than the reach
-    walked = (ramp * hidden + span * ramp * (ramp + 1) / 2 + (tiles - ramp) * reach) / tiles
-    return np.minimum(walked, reach), reach
-
-
-def _tile_terms(
-    device: Device, cases: AttentionCases, flops: float, cache_bytes: float, c: Mapping[str, float], shape: _Tiled
-) -> dict[str, Array]:
-    """Seconds of each term with so many splits."""
-    splits = shape.splits
-    depth = np.ceil(cases.depth / 64) * 64
-    rows = np.minimum(shape.packed, QUERY_TILE)
-    products = 4 * QUERY_TILE * KEY_TILE * depth / (flops / device.units * c["efficiency"])
-    exponentials = rows * KEY_TILE / (c["exponentials"] * device.clock_hz)
-    block = np.maximum(np.maximum(products, exponentials), c["block"])
-    waves = shape.tiles * splits / device.units
-    rounds = (1 - c["wave_smoothing"]) * np.ceil(waves) + c["wave_smoothing"] * np.maximum(waves, 1)
-
-    def part(keys: Array) -> Array:  # of a split; none is shorter than a block
-        return np.maximum(keys / splits, np.minimum(keys, KEY_TILE))
-
-    def one(keys: Array) -> Array:
-        return c["tile"] + block * np.maximum(1.0, part(keys) / KEY_TILE)
-
-    compute = np.maximum(rounds * one(shape.walked), one(shape.longest))  # the longest tile starts first
-    per_key = 2 * cases.depth * cache_bytes / (c["unit_bytes_per_clock"] * device.clock_hz)
-    load = np.maximum(rounds * part(shape.walked), part(shape.longest)) * per_key
-    held = np.where(cases.window > 0, np.minimum(cases.keys, cases.window + cases.queries), cases.keys)
-    cached = cases.batch * cases.key_heads * held * cases.depth * 2 * cache_bytes
-    fresh = cases.batch * cases.queries * cases.depth * 2 * (2 * cases.heads + 2 * cases.key_heads)
-    memory = (cached + fresh) / (device.memory.bytes_per_second * c["memory_share"])
-    write = cases.batch * cases.queries * cases.key_heads * c["row"] / device.units
-    launch = c["launch"] + cases.batch * c["sequence"] + write
-    split = np.where(splits > 1, c["split"], 0.0)
-    p = c["overlap"]
-    most = np.maximum(np.maximum(compute, load), memory)
-    core = most * ((compute / most) ** p + (load / most) ** p + (memory / most) ** p) ** (1 / p)
-    return {
-        "launch": launch,
-        "compute": compute,
-        "load": load,
-        "memory": memory,
-        "split": split,
-        "total": launch + core + split,
+    facts = {
+        "units": float(device.units),
+        "clock": device.clock_hz,
+        "memory_bytes_per_second": device.memory.bytes_per_second,
+        "flops_per_second": rate.flops_per_second,
+        "cache_bytes": scheme(cache, device).weight_bytes,
     }
+    return _core.AttentionModel(facts, dict(constants))
+
+
+def _table(
+    model: _core.AttentionModel, cases: AttentionCases, decode: _core.AttentionModel | None = None
+) -> dict[str, Array]:
+    columns = {name: np.ravel(getattr(cases, name)) for name in _EXTENTS}
+    table = np.asarray(model.terms(**columns, causal=cases.causal, decode=decode))
+    return {name: table[:, i].reshape(np.shape(cases.batch)) for i, name in enumerate(TERMS)}
 
 
 def constants_of(
@@ -253,16 +190,11 @@ def call_terms(
         Unsupported: for a dtype that the device lacks.
     """
 
-    def by(phase: str) -> dict[str, Array]:
-        entry = constants_of(device, phase, attn, cache, engine, profile)
-        return attention_terms(device, cases, attn, cache, entry.constants)
-
-    prefill = by("prefill")
-    if not np.any(cases.queries == 1):
-        return prefill
-    decode = by("decode")
-    chosen = (cases.queries == 1) & (decode["total"] < prefill["total"])
-    return {name: np.where(chosen, decode[name], prefill[name]) for name in prefill}
+    prefill, decode = (
+        core_of(device, attn, cache, constants_of(device, phase, attn, cache, engine, profile).constants)
+        for phase in ("prefill", "decode")
+    )
+    return _table(prefill, cases, decode)
 
 
 def attention_seconds(

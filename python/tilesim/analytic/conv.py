@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import _core
 from ..base.arguments import numbers_of
 from ..graph import user_error
 from ..machine.device import Device
@@ -23,14 +24,12 @@ from .profile import Profile
 __all__ = ["CONSTANTS", "ConvCases", "conv_seconds", "conv_terms", "estimator_of"]
 
 Array = NDArray[np.float64]
+TERMS: list[str] = list(_core.convolution_term_names())
+_EXTENTS = ("batch", "channels", "filters", "size", "kernel", "stride", "padding")
 
 CONSTANTS: dict[str, dict[str, Any]] = {
     **gemm.CONSTANTS,
-    "taps_share": {"default": 0.9, "low": 0.05, "high": 1.0, "unit": "rate of an implicit product over a plain one"},
-    "winograd": {"default": 1.3, "low": 1.0, "high": 8.0, "unit": "time of the transformed products over plain ones"},
-    "transforms": {"default": 5e-5, "low": 1e-7, "high": 1e-3, "unit": "s for the further kernels of Winograd"},
-    "transform": {"default": 1.0, "low": 0.05, "high": 8.0, "unit": "passes over the transformed tensors"},
-    "layout": {"default": 0.2, "low": 0.001, "high": 4.0, "unit": "passes over input and output to change layouts"},
+    **{row["name"]: row for row in _core.convolution_constants()},
 }
 
 
@@ -101,31 +100,26 @@ def conv_terms(
     Raises:
         UserError: for a kernel larger than the padded input.
     """
-    c = {**found.entry.constants, **(constants or {})}
-    out = cases.outputs
-    if not np.all(out > 0):
+    if not np.all(cases.outputs > 0):
         raise user_error("the kernel is larger than the padded input")
-    bandwidth = found.device.memory.bytes_per_second * c["memory_share"]
-    width = found.scheme.activation_bytes
-    inputs = cases.batch * cases.channels * cases.size**2 * width
-    outputs = cases.batch * cases.filters * out**2 * found.scheme.output_bytes
-    layout = c["layout"] * (inputs + outputs) / bandwidth
-    one = np.ones_like(out)
-    core = found.core(_plain(c, c["taps_share"]))
-    direct = np.asarray(core.seconds(one, cases.batch * out**2, cases.filters, cases.channels * cases.kernel**2))
-    ways = {"direct": direct}
-    fits = (cases.kernel == 3) & (cases.stride == 1)
-    plain = found.core(_plain(c, 1.0))
-    for edge in (2.0, 4.0):
-        blocks = cases.batch * np.ceil(out / edge) ** 2
-        points = (edge + 2) ** 2
-        moved = blocks * points * (cases.channels * width + cases.filters * found.scheme.output_bytes)
-        moved = moved + cases.channels * cases.filters * (9 + points) * found.scheme.weight_bytes  # on every call
-        products = np.asarray(plain.seconds(one * points, blocks, cases.filters, cases.channels))
-        seconds = products * c["winograd"] + c["transform"] * moved / bandwidth + c["transforms"]
-        ways[f"winograd{edge:.0f}"] = np.where(fits & (width >= 4), seconds, np.inf)
-    total = np.minimum.reduce(list(ways.values())) + layout
-    return {**ways, "layout": layout, "total": total}
+    columns = {name: np.ravel(getattr(cases, name)) for name in _EXTENTS}
+    table = np.asarray(core_of(found, constants).terms(**columns))
+    return {name: table[:, i].reshape(np.shape(cases.batch)) for i, name in enumerate(TERMS)}
+
+
+def core_of(found: gemm.GemmEstimator, constants: Mapping[str, float] | None = None) -> _core.ConvolutionModel:
+    """The compiled model.
+
+    Args:
+        found: of `estimator_of`.
+        constants: that replace those of the entry.
+
+    Returns:
+        The model of the core.
+    """
+    c = {**found.entry.constants, **(constants or {})}
+    direct, plain = found.core(_plain(c, c["taps_share"])), found.core(_plain(c, 1.0))
+    return _core.ConvolutionModel(direct, plain, found.device.memory.bytes_per_second * c["memory_share"], c)
 
 
 def conv_seconds(

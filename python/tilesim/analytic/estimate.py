@@ -15,7 +15,7 @@ from ..machine.device import Device
 from ..machine.machine import Machine
 from ..results.result import Advice, Result, Table
 from .cache import pressure
-from .operations import Cost, Costs, costs_of, flat_operations, inlined
+from .operations import Cost, Costs, flat_operations, rows_of
 from .profile import Profile, engine_named
 
 __all__ = ["Estimate", "Roofline", "device_of", "estimate", "roofline"]
@@ -158,34 +158,6 @@ class _Redo:
         return estimate(self.graph, device, **self.options)
 
 
-def _operation_row(cost: Cost, hertz: int, start: int) -> dict[str, Any]:
-    cycles = round(cost.seconds * hertz)
-    busy = {key: round(cost.terms.get(key, 0.0) * hertz) for key in ("compute", "memory", "launch")}
-    products = cost.kind in ("contract", "convolution", "attention")
-    bounds = {"load": "memory", "cast": "memory", "split": "memory", "rows": "latency", "layout": "memory"}
-    bound = bounds.get(cost.bound, cost.bound if cost.bound != "none" else "latency")
-    share = cost.terms.get(cost.bound, 0.0) / cost.seconds if cost.seconds > 0 else 0.0
-    return {
-        "name": cost.name,
-        "operation": cost.name,
-        "count": 1,
-        "start": start,
-        "finish": start + cycles,
-        "cycles": cycles,
-        "exclusive": cycles,
-        "load_bytes": round(cost.bytes),
-        "store_bytes": 0,
-        "multiply_adds": cost.flops / 2 if products else 0.0,
-        "vector_operations": 0.0 if products else cost.flops,
-        "array_busy": busy["compute"] if products else 0,
-        "vector_busy": 0 if products else busy["compute"],
-        "memory_busy": busy["memory"],
-        "launch": busy["launch"],
-        "bound": "vector" if bound == "compute" and not products else bound,
-        "bound_share": min(1.0, share),
-    }
-
-
 @checked()
 def estimate(
     graph: GraphLike,
@@ -218,53 +190,14 @@ def estimate(
     engine_named(engine, opened)
     costs = Costs(target, scheme, engine, opened)
     graph = as_graph(graph)
-    costs.core = inlined(graph)
-    rows = costs_of(costs.core.operations(), costs)
+    found, notes = costs.price(graph.core)
+    rows = rows_of(found)
     redo = _Redo(graph, target, {"scheme": scheme, "engine": engine, "profile": opened})
-    return Estimate(_result_data(graph, target, rows, costs), rows, redo)
-
-
-def _result_data(graph: Graph, target: Device, rows: list[Cost], costs: Costs) -> dict[str, Any]:
-    hertz = round(target.clock_hz)
-    out, start = [], 0
-    for cost in rows:
-        if cost.seconds > 0:
-            out.append(_operation_row(cost, hertz, start))
-            start = out[-1]["finish"]
-    busy = {key: sum(row[key] for row in out) for key in ("array_busy", "vector_busy", "memory_busy", "launch")}
-    words = {"array_busy": "compute", "vector_busy": "vector", "memory_busy": "memory", "launch": "launch"}
-    longest = max(busy, key=lambda key: busy[key]) if out else "launch"
-    share = min(1.0, busy[longest] / start) if start else 0.0
-    profile = costs.profile.name if costs.profile else None
-    return {
-        "schema": "tilesim.result",
-        "version": 1,
-        "program": graph.core.name,
-        "machine": target.name,
-        "source": "closed form",
-        "cycles": start,
-        "hertz": hertz,
-        "tile_operations": 0,
-        "events": 0,
-        "memory_read_bytes": sum(row["load_bytes"] for row in out),
-        "memory_written_bytes": 0,
-        "network_bytes": 0,
-        "intervals_dropped": 0,
-        "seconds": start / hertz,
-        "multiply_adds": sum(row["multiply_adds"] for row in out),
-        "vector_operations": sum(row["vector_operations"] for row in out),
-        "bottleneck": words[longest] if share >= 0.5 else "latency",
-        "bottleneck_share": share,
-        "units": [],
-        "operations": out,
-        "energy": [],
-        "approximations": ["closed form, operation after operation", *sorted(costs.notes)],
-        "fidelity": {"operations": "closed form"},
-        "hashes": {},
-        "labels": [],
-        "intervals": [],
-        "configuration": {"device": target.to_dict(), "profile": profile, "tilesim": version},
-    }
+    data = found.result(graph.core.name, target.name, round(target.clock_hz)).data()
+    data["approximations"] = [data["approximations"][0], *notes]
+    name = opened.name if opened else None
+    data["configuration"] = {"device": target.to_dict(), "profile": name, "tilesim": version}
+    return Estimate(data, rows, redo)
 
 
 @checked_class()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .. import _core
 from ..base.arguments import numbers_of
 from ..graph import nearest, user_error
 from ..machine.device import Device
@@ -43,21 +44,8 @@ OPERATIONS: dict[str, tuple[str, float, float]] = {
 _ALIASES = {"layer_norm": "ln", "layernorm": "ln", "rms_norm": "rms", "swish": "silu"}
 
 
-def _info(default: float, low: float, high: float, unit: str) -> dict[str, Any]:
-    return {"default": default, "low": low, "high": high, "unit": unit}
-
-
-CONSTANTS: dict[str, dict[str, Any]] = {
-    "launch": _info(5e-6, 1e-7, 1e-3, "s per kernel"),
-    "memory_share": _info(0.8, 0.05, 0.97, "share of the memory's peak rate"),
-    "cache_share": _info(0.6, 0.01, 8.0, "share of the shared cache's rate"),
-    "cache_fill": _info(0.8, 0.05, 1.5, "share of the cache that repeated calls can use"),
-    "cache_edge": _info(0.3, 0.01, 3.0, "relative width of the step from hit to miss"),
-    "lanes_share": _info(0.5, 0.02, 1.0, "share of the peak rate of ordinary lanes"),
-    "row": _info(2e-7, 1e-9, 1e-3, "s per row and unit"),
-    "narrow": _info(32.0, 0.1, 1000.0, "elements that every row is longer by: idle threads"),
-    "overlap": _info(2.0, 1.0, 12.0, "exponent: 1 terms add, large: the longest hides the others"),
-}
+CONSTANTS: dict[str, dict[str, Any]] = {row["name"]: row for row in _core.stream_constants()}
+TERMS: list[str] = list(_core.stream_term_names())
 
 
 def operation(name: str) -> str:
@@ -101,26 +89,18 @@ def vector_terms(
     """
     kind, streams, flops = OPERATIONS[operation(op)]
     how = scheme(dtype, device)
-    c = constants
-    by_row = kind in ("softmax", "ln")
-    elements = rows * (width + c["narrow"] * by_row)
-    size = elements * streams * how.activation_bytes
-    usable = device.shared.bytes * c["cache_fill"]
-    hits = 1 / (1 + np.exp(np.minimum(500.0, (size / usable - 1) / c["cache_edge"])))
-    memory = size * (
-        (1 - hits) / (device.memory.bytes_per_second * c["memory_share"])
-        + hits / (device.shared.bytes_per_second * c["cache_share"])
-    )
     lanes = device.vector_rate("f32" if how.arithmetic in ("tf32", "f8e4m3fn", "f4e2m1fn") else how.arithmetic)
-    compute = elements * flops / (lanes * c["lanes_share"])
-    each = rows * c["row"] / device.units if by_row else np.zeros_like(rows)
-    longest = np.maximum(np.maximum(memory, compute), each)
-    p = c["overlap"]
-    core = longest * ((memory / longest) ** p + (compute / longest) ** p + (each / longest) ** p) ** (1 / p)
-    launch = np.full_like(core, c["launch"])
-    # the launch's ramp hides the first bytes
-    total = (launch**p + core**p) ** (1 / p) if p > 1 else launch + core
-    return {"launch": launch, "memory": memory, "compute": compute, "rows": each, "total": total}
+    facts = {
+        "units": float(device.units),
+        "memory_bytes_per_second": device.memory.bytes_per_second,
+        "shared_bytes": float(device.shared.bytes),
+        "shared_bytes_per_second": device.shared.bytes_per_second,
+        "lanes_per_second": lanes,
+    }
+    model = _core.StreamModel(facts, dict(constants))
+    by_row = kind in ("softmax", "ln")
+    table = np.asarray(model.terms(np.ravel(rows), np.ravel(width), streams, how.activation_bytes, flops, by_row))
+    return {name: table[:, i].reshape(np.shape(rows)) for i, name in enumerate(TERMS)}
 
 
 def constants_of(

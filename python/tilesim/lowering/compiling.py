@@ -20,7 +20,7 @@ from ..machine.machine import Machine, MachineLike
 from ..mapping.integer_products import with_integer_products
 from ..program.footprint import check_capacity
 from ..program.program import Program
-from .placer import COLLECTIVES, compile_mixed
+from .placer import compile_mixed
 
 __all__ = ["compile"]
 
@@ -125,36 +125,60 @@ def compile(
         return program
     try:
         if not place:
-            mappings, rest = _mappings(graph, target, mapping, fuse)
-            core = _core.compile(
-                graph.core, target.core, fuse, mappings, rest, cores=cores or 0, contexts=contexts or 0
-            )
-            program = Program(core, graph, machine)
-            program.options, program.sort = options, sort or ""
+            program = _compiled(graph, machine, target, options)
+            program.sort = sort or ""
             if capacity == "error":
                 check_capacity(program.footprint, target)
             return program
     except Unsupported as error:
         if fallback == "error":
-            raise _with_remedy(error, graph) from None
+            raise _with_remedy(error) from None
     if sort is not None:
         raise user_error("a program with a part on the host runs on all cores", place="sort", value=f"'{sort}'")
     return _mixed(graph, target, options)
 
 
-def _with_remedy(error: Exception, graph: Graph) -> Exception:
-    parts = {key: getattr(error, key, "") for key in ("what", "place", "value", "allowed", "suggestion")}
+def _compiled(graph: Graph, machine: Machine, target: Machine, options: dict[str, Any]) -> Program:
+    """A program of the machine alone."""
+    mappings, rest = _mappings(graph, target, options["mapping"], options["fuse"])
+    cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
+    core = _core.compile(graph.core, target.core, options["fuse"], mappings, rest, cores=cores, contexts=contexts)
+    program = Program(core, graph, machine)
+    program.options = options
+    return program
+
+
+def _with_remedy(error: Unsupported, tried: bool = False, forced: bool = False) -> Exception:
+    """The error of a machine that cannot run an operation, and what to do about it.
+
+    Args:
+        error: of the core.
+        tried: whether the host was to take what the machine cannot run.
+        forced: whether the operation was to run on the machine.
+
+    Returns:
+        The error, with operation, function and lack of the first.
+    """
+    own, between = error.suggestion, error.lack == "devices"
     remedy = "With fallback='host' (--fallback host) it runs on the host, and that takes its time"
-    kinds = {op["kind"] for name in graph.functions for op in graph.operations(name) if op["name"] == parts["place"]}
-    if kinds & COLLECTIVES:
+    if forced:
+        own, remedy = "", f"It was to run on the machine: leave '{error.operation}' out of place"
+        remedy += "" if tried else ", and take fallback='host'"
+    elif between:
         remedy = "It is between devices, and this is the simulation of one. With collectives='untimed' (--collectives "
         remedy += "untimed) what passes between devices takes no time, and the result says so"
-    what, own = parts.pop("what") or str(error), parts["suggestion"]
-    if own and "host" not in own and not kinds & COLLECTIVES:
-        remedy = f"{own}. {remedy}"
+    elif tried:
+        remedy = ""
+    if own and "host" not in own and not between:
+        remedy = f"{own}. {remedy}" if remedy else own
     elif own:
         remedy = own
-    return unsupported(what, **{**parts, "suggestion": remedy})
+    parts = {key: getattr(error, key) for key in ("what", "place", "value", "allowed")}
+    parts["what"] = parts["what"] or str(error)
+    told = unsupported(**parts, suggestion=remedy)
+    for key in ("operation", "function", "lack"):
+        setattr(told, key, getattr(error, key))
+    return told
 
 
 def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
@@ -170,10 +194,14 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
                 names |= {kernel.operation for kernel in kernels(part, target, fuse=options["fuse"])}
             own = {key: nest for key, nest in mapping.items() if key in names}
         # integers are in the place of what was dequantized already, as far as that was wanted
-        more = {"cores": options["cores"], "contexts": options.get("contexts"), "integer_products": False}
-        return compile(part, target, mapping=own, fuse=options["fuse"], **more)
+        more = {"mapping": own, "fallback": "error", "place": None, "integer_products": False}
+        return _compiled(part, target, target, {**options, **more})
 
-    program = compile_mixed(graph, target, place, options["fallback"] == "host", compile_part)
+    anything = options["fallback"] == "host"
+    try:
+        program = compile_mixed(graph, target, place, anything, compile_part)
+    except Unsupported as error:
+        raise _with_remedy(error, anything, place.get(error.operation) == "machine") from None
     program.options = options
     return program
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,12 +16,8 @@ from ..program.placement import Item, Link
 from ..program.program import Program
 from .costs import Estimator
 
-__all__ = ["COLLECTIVES", "compile_mixed", "link_of", "prefixes"]
+__all__ = ["compile_mixed", "link_of", "prefixes"]
 
-#: between devices: the host of one of them cannot do them
-COLLECTIVES = frozenset(
-    ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices", "device_index"]
-)
 _EVERYWHERE = ("constant", "iota")  # needed on either side, they are made there
 
 
@@ -148,24 +143,36 @@ class _Placer:
         core = self.graph.core.extract([*common, *names], inputs, outputs)
         return Turn(host, names, Graph(core))
 
-    def blame(self, error: Exception) -> bool:
-        """Marks the operation that an error names, and those like it, as the host's; whether that was news."""
-        place = str(getattr(error, "place", ""))
-        quoted = re.search(r'operation "([^"]+)"', place)
-        found = ""
-        for piece in (quoted.group(1) if quoted else place).split("+"):
-            found = next((name for name in prefixes(piece) if name in self.times), "")
-            if found:
-                break
-        if not found or found in self.reasons or self.forced.get(found) == "machine":
+    def blame(self, error: Unsupported) -> bool:
+        """Marks the operation that an error is about, and those like it, as the host's; whether that was news."""
+        found = self._entry_operation(error)
+        if not found or found in self.reasons or self.forced.get(found) == "machine" or error.lack == "devices":
             return False
-        if self.operations[found]["kind"] in COLLECTIVES:
-            return False
-        what = str(getattr(error, "what", "") or error)
         for name in self.times:
             if self._sort(name) == self._sort(found) and name not in self.forced:
-                self.reasons[name] = what
+                self.reasons[name] = error.what
         return True
+
+    def _entry_operation(self, error: Unsupported) -> str:
+        """The operation of the entry that an error is about, or that runs the function of which it is; "" if none."""
+        if not error.operation:
+            return ""
+        if error.function == self.graph.core.main:
+            return error.operation if error.operation in self.times else ""
+        holders = (name for name in self.times if error.function in self._reached(self.operations[name]))
+        found = next(holders, "")  # a call is none of the host's: its operations are, each on its own
+        return "" if found and self.operations[found]["kind"] == "call" else found
+
+    def _reached(self, op: Mapping[str, Any]) -> set[str]:
+        """Functions that an operation runs, and that those run."""
+        found: set[str] = set()
+        left = list(op["functions"])
+        while left:
+            name = left.pop()
+            if name not in found:
+                found.add(name)
+                left += [callee for inner in self.graph.operations(name) for callee in inner["functions"]]
+        return found
 
     def _sort(self, name: str) -> Any:
         op = self.operations[name]

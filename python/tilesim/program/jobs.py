@@ -9,7 +9,6 @@ from typing import Any
 
 from .. import _core
 from ..base.checked import checked_class
-from ..base.files import loads
 from ..graph import user_error
 from ..machine.machine import Machine
 from ..results.result import Result
@@ -94,7 +93,7 @@ def simulate_jobs(
         cores = cores_of(job.program, machine, job.cores)
         session.submit(job.program.core, cores, job.arrival, job.priority, own.arrays)
     session.run()
-    data = loads(session.result().to_json())
+    data = session.result().data()
     _tell(data, known)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     return Result(data)

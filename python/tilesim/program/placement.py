@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-from .mincut import MinCut
+from .. import _core
 
 __all__ = ["Item", "Link", "Transfer", "cheapest", "cost", "phases", "transfers"]
 
-PICOSECONDS = 10**12
-_FOREVER = 1 << 100
-_FINE = 1 << 20  # of equal times the one with fewer transfers
+_MOST = 1 << 62  # picoseconds of an operation that the core counts with: 53 days
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class Link:
         Returns:
             Picoseconds, rounded up.
         """
-        return self.latency - (-size * PICOSECONDS // self.bytes_per_second)
+        return int(_core.link_picoseconds(self.bytes_per_second, self.latency, size))
 
 
 @dataclass(frozen=True)
@@ -55,12 +52,22 @@ class Transfer:
     bytes: int
 
 
-def _readers(items: Iterable[Item]) -> dict[str, list[str]]:
-    readers: dict[str, list[str]] = {}
-    for item in items:
-        for value in dict.fromkeys(item.operands):
-            readers.setdefault(value, []).append(item.name)
-    return readers
+def _sides(
+    items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str] = (), link: Link | None = None
+) -> _core.Sides:
+    """The same with numbers for names; values without a size come last."""
+    numbers = {value: i for i, value in enumerate(sizes)}
+
+    def of(values: Iterable[str]) -> list[int]:
+        return [numbers.setdefault(value, len(numbers)) for value in values]
+
+    def time(picoseconds: int | None) -> int | None:
+        return None if picoseconds is None else min(picoseconds, _MOST)
+
+    rows = [(of(item.operands), of(item.results), time(item.machine), time(item.host)) for item in items]
+    wanted, way = set(outputs), link or Link(1, 0)
+    values = [(size, value in wanted) for value, size in sizes.items()]
+    return _core.Sides(rows, values, way.bytes_per_second, way.latency)
 
 
 def transfers(
@@ -79,17 +86,9 @@ def transfers(
     Returns:
         The transfers, in the order of the values.
     """
-    there = set(host)
-    made = {value: item.name in there for item in items for value in item.results}
-    readers, wanted = _readers(items), set(outputs)
-    found = []
-    for value, size in sizes.items():
-        reading = [name in there for name in readers.get(value, [])] + [False] * (value in wanted)
-        if made.get(value, False) and False in reading:
-            found.append(Transfer(value, False, size))
-        elif not made.get(value, False) and True in reading:
-            found.append(Transfer(value, True, size))
-    return found
+    there, names = set(host), list(sizes)
+    crossing = _sides(items, sizes, outputs).crossings([item.name in there for item in items])
+    return [Transfer(names[value], to_host, sizes[names[value]]) for value, to_host in crossing]
 
 
 def cost(
@@ -118,10 +117,7 @@ def cost(
 
 
 def cheapest(items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[str], link: Link) -> set[str]:
-    """The placement of least time, and of those one with the fewest transfers: a smallest cut.
-
-    A value is an edge towards its readers on the other side that costs one transfer, however many they are: one further
-    node per value and direction says so (Hu and Moerder 1985, hyperedges in flow networks).
+    """The placement of least time, and of those one with the fewest transfers.
 
     Args:
         items: the operations in order.
@@ -132,33 +128,12 @@ def cheapest(items: Sequence[Item], sizes: Mapping[str, int], outputs: Iterable[
     Returns:
         Names of the operations on the host.
     """
-    number = {item.name: i + 2 for i, item in enumerate(items)}
-    made = {value: number[item.name] for item in items for value in item.results}
-    readers, wanted = _readers(items), set(outputs)
-    machine, host = 0, 1
-    cut = MinCut(2 + len(items) + 2 * len(sizes))
-    for item in items:
-        cut.edge(machine, number[item.name], _FOREVER if item.host is None else item.host * _FINE)
-        cut.edge(number[item.name], host, _FOREVER if item.machine is None else item.machine * _FINE)
-    for i, (value, size) in enumerate(sizes.items()):
-        producer = made.get(value, machine)
-        price = link.picoseconds(size) * _FINE + 1
-        reading = [number[name] for name in readers.get(value, [])] + [machine] * (value in wanted)
-        down, up = 2 + len(items) + 2 * i, 3 + len(items) + 2 * i
-        cut.edge(producer, down, price)
-        cut.edge(up, producer, price)
-        for reader in reading:
-            cut.edge(down, reader, _FOREVER)
-            cut.edge(reader, up, _FOREVER)
-    stays = cut.source_side(machine, host)
-    return {item.name for item in items if number[item.name] not in stays}
+    there = _sides(items, sizes, outputs, link).cheapest()
+    return {item.name for item, host in zip(items, there, strict=True) if host}
 
 
 def phases(items: Sequence[Item], host: Iterable[str]) -> list[tuple[bool, list[str]]]:
     """Turns of machine and host, as few as the operations' dependences allow.
-
-    Each turn takes whatever is ready on its side: no order has fewer turns that starts on the same side; both starts
-    are tried.
 
     Args:
         items: the operations in an order of their dependences.
@@ -168,38 +143,8 @@ def phases(items: Sequence[Item], host: Iterable[str]) -> list[tuple[bool, list[
         Per turn whether it is the host's, and its operations in order.
     """
     there = set(host)
-    found = [_turns(items, there, start) for start in (False, True)]
-    return min(found, key=len)
-
-
-def _turns(items: Sequence[Item], there: set[str], side: bool) -> list[tuple[bool, list[str]]]:
-    made = {value for item in items for value in item.results}
-    left, turns = list(items), []
-    while left:
-        names, later = [], []
-        for item in left:
-            if (item.name in there) == side and not made.intersection(item.operands):
-                names.append(item.name)
-                made.difference_update(item.results)
-            else:
-                later.append(item)
-        if names:
-            turns.append((side, names))
-        left, side = later, not side
-    return turns
-
-
-def share(part: int, whole: int) -> float:
-    """A part of a whole, 0 of nothing.
-
-    Args:
-        part: of it.
-        whole: all of it.
-
-    Returns:
-        From 0 to 1.
-    """
-    return float(Fraction(part, whole)) if whole else 0.0
+    turns = _sides(items, {}).turns([item.name in there for item in items])
+    return [(side, [items[i].name for i in numbers]) for side, numbers in turns]
 
 
 def rows(data: Iterable[Transfer]) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ class Attribution:
         for row in result.data["operations"]:
             left = places.get((row["name"], row["operation"]))
             function = left.popleft() if left else main
-            pieces = [resolved(piece, names[function]) for piece in row["operation"].split("+")]
+            pieces = _joined(row["operation"], names[function])
             owner = resolved(row["name"], names[function]) or next((p for p in reversed(pieces) if p), "")
             if row["bound"] == "link" or not owner:
                 found.others.append(row)
@@ -99,6 +99,17 @@ class Attribution:
 def resolved(name: str, known: set[str]) -> str:
     """The operation that a name of lowering comes from; empty where none is known."""
     return next((prefix for prefix in prefixes(name) if prefix in known), "")
+
+
+def _joined(text: str, known: set[str]) -> list[str]:
+    """The operations that a kernel's names, joined by "+", come from; names may hold a "+" of their own."""
+    pieces, found, at = text.split("+"), [], 0
+    while at < len(pieces):
+        ends = range(len(pieces), at, -1)
+        end, one = next(((e, o) for e in ends if (o := resolved("+".join(pieces[at:e]), known))), (at + 1, ""))
+        found.append(one)
+        at = end
+    return found
 
 
 def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, str]]:

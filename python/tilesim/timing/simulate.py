@@ -198,7 +198,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
             result = _core.simulate(core, target.core, options.memory, options.timeline, data_of.arrays, **parts)
         except _core.UserError as error:
             raise _for_another(error, program, target) if elsewhere else error from None
-        return dict(loads(result.to_json()))
+        return result.data()
 
     data = None
     many = dram is not None and sum(count for count, _ in program.footprint) > LIMIT_BANKS

@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/placement.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 
@@ -56,7 +57,7 @@ program::Scope MovementLowering::lower() {
 }
 
 void MovementLowering::unsupported(const std::string& why) const {
-  throw Unsupported({std::string(info(op_.kind).name) + ": " + why, op_.name, {}, {}, {}});
+  throw CannotRun(op_, Lack::lowering, {std::string(info(op_.kind).name) + ": " + why, op_.name, {}, {}, {}});
 }
 
 std::string MovementLowering::index(std::size_t axis, int suffix) {

@@ -6,6 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/prepare/prepare.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
@@ -122,11 +123,12 @@ class Chooser {
   void compute_all(const Op& op) {
     for (const std::int32_t side : op.functions)
       if (!pure(graph_, side))
-        throw Unsupported({"branch: a side has an effect, so it cannot be computed when it is not chosen", op.name,
-                           "function \"" + graph_.functions[at(side)].name + "\"",
-                           "sides without random numbers, "
-                           "state and collectives",
-                           ""});
+        throw CannotRun(op, Lack::effect,
+                        {"branch: a side has an effect, so it cannot be computed when it is not chosen", op.name,
+                         "function \"" + graph_.functions[at(side)].name + "\"",
+                         "sides without random numbers, "
+                         "state and collectives",
+                         ""});
     notes_.push_back(op.name + ": all " + std::to_string(op.functions.size()) +
                      " sides are computed and one result is taken, as the choice depends on data");
     std::vector<std::vector<ValueId>> found;

@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 
 namespace tilesim::lower {
 
@@ -13,11 +14,12 @@ namespace {
 void check_values(const GraphFunction& function, const Op& op, const std::vector<ValueId>& values) {
   for (ValueId value : values)
     if (value != no_value && element_count(function.value(value).type.shape) == 0)
-      throw Unsupported({"an operation on an empty tensor has no lowering",
-                         op.name,
-                         to_string(function.value(value).type),
-                         "at least one element",
-                         {}});
+      throw CannotRun(op, Lack::elements,
+                      {"an operation on an empty tensor has no lowering",
+                       op.name,
+                       to_string(function.value(value).type),
+                       "at least one element",
+                       {}});
 }
 
 }  // namespace

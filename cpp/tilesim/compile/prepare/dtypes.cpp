@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/plan.hpp"
 
 namespace tilesim::lower {
@@ -71,16 +72,18 @@ void check_vector_dtypes(const Context& context, const std::vector<int>& ops) {
       if (operand == no_value) continue;
       const DType dtype = context.value(operand).type.dtype;
       if (dtype == DType::u64 && orders(op, context.function))
-        throw Unsupported({"the vector unit of " + context.machine.name + " orders 64-bit integers as signed ones",
-                           op.name,
-                           "u64",
-                           {},
-                           "convert to i64 first"});
+        throw CannotRun(op, Lack::dtype,
+                        {"the vector unit of " + context.machine.name + " orders 64-bit integers as signed ones",
+                         op.name,
+                         "u64",
+                         {},
+                         "convert to i64 first"});
       if (!computed || computes(vector, dtype)) continue;
       std::vector<std::string> allowed;
       for (const auto& [known, has] : vector.dtypes) allowed.emplace_back(name(known));
-      throw Unsupported({"the vector unit of " + context.machine.name + " does not compute on this type", op.name,
-                         std::string(name(dtype)), join(allowed), "convert the operands first"});
+      throw CannotRun(op, Lack::dtype,
+                      {"the vector unit of " + context.machine.name + " does not compute on this type", op.name,
+                       std::string(name(dtype)), join(allowed), "convert the operands first"});
     }
   }
 }

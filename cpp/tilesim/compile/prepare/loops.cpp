@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/prepare/open_loops.hpp"
 #include "tilesim/compile/prepare/prepare.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
@@ -139,11 +140,12 @@ void separate_outputs(GraphFunction& function) {
 LoopPlan plan_loop(const Graph& graph, const GraphFunction& function, const Op& op, const std::string& body_name) {
   const std::optional<Counted> counted = TripCount(graph, function, op).find();
   if (!counted)
-    throw Unsupported({"while: the number of trips is not known before it runs", op.name,
-                       "condition \"" + graph.functions[at(op.functions[0])].name + "\"",
-                       "a counter from a constant, by a constant, less than a constant",
-                       "Say how many it makes, trips={'" + op.name + "': n} (--trips " + op.name +
-                           "=n), or give inputs, ts.run(graph, inputs): the reference kernels count them"});
+    throw CannotRun(op, Lack::trips,
+                    {"while: the number of trips is not known before it runs", op.name,
+                     "condition \"" + graph.functions[at(op.functions[0])].name + "\"",
+                     "a counter from a constant, by a constant, less than a constant",
+                     "Say how many it makes, trips={'" + op.name + "': n} (--trips " + op.name +
+                         "=n), or give inputs, ts.run(graph, inputs): the reference kernels count them"});
   LoopPlan plan;
   plan.trips = counted->trips;
   plan.start = counted->start;

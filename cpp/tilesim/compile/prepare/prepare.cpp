@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/plan/layouts.hpp"
 #include "tilesim/compile/plan/transforms.hpp"
@@ -97,6 +98,7 @@ void materialize_input_dilation(GraphFunction& function) {
     Op pad;
     pad.kind = Kind::pad;
     pad.name = op.name + ".dilated";
+    pad.source = op.source;
     pad.operands = {op.operands[0]};
     pad.attributes.set("low", zeros);
     pad.attributes.set("high", zeros);
@@ -168,7 +170,13 @@ namespace {
 
 std::vector<Array> evaluated(const Graph& graph, const GraphFunction& function, const Op& op,
                              const std::vector<Array>& operands) {
-  return evaluate_op(graph, function, op, operands);
+  Op plain = op;  // errors show its source
+  drop_origin(plain);
+  try {
+    return evaluate_op(graph, function, plain, operands);
+  } catch (const Unsupported& error) {
+    throw CannotRun(op, Lack::lowering, error.parts());
+  }
 }
 
 }  // namespace
@@ -178,6 +186,7 @@ void fold_small(Graph& graph) { fold_constants(graph, evaluated, fold_limit); }
 Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions&) {
   Prepared prepared{graph, {}, {}};
   Graph& work = prepared.graph;
+  keep_origins(work);
   if (flag(machine, "fusion", "keep_affine_apart"))
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
   for (GraphFunction& function : work.functions) materialize_input_dilation(function);

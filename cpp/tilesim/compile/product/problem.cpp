@@ -1,4 +1,5 @@
 // The mapping problem of a product, and which nest on which unit solves it.
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/product/product.hpp"
 
 #include <algorithm>
@@ -238,8 +239,9 @@ mapping::Nest array_nest(const Context& context, const mapping::Problem& problem
                      "is quantized already"
                    : "Build the workload with another dtype (dtype='" + real + "', --dtype " + real +
                          "), or convert the operands (x.convert)";
-  throw Unsupported({"the arrays of " + context.machine.name + " do not multiply this type", op.name,
-                     std::string(name(dtype)), join(allowed), remedy});
+  throw CannotRun(op, Lack::dtype,
+                  {"the arrays of " + context.machine.name + " do not multiply this type", op.name,
+                   std::string(name(dtype)), join(allowed), remedy});
 }
 
 bool multiplies(const Machine& machine, DType dtype) {
@@ -276,7 +278,8 @@ mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& probl
 
 void require_array(const Context& context, const Op& op, DType dtype) {
   if (context.machine.core.array.count == 0)
-    throw Unsupported({"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
+    throw CannotRun(op, Lack::array,
+                    {"products need an array, and " + context.machine.name + " has none", op.name, {}, {}, {}});
   if (!multiplies(context.machine, dtype)) refuse_dtype(context, op, dtype);
 }
 

@@ -6,6 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/mapping/identity.hpp"
 #include "tilesim/program/limits.hpp"
 
@@ -254,11 +255,12 @@ void ProductLowering::check_queues() const {
   constexpr std::int64_t units = 4;  // vector, cross_lane, send, and one to spare
   const std::int64_t others = dma.load_queues + dma.store_queues + units, most = program::most_queues;
   if (grid_.used() + others > most)
-    throw Unsupported({"a core has more queues than a program names",
-                       kernel_.name,
-                       std::to_string(grid_.used()) + " arrays and " + std::to_string(others) + " other queues",
-                       std::to_string(most) + " together",
-                       {}});
+    throw CannotRun(anchor_, Lack::queues,
+                    {"a core has more queues than a program names",
+                     kernel_.name,
+                     std::to_string(grid_.used()) + " arrays and " + std::to_string(others) + " other queues",
+                     std::to_string(most) + " together",
+                     {}});
 }
 
 program::Block ProductLowering::level(std::size_t depth) {

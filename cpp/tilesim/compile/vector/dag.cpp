@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/plan.hpp"
 
 namespace tilesim::lower {
@@ -114,18 +115,20 @@ int DagBuilder::converted(const Op& op, int from) {
   };
   // Integers take what is before the point in either rounding.
   if (op.attributes.text("rounding", "nearest_even") != "nearest_even" && !is_integer(target))
-    throw Unsupported({"the vector unit converts with nearest-even rounding only", op.name, {}, {}, {}});
+    throw CannotRun(op, Lack::conversion,
+                    {"the vector unit converts with nearest-even rounding only", op.name, {}, {}, {}});
   if (op.attributes.text("overflow", "ieee") == "ieee") return convert(from);
   const double infinite = std::numeric_limits<double>::infinity();
   const double low = number_as(-infinite, target), high = number_as(infinite, target);
   const double least = number_as(low, source), most = number_as(high, source);
   const bool narrow = is_integer(source) || source == DType::boolean;  // an integer has no infinity to saturate
   if (bits(target) > 32 || (least != low && !narrow))
-    throw Unsupported({"no conversion of the vector unit saturates so",
-                       op.name,
-                       std::string(name(source)) + " to " + std::string(name(target)),
-                       {},
-                       {}});
+    throw CannotRun(op, Lack::conversion,
+                    {"no conversion of the vector unit saturates so",
+                     op.name,
+                     std::string(name(source)) + " to " + std::string(name(target)),
+                     {},
+                     {}});
   const auto number = [&](double value, DType dtype) {
     return append(nodes_, {.op = VectorNode::Op::constant, .number = value, .dtype = dtype});
   };

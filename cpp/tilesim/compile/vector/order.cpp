@@ -4,6 +4,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 
 namespace tilesim::lower {
@@ -61,10 +62,11 @@ class OrderLowering {
     Machine padded = context_.machine;
     padded.core.scratchpad.bytes -= 2 * 64 * static_cast<std::int64_t>(2 * op_.operands.size() + 6);
     if (padded.core.scratchpad.bytes <= 0 || !choose_tiles(choice, padded))
-      throw Unsupported({std::string(info(op_.kind).name) + ": a row must fit the scratchpad", op_.name,
-                         std::to_string(shape_[dim_] * bytes) + " bytes for a row of " + std::to_string(shape_[dim_]),
-                         "at most " + std::to_string(context_.machine.core.scratchpad.bytes) + " bytes",
-                         "sort shorter rows, or place the operation on the host"});
+      throw CannotRun(op_, Lack::scratchpad,
+                      {std::string(info(op_.kind).name) + ": a row must fit the scratchpad", op_.name,
+                       std::to_string(shape_[dim_] * bytes) + " bytes for a row of " + std::to_string(shape_[dim_]),
+                       "at most " + std::to_string(context_.machine.core.scratchpad.bytes) + " bytes",
+                       "sort shorter rows, or place the operation on the host"});
     const int last = static_cast<int>(shape_.size()) - 1;
     const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem(bytes), {choice.tiles, last, 2});
     depth_ = chosen.depth;
@@ -273,9 +275,10 @@ class OrderLowering {
     };
     descending_ = plain("greater");
     if (!descending_ && !plain("less"))
-      throw Unsupported({"sort: the vector unit sorts by keys, not by a comparator of its own", op_.name,
-                         "function \"" + function.name + "\"", "less or greater of the first operand's elements",
-                         "sort by the attribute 'keys'"});
+      throw CannotRun(op_, Lack::comparator,
+                      {"sort: the vector unit sorts by keys, not by a comparator of its own", op_.name,
+                       "function \"" + function.name + "\"", "less or greater of the first operand's elements",
+                       "sort by the attribute 'keys'"});
   }
 
   Context& context_;

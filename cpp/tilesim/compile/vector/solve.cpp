@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/transforms.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/compile/vector/vector.hpp"
@@ -76,9 +77,10 @@ class SolveLowering {
     }
     add_granules(choice, context_, y_);
     if (!choose_tiles(choice, context_.machine))
-      throw Unsupported({"linear_solve: a matrix must fit the scratchpad", op_.name, std::to_string(n_) + " rows",
-                         "at most " + std::to_string(solve_block(context_.machine, wide_)),
-                         "place the operation on the host"});
+      throw CannotRun(
+          op_, Lack::scratchpad,
+          {"linear_solve: a matrix must fit the scratchpad", op_.name, std::to_string(n_) + " rows",
+           "at most " + std::to_string(solve_block(context_.machine, wide_)), "place the operation on the host"});
     t_ = tiled_space(shape_, choice.tiles, "i");
   }
 

@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/compile/vector/vector.hpp"
 
@@ -112,9 +113,10 @@ class WindowScatterLowering {
     for (std::size_t i = 0; i < axes_.size() && bytes() > budget;)
       if (!halve(axes_[i])) ++i;
     if (bytes() > static_cast<double>(capacity))
-      throw Unsupported({"window_scatter: not even one window fits the scratchpad", op_.name,
-                         std::to_string(static_cast<std::int64_t>(bytes())) + " bytes",
-                         "at most " + std::to_string(capacity) + " bytes", "a smaller window, or fallback='host'"});
+      throw CannotRun(op_, Lack::scratchpad,
+                      {"window_scatter: not even one window fits the scratchpad", op_.name,
+                       std::to_string(static_cast<std::int64_t>(bytes())) + " bytes",
+                       "at most " + std::to_string(capacity) + " bytes", "a smaller window, or fallback='host'"});
     const auto trips = [&] { return element_count(each([](const Axis& axis) { return axis.trips(); })); };
     for (std::size_t i = 0; i + 1 < axes_.size() && trips() < context_.machine.core.count;)
       if (!halve(axes_[i])) ++i;

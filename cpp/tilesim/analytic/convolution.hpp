@@ -1,0 +1,49 @@
+// Closed-form time of square convolutions: as an implicit product, or by Winograd's transforms.
+//
+// Direct: a product of [images x outputs, channels x taps] by [channels x taps, filters]. Winograd F(2x2) and F(4x4),
+// for 3 by 3 kernels with stride 1: 16 or 36 products over 2x2 or 4x4 blocks of outputs, whose transforms move input
+// and output through memory once more. The library is taken to choose the fastest of what it has.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tilesim/analytic/constants.hpp"
+#include "tilesim/analytic/gemm.hpp"
+
+namespace tilesim::analytic {
+
+/// Beside those of products. X(name, default, lowest, highest, unit)
+#define TILESIM_CONVOLUTION_CONSTANTS(X)                                         \
+  X(taps_share, 0.9, 0.05, 1.0, "rate of an implicit product over a plain one")  \
+  X(winograd, 1.3, 1.0, 8.0, "time of the transformed products over plain ones") \
+  X(transforms, 5e-5, 1e-7, 1e-3, "s for the further kernels of Winograd")       \
+  X(transform, 1.0, 0.05, 8.0, "passes over the transformed tensors")            \
+  X(layout, 0.2, 0.001, 4.0, "passes over input and output to change layouts")
+
+struct ConvolutionConstants { TILESIM_CONSTANT_FIELDS(TILESIM_CONVOLUTION_CONSTANTS) };
+std::span<const ConstantInfo<ConvolutionConstants>> convolution_constants();
+
+struct ConvolutionCase {
+  double batch, channels, filters, size, kernel, stride, padding;
+
+  double outputs() const;  ///< extent; not above 0 where the kernel is larger than the padded input
+};
+
+enum class ConvolutionTerm : std::uint8_t { direct, winograd2, winograd4, layout, total };
+inline constexpr std::size_t convolution_term_count = 5;
+/// Seconds of each way (infinite where it does not apply), of changes of layout, and of the fastest with these.
+using ConvolutionTerms = std::array<double, convolution_term_count>;
+std::span<const std::string_view> convolution_term_names();
+
+struct ConvolutionModel {
+  GemmModel direct, plain;      ///< of the implicit product (at its share of the rate), and of any other
+  double bytes_per_second = 1;  ///< that transforms and changes of layout see
+  ConvolutionConstants constants;
+
+  ConvolutionTerms predict(const ConvolutionCase& shape) const;
+};
+
+}  // namespace tilesim::analytic

@@ -1,0 +1,89 @@
+// Operations of graphs in closed form: which model, which shape, which terms. Called by the million.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tilesim/analytic/attention.hpp"
+#include "tilesim/analytic/convolution.hpp"
+#include "tilesim/analytic/gemm.hpp"
+#include "tilesim/analytic/stream.hpp"
+#include "tilesim/graph/graph.hpp"
+
+namespace tilesim::analytic {
+
+/// Why a device cannot run an operation: a value, which a caller may raise or answer with another device.
+struct Lacking { std::string text; };
+
+/// Products of one dtype.
+struct ProductForm {
+  GemmModel model;
+  std::string scheme, note;  ///< where the constants are from
+  double flops_per_second = 1;
+};
+
+/// Attention of one dtype.
+struct AttentionForm {
+  AttentionCall model;
+  std::string scheme;
+};
+
+/// Square convolutions of one dtype through a library of convolutions.
+struct ConvolutionForm {
+  ConvolutionModel model;
+  std::string scheme;
+};
+
+/// What needs constants of its own: products with weights (which a scheme quantizes), of activations, attention,
+/// convolutions of a library.
+enum class Form : std::uint8_t { weights, activations, attention, convolution };
+std::string_view name(Form form);
+using FormKey = std::pair<Form, DType>;
+
+struct Cost {
+  std::string name, kind;
+  double seconds = 0;
+  std::vector<std::pair<std::string_view, double>> terms = {};  ///< seconds
+  double bytes = 0, flops = 0;                                  ///< as the graph counts them
+  std::string scheme = {}, model = {};
+  std::optional<double> hits = {}, occupancy = {};  ///< shares, where they are modelled
+  std::optional<Lacking> lacking = {};
+
+  /// The longest term, the first of equal ones; "none" where nothing takes time.
+  std::string_view bound() const;
+};
+
+struct Costs {
+  std::vector<Cost> rows;
+  std::set<std::string> notes;  ///< what was approximated
+  std::set<FormKey> missing;    ///< forms that were asked for and not given: the rows are of no use then
+  std::map<std::tuple<Form, DType, double, double, double, double>, GemmTerms> products;  ///< layers are alike
+  const Cost* refused() const;  ///< the first operation that the device cannot run; null: none
+};
+
+/// One device, as a scheme and a library use it.
+struct OperationModel {
+  double units = 1, memory_bytes_per_second = 1e11;
+  bool convolves = false;         ///< its library has convolutions of its own
+  std::map<DType, double> lanes;  ///< operations per second of ordinary lanes
+  StreamConstants copy, softmax, norm;
+  std::map<FormKey, std::variant<ProductForm, Lacking>> products;
+  std::map<FormKey, std::variant<AttentionForm, Lacking>> attentions;
+  std::map<FormKey, std::variant<ConvolutionForm, Lacking>> convolutions;
+
+  /// Operations of the entry one after another, calls as their operations.
+  Costs price(const Graph& graph) const;
+  /// Operations of a function, every one a kernel of its own, wherever its operands were made. What runs functions
+  /// costs nothing.
+  Costs price_alone(const Graph& graph, const GraphFunction& function) const;
+};
+
+}  // namespace tilesim::analytic

@@ -1,0 +1,14 @@
+// A Result from closed forms: operation after operation.
+#pragma once
+
+#include <string>
+
+#include "tilesim/analytic/operations.hpp"
+#include "tilesim/report/result.hpp"
+
+namespace tilesim::analytic {
+
+/// Operations that take time, one after another in cycles of `hertz`. The configuration is the caller's.
+Result result_of(const Costs& costs, const std::string& program, const std::string& device, std::int64_t hertz);
+
+}  // namespace tilesim::analytic

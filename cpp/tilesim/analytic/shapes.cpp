@@ -1,0 +1,123 @@
+#include "tilesim/analytic/shapes.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/index.hpp"
+
+namespace tilesim::analytic {
+
+namespace {
+
+using Axes = std::vector<std::int64_t>;
+
+double number(std::int64_t x) { return static_cast<double>(x); }
+
+const TensorType& operand(const GraphFunction& function, const Op& op, std::size_t index) {
+  return function.value(op.operands[index]).type;
+}
+
+double product_of(const Shape& shape, const Axes& axes) {
+  double product = 1;
+  for (const std::int64_t axis : axes) product *= number(shape[at(axis)]);
+  return product;
+}
+
+double product_without(const Shape& shape, const Axes& some, const Axes& others) {
+  double product = 1;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(shape.size()); ++i)
+    if (!std::ranges::count(some, i) && !std::ranges::count(others, i)) product *= number(shape[at(i)]);
+  return product;
+}
+
+bool alike(const Axes& values) {
+  return !values.empty() && std::ranges::all_of(values, [&](std::int64_t value) { return value == values[0]; });
+}
+
+/// Extents of a convolution as its labels name them.
+struct Labelled {
+  double images, channels, filters;  ///< filters of one group
+  std::int64_t groups;
+  Shape taps, size;  ///< spatial axes in the order of the weight's
+
+  Labelled(const GraphFunction& function, const Op& op) {
+    const Shape &x = operand(function, op, 0).shape, &w = operand(function, op, 1).shape;
+    const std::string &in = op.attributes.text("x_labels"), &by = op.attributes.text("w_labels");
+    for (std::size_t i = 0; i < by.size(); ++i) {
+      if (by[i] == 'O' || by[i] == 'I') continue;
+      taps.push_back(w[i]);
+      size.push_back(x[in.find(by[i])]);
+    }
+    groups = op.attributes.integer("groups", 1);
+    images = number(x[in.find('N')]);
+    channels = number(w[by.find('I')]);
+    filters = number(w[by.find('O')] / groups);
+  }
+};
+
+}  // namespace
+
+Extents contract_extents(const GraphFunction& function, const Op& op) {
+  const Shape &a = operand(function, op, 0).shape, &b = operand(function, op, 1).shape;
+  const auto axes = [&](const char* key) { return op.attributes.integers(key, {}); };
+  const Axes lead = axes("a_batch"), over = axes("a_contract");
+  return {product_of(a, lead), product_without(a, lead, over), product_without(b, axes("b_batch"), axes("b_contract")),
+          product_of(a, over)};
+}
+
+Extents ragged_extents(const GraphFunction& function, const Op& op) {
+  const Shape &a = operand(function, op, 0).shape, &b = operand(function, op, 1).shape;
+  const std::int64_t used = std::max<std::int64_t>(1, std::min(b[0], a[0]));
+  return {number(used), number(ceil_div(a[0], used)), number(b[2]), number(b[1])};
+}
+
+Extents convolution_extents(const GraphFunction& function, const Op& op) {
+  const Labelled found(function, op);
+  const TensorType& y = function.value(op.results[0]).type;
+  const std::int64_t out = y.shape[op.attributes.text("y_labels").find('C')];
+  return {number(found.groups), elements(y) / number(std::max<std::int64_t>(1, out)), found.filters,
+          found.channels * number(element_count(found.taps))};
+}
+
+std::optional<ConvolutionCase> square_convolution(const GraphFunction& function, const Op& op) {
+  const Labelled found(function, op);
+  const Axes window = op.attributes.integers("window_dilation", {1});
+  const Axes pads = op.attributes.integers("pads", {0}), strides = op.attributes.integers("strides", {1});
+  const bool plain = alike(window) && window[0] == 1 && op.attributes.integers("input_dilation", {}).empty();
+  if (!plain || found.groups != 1 || found.size.size() != 2) return std::nullopt;
+  if (!alike(found.size) || !alike(found.taps) || !alike(pads) || !alike(strides)) return std::nullopt;
+  return ConvolutionCase{found.images,          found.channels,     found.filters,  number(found.size[0]),
+                         number(found.taps[0]), number(strides[0]), number(pads[0])};
+}
+
+AttentionCase attention_case(const GraphFunction& function, const Op& op) {
+  const Shape &q = operand(function, op, 0).shape, &k = operand(function, op, 1).shape;
+  const Shape& v = operand(function, op, 2).shape;
+  AttentionCase call{};
+  call.batch = number(q[0]);
+  call.queries = number(q[2]);
+  call.keys = number(op.attributes.integer("kv_len", k[2]));
+  call.heads = number(q[1]);
+  call.key_heads = number(k[1]);
+  call.depth = number(std::max(q[3], v[3]));
+  call.window = number(op.attributes.integer("window", 0));
+  call.causal = op.attributes.flag("causal");
+  return call;
+}
+
+double rows_of(const GraphFunction& function, const Op& op) {
+  const TensorType& x = operand(function, op, 0);
+  const auto rank = static_cast<std::int64_t>(x.shape.size());
+  Axes along{rank - 1};
+  if (const Attribute* dim = op.attributes.find("dim"))
+    along = {std::get<std::int64_t>(*dim)};
+  else if (Axes dims = op.attributes.integers("dims", {}); !dims.empty())
+    along = std::move(dims);
+  double width = 1;
+  for (std::int64_t axis : along) {
+    if (axis < 0) axis += rank;
+    if (axis >= 0 && axis < rank) width *= number(x.shape[at(axis)]);
+  }
+  return elements(x) / std::max(1.0, width);
+}
+
+}  // namespace tilesim::analytic

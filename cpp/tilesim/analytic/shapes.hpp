@@ -1,0 +1,32 @@
+// What closed forms need of an operation's shapes and attributes.
+#pragma once
+
+#include <optional>
+
+#include "tilesim/analytic/attention.hpp"
+#include "tilesim/analytic/convolution.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/graph/graph.hpp"
+
+namespace tilesim::analytic {
+
+inline double elements(const TensorType& type) { return static_cast<double>(element_count(type.shape)); }
+
+/// `batch` products of [m, k] by [k, n].
+struct Extents {
+  double batch, m, n, k;
+  bool empty() const { return !(batch > 0 && m > 0 && n > 0 && k > 0); }
+};
+
+Extents contract_extents(const GraphFunction& function, const Op& op);
+/// Rows that choose their matrix by group (experts): as many products as groups that can have rows.
+Extents ragged_extents(const GraphFunction& function, const Op& op);
+/// A convolution as a product: [outputs, channels x taps] by [channels x taps, filters] for every group.
+Extents convolution_extents(const GraphFunction& function, const Op& op);
+/// A square convolution in two dimensions without dilation and groups; none: any other.
+std::optional<ConvolutionCase> square_convolution(const GraphFunction& function, const Op& op);
+AttentionCase attention_case(const GraphFunction& function, const Op& op);
+/// Rows of what works row by row: along `dim` or `dims`, the last axis where neither says.
+double rows_of(const GraphFunction& function, const Op& op);
+
+}  // namespace tilesim::analytic
