@@ -103,11 +103,10 @@ struct RankedTiles {
   VectorTiles tiles;
   VectorCost cost;
 };
-/// The legal choices that take least, best first: by a closed form, and the best of these, and those near the fastest,
-/// by the walk. Every number of pieces of an axis where there are few choices, powers of two where there are many, and
-/// the sizes of `start`; every lane axis; one, two and three buffers; the best of these with tiles in two or four
-/// pieces too.
+/// The legal choices that take least, best first: by a closed form, and the best of these by the walk. Every number of
+/// pieces of an axis where there are few choices, powers of two where there are many; every lane axis; one, two and
+/// three buffers; the best of these with tiles in two or four pieces too.
 std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
-                                CancelToken* cancel = nullptr, const VectorTiles* start = nullptr);
+                                CancelToken* cancel = nullptr);
 
 }  // namespace tilesim::mapping

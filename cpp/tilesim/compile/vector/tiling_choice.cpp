@@ -5,6 +5,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/mapping/identity.hpp"
+#include "tilesim/mapping/vector/search.hpp"
 
 namespace tilesim::lower {
 
@@ -41,7 +42,7 @@ mapping::VectorTiles fastest(const Context& context, const mapping::VectorProble
   constexpr double alike = 1.01;
   if (!mapping::legal(problem, usual, context.machine).legal) return usual;
   const std::vector<mapping::RankedTiles> found =
-      mapping::search(problem, context.machine, compared, context.options.cancel, &usual);
+      mapping::search_from(problem, context.machine, compared, usual, context.options.cancel);
   if (found.empty() || found[0].cost.cycles >= worth * mapping::price(problem, usual, context.machine).cycles)
     return usual;
   const mapping::RankedTiles* best = &found[0];

@@ -1,4 +1,6 @@
 // Tiles of a vector kernel: a closed form ranks all of them, the walk the best ones and those near the fastest.
+#include "tilesim/mapping/vector/search.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -217,8 +219,13 @@ class VectorSearch {
 }  // namespace
 
 std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
-                                CancelToken* cancel, const VectorTiles* start) {
-  return VectorSearch(problem, machine, keep, cancel, start).run();
+                                CancelToken* cancel) {
+  return VectorSearch(problem, machine, keep, cancel, nullptr).run();
+}
+
+std::vector<RankedTiles> search_from(const VectorProblem& problem, const Machine& machine, std::size_t keep,
+                                     const VectorTiles& start, CancelToken* cancel) {
+  return VectorSearch(problem, machine, keep, cancel, &start).run();
 }
 
 }  // namespace tilesim::mapping
