@@ -95,7 +95,8 @@ class VectorSearch {
       found_.resize(std::min(found_.size(), std::max(keep_, least_walked)));
     } else {
       walk_best();
-      climb();
+      for (int lane : problem_.lanes) climb(lane);
+      found_ = std::move(walked_);
     }
     std::stable_sort(found_.begin(), found_.end(), sooner);
     if (found_.size() > keep_) found_.resize(keep_);
@@ -174,13 +175,18 @@ class VectorSearch {
     found_.clear();
   }
 
-  /// From the fastest to neighbouring sizes, depths and lanes while one of them is faster.
-  void climb() {
+  /// From the fastest over these lanes to neighbouring sizes and depths while one of them is faster.
+  void climb(int lane) {
     constexpr int most_rounds = 4;
-    constexpr double faster = 0.995;
+    constexpr double faster = 0.995, hopeless = 1.3;
     for (int round = 0; round < most_rounds && !walked_.empty(); ++round) {
-      const RankedTiles best = *std::min_element(walked_.begin(), walked_.end(), sooner);
-      if (!best.tiles.sub.empty()) break;
+      const auto order = [&](const RankedTiles& a, const RankedTiles& b) {
+        const bool here = a.tiles.lane == lane, there = b.tiles.lane == lane;
+        return here != there ? here : sooner(a, b);
+      };
+      const RankedTiles best = *std::min_element(walked_.begin(), walked_.end(), order);
+      const double least = std::min_element(walked_.begin(), walked_.end(), sooner)->cost.cycles;
+      if (best.tiles.lane != lane || !best.tiles.sub.empty() || best.cost.cycles > hopeless * least) break;
       const std::size_t before = walked_.size();
       for (std::size_t axis = 0; axis < problem_.space.size(); ++axis) {
         const std::vector<std::int64_t>& sizes = sizes_[axis];
@@ -202,7 +208,6 @@ class VectorSearch {
       const auto better = [&](const RankedTiles& other) { return other.cost.cycles < faster * best.cost.cycles; };
       if (std::none_of(walked_.begin() + static_cast<std::ptrdiff_t>(before), walked_.end(), better)) break;
     }
-    found_ = std::move(walked_);
   }
 
   const VectorProblem& problem_;
