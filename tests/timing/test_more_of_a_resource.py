@@ -102,6 +102,7 @@ RESOURCES: dict[str, dict[str, float]] = {
     "ports": {"network.port_bytes_per_cycle": 2, "core.dma.bytes_per_cycle": 2},
     "links": {"network.region_bytes_per_cycle": 2},
     "bytes under way": {"core.dma.outstanding_bytes": 2},
+    "cross-lane rate": {"core.cross_lane.bytes_per_cycle": 2},
 }
 
 
@@ -162,6 +163,71 @@ def row_kernel(rng: random.Random) -> tuple[str, ts.Graph]:
     rows, columns = rng.choice([7, 64, 100, 500, 2048]), rng.choice([3, 10, 64, 100, 129, 400])
     name = rng.choice(["softmax", "layer_norm", "rms_norm"])
     return f"{name} of {rows} x {columns}", getattr(ts.workloads, name)(rows, columns)
+
+
+def vector_kernel(rng: random.Random) -> tuple[str, ts.Graph]:
+    """Rows that are normalized or summed, elementwise kernels, transposes: extents over decades, 1 among them."""
+
+    def size(most: float) -> int:
+        return max(1, round(most ** rng.random()))
+
+    rows, columns = size(2048), size(500)
+    name = rng.choice(["softmax", "layer_norm", "rms_norm", "add", "sum", "transpose"])
+    if name in ("softmax", "layer_norm", "rms_norm"):
+        return f"{name} of {rows} x {columns}", getattr(ts.workloads, name)(rows, columns)
+    b = ts.GraphBuilder(name)
+    shape = (size(8), rows, columns)
+    x = b.input("x", shape, rng.choice(["f32", "bf16"]))
+    if name == "add":
+        y = b.op("elementwise", x, b.input("z", shape, x.dtype), function="add")
+    elif name == "sum":
+        y = b.op("reduce", x, dims=[rng.randrange(3)], combiner="add")
+    else:
+        y = b.op("transpose", x, permutation=rng.sample(range(3), 3))
+    b.output(y, "y")
+    return f"{name} of {shape}", b.build()
+
+
+def check_vector_kernels(seeds: range, limit: float) -> None:
+    """Number of cores, sizes of tiles, the axis over the lanes and the number of buffers all follow the machine. Of a
+    resource that tiles are divided over, and of lanes that layouts may leave empty, among the others."""
+    names = list(PRESETS)
+    for seed in seeds:
+        rng = random.Random(seed)
+        name = names[seed % len(names)]
+        target = ts.Machine.load(name)
+        what, graph = vector_kernel(rng)
+        before = cycles(graph, target, "cost")
+        for resource in RESOURCES:
+            after = cycles(graph, doubled(target, resource), "cost")
+            assert after <= limit * before + slack(target), (resource, what, name, seed, before, after)
+
+
+def test_no_doubled_resource_slows_a_vector_kernel() -> None:
+    check_vector_kernels(range(27), 1.02)
+
+
+@pytest.mark.slow
+def test_no_doubled_resource_slows_one_of_many_vector_kernels() -> None:
+    check_vector_kernels(range(6000, 6270), 1.05)
+
+
+def test_a_vector_kernel_takes_no_more_cores_than_help() -> None:
+    """Rows that sixteen cores divide: thirty-two parts would meet on the channels."""
+    target = ts.Machine.load("mesh-16")
+    times = [cycles(ts.workloads.layer_norm(22, 180), target.replace({"core.count": c}), "cost") for c in (8, 16, 32)]
+    assert times[1] <= 1.02 * times[0] and times[2] <= 1.02 * times[1], times
+
+
+def test_wider_registers_are_not_slower_where_layouts_leave_them_empty() -> None:
+    """Memory lies in rows of 128 lanes: of a register of 256 only these pass the cross-lane unit."""
+    for name, rows, columns in [("tpu-v3", 2048, 102), ("tpu-v4", 724, 128)]:
+        b = ts.GraphBuilder("sum")
+        x = b.input("x", (rows, columns), "f32")
+        b.output(b.op("reduce", x, dims=[1], combiner="add"), "y")
+        graph, target = b.build(), ts.Machine.load(name)
+        wide = target.replace({"core.vector.lanes": 2 * target.get("core.vector.lanes")})
+        assert cycles(graph, wide, "cost") <= 1.02 * cycles(graph, target, "cost"), name
 
 
 def check_lanes(seeds: range) -> None:

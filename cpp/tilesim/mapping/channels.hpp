@@ -49,7 +49,6 @@ class Channels {
 
   /// When the buffers in front of port, links and channels have room for a request: `now`, or later.
   double room(std::int64_t address, std::int64_t bytes, double now, bool write, std::size_t core) {
-    if (port_free_.size() == 1) return now;
     const auto count = static_cast<std::int64_t>(free_.size());
     const std::int64_t first = address / unit_, units = std::min(ceil_div(address % unit_ + bytes, unit_), count);
     double at = std::max(now, port_free_[core] - port_room_);

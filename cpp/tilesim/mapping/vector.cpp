@@ -12,9 +12,6 @@ namespace tilesim::mapping {
 
 namespace {
 
-constexpr std::int64_t most_sizes = 4000;  // combinations of tile sizes that are priced
-constexpr double most_steps = 1 << 20;     // tiles in all: longer programs are not worth simulating
-constexpr std::size_t least_walked = 10;   // of the best by the closed form
 constexpr std::int64_t most_bytes = INT64_MAX / 8;
 
 /// Bytes of distinct elements that the kernel reads or writes at least.
@@ -68,37 +65,6 @@ double mean_bytes(const VectorProblem& problem, const VectorOperand& operand, co
   return filled * (static_cast<double>(first) + static_cast<double>(second)) / 2;
 }
 
-/// Tile sizes of an axis worth trying: equal pieces, and those rounded up to what the lanes or memory take at once.
-std::vector<std::int64_t> sizes_of(const VectorProblem& problem, std::size_t axis, const Machine& machine,
-                                   std::int64_t factor) {
-  const std::int64_t extent = std::max<std::int64_t>(1, problem.space[axis]);
-  if (!problem.whole.empty() && problem.whole[axis]) return {extent};
-  std::vector<std::int64_t> granules{machine.core.vector.lanes};
-  for (const VectorOperand& operand : problem.operands) {
-    if (operand.axes.empty() || operand.use == VectorOperand::Use::scratch) continue;
-    for (std::size_t i = 0; i < std::min<std::size_t>(2, operand.axes.size()); ++i) {
-      if (operand.axes[i] != static_cast<int>(axis)) continue;
-      if (operand.layout.size() == 2) granules.push_back(operand.layout[1 - i]);
-      if (operand.layout.empty() && i == 0)
-        granules.push_back(
-            std::max<std::int64_t>(1, 8 * machine.memory.burst_bytes / std::max(1, bits(operand.dtype))));
-    }
-  }
-  std::vector<std::int64_t> sizes;
-  std::int64_t pieces = 1;
-  while (true) {
-    const std::int64_t tile = ceil_div(extent, std::min(pieces, extent));
-    sizes.push_back(tile);
-    for (std::int64_t granule : granules) sizes.push_back(std::min(extent, round_up(tile, granule)));
-    if (pieces >= extent) break;
-    const bool three = factor == 2 && pieces >= 2 && (pieces & (pieces - 1)) == 0;  // 1, 2, 3, 4, 6, 8, 12, ...
-    pieces = factor > 2 ? pieces * factor : three ? pieces / 2 * 3 : pieces == 1 ? 2 : pieces / 3 * 4;
-  }
-  std::sort(sizes.begin(), sizes.end());
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  return sizes;
-}
-
 /// What is wrong with the pieces of tiles that are right otherwise; empty: nothing.
 std::string wrong_pieces(const VectorProblem& problem, const VectorTiles& tiles) {
   const std::size_t rank = problem.space.size();
@@ -129,19 +95,6 @@ std::string wrong_pieces(const VectorProblem& problem, const VectorTiles& tiles)
         return "a result does not span axis " + std::to_string(axis) + ", so its tile cannot come in pieces along it";
   }
   return {};
-}
-
-std::vector<std::vector<std::int64_t>> all_sizes(const VectorProblem& problem, const Machine& machine) {
-  std::vector<std::vector<std::int64_t>> sizes;
-  for (std::int64_t factor = 2;; factor *= 2) {
-    sizes.clear();
-    double count = 1;
-    for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {
-      sizes.push_back(sizes_of(problem, axis, machine, factor));
-      count *= static_cast<double>(sizes.back().size());
-    }
-    if (count <= static_cast<double>(most_sizes) || factor > 4096) return sizes;
-  }
 }
 
 }  // namespace
@@ -227,11 +180,7 @@ double trip_cycles(double bytes, const Machine& machine) {
          static_cast<double>(dma.issue_cycles);
 }
 
-/// What is the same for all tiles.
-struct Prepared {
-  std::vector<VectorStage> stages;
-  std::vector<std::vector<std::int64_t>> strides;  ///< per operand
-};
+}  // namespace
 
 Prepared prepared(const VectorProblem& problem) {
   Prepared own{stages_of(problem), {}};
@@ -312,70 +261,11 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
   return cost;
 }
 
-}  // namespace
-
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
   ClosedForm closed_form(machine);
   VectorCost cost = priced(problem, tiles, machine, closed_form, prepared(problem));
   if (problem.ranks || problem.walks) cost.cycles = walked_cycles(problem, tiles, machine);
   return cost;
-}
-
-std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
-                                CancelToken* cancel) {
-  const std::size_t rank = problem.space.size();
-  ClosedForm closed_form(machine);
-  const Prepared own = prepared(problem);
-  const std::vector<std::vector<std::int64_t>> sizes = all_sizes(problem, machine);
-  std::vector<RankedTiles> found;
-  std::vector<std::size_t> index(rank, 0);
-  while (true) {
-    if (cancel) cancel->poll();
-    VectorTiles tiles;
-    tiles.contexts = problem.contexts;
-    double steps = 1;
-    for (std::size_t axis = 0; axis < rank; ++axis) {
-      tiles.tiles.push_back(sizes[axis][index[axis]]);
-      steps *= static_cast<double>(ceil_div(std::max<std::int64_t>(1, problem.space[axis]), tiles.tiles.back()));
-    }
-    if (steps <= most_steps)
-      for (int lane : problem.lanes)
-        for (std::int64_t depth = 1; depth <= 3; ++depth) {
-          tiles.lane = lane;
-          tiles.depth = depth;
-          if (legal(problem, tiles, machine).legal)
-            found.push_back({tiles, priced(problem, tiles, machine, closed_form, own)});
-        }
-    std::size_t axis = 0;
-    for (; axis < rank; ++axis) {
-      if (++index[axis] < sizes[axis].size()) break;
-      index[axis] = 0;
-    }
-    if (axis == rank) break;
-  }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles < b.cost.cycles; });
-  // Loops over tiles in pieces are not divided over cores.
-  const bool divided = machine.core.count > std::max<std::int64_t>(1, problem.contexts);
-  const std::size_t whole = divided ? 0 : std::min<std::size_t>(found.size(), std::max<std::size_t>(4, keep / 8));
-  for (std::size_t i = 0; i < whole; ++i)
-    for (std::size_t axis = 0; axis < rank; ++axis)
-      for (std::int64_t pieces : {2, 4}) {
-        VectorTiles tiles = found[i].tiles;
-        tiles.sub = tiles.tiles;
-        tiles.sub[axis] = ceil_div(tiles.tiles[axis], pieces);
-        if (tiles.sub[axis] < tiles.tiles[axis] && legal(problem, tiles, machine).legal)
-          found.push_back({tiles, priced(problem, tiles, machine, closed_form, own)});
-      }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles < b.cost.cycles; });
-  found.resize(std::min(found.size(), std::max(keep, least_walked)));
-  for (RankedTiles& ranked : found)
-    if (problem.ranks || problem.walks) ranked.cost.cycles = walked_cycles(problem, ranked.tiles, machine);
-  std::stable_sort(found.begin(), found.end(),
-                   [](const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles < b.cost.cycles; });
-  if (found.size() > keep) found.resize(keep);
-  return found;
 }
 
 }  // namespace tilesim::mapping

@@ -14,10 +14,13 @@ namespace {
 /// Class costs as thousandths of a cycle: integers, so that sums do not depend on their order.
 std::int64_t milli(double cycles) { return static_cast<std::int64_t>(std::llround(cycles * 1000)); }
 
-/// Registers of 32-bit results, one per row of lanes, that the cross-lane unit takes for a reduction or a scan step.
-std::int64_t register_passes(const Machine& machine, std::int64_t count) {
+/// Registers of 32-bit results, one per row of lanes, that the cross-lane unit takes for a reduction or a scan step:
+/// whole ones, or as many of their lanes as the layout's rows fill.
+std::int64_t register_passes(const Machine& machine, const Descriptor& d, std::int64_t count) {
   const VectorSpec& vector = machine.core.vector;
-  return ceil_div(count * vector.lanes * vector.sublanes * 4, machine.core.cross_lane.bytes_per_cycle);
+  const Shape& tile = machine.layout.tile;
+  const std::int64_t lanes = tile.size() == 2 ? std::min(vector.lanes, round_up(d.lane_extent, tile[1])) : vector.lanes;
+  return ceil_div(count * lanes * vector.sublanes * 4, machine.core.cross_lane.bytes_per_cycle);
 }
 
 /// Steps of a running sum over one row of lanes, each a shift and an addition (Hillis, Steele, "Data parallel
@@ -34,8 +37,8 @@ std::int64_t cross_lane_cycles(const Machine& machine, const Descriptor& d, std:
   const VectorSpec& vector = machine.core.vector;
   const std::int64_t rows = ceil_div(ceil_div(d.elements, d.lane_extent), vector.sublanes);
   const std::int64_t carried = d.lane_extent > vector.lanes ? 1 : 0;
-  return register_passes(machine, d.lane_reductions * rows) +
-         register_passes(machine, d.lane_scans * count * (scan_steps(vector, d) + carried));
+  return register_passes(machine, d, d.lane_reductions * rows) +
+         register_passes(machine, d, d.lane_scans * count * (scan_steps(vector, d) + carried));
 }
 
 /// Registers that the iteration space fills: whole registers along the lanes, elements packed below 32 bit where the

@@ -5,6 +5,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/mapping/identity.hpp"
+#include "tilesim/mapping/vector/search.hpp"
 
 namespace tilesim::lower {
 
@@ -41,33 +42,13 @@ mapping::VectorTiles fastest(const Context& context, const mapping::VectorProble
   constexpr double alike = 1.01;
   if (!mapping::legal(problem, usual, context.machine).legal) return usual;
   const std::vector<mapping::RankedTiles> found =
-      mapping::search(problem, context.machine, compared, context.options.cancel);
+      mapping::search_from(problem, context.machine, compared, usual, context.options.cancel);
   if (found.empty() || found[0].cost.cycles >= worth * mapping::price(problem, usual, context.machine).cycles)
     return usual;
   const mapping::RankedTiles* best = &found[0];
   for (const mapping::RankedTiles& other : found)
     if (other.cost.cycles <= alike * found[0].cost.cycles && other.cost.transfers < best->cost.transfers) best = &other;
   return best->tiles;
-}
-
-/// Sizes that give each core as much stay; which axis lies over the lanes, and in how many buffers, is chosen.
-mapping::VectorTiles fastest_part(const Context& context, const mapping::VectorProblem& problem,
-                                  const mapping::VectorTiles& usual) {
-  if (!mapping::legal(problem, usual, context.machine).legal) return usual;
-  mapping::VectorTiles best = usual;
-  double least = worth * mapping::price(problem, usual, context.machine).cycles;
-  for (int lane : problem.lanes)
-    for (std::int64_t depth = 1; depth <= 3; ++depth) {
-      mapping::VectorTiles other = usual;
-      other.lane = lane;
-      other.depth = depth;
-      if (!mapping::legal(problem, other, context.machine).legal) continue;
-      const double cycles = mapping::price(problem, other, context.machine).cycles;
-      if (cycles >= least) continue;
-      least = cycles;
-      best = other;
-    }
-  return best;
 }
 
 /// The tiles that the cost model prefers to the usual ones; equal problems of a program are solved once.
@@ -80,11 +61,7 @@ mapping::VectorTiles searched_tiles(const Context& context, const mapping::Vecto
   for (std::int64_t size : usual.sub) key += ";" + std::to_string(size);
   const auto known = context.choices.tiles.find(key);
   if (known != context.choices.tiles.end()) return known->second;
-  const bool alone = context.machine.core.count == context.contexts;
-  mapping::VectorTiles chosen = usual;
-  if (!alone && problem.ranks) chosen = fastest_part(context, problem, usual);
-  if (alone || problem.ranks) chosen = fastest(context, problem, chosen);
-  return context.choices.tiles[std::move(key)] = chosen;
+  return context.choices.tiles[std::move(key)] = fastest(context, problem, usual);
 }
 
 }  // namespace

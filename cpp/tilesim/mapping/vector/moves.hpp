@@ -39,6 +39,16 @@ std::vector<VectorStage> stages_of(const VectorProblem& problem);
 TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage, int lane,
                           const std::vector<std::int64_t>& size, LatencyModel& latency);
 
+/// What is the same for all tiles.
+struct Prepared {
+  std::vector<VectorStage> stages;
+  std::vector<std::vector<std::int64_t>> strides;  ///< per operand
+};
+Prepared prepared(const VectorProblem& problem);
+/// By a closed form.
+VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine,
+                  ClosedForm& closed_form, const Prepared& own);
+
 /// Trips over tiles, per axis, of the core that has most of them; how many cores (or contexts of them) are at work.
 /// Loops over tiles are what they divide; those along which tiles depend on each other stay whole.
 struct CoreTrips {

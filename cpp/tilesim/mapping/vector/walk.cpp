@@ -66,18 +66,20 @@ class TileWalk {
   /// After all requests have been sent.
   double cycles() const {
     const std::size_t count = ends_.size();
+    const double launch = static_cast<double>(machine_.core.kernel_launch_cycles);
     const double last = count > 0 ? *std::max_element(ends_.begin(), ends_.end()) : 0;
-    if (const double whole = points_of_all(); count > 1 && points_.size() == count && total_ > double(count)) {
+    if (streamed_) return launch + streamed_cycles(last);
+    const double rest = std::max(0.0, total_ - static_cast<double>(count));
+    if (const double whole = points_of_all(); count > 1 && points_.size() == count && rest > 0) {
       const std::size_t early = count / 8;  // where rings have filled
       const double before = std::accumulate(points_.begin(), points_.begin() + std::ptrdiff_t(early) + 1, 0.0);
       const double walked = std::accumulate(points_.begin(), points_.end(), 0.0);
       const double each = (ends_.back() - ends_[early]) / std::max(1.0, walked - before);
-      return last + std::max(0.0, whole - walked) * each + static_cast<double>(machine_.core.kernel_launch_cycles);
+      return launch + last + std::max((whole - walked) * each, rest * least_cycles());
     }
     const double halfway = count > 1 ? ends_[count / 2 - 1] : 0;
     const double each = count > 1 ? (ends_.back() - halfway) / static_cast<double>(count - count / 2) : last;
-    const double rest = std::max(0.0, total_ - static_cast<double>(count));
-    return last + rest * each + static_cast<double>(machine_.core.kernel_launch_cycles);
+    return launch + last + rest * each;
   }
 
   /// When the next request leaves; infinite: there is none.
@@ -134,6 +136,10 @@ class TileWalk {
     double busy = 0;
   };
   struct Need { int operand = 0, version = 0; };
+  struct Stretch {                   ///< of a pass over a row of tiles
+    std::size_t first = 0, end = 0;  ///< steps
+    double skipped = 0;              ///< tiles that are not walked
+  };
   struct Item {  ///< of the vector unit
     int step = 0, piece = 0;
     double busy = 0, done = 0;
@@ -208,6 +214,28 @@ class TileWalk {
     points_.push_back(points);
   }
 
+  /// Of a tile however small: so many as a ring has buffers share the way to memory and back.
+  double least_cycles() const {
+    const auto hertz = static_cast<double>(machine_.core.clock.hertz);
+    const double way = static_cast<double>(machine_.network.latency_cycles) * hertz /
+                       static_cast<double>(machine_.network.clock.hertz);
+    return (static_cast<double>(machine_.memory.latency_ps) * 1e-12 * hertz + 2 * way) /
+           static_cast<double>(tiles_.depth);
+  }
+
+  /// Each pass takes as long for the tiles that are not walked as for the later ones of those that are; rows of tiles
+  /// are alike.
+  double streamed_cycles(double last) const {
+    double walked = last;
+    for (const Stretch& stretch : stretches_) {
+      const std::size_t middle = (stretch.first + stretch.end) / 2;
+      if (stretch.skipped == 0 || middle == 0 || middle >= stretch.end || stretch.end > ends_.size()) continue;
+      walked +=
+          stretch.skipped * (ends_[stretch.end - 1] - ends_[middle - 1]) / static_cast<double>(stretch.end - middle);
+    }
+    return walked * std::max(1.0, rows_ / std::max(1.0, rows_walked_));
+  }
+
   double points_of_all() const {
     double whole = 1;
     for (std::int64_t extent : problem_.space) whole *= static_cast<double>(std::max<std::int64_t>(1, extent));
@@ -222,7 +250,8 @@ class TileWalk {
       passes = std::max(passes, static_cast<double>(stage.pass));
       after |= stage.pass == 0;
     }
-    total_ = streamed_ ? tiles * (columns * passes + (after ? 1 : 0)) : tiles * columns;
+    total_ = tiles * columns;
+    rows_ = tiles;
     Sizes index(rank_, 0);
     int pieces = 0;
     do {
@@ -231,12 +260,19 @@ class TileWalk {
         pieces += add_step(index, -1);
         continue;
       }
-      for (std::int64_t pass = 1; pass <= static_cast<std::int64_t>(passes) && pieces < most_pieces_walked; ++pass) do
-          pieces += add_step(index, pass);
-        while (advance(index, true, false) && pieces < most_pieces_walked);
-      if (after && pieces < most_pieces_walked) pieces += add_step(index, 0);
-      for (std::size_t axis = 0; axis < rank_; ++axis)
-        if (problem_.reduced[axis]) index[axis] = 0;
+      const double most = std::max(8.0, most_pieces_walked / std::max(1.0, passes));
+      for (std::int64_t pass = 1; pass <= static_cast<std::int64_t>(passes); ++pass) {
+        Stretch stretch{static_cast<std::size_t>(steps_), 0, std::max(0.0, columns - most)};
+        double column = 0;
+        do pieces += add_step(index, pass);
+        while (++column < most && advance(index, true, false));
+        stretch.end = static_cast<std::size_t>(steps_);
+        stretches_.push_back(stretch);
+        for (std::size_t axis = 0; axis < rank_; ++axis)
+          if (problem_.reduced[axis]) index[axis] = 0;
+      }
+      if (after) pieces += add_step(index, 0);
+      ++rows_walked_;
     } while (pieces < most_pieces_walked && advance(index, false, !streamed_));
   }
 
@@ -473,8 +509,10 @@ class TileWalk {
   std::size_t known_ = 0;  ///< of what the next item needs, so many have come, the last of them at `came_`
   double came_ = 0;
   double vector_free_ = 0, cross_free_ = 0;
-  std::vector<double> points_;  ///< per step of tiles that are not streamed, on one core
-  std::vector<double> ends_;    ///< per step: when its last compute or store is over
+  std::vector<Stretch> stretches_;
+  double rows_ = 1, rows_walked_ = 0;  ///< of tiles that stream by
+  std::vector<double> points_;         ///< per step of tiles that are not streamed, on one core
+  std::vector<double> ends_;           ///< per step: when its last compute or store is over
 };
 
 }  // namespace

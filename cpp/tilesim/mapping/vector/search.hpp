@@ -1,0 +1,12 @@
+// The search of a vector kernel's tiles from given ones on.
+#pragma once
+
+#include "tilesim/mapping/vector.hpp"
+
+namespace tilesim::mapping {
+
+/// As `search`, with the sizes of `start` among those tried.
+std::vector<RankedTiles> search_from(const VectorProblem& problem, const Machine& machine, std::size_t keep,
+                                     const VectorTiles& start, CancelToken* cancel);
+
+}  // namespace tilesim::mapping
