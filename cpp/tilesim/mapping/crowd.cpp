@@ -83,7 +83,8 @@ double CostModel::crowd(const Nest& nest, std::int64_t most_steps) {
 }
 
 double CostModel::cycles(const Nest& nest) {
-  const double together = crowd(nest);
+  constexpr std::int64_t most_steps = 1600;
+  const double together = crowd(nest, most_steps);
   return together < std::numeric_limits<double>::infinity() ? together : steps(nest);
 }
 

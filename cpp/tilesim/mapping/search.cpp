@@ -323,16 +323,18 @@ class Search {
   /// Of nests that one core takes about as long for, the one that all cores together are soonest with.
   void prefer_in_crowd() {
     constexpr double alike = 1.15;
-    constexpr std::size_t most = 8;
+    constexpr std::size_t most = 6;
+    constexpr std::int64_t most_steps = 1600;  // of all cores: long programs are bound by bandwidth
     const double limit = alike * found_.best.front().cycles;
     auto best = found_.best.begin();
-    double least = model_.crowd(best->nest);
+    double least = model_.crowd(best->nest, most_steps);
     if (least == infinite) return;
     std::size_t tried = 1;
     for (auto other = std::next(best); other != found_.best.end() && other->cycles <= limit && tried < most; ++other) {
       if (options_.cancel) options_.cancel->poll();
       ++tried;
-      if (const double cycles = model_.crowd(other->nest); cycles < 0.99 * least) least = cycles, best = other;
+      if (const double cycles = model_.crowd(other->nest, most_steps); cycles < 0.99 * least)
+        least = cycles, best = other;
     }
     std::iter_swap(found_.best.begin(), best);
   }
