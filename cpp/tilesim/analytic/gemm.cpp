@@ -31,7 +31,7 @@ inline double up(double x) {
 constexpr std::size_t most_kernels = 32;
 
 /// Everything about a shape that no candidate changes.
-struct Shape {
+struct ProductShape {
   double batch, m, n, k;
   double weights, activations, outputs;             ///< bytes
   double hits;                                      ///< share of bytes that the warm cache holds
@@ -69,26 +69,26 @@ double mixed_seconds(const GemmModel& model, double hits, double memory_share) {
   return (1 - hits) * far + hits * std::min(far, 1 / (cache_rate(model) * model.constants.cache_share));
 }
 
-Shape describe(const GemmModel& model, double batch, double m, double n, double k) {
+ProductShape describe(const GemmModel& model, double batch, double m, double n, double k) {
   const auto& s = model.scheme;
-  Shape shape{batch,
-              m,
-              n,
-              k,
-              batch * n * k * s.weight_bytes,
-              batch * m * k * s.activation_bytes,
-              batch * m * n * s.output_bytes,
-              0,
-              0,
-              0,
-              0,
-              0,
-              0,
-              0,
-              1 / model.constants.alone,
-              0,
-              2 * batch * m * n * k / model.hardware.flops_per_second * (1 + model.constants.droop),
-              true};
+  ProductShape shape{batch,
+                     m,
+                     n,
+                     k,
+                     batch * n * k * s.weight_bytes,
+                     batch * m * k * s.activation_bytes,
+                     batch * m * n * s.output_bytes,
+                     0,
+                     0,
+                     0,
+                     0,
+                     0,
+                     0,
+                     0,
+                     1 / model.constants.alone,
+                     0,
+                     2 * batch * m * n * k / model.hardware.flops_per_second * (1 + model.constants.droop),
+                     true};
   const double before_cast = s.cast_bytes > 0 ? batch * m * k * (s.cast_bytes - s.activation_bytes) : 0;
   const double working_set =
       weight_sets(model, shape.weights) * shape.weights + shape.activations + before_cast + shape.outputs;
@@ -149,7 +149,7 @@ void keep(GemmTerms& best, const GemmTerms& terms) {
 /// A walk along `wide` outputs for `narrow` rows; more rows than the kernel takes are given to it in passes, each of
 /// which reads and widens the wide operand again. Weights that are the narrow operand are widened by
 /// every block.
-void vector_way(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, bool weights_wide,
+void vector_way(const GemmModel& model, const ProductShape& shape, const GemmKernel& kernel, bool weights_wide,
                 GemmTerms& best) {
   const auto& c = model.constants;
   const auto& hw = model.hardware;
@@ -173,7 +173,7 @@ void vector_way(const GemmModel& model, const Shape& shape, const GemmKernel& ke
        {total, launch, lanes, walk, memory, 0, 0, shape.m, kernel.tile_n, 1, shape.hits, walk, std::min(1.0, filled)});
 }
 
-void vector_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, GemmTerms& best) {
+void vector_candidate(const GemmModel& model, const ProductShape& shape, const GemmKernel& kernel, GemmTerms& best) {
   vector_way(model, shape, kernel, true, best);
   vector_way(model, shape, kernel, false, best);
 }
@@ -195,7 +195,7 @@ double rounds_of(const GemmConstants& c, double waves, double whole) {
   return (1 - c.wave_smoothing) * whole + c.wave_smoothing * std::max(waves, 1.0);
 }
 
-Tiling tile_up(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, double least_area) {
+Tiling tile_up(const GemmModel& model, const ProductShape& shape, const GemmKernel& kernel, double least_area) {
   const auto& c = model.constants;
   const auto& hw = model.hardware;
   Tiling t{};
@@ -240,7 +240,7 @@ double powered(double compute, double at_limit) {
   return compute * std::sqrt(std::sqrt(1 + square * square));
 }
 
-void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, const Tiling& t,
+void tile_candidate(const GemmModel& model, const ProductShape& shape, const GemmKernel& kernel, const Tiling& t,
                     double splits, GemmTerms& best) {
   const auto& c = model.constants;
   const double tiles = t.tiles * splits, waves = tiles * shape.per_unit, whole = up(waves);
@@ -275,7 +275,7 @@ void tile_candidate(const GemmModel& model, const Shape& shape, const GemmKernel
 }
 
 /// The largest tile that has more tiles than there are units: rules of thumb consider none that is smaller.
-double filling_area(const GemmModel& model, const Shape& shape) {
+double filling_area(const GemmModel& model, const ProductShape& shape) {
   double area = 0;
   for (const auto& kernel : model.kernels)
     if (kernel.tile_m > 0 && kernel.tile_m <= shape.m && kernel.tile_n <= shape.n &&
@@ -284,7 +284,7 @@ double filling_area(const GemmModel& model, const Shape& shape) {
   return area;
 }
 
-double cast_seconds(const GemmModel& model, const Shape& shape) {
+double cast_seconds(const GemmModel& model, const ProductShape& shape) {
   if (model.scheme.cast_bytes <= 0) return 0;
   const auto& c = model.constants;
   const double bytes = shape.batch * shape.m * shape.k * model.scheme.cast_bytes;
@@ -338,8 +338,8 @@ bool serves(const GemmKernel& kernel, double m, double n) {
 }
 
 /// The fastest candidate of one kernel, with splits in [first, last].
-void consider(const GemmModel& model, const Shape& shape, const GemmKernel& kernel, double least_area, double first,
-              double last, GemmTerms& best) {
+void consider(const GemmModel& model, const ProductShape& shape, const GemmKernel& kernel, double least_area,
+              double first, double last, GemmTerms& best) {
   if (kernel.tile_m == 0) {
     if (first <= 1) vector_candidate(model, shape, kernel, best);
     return;
@@ -356,7 +356,7 @@ void consider(const GemmModel& model, const Shape& shape, const GemmKernel& kern
 GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
   GemmTerms best{};
   best[0] = std::numeric_limits<double>::infinity();
-  const Shape shape = describe(*this, batch, m, n, k);
+  const ProductShape shape = describe(*this, batch, m, n, k);
   const double least_area = scheme.rules ? filling_area(*this, shape) : 0;
   const auto pass = [&](bool split) {
     for (const auto& kernel : kernels) {

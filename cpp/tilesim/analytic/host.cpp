@@ -25,9 +25,10 @@ std::string percent(double share) {
   return std::to_string(static_cast<std::int64_t>(std::nearbyint(share * 100))) + "%";
 }
 
-class Pricer {
+class HostPricer {
  public:
-  Pricer(const HostModel& model, const Graph& graph) : model_(model), graph_(graph), known_(graph.functions.size()) {}
+  HostPricer(const HostModel& model, const Graph& graph)
+      : model_(model), graph_(graph), known_(graph.functions.size()) {}
 
   HostCosts run() {
     const std::vector<double>& seconds = function(graph_.main);
@@ -119,6 +120,6 @@ class Pricer {
 
 }  // namespace
 
-HostCosts HostModel::price(const Graph& graph) const { return Pricer(*this, graph).run(); }
+HostCosts HostModel::price(const Graph& graph) const { return HostPricer(*this, graph).run(); }
 
 }  // namespace tilesim::analytic
