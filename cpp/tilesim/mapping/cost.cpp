@@ -150,10 +150,10 @@ CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, std::
 
 std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) {
   const std::vector<AxisAccess>& axes = access(operand).axes;
-  const Extents along = operand < 2 ? taken_along(problem_, nest, operand) : Extents(axes.size(), 0);
+  const Extents along = taken_along(problem_, nest, operand);
   region_.resize(axes.size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis)
-    region_[axis] = span(axes[axis], problem_.shapes[operand][axis], along[axis], nest, index);
+    region_[axis] = span(axes[axis], problem_.shapes[operand][axis], along.empty() ? 0 : along[axis], nest, index);
   return moved(operand, region_, &place_);
 }
 
@@ -170,9 +170,10 @@ CostModel::Sweep CostModel::sweep(std::size_t operand, const Nest& nest) {
   const auto [entry, fresh] = swept_[operand].try_emplace(key_, Sweep{});
   if (!fresh) return entry->second;
   const std::size_t rank = access(operand).axes.size();
-  const Extents along = operand < 2 ? taken_along(problem_, nest, operand) : Extents(rank, 0);
+  const Extents along = taken_along(problem_, nest, operand);
   std::vector<const std::vector<Group>*> axes;
-  for (std::size_t axis = 0; axis < rank; ++axis) axes.push_back(&groups(operand, axis, along[axis], nest));
+  for (std::size_t axis = 0; axis < rank; ++axis)
+    axes.push_back(&groups(operand, axis, along.empty() ? 0 : along[axis], nest));
   std::vector<std::size_t> at(rank, 0);
   std::vector<Span> region(rank);
   Sweep total;

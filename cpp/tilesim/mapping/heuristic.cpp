@@ -31,7 +31,7 @@ double overfetch(const Problem& problem, const Nest& nest, const Machine& machin
   std::vector<std::int64_t> extents;
   const std::vector<std::int64_t> along = taken_along(problem, nest, operand);
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    std::int64_t extent = 1 + along[axis];
+    std::int64_t extent = along.empty() ? 1 : 1 + along[axis];
     for (const AxisAccess::Term& term : access.axes[axis].terms) {
       const auto d = static_cast<std::size_t>(term.dim);
       extent += std::abs(term.coefficient) * (std::min(nest.tiles[d], problem.domain.extents[d]) - 1);

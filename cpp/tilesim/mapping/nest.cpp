@@ -104,7 +104,7 @@ bool in_one_tile(const Problem& problem, const Nest& nest, const AxisAccess& axi
 std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, std::size_t operand) {
   const std::vector<AxisAccess>& axes = access_of(problem, operand).axes;
   const std::size_t rank = axes.size();
-  std::vector<std::int64_t> along(rank, 0);
+  std::vector<std::int64_t> along;
   if (operand >= 2 || problem.burst_bytes[operand] == 0) return along;
   const std::int64_t burst = problem.burst_bytes[operand];
   const std::vector<int>& order = problem.minor_to_major[operand];
@@ -127,6 +127,7 @@ std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, 
       const DType dtype = problem.memory_dtypes[operand];
       const std::int64_t apart = round_up((burst - 1) / 2 + packed_bytes(dtype, run * reach.end), burst);
       if (packed_bytes(dtype, run * size) > apart) break;
+      along.resize(rank, 0);
       along[axis_at(i)] = size - reach.end;
     }
     run *= size;
@@ -293,7 +294,7 @@ Legality legal(const Problem& problem, const Nest& nest, const Machine& machine)
 }
 
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand) {
-  return plan(problem, nest).buffers[operand].elements;
+  return buffer_elements(problem, nest, operand < 2 ? 0 : plan_loops(problem, nest, own_dims(problem)).whole, operand);
 }
 
 std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine) {

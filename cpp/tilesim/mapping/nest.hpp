@@ -91,7 +91,8 @@ struct Legality {
 };
 
 /// Elements, along each axis, of the tensor's end that nothing reads and that tiles of the whole axis take along all
-/// the same: in whole bursts, one long run of memory is no more than all the short ones between them.
+/// the same: in whole bursts, one long run of memory is no more than all the short ones between them. Empty: nothing
+/// is.
 std::vector<std::int64_t> taken_along(const Problem& problem, const Nest& nest, std::size_t operand);
 /// How many cores need the same of operand a or b, where one of them can send it to all: it lies in memory. 1: none.
 std::int64_t sharing(const Problem& problem, std::size_t operand);

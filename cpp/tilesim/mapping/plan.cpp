@@ -25,20 +25,6 @@ void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t who
   }
 }
 
-/// Of all tiles of the sums where they span several.
-std::int64_t elements_of(const Problem& problem, const Nest& nest, std::uint64_t whole, std::size_t operand) {
-  std::int64_t elements = 1;
-  const Access& access = access_of(problem, operand);
-  if (operand < 2 && problem.burst_bytes[operand] > 0) {
-    const Shape along = taken_along(problem, nest, operand);
-    std::size_t axis = 0;
-    for_each_extent(problem, nest, 0, access, [&](std::int64_t extent) { elements *= extent + along[axis++]; });
-  } else {
-    for_each_extent(problem, nest, operand == 2 ? whole : 0, access, [&](std::int64_t extent) { elements *= extent; });
-  }
-  return elements;
-}
-
 /// Of a tile that the epilogue stores.
 std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Output& output) {
   std::int64_t elements = 1;
@@ -60,6 +46,17 @@ const Access& access_of(const Problem& problem, std::size_t operand) {
   if (operand >= 3 + problem.leaves.size()) return problem.outputs[operand - 3 - problem.leaves.size()].access;
   if (operand >= 3) return problem.leaves[operand - 3].access;
   return operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+}
+
+std::int64_t buffer_elements(const Problem& problem, const Nest& nest, std::uint64_t whole, std::size_t operand) {
+  const Shape along = taken_along(problem, nest, operand);
+  std::int64_t elements = 1;
+  std::size_t axis = 0;
+  for_each_extent(problem, nest, operand == 2 ? whole : 0, access_of(problem, operand), [&](std::int64_t extent) {
+    elements *= along.empty() ? extent : extent + along[axis];
+    ++axis;
+  });
+  return elements;
 }
 
 std::uint64_t dims_of(const Access& access) {
@@ -118,16 +115,16 @@ bool Demand::fits(const Machine& machine) const {
 Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, const Machine& machine) {
   Demand need;
   for (std::size_t operand = 0; operand < 2; ++operand) {
-    const std::int64_t tile = elements_of(problem, nest, loops.whole, operand);
+    const std::int64_t tile = buffer_elements(problem, nest, loops.whole, operand);
     const std::int64_t buffers = nest.depths[operand] + (sends(problem, nest, operand) ? sending_buffers : 0);
     need.scratchpad += ring_bytes(problem.dtypes[operand], tile, buffers);
   }
-  const std::int64_t elements = elements_of(problem, nest, loops.whole, 2);
+  const std::int64_t elements = buffer_elements(problem, nest, loops.whole, 2);
   const std::int64_t sums = ring_bytes(problem.dtypes[2], elements, nest.depths[2]);
   (machine.core.scratchpad.accumulator_bytes > 0 && !problem.on_vector ? need.accumulator : need.scratchpad) += sums;
   for (std::size_t i = 0; i < problem.leaves.size(); ++i)
     need.scratchpad +=
-        ring_bytes(problem.leaves[i].dtype, elements_of(problem, nest, loops.whole, 3 + i), vector_buffers);
+        ring_bytes(problem.leaves[i].dtype, buffer_elements(problem, nest, loops.whole, 3 + i), vector_buffers);
   for (const Problem::Output& output : problem.outputs)
     need.scratchpad += ring_bytes(output.dtype, elements_of(problem, nest, output), vector_buffers);
   return need;
@@ -158,6 +155,7 @@ KernelPlan plan(const Problem& problem, const Nest& nest) {
   for (std::size_t operand = 0; operand < 3; ++operand) {
     KernelPlan::Buffer& buffer = plan.buffers[operand];
     buffer.along = taken_along(problem, nest, operand);
+    buffer.along.resize(access_of(problem, operand).axes.size(), 0);
     for_each_extent(problem, nest, operand == 2 ? plan.whole : 0, access_of(problem, operand),
                     [&](std::int64_t extent) {
                       buffer.extents.push_back(extent + buffer.along[buffer.extents.size()]);

@@ -37,6 +37,9 @@ struct LoopPlan {
 };
 LoopPlan plan_loops(const Problem& problem, const Nest& nest, const OwnDims& own);
 
+/// Elements of a buffer of a, b or the sums; `whole` as in the loops.
+std::int64_t buffer_elements(const Problem& problem, const Nest& nest, std::uint64_t whole, std::size_t operand);
+
 /// Bytes of a core's memories.
 struct Demand {
   std::int64_t scratchpad = 0, accumulator = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "tilesim/base/shape.hpp"
@@ -53,9 +54,17 @@ struct CostModel::Walk {
   CostModel& model;
   const Nest& nest;
   const KernelPlan planned;
-  std::vector<Step> steps{};
-  std::vector<Transfer> loads{}, stores{};
-  std::vector<double> finishing{};
+  /// What is loaded, computed and stored, in order: the same for all cores of a crowd.
+  struct Listing {
+    std::vector<Step> steps{};
+    std::vector<Transfer> loads{}, stores{};
+    std::vector<double> finishing{};
+    std::vector<Transfer> split[2]{};  ///< loads in two queues
+  };
+  std::shared_ptr<Listing> listed = std::make_shared<Listing>();
+  std::vector<Step>& steps = listed->steps;
+  std::vector<Transfer>&loads = listed->loads, &stores = listed->stores;
+  std::vector<double>& finishing = listed->finishing;
   std::vector<Ring> rings = std::vector<Ring>(model.tensors());  ///< of a, b, sums, leaves
 
   /// A DMA queue: transfers in order, each in requests, a bounded number of them in flight.
@@ -313,8 +322,11 @@ struct CostModel::Walk {
     queues[0].transfers = queues[1].transfers = &loads;
     queues[2].transfers = &stores;
     if (!two) return;
-    for (const Transfer& transfer : loads)  // what the vector unit reads comes with the second operand
+    std::vector<Transfer>(&split)[2] = listed->split;
+    for (const Transfer& transfer : loads) {  // what the vector unit reads comes with the second operand
+      if (split[0].size() + split[1].size() == loads.size()) break;
       split[transfer.operand == 0 && !model.computed(0) ? 0 : 1].push_back(transfer);
+    }
     for (std::size_t operand = 0; operand < 2; ++operand) queues[operand].transfers = &split[operand];
   }
 
@@ -350,7 +362,6 @@ struct CostModel::Walk {
   }
 
   std::vector<Queue> queues = std::vector<Queue>(3);  ///< of loads, of the second operand's, of stores
-  std::vector<std::vector<Transfer>> split = std::vector<std::vector<Transfer>>(2);  ///< loads in two queues
   bool two = false;
   int chosen = -1;               ///< of the queues, or a send
   Channels* channels = nullptr;  ///< of all cores, where each of them is walked
