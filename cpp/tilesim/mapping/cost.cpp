@@ -148,9 +148,8 @@ CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, std::
   return {low, std::min(high, size - 1) - low + 1, high >= size - 1};
 }
 
-std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) {
+std::int64_t CostModel::tile_bytes(std::size_t operand, const Nest& nest, const Extents& index, const Extents& along) {
   const std::vector<AxisAccess>& axes = access(operand).axes;
-  const Extents along = taken_along(problem_, nest, operand);
   region_.resize(axes.size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis)
     region_[axis] = span(axes[axis], problem_.shapes[operand][axis], along.empty() ? 0 : along[axis], nest, index);

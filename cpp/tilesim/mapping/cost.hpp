@@ -107,7 +107,11 @@ class CostModel {
   /// `along`: elements that come along beyond those that are used.
   Span span(const AxisAccess& axis, std::int64_t size, std::int64_t along, const Nest& nest,
             const Extents& index) const;
-  std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index);
+  /// `along`: what `taken_along` says of the operand.
+  std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index, const Extents& along);
+  std::int64_t tile_bytes(std::size_t operand, const Nest& nest, const Extents& index) {
+    return tile_bytes(operand, nest, index, taken_along(problem_, nest, operand));
+  }
   /// Parts [first, end) of a dim, the others at 0, that stand for so many stretches of as many parts.
   struct Repeated {
     int dim = -1;

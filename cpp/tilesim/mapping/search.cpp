@@ -339,19 +339,27 @@ class Search {
     std::iter_swap(found_.best.begin(), best);
   }
 
+  /// The least bound of candidates that were not walked.
+  double unexplored() const {
+    double least = infinite;
+    for (const Candidate& candidate : candidates_)
+      if (candidate.bound < std::min(known_, least) && !walked_.count(key_of(nest_of(candidate))))
+        least = candidate.bound;
+    return least;
+  }
+
   /// First those whose parts are all low, to find a good nest; then by bound, to prove that there is no better one.
   void walk() {
     walk_by(&Candidate::soft, keep_ == 1 ? 0.7 : 1);
     walk_by(&Candidate::bound, 1);
     for (const Ranked& ranked : found_.best) known_ = std::min(known_, ranked.cycles);
-    if (!found_.complete) improve();
-    double unexplored = infinite;
-    for (const Candidate& candidate : candidates_)
-      if (candidate.bound < std::min(known_, unexplored) && !walked_.count(key_of(nest_of(candidate))))
-        unexplored = candidate.bound;
+    // Where the bound leaves more, those that were walked may not be the best; of cores that do not send to each other
+    // `prefer_in_crowd` looks at several.
+    constexpr double close = 1.05;
+    if (!found_.complete || (model_.problem().multicast && known_ > close * unexplored())) improve();
     std::stable_sort(found_.best.begin(), found_.best.end(),
                      [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
-    found_.lower_bound = std::min(known_, found_.complete ? unexplored : floor_);
+    found_.lower_bound = std::min(known_, found_.complete ? unexplored() : floor_);
     cut_best();
     if (keep_ == 1) prefer_fewer_bytes();
     if (keep_ == 1) prefer_in_crowd();

@@ -74,7 +74,10 @@ void CostModel::Walk::list() {
 
 void CostModel::Walk::add(std::vector<Transfer>& transfers, std::size_t operand, std::int64_t version,
                           const Extents& index, std::int64_t piece) {
-  const std::int64_t bytes = operand == 2 ? model.stored_bytes(nest, index) : model.fetched_bytes(operand, nest, index);
+  const bool own = operand < 2 && !model.computed(operand);
+  const std::int64_t bytes = own            ? model.tile_bytes(operand, nest, index, planned.buffers[operand].along)
+                             : operand == 2 ? model.stored_bytes(nest, index)
+                                            : model.fetched_bytes(operand, nest, index);
   transfers.push_back({operand, version, bytes, piece, model.place_});
 }
 
