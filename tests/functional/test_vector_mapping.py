@@ -40,6 +40,15 @@ def arg_max(b: ts.GraphBuilder) -> Any:
     return b.op("reduce", b.input("x", (12, 70)), combiner="argmax", dims=[1], keep_dims=False)
 
 
+def points_of_rows(b: ts.GraphBuilder) -> Any:
+    """What is left of a row meets what the row never had: a value per row, read behind the passes over its tiles."""
+    x = b.input("z", [6, 40, 24])
+    q = b.input("q", [6, 40, 1])
+    d = b.op("reduce", x * x, dims=[2], combiner="mean", keep_dims=True) + q * q
+    b.output(b.apply("sqrt", d), "root")
+    return x / (d + b.scalar(0.1))
+
+
 def scan(b: ts.GraphBuilder) -> Any:
     return b.op("cumulative", b.input("x", (9, 65)), combiner="add", dim=1)
 
@@ -48,7 +57,7 @@ def pooling(b: ts.GraphBuilder) -> Any:
     return b.pool2d(b.input("x", (2, 12, 15, 15)), 3, stride=2, padding=1)
 
 
-CASES = [softmax, long_rows, layer_norm, elementwise, column_sums, arg_max, scan, pooling]
+CASES = [softmax, long_rows, layer_norm, points_of_rows, elementwise, column_sums, arg_max, scan, pooling]
 
 
 def graph_of(case: Callable[[ts.GraphBuilder], Any]) -> ts.Graph:

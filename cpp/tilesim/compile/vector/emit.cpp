@@ -32,14 +32,14 @@ std::vector<ValueId> VectorLowering::inputs_of(const std::vector<ValueId>& value
   return inputs;
 }
 
-void VectorLowering::load_inputs(const std::vector<ValueId>& wanted, Block& block) const {
+void VectorLowering::load_inputs(const std::vector<ValueId>& wanted, Block& block, bool points) const {
   const std::set<ValueId> all(wanted.begin(), wanted.end());
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (!all.count(inputs_[i].value)) continue;
     block.push_back(on("", program::Acquire{inputs_[i].slot, {load_queue(i)}}));
     block.push_back(on(load_queue(i), program::Load{transfer(inputs_[i])}));
     block.push_back(on(load_queue(i), program::Commit{inputs_[i].slot, 0, 1}));
-    if (inputs_[i].shuffled) permute(inputs_[i], true, block);
+    if (inputs_[i].shuffled) permute(inputs_[i], true, points, block);
     block.push_back(on("vector", program::Wait{inputs_[i].slot, 0, {}, 0, inputs_[i].shuffled ? 2 : 1}));
   }
 }
@@ -146,7 +146,7 @@ void VectorLowering::store_outputs(Compute& compute, const std::vector<const Hel
   block.push_back(on("vector", std::move(compute.op)));
   for (const Held* held : targets) {
     block.push_back(on("vector", program::Commit{held->slot, 0, 1}));
-    if (held->shuffled) permute(*held, false, block);
+    if (held->shuffled) permute(*held, false, !spans_rows(held->spans), block);
     block.push_back(on("store0", program::Wait{held->slot, 0, {}, 0, held->shuffled ? 2 : 1}));
     block.push_back(on("store0", program::Store{transfer(*held), {}, 0}));
     block.push_back(on("store0", program::Release{held->slot, 0}));

@@ -57,13 +57,15 @@ void VectorLowering::find_shuffle(Held& held, std::size_t operand) const {
 }
 
 /// From the order of memory to the tile's, or back before it is stored. What all lanes get is read once per lane.
-void VectorLowering::permute(const Held& held, bool loaded, program::Block& block) const {
+/// `points`: outside of the loops over a row's tiles, where each row has one element.
+void VectorLowering::permute(const Held& held, bool loaded, bool points, program::Block& block) const {
   program::View memory{held.slot, 0, 0, {}}, tile{held.slot, 0, 0, {}};
   for (std::size_t axis = 0; axis < space_.size(); ++axis) {
     const bool spread = loaded && static_cast<int>(axis) == lane_ && !held.spans[axis];
-    const Expr all = held.spans[axis] ? extent(axis)
-                     : spread         ? min(Expr(context_.machine.core.vector.lanes), extent(axis))
-                                      : Expr(1);
+    const Expr all = points && reduced_[axis] ? Expr(1)
+                     : held.spans[axis]       ? extent(axis)
+                     : spread                 ? min(Expr(context_.machine.core.vector.lanes), extent(axis))
+                                              : Expr(1);
     memory.dims.push_back({all, held.memory_strides[axis]});
     tile.dims.push_back({all, held.strides[axis]});
   }

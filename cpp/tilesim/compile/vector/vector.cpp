@@ -284,7 +284,7 @@ Block VectorLowering::streamed_body() {
   for (const Held& held : outputs_)
     if (!spans_rows(held.spans)) points.push_back(held.value);
   const std::vector<ValueId> wanted = inputs_of(points);
-  load_inputs(wanted, block);
+  load_inputs(wanted, block, true);
   if (!points.empty()) {
     Compute compute = begin(true, finished);
     emit_outputs(compute, points, block);

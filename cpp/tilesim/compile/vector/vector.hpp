@@ -62,7 +62,7 @@ class VectorLowering {
             std::int64_t depth);
   /// Of an operand of the mapping problem: whether it is permuted in its slot, and the strides before or after that.
   void find_shuffle(Held& held, std::size_t operand) const;
-  void permute(const Held& held, bool loaded, program::Block& block) const;
+  void permute(const Held& held, bool loaded, bool points, program::Block& block) const;
   void make_slots();
   /// Reductions that must be finished before the value can be computed, one after the other.
   int level_of(ValueId value) const;
@@ -81,7 +81,7 @@ class VectorLowering {
   program::Block stream_pass(int level);
 
   // vector_emit.cpp
-  void load_inputs(const std::vector<ValueId>& wanted, program::Block& block) const;
+  void load_inputs(const std::vector<ValueId>& wanted, program::Block& block, bool points = false) const;
   void release_inputs(const std::vector<ValueId>& wanted, program::Block& block) const;
   std::vector<ValueId> inputs_of(const std::vector<ValueId>& values) const;
   Compute begin(bool points, const std::set<int>& finished) const;
