@@ -184,3 +184,18 @@ def test_permuting_is_faster_than_fetching_single_elements(preset: str) -> None:
     for size, least, most in ((4, 3.7, 9.2), (2, 7.5, 18.4)):
         permuted = size / rate + size / machine.get("core.cross_lane.bytes_per_cycle")
         assert least <= burst / rate / permuted <= most, size
+
+
+@pytest.mark.parametrize("dims", [(96, 128, 64), (64, 256, 512)])
+def test_sums_over_several_computes_cost_as_much_as_within_one(dims: tuple[int, int, int]) -> None:
+    """A product on the vector unit, two functions per point, whether one compute sums a tile or many do: on tpu-v3 i8
+    has no array. Large tiles are multiplied position by position of the contraction."""
+    m, n, k = dims
+    graph = ts.workloads.matmul(m, n, k, dtype="i8")
+    busy = []
+    for depth in (1, 8, k):
+        nest = {"tiles": [m, n, depth], "order": [0, 1, 2], "depths": [2, 2, 1], "unit": "vector"}
+        result = ts.simulate(ts.compile(graph, "tpu-v3", mapping={"matmul": nest}))
+        (row,) = result.data["operations"]
+        busy.append(row["vector_busy"])
+    assert max(busy) <= 1.05 * min(busy), busy

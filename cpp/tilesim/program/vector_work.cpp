@@ -21,7 +21,9 @@ VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane) {
 VectorWork work_of(const VectorOp& op) {
   VectorWork work = work_of(op.nodes, op.lane_dim >= 0 ? op.lane_dim : static_cast<int>(op.extents.size()) - 1);
   for (const VectorOutputSpec& output : op.outputs) {
-    if (!output.reduce.empty()) ++work.functions[output.combiner == Combiner::multiply ? 1 : 0];
+    // What several computes sum one after the other costs as much as what one of them sums.
+    const bool accumulates = !output.accumulate.is_constant() || output.accumulate.value() != 0;
+    if (!output.reduce.empty() || accumulates) ++work.functions[output.combiner == Combiner::multiply ? 1 : 0];
     work.lane_reductions += std::find(output.reduce.begin(), output.reduce.end(), op.lane_dim) != output.reduce.end();
   }
   return work;
