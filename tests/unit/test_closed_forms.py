@@ -147,3 +147,20 @@ def test_a_result_as_data_is_its_json() -> None:
     text = json.dumps(ts.run(ts.models.mlp(batch=4), timeline=True).data)
     core = _core.Result.from_json(text)
     assert core.data() == json.loads(core.to_json()) == json.loads(text)
+
+
+@pytest.mark.parametrize(("name", "edge"), [("edge-8", 8), ("gemmini-16", 16), ("mesh-16", 64), ("tpu-v3", 128)])
+def test_arrays_of_a_machine_have_their_own_edge(name: str, edge: int) -> None:
+    """1,024 rows through whole arrays of the machine's own edge take about as long as the rows or the bytes do."""
+    from tilesim.analytic.gemm import array_edge
+
+    machine = ts.Machine.load(name)
+    assert array_edge(ts.Device.from_machine(machine)) == edge
+    array = machine.to_dict()["core"]["array"]
+    rows, columns = 16384, edge * int(array["count"]) * int(machine.to_dict()["core"]["count"])
+    dtype = "i8" if name in ("edge-8", "gemmini-16") else "bf16"
+    rate = float(array["rates"].get(dtype, 1))
+    by_hand = rows / rate  # one pass per array
+    result = ts.estimate(ts.workloads.matmul(rows, columns, edge, dtype=dtype), machine)
+    memory = result.memory_bytes / ts.Device.from_machine(machine).memory.bytes_per_second * machine.hertz
+    assert result.cycles <= 3 * max(by_hand, memory) + 2000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -156,14 +157,32 @@ def _like(device: Device) -> Sequence[str]:
     return chain
 
 
+def array_edge(device: Device) -> int:
+    """Rows and columns of a unit's array: each of them is multiplied once a cycle at the rate of 16-bit floats, or of
+    what is nearest to it.
+
+    Args:
+        device: with arrays.
+
+    Returns:
+        The edge, in elements: a power of two.
+    """
+    for dtype in ("bf16", "f16", "f32", "i8"):
+        if flops := device.rate(dtype).flops_per_second:
+            edge = math.sqrt(flops / device.units / device.clock_hz / 2)
+            return 1 << max(0, int(math.log2(max(1.0, edge)) + 0.4))
+    return 128
+
+
 def _standard(device: Device, how: Scheme, called: Protocol) -> Entry:
-    menus = {"cpu": "cpu" if called.packs else "cpu-packed", "tpu": "array-128", "npu": "array-256"}
+    edge = array_edge(device)
+    arrays = f"array-{edge}"
+    menus = {"cpu": "cpu" if called.packs else "cpu-packed", "tpu": arrays, "npu": arrays}
     menu = menus.get(device.kind, "simt" if how.arithmetic in ("f32", "f64") else "library")
     constants = standard(device, how, called.casts)
     if device.kind in ("tpu", "npu"):  # arrays are fed from their scratchpad at their own rate
         constants["feed"] = CONSTANTS["feed"]["high"]
         constants["half_tile"] = 0.0
-        edge = 256.0 if menu == "array-256" else 128.0
         per_clock = device.rate(how.arithmetic).flops_per_second / device.units / device.clock_hz
         constants["epilogue"] = 2 * edge * 2 * 128 * 128 / per_clock  # fill and drain
     if called.launch != "graph" or device.kind != "gpu":  # a replayed graph pays the kernel's own ramp only

@@ -68,9 +68,6 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     "cpu": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(1)],
     # the same with weights that lie ready: few rows walk over them once
     "cpu-packed": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(16)],
-    # systolic arrays: the array's edge in columns, rows streamed through
-    "array-128": [(m, 128, 128, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
-    "array-256": [(m, 256, 256, 1, 0, _LARGE, 0, _LARGE) for m in (512, 256, 128, 8)],
 }  # fmt: skip
 
 
@@ -90,8 +87,12 @@ def kernels(name: str) -> list[tuple[float, ...]]:
     Raises:
         UserError: for an unknown menu.
     """
+    if (edge := name.removeprefix("array-")) != name and edge.isdecimal():
+        # systolic arrays: the array's edge in columns and contraction, rows streamed through; wide ones take 8 at once
+        rows = (512, 256, 128, 8) if int(edge) >= 128 else (512, 128, 32, 8, 2, 1)
+        return [(m, int(edge), int(edge), 1, 0, _LARGE, 0, _LARGE) for m in rows]
     if name not in _MENUS:
-        raise user_error("unknown menu of kernels", value=f"'{name}'", allowed=", ".join(_MENUS))
+        raise user_error("unknown menu of kernels", value=f"'{name}'", allowed=", ".join([*_MENUS, "array-<edge>"]))
     return _MENUS[name]
 
 
@@ -114,6 +115,5 @@ SOURCES: dict[str, str] = {
     "conv-simt": "read off 300 rows of T4 (NeuSight): tiles of 128 outputs, no split",
     "cpu": "OpenBLAS's sources (register tiles and edges)",
     "cpu-packed": "as cpu; up to sixteen rows in one pass over weights that lie ready: " + _FILLED,
-    "array-128": "edge of the array; rows per block: " + _FILLED,
-    "array-256": "edge of the array; rows per block: " + _FILLED,
+    "array-128": "edge of the array (any other edge alike); rows per block: " + _FILLED,
 }
