@@ -110,8 +110,12 @@ void check_cache(const Machine& machine, const std::string& place) {
   if (machine.memory.channels > 1 && machine.memory.interleave_bytes % cache.sector_bytes != 0)
     fail("sectors lie on several channels", sector,
          "a divisor of memory.interleave_bytes, " + std::to_string(machine.memory.interleave_bytes) + " B");
-  if (cache.sets * cache.ways > 1LL << 26)
-    fail("too many lines in a slice", std::to_string(cache.sets * cache.ways), "at most 67108864");
+  constexpr std::int64_t most = 1 << 25;  // of all slices: the simulation keeps every line
+  if (cache.sets > most || cache.ways > most || cache.sets * cache.ways > most / machine.memory.channels)
+    fail("too many lines in the cache",
+         std::to_string(cache.sets) + " sets of " + std::to_string(cache.ways) + " lines before each of " +
+             std::to_string(machine.memory.channels) + " channels",
+         "at most " + std::to_string(most) + " lines in all");
 }
 
 }  // namespace tilesim
