@@ -41,6 +41,13 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ts.sweep(graph(), "edge-8", {"core.array.count": range(10**5), "memory.latency": range(10**5)}),
         "too many combinations.*10000000000",
     ),
+    "an extent of 63 bits": (
+        lambda: ts.mapping.least_traffic(2**63 - 1, 8, 8, 64),
+        "m: out of range.*1 to 1099511627776",
+    ),
+    "a depth of no elements": (lambda: ts.mapping.least_traffic(8, 8, 0, 64), "k: out of range"),
+    "a buffer of 63 bits": (lambda: ts.mapping.least_traffic(8, 8, 8, 2**63 - 1), "words: out of range"),
+    "a product of 120 bits": (lambda: ts.mapping.least_traffic(2**40, 2**40, 2**40, 64), "too many mappings to try"),
     "more extents than there are": (lambda: gemm_seconds("h100-sxm", range(MOST), 1, 1), "more extents than memory"),
 }
 
