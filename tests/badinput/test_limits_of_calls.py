@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +51,49 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "a product of 120 bits": (lambda: ts.mapping.least_traffic(2**40, 2**40, 2**40, 64), "too many mappings to try"),
     "more extents than there are": (lambda: gemm_seconds("h100-sxm", range(MOST), 1, 1), "more extents than memory"),
 }
+
+
+@pytest.mark.parametrize(
+    "field", ["units", "partitions", "multicast", "clock_hz", "launch_seconds", "power_watts", "year"]
+)
+@pytest.mark.parametrize("value", [10**400, 1e300, -1, float("nan"), float("inf"), True, "1", {"a": 1}])
+def test_numbers_of_a_device(field: str, value: Any, tmp_path: Path) -> None:
+    """Refused in a copy, in a level, and, where JSON has the number, in a file."""
+    device = ts.Device.load("t4")
+    with pytest.raises(ts.UserError, match=rf"device\.{field}: .*got .*allowed: .* to ") as caught:
+        device.replace(**{field: value})
+    assert len(str(caught.value)) < 400
+    path = tmp_path / "device.json"
+    path.write_text(json.dumps({**device.to_dict(), field: value}), encoding="utf-8")
+    with pytest.raises(ts.UserError):
+        ts.Device.load(path)
+
+
+@pytest.mark.parametrize("field", ["bytes", "bytes_per_second", "line_bytes", "ways", "latency_seconds"])
+@pytest.mark.parametrize("value", [10**400, 1e300, -1])
+def test_numbers_of_a_level_and_a_rate(field: str, value: Any) -> None:
+    device = ts.Device.load("t4")
+    levels = [{**level, field: value} for level in device.to_dict()["levels"]]
+    with pytest.raises(ts.UserError, match=rf"levels\[0\]\.{field}: .*allowed: .* to "):
+        device.replace(levels=levels)
+    with pytest.raises(
+        ts.UserError, match=r"matrix\.f16\.flops_per_second: .*allowed: a number in SI units from 1 to 1e\+18"
+    ):
+        device.replace(matrix={"f16": value})
+    with pytest.raises(ts.UserError, match=r"clocks\.base: .*allowed"):
+        device.replace(clocks={"base": value})
+
+
+def test_whole_numbers_of_a_device_and_their_ends() -> None:
+    device = ts.Device.load("t4")
+    for field in ("units", "partitions", "multicast"):
+        assert getattr(device.replace(**{field: 2**20}), field) == 2**20
+        for wrong, words in ((2**20 + 1, "out of range"), (2.5, "not a whole number")):
+            with pytest.raises(ts.UserError, match=words):
+                device.replace(**{field: wrong})
+    largest = device.replace(units=2**20, matrix={"f16": 1e18, "f32": 1e18})
+    assert ts.estimate(graph(), largest).explain()  # of twice as many, it tells no more than there may be
+    assert all(ts.Device.load(name).name for name in ts.Device.names())
 
 
 @pytest.mark.parametrize("name", CALLS)

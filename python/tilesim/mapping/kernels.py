@@ -81,8 +81,9 @@ class Product:
 
         Returns:
             `bytes` and `transfers` of a, b and result (of a or b that is computed on chip: of what it is computed
-            from); `epilogue_bytes` that are read with the finished tiles; `compute_cycles`, `epilogue_cycles`, `memory_cycles`;
-            `bound_cycles` (closed form, never above `cycles`) and its `limit`; `cycles` by walking the tiles.
+            from); `epilogue_bytes` that are read with the finished tiles; `compute_cycles`, `epilogue_cycles`,
+            `memory_cycles`; `bound_cycles` (closed form, never above `cycles`) and its `limit`; `cycles` by walking the
+            tiles.
         """
         return dict(self.problem.cost(nest or self.nest))
 
