@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from tilesim.base.validation import read_csv
 
 BASE: dict[str, Any] = {
     "model_name": "m",
@@ -121,6 +124,43 @@ def test_tables_that_are_pipes(tmp_path: Path, name: str) -> None:
     os.mkfifo(path)
     with pytest.raises(ts.UserError, match="a pipe"):
         ts.calibrate(path, "h100")
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/full"])
+def test_tables_that_are_devices(tmp_path: Path, device: str) -> None:
+    """Also behind a link; each reader of a table in CSV."""
+    path = tmp_path / "x.csv"
+    path.symlink_to(device)
+    for name in (device, path):
+        with pytest.raises(ts.UserError, match="a device; allowed: a regular file"):
+            ts.calibrate(name, device="t4")
+        with pytest.raises(ts.UserError, match="a device"):
+            read_csv(name)
+
+
+def test_tables_without_end(tmp_path: Path) -> None:
+    """A file by its length; a pipe, which has none, while it is read."""
+    path = tmp_path / "x.csv"
+    with path.open("wb") as file:
+        file.truncate(2**30 + 1)
+    with pytest.raises(ts.UserError, match=r"too long.*1073741825 bytes.*1073741824 bytes"):
+        ts.calibrate(path, device="t4")
+    ends = os.pipe()
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError):
+            while True:
+                os.write(ends[1], bytes(1 << 16))
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        with pytest.raises(ts.UserError, match=r"too long.*letters in a line"):
+            read_csv(f"/dev/fd/{ends[0]}")
+    finally:
+        os.close(ends[0])
+        writer.join()
+        os.close(ends[1])
 
 
 def test_shards_that_are_pipes(tmp_path: Path) -> None:
