@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilesim as ts
@@ -23,6 +25,15 @@ def graph() -> ts.Graph:
 
 def program() -> ts.Program:
     return ts.compile(graph(), "edge-8")
+
+
+def pooled(window: Any) -> ts.Tensor:
+    b = ts.GraphBuilder("g")
+    return b.pool2d(b.input("x", (1, 1, 8, 8)), window, stride=1)
+
+
+def study() -> ts.Study:
+    return ts.Study(graph(), ts.Machine.load("edge-8"), "simple")
 
 
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -49,6 +60,17 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "a depth of no elements": (lambda: ts.mapping.least_traffic(8, 8, 0, 64), "k: out of range"),
     "a buffer of 63 bits": (lambda: ts.mapping.least_traffic(8, 8, 8, 2**63 - 1), "words: out of range"),
     "a product of 120 bits": (lambda: ts.mapping.least_traffic(2**40, 2**40, 2**40, 64), "too many mappings to try"),
+    "no endpoints": (lambda: ts.network.for_endpoints("mesh", 0), "count: out of range.*1 to 1048576"),
+    "more endpoints than a machine has": (lambda: ts.network.for_endpoints("mesh", 2**62), "count: out of range"),
+    "a window of many extents": (lambda: pooled(range(MOST)), "window: a setting of both axes.*one number, or two"),
+    "a window of more than can be counted": (lambda: pooled(range(10**30)), "window: a setting of both axes"),
+    "more axes than there are": (lambda: ts.GraphBuilder("g").input("x", range(MOST)), "too many axes.*at most 65536"),
+    "axes without end": (lambda: ts.GraphBuilder("g").input("x", itertools.repeat(1)), "too many axes"),  # type: ignore[arg-type]
+    "a rate of no dtype": (lambda: ts.Device.load("t4").vector_rate(dtype=3), "this is no dtype.*got 3"),  # type: ignore[arg-type]
+    "an input of 32 bits": (lambda: ts.GraphBuilder("g").alias(0, 2**31), "input: out of range.*0 to 2147483647"),
+    "an output below zero": (lambda: ts.GraphBuilder("g").alias(-1, 0), "output: out of range"),
+    "computes that are rows": (lambda: ts.TileLatencies().fill("edge-8", np.zeros((2, 2))), r"computes.*text"),  # type: ignore[arg-type]
+    "a rest that is no function": (lambda: study().leave(True), "leave: rest.*got True; allowed: a function"),  # type: ignore[arg-type]
     "more extents than there are": (lambda: gemm_seconds("h100-sxm", range(MOST), 1, 1), "more extents than memory"),
 }
 
