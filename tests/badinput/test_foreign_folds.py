@@ -183,3 +183,18 @@ def test_splits_into_other_than_their_outputs(tmp_path: Path, count: int) -> Non
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)]), path)
     with pytest.raises(ts.UserError, match="as many parts as outputs"):
         ts.from_onnx(path)
+
+
+@pytest.mark.parametrize(("extent", "part"), [(2**20 + 1, 0), (2**40, 0), (2**20 + 1, 1), (2**40, 2**10)])
+def test_splits_into_more_parts_than_nodes(tmp_path: Path, extent: int, part: int) -> None:
+    """Refused before a list of them is made; 0: the node leaves the size of its parts out, which is 1 then."""
+    onnx = pytest.importorskip("onnx")
+    helper, value = onnx.helper, onnx.helper.make_tensor_value_info
+    given = [helper.make_tensor("i", 7, [], [0]), helper.make_tensor("s", 7, [], [part])]
+    split = helper.make_node("SplitToSequence", ["x", "s"] if part else ["x"], ["q"], axis=0)
+    nodes = [split, helper.make_node("SequenceAt", ["q", "i"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [extent])], [value("y", 1, None)], given)
+    path = tmp_path / "split.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    with pytest.raises(ts.Unsupported, match="more than 1048576 nodes after loops, functions and splits"):
+        ts.from_onnx(path)
