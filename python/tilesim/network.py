@@ -21,6 +21,7 @@ from .machine.machine import Machine
 __all__ = ["NetworkResult", "for_endpoints", "run", "topology", "topology_of", "traffic_names"]
 
 MOST = 4096  # routers, nodes, cycles of a link
+MOST_ENDPOINTS = 2**20  # that a network is asked for
 _KINDS = ("mesh", "torus", "ring", "crossbar", "cmesh", "tree")
 
 
@@ -186,9 +187,10 @@ def for_endpoints(name: str | os.PathLike[str], count: int) -> _core.NetworkTopo
         The topology.
 
     Raises:
-        UserError: as `topology`, and for a network with too few nodes.
+        UserError: as `topology`, for a count outside 1 to 2^20, and for a network with too few nodes.
     """
     text = path_text(name)
+    count = whole("count", count, 1, MOST_ENDPOINTS)
     if text in ("ring", "crossbar"):
         net = topology(text, max(count, 2 if text == "ring" else 1))
     elif text in ("mesh", "torus"):

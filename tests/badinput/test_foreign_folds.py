@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from tilesim.base.validation import read_csv
 
 BASE: dict[str, Any] = {
     "model_name": "m",
@@ -123,6 +126,43 @@ def test_tables_that_are_pipes(tmp_path: Path, name: str) -> None:
         ts.calibrate(path, "h100")
 
 
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/full"])
+def test_tables_that_are_devices(tmp_path: Path, device: str) -> None:
+    """Also behind a link; each reader of a table in CSV."""
+    path = tmp_path / "x.csv"
+    path.symlink_to(device)
+    for name in (device, path):
+        with pytest.raises(ts.UserError, match="a device; allowed: a regular file"):
+            ts.calibrate(name, device="t4")
+        with pytest.raises(ts.UserError, match="a device"):
+            read_csv(name)
+
+
+def test_tables_without_end(tmp_path: Path) -> None:
+    """A file by its length; a pipe, which has none, while it is read."""
+    path = tmp_path / "x.csv"
+    with path.open("wb") as file:
+        file.truncate(2**30 + 1)
+    with pytest.raises(ts.UserError, match=r"too long.*1073741825 bytes.*1073741824 bytes"):
+        ts.calibrate(path, device="t4")
+    ends = os.pipe()
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError):
+            while True:
+                os.write(ends[1], bytes(1 << 16))
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        with pytest.raises(ts.UserError, match=r"too long.*letters in a line"):
+            read_csv(f"/dev/fd/{ends[0]}")
+    finally:
+        os.close(ends[0])
+        writer.join()
+        os.close(ends[1])
+
+
 def test_shards_that_are_pipes(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.safetensors")
     index = tmp_path / "model.safetensors.index.json"
@@ -142,4 +182,19 @@ def test_splits_into_other_than_their_outputs(tmp_path: Path, count: int) -> Non
     path = tmp_path / "split.onnx"
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)]), path)
     with pytest.raises(ts.UserError, match="as many parts as outputs"):
+        ts.from_onnx(path)
+
+
+@pytest.mark.parametrize(("extent", "part"), [(2**20 + 1, 0), (2**40, 0), (2**20 + 1, 1), (2**40, 2**10)])
+def test_splits_into_more_parts_than_nodes(tmp_path: Path, extent: int, part: int) -> None:
+    """Refused before a list of them is made; 0: the node leaves the size of its parts out, which is 1 then."""
+    onnx = pytest.importorskip("onnx")
+    helper, value = onnx.helper, onnx.helper.make_tensor_value_info
+    given = [helper.make_tensor("i", 7, [], [0]), helper.make_tensor("s", 7, [], [part])]
+    split = helper.make_node("SplitToSequence", ["x", "s"] if part else ["x"], ["q"], axis=0)
+    nodes = [split, helper.make_node("SequenceAt", ["q", "i"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [extent])], [value("y", 1, None)], given)
+    path = tmp_path / "split.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    with pytest.raises(ts.Unsupported, match="more than 1048576 nodes after loops, functions and splits"):
         ts.from_onnx(path)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilesim as ts
@@ -22,6 +25,15 @@ def graph() -> ts.Graph:
 
 def program() -> ts.Program:
     return ts.compile(graph(), "edge-8")
+
+
+def pooled(window: Any) -> ts.Tensor:
+    b = ts.GraphBuilder("g")
+    return b.pool2d(b.input("x", (1, 1, 8, 8)), window, stride=1)
+
+
+def study() -> ts.Study:
+    return ts.Study(graph(), ts.Machine.load("edge-8"), "simple")
 
 
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -41,8 +53,69 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: ts.sweep(graph(), "edge-8", {"core.array.count": range(10**5), "memory.latency": range(10**5)}),
         "too many combinations.*10000000000",
     ),
+    "an extent of 63 bits": (
+        lambda: ts.mapping.least_traffic(2**63 - 1, 8, 8, 64),
+        "m: out of range.*1 to 1099511627776",
+    ),
+    "a depth of no elements": (lambda: ts.mapping.least_traffic(8, 8, 0, 64), "k: out of range"),
+    "a buffer of 63 bits": (lambda: ts.mapping.least_traffic(8, 8, 8, 2**63 - 1), "words: out of range"),
+    "a product of 120 bits": (lambda: ts.mapping.least_traffic(2**40, 2**40, 2**40, 64), "too many mappings to try"),
+    "no endpoints": (lambda: ts.network.for_endpoints("mesh", 0), "count: out of range.*1 to 1048576"),
+    "more endpoints than a machine has": (lambda: ts.network.for_endpoints("mesh", 2**62), "count: out of range"),
+    "a window of many extents": (lambda: pooled(range(MOST)), "window: a setting of both axes.*one number, or two"),
+    "a window of more than can be counted": (lambda: pooled(range(10**30)), "window: a setting of both axes"),
+    "more axes than there are": (lambda: ts.GraphBuilder("g").input("x", range(MOST)), "too many axes.*at most 65536"),
+    "axes without end": (lambda: ts.GraphBuilder("g").input("x", itertools.repeat(1)), "too many axes"),  # type: ignore[arg-type]
+    "a rate of no dtype": (lambda: ts.Device.load("t4").vector_rate(dtype=3), "this is no dtype.*got 3"),  # type: ignore[arg-type]
+    "an input of 32 bits": (lambda: ts.GraphBuilder("g").alias(0, 2**31), "input: out of range.*0 to 2147483647"),
+    "an output below zero": (lambda: ts.GraphBuilder("g").alias(-1, 0), "output: out of range"),
+    "computes that are rows": (lambda: ts.TileLatencies().fill("edge-8", np.zeros((2, 2))), r"computes.*text"),  # type: ignore[arg-type]
+    "a rest that is no function": (lambda: study().leave(True), "leave: rest.*got True; allowed: a function"),  # type: ignore[arg-type]
     "more extents than there are": (lambda: gemm_seconds("h100-sxm", range(MOST), 1, 1), "more extents than memory"),
 }
+
+
+@pytest.mark.parametrize(
+    "field", ["units", "partitions", "multicast", "clock_hz", "launch_seconds", "power_watts", "year"]
+)
+@pytest.mark.parametrize("value", [10**400, 1e300, -1, float("nan"), float("inf"), True, "1", {"a": 1}])
+def test_numbers_of_a_device(field: str, value: Any, tmp_path: Path) -> None:
+    """Refused in a copy, in a level, and, where JSON has the number, in a file."""
+    device = ts.Device.load("t4")
+    with pytest.raises(ts.UserError, match=rf"device\.{field}: .*got .*allowed: .* to ") as caught:
+        device.replace(**{field: value})
+    assert len(str(caught.value)) < 400
+    path = tmp_path / "device.json"
+    path.write_text(json.dumps({**device.to_dict(), field: value}), encoding="utf-8")
+    with pytest.raises(ts.UserError):
+        ts.Device.load(path)
+
+
+@pytest.mark.parametrize("field", ["bytes", "bytes_per_second", "line_bytes", "ways", "latency_seconds"])
+@pytest.mark.parametrize("value", [10**400, 1e300, -1])
+def test_numbers_of_a_level_and_a_rate(field: str, value: Any) -> None:
+    device = ts.Device.load("t4")
+    levels = [{**level, field: value} for level in device.to_dict()["levels"]]
+    with pytest.raises(ts.UserError, match=rf"levels\[0\]\.{field}: .*allowed: .* to "):
+        device.replace(levels=levels)
+    with pytest.raises(
+        ts.UserError, match=r"matrix\.f16\.flops_per_second: .*allowed: a number in SI units from 1 to 1e\+18"
+    ):
+        device.replace(matrix={"f16": value})
+    with pytest.raises(ts.UserError, match=r"clocks\.base: .*allowed"):
+        device.replace(clocks={"base": value})
+
+
+def test_whole_numbers_of_a_device_and_their_ends() -> None:
+    device = ts.Device.load("t4")
+    for field in ("units", "partitions", "multicast"):
+        assert getattr(device.replace(**{field: 2**20}), field) == 2**20
+        for wrong, words in ((2**20 + 1, "out of range"), (2.5, "not a whole number")):
+            with pytest.raises(ts.UserError, match=words):
+                device.replace(**{field: wrong})
+    largest = device.replace(units=2**20, matrix={"f16": 1e18, "f32": 1e18})
+    assert ts.estimate(graph(), largest).explain()  # of twice as many, it tells no more than there may be
+    assert all(ts.Device.load(name).name for name in ts.Device.names())
 
 
 @pytest.mark.parametrize("name", CALLS)

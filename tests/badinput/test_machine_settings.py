@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,17 @@ def test_so_does_a_file(changes: dict[str, Any], message: str) -> None:
         at[key] = value
     with pytest.raises(ts.UserError, match=message):
         ts.Machine.load(whole)
+
+
+@pytest.mark.parametrize(("setting", "name"), [("memory.part", "a\0b"), ("network.kind", "../a\0b.json")])
+def test_names_of_files_with_zero_bytes(setting: str, name: str, tmp_path: Path) -> None:
+    whole = ts.Machine.load("tpu-v3").to_dict()
+    section, key = setting.split(".")
+    whole[section][key] = name
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    with pytest.raises(ts.UserError, match=rf"{setting}: this is no path.*without zero bytes"):
+        ts.Machine.load(path)
 
 
 def test_networks_that_are_there(tmp_path: Path) -> None:

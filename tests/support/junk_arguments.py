@@ -309,7 +309,7 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
         "levels": lambda: [ts.Level("memory", 1e9, 1e11)],
         "settings": lambda: {"matrix": {"f32": 1e12}, "name": "d"},
     },
-    "ts.Device.at": {"state": lambda: 0.5},
+    "ts.Device.at": {"state": lambda: 1e9},
     "ts.Device.load": {"source": lambda: "h100"},
     "ts.Device.named": {"text": lambda: "h100"},
     "ts.Device.rate": {"dtype": lambda: "bf16"},

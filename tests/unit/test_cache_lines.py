@@ -16,5 +16,5 @@ def machine_with(sets: int) -> ts.Machine:
 def test_too_many_lines_are_refused() -> None:
     assert machine_with(64).to_dict()["memory"]["cache"]["sets"] == 64
     for sets in (1 << 22, 1 << 24):
-        with pytest.raises(ts.UserError, match="too many lines in the cache.*sets of.*channels.*at most 33554432"):
+        with pytest.raises(ts.UserError, match=r"too many lines in the cache.*sets of.*channels.*at most 33554432"):
             machine_with(sets)

@@ -333,7 +333,9 @@ class Search {
     for (auto other = std::next(best); other != found_.best.end() && other->cycles <= limit && tried < most; ++other) {
       if (options_.cancel) options_.cancel->poll();
       ++tried;
-      if (const double cycles = model_.crowd(other->nest, most_steps); cycles < 0.99 * least)
+      // More bytes cost others who use the memory, and energy: they must be worth it.
+      const double worth = other->cost.total_bytes() <= best->cost.total_bytes() ? 0.99 : 0.95;
+      if (const double cycles = model_.crowd(other->nest, most_steps); cycles < worth * least)
         least = cycles, best = other;
     }
     std::iter_swap(found_.best.begin(), best);

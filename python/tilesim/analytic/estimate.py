@@ -12,6 +12,7 @@ from ..base.checked import checked, checked_class
 from ..graph import Graph, user_error
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
+from ..machine.device_fields import MOST_RATE, MOST_UNITS
 from ..machine.machine import Machine
 from ..results.result import Advice, Result, Table
 from .cache import pressure
@@ -134,14 +135,15 @@ class Estimate(Result):
         device: Device = self._redo.device
         form = device.to_dict()
         levels = [dict(level) for level in form["levels"]]
-        levels[-1]["bytes_per_second"] *= 2
+        levels[-1]["bytes_per_second"] = min(levels[-1]["bytes_per_second"] * 2, MOST_RATE)
         faster = {
-            key: {**rate, "flops_per_second": rate["flops_per_second"] * 2} for key, rate in form["matrix"].items()
+            key: {**rate, "flops_per_second": min(rate["flops_per_second"] * 2, MOST_RATE)}
+            for key, rate in form["matrix"].items()
         }
         changes: dict[str, dict[str, Any]] = {
             "memory bandwidth x 2": {"levels": levels},
             "matrix rates x 2": {"matrix": faster},
-            "units x 2, the rates with them": {"units": device.units * 2, "matrix": faster},
+            "units x 2, the rates with them": {"units": min(device.units * 2, MOST_UNITS), "matrix": faster},
         }
         advice = [
             Advice({"change": name}, self._redo(device.replace(**change)).cycles, self.cycles)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from .checked import is_iterable, is_text
 from .errors import shown, user_error
 
 LARGEST = 2**62
+MOST_AXES = 2**16
 
 
 def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str = "") -> int:
@@ -64,7 +66,10 @@ def extents(shape: Any, place: str) -> list[int]:
         raise user_error(
             "a shape is a sequence of extents", place=place, value=shown(shape), allowed="as (8,) or (8, 64)"
         )
-    return [whole(f"{place}: extent of axis {axis}", extent, 0) for axis, extent in enumerate(shape)]
+    axes = list(islice(shape, MOST_AXES + 1))
+    if len(axes) > MOST_AXES:
+        raise user_error("a shape has too many axes", place=place, value=shown(shape), allowed=f"at most {MOST_AXES}")
+    return [whole(f"{place}: extent of axis {axis}", extent, 0) for axis, extent in enumerate(axes)]
 
 
 def as_array(value: Any, place: str) -> Any:

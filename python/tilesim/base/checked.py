@@ -310,7 +310,9 @@ class _Plan:
         if inner is not None:
             key, value, hint = inner
             place += f"[{shown(key)}]"
-        parts = {part for part in typing.get_args(hint) or (hint,) if part is not type(None)}
+        of_function = typing.get_origin(hint) is collections.abc.Callable  # whose arguments are a list
+        arguments = () if of_function else typing.get_args(hint)
+        parts = {part for part in arguments or (hint,) if part is not type(None)}
         whole = parts == {int}
         what = f"this is no {_name(next(iter(parts)))}" if len(parts) == 1 and parts != {str} else ""
         what = "this is no path" if any(typing.get_origin(part) is os.PathLike for part in parts) else what

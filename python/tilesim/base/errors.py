@@ -84,16 +84,17 @@ class UnknownKey(UserError, KeyError):
     __str__ = Exception.__str__
 
 
-def path_text(path: Any) -> str:
-    """A path as text; a `UserError` where it is none."""
+def path_text(path: Any, place: str = "") -> str:
+    """A path as text; a `UserError` (that names the place) where it is none."""
     try:
         text = os.fspath(path)
     except Exception:  # also an object's own
         text = None
     if not isinstance(text, str):
-        raise user_error("this is no path", value=shown(path), allowed="a text or a pathlib.Path")
+        raise user_error("this is no path", place=place, value=shown(path), allowed="a text or a pathlib.Path")
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise user_error("this is no path", value=shown(text), allowed="a text without zero bytes, that is UTF-8")
+        allowed = "a text without zero bytes, that is UTF-8"
+        raise user_error("this is no path", place=place, value=shown(text), allowed=allowed)
     return str.__str__(text)  # of an enum its value, which it may format as its name
 
 

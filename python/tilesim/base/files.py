@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
@@ -53,16 +54,48 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise user_error("the file cannot be read", place=text, value=kind, allowed="a regular file")
 
 
+def check_no_device(path: str | os.PathLike[str]) -> None:
+    """Refuses a device before it is opened, for a file that may come through a pipe.
+
+    Args:
+        path: that will be read; one that does not exist is left to the reading.
+
+    Raises:
+        UserError: for a device.
+    """
+    text = path_text(path)
+    try:
+        mode = os.stat(text).st_mode
+    except OSError:
+        return
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise user_error("the file cannot be read", place=text, value="a device", allowed="a regular file, a pipe")
+
+
+def check_length(path: str | os.PathLike[str], limit: int = MAX_JSON_BYTES) -> None:
+    """Refuses a file that is too long to be what it is read as, before any of it is read.
+
+    Args:
+        path: that will be read; one that does not exist is left to the reading.
+        limit: bytes.
+
+    Raises:
+        UserError: for more bytes.
+    """
+    name = path_text(path)
+    try:
+        size = os.path.getsize(name)
+    except OSError:
+        return
+    if size > limit:
+        raise user_error("the file is too long", place=name, value=f"{size} bytes", allowed=f"{limit} bytes")
+
+
 def read_bytes(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
     """Content of a regular file; a `UserError` where it cannot be read, or has more than `limit` bytes."""
     name = path_text(path)
     if limit is not None:
-        try:
-            size = os.path.getsize(name)
-        except (OSError, ValueError):
-            size = 0  # the reading says why
-        if size > limit:
-            raise user_error("the file is too long", place=name, value=f"{size} bytes", allowed=f"{limit} bytes")
+        check_length(name, limit)
     return bytes(_core.read_file(name))
 
 

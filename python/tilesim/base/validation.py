@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any
 
 from .errors import nearest, path_text, shown, user_error
+from .files import check_length, check_no_device
+
+MAX_BYTES = 1 << 30  # of a table as text
+MAX_LINE = 1 << 24
 
 
 def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, Any]]]:
@@ -20,18 +24,31 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[dict[Any, An
         The columns, and one dict of texts per row, in order.
 
     Raises:
-        UserError: for a file that cannot be read or is no text.
+        UserError: for a file that cannot be read, is a device or no text, or has more than 1 GiB.
     """
     name = path_text(path)
+    check_no_device(name)
+    check_length(name, MAX_BYTES)
     try:
         with open(name, encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
+            reader = csv.DictReader(_lines(file, name))
             rows = list(reader)
             return [name for name in reader.fieldnames or [] if name], rows
     except OSError as error:
         raise user_error("the file cannot be read", place=name, value=error.strerror or "") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise user_error("the file is no table of text", place=name, value=str(error)) from None
+
+
+def _lines(file: IO[str], name: str) -> Iterator[str]:
+    """Lines of a table: a pipe has no length beforehand, and may have no end."""
+    length = 0
+    while line := file.readline(MAX_LINE):
+        length += len(line)
+        if len(line) == MAX_LINE or length > MAX_BYTES:
+            allowed = f"{MAX_BYTES} bytes, {MAX_LINE} letters in a line"
+            raise user_error("the file is too long", place=name, value=f"over {length - 1} letters", allowed=allowed)
+        yield line
 
 
 def positive(row: dict[str, Any], column: str) -> float:

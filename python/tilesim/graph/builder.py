@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from ..base.arguments import extents, whole
@@ -232,7 +233,7 @@ class GraphBuilder(FunctionBuilder):
 
 
 def _pair(name: str, value: int | Sequence[int]) -> list[int]:
-    pair = list(value) if isinstance(value, Sequence) else [value, value]
+    pair = list(islice(value, 3)) if isinstance(value, Sequence) else [value, value]
     if len(pair) != 2:
         raise user_error("a setting of both axes", place=name, value=shown(value), allowed="one number, or two")
     return [whole(f"{name} of the {'width' if axis else 'height'}", one, 0) for axis, one in enumerate(pair)]

@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 from numpy.typing import ArrayLike
 
 from .. import _core
-from ..base.arguments import as_array, dtype_name, extents
+from ..base.arguments import as_array, dtype_name, extents, whole
 from ..base.checked import checked_class
 from ..base.errors import nearest, shown, user_error
 from .graph import Graph
 from .tensor import Tensor
+
+MOST_NUMBER = 2**31 - 1  # of an input or output
 
 Self = TypeVar("Self", bound="FunctionBuilder")
 
@@ -136,8 +138,11 @@ class FunctionBuilder:
         Args:
             output: number of the output.
             input: number of the input, of the same shape and dtype.
+
+        Raises:
+            UserError: for a number that no input or output can have.
         """
-        self.core.alias(output, input)
+        self.core.alias(whole("output", output, 0, MOST_NUMBER), whole("input", input, 0, MOST_NUMBER))
 
     def build(self) -> Graph:
         """Ends the construction.

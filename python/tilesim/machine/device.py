@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .. import _core
 from ..base.arguments import dtype_name
 from ..base.checked import checked_class
 from ..base.errors import nearest, path_text, shown, user_error
@@ -217,7 +216,7 @@ class Device:
         Raises:
             UserError: for an unknown dtype.
         """
-        name = str(_core.parse_dtype(dtype))
+        name = dtype_name(dtype)
         found = self.vector.get(name) or self.vector.get("f32")
         return found.flops_per_second if found else max(r.flops_per_second for r in self.matrix.values())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -45,13 +44,47 @@ def _fail(place: str, what: str, value: Any = None, allowed: str = "", suggestio
     )
 
 
-def _positive(data: Mapping[str, Any], key: str, place: str, zero: bool = False) -> float:
+# What each number may be, least and most; times and absent rates may be 0. The slowest clock is a machine's.
+MOST_UNITS, MOST_RATE = 2**20, 1e18
+_COUNT, _RATE, _HERTZ, _SECONDS = (1, MOST_UNITS), (1.0, MOST_RATE), (1e3, 1e13), (0.0, 1e3)
+_RANGES: dict[str, tuple[float, float]] = {
+    "units": _COUNT,
+    "partitions": _COUNT,
+    "multicast": _COUNT,
+    "ways": _COUNT,
+    "line_bytes": (1, 2**30),
+    "bytes": (1, 2**62),
+    "bytes_per_second": _RATE,
+    "flops_per_second": _RATE,
+    "clock_hz": _HERTZ,
+    "launch_seconds": _SECONDS,
+    "latency_seconds": _SECONDS,
+    "power_watts": (1e-6, 1e6),
+    "year": (1900, 2200),
+}
+
+
+def _number(data: Mapping[str, Any], key: str, place: str, field: str = "", least: float | None = None) -> float:
+    """The number of a key, in the range of the field, which has the key's name unless one is given."""
     value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise _fail(f"{place}.{key}", "a number is needed", value, "a finite number in SI units")
-    if value < 0 or (value == 0 and not zero):
-        raise _fail(f"{place}.{key}", "the number must be positive", value)
+    low, most = _RANGES[field or key]
+    low = low if least is None else least
+    allowed = f"a number in SI units from {low:g} to {most:g}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        raise _fail(f"{place}.{key}", "a number is needed", value, allowed)
+    if value <= 0 and low > 0:
+        raise _fail(f"{place}.{key}", "the number must be positive", value, allowed)
+    if not low <= value <= most:  # before the conversion: an integer may be larger than any float
+        raise _fail(f"{place}.{key}", "out of range", value, allowed)
     return float(value)
+
+
+def _whole(data: Mapping[str, Any], key: str, place: str) -> int:
+    number = _number(data, key, place)
+    if number != int(number):
+        low, most = _RANGES[key]
+        raise _fail(f"{place}.{key}", "not a whole number", data[key], f"a whole number from {low} to {most}")
+    return int(number)
 
 
 def _known(data: Any, keys: Iterable[str], place: str) -> None:
@@ -72,11 +105,11 @@ def _level(data: Any, place: str) -> Level:
     _known(data, _LEVEL_KEYS, place)
     return Level(
         _text(data, "name", place),
-        _positive(data, "bytes", place),
-        _positive(data, "bytes_per_second", place),
-        int(_positive(data, "line_bytes", place)) if "line_bytes" in data else 64,
-        int(_positive(data, "ways", place)) if "ways" in data else 16,
-        _positive(data, "latency_seconds", place, zero=True) if "latency_seconds" in data else 0.0,
+        _number(data, "bytes", place),
+        _number(data, "bytes_per_second", place),
+        _whole(data, "line_bytes", place) if "line_bytes" in data else 64,
+        _whole(data, "ways", place) if "ways" in data else 16,
+        _number(data, "latency_seconds", place) if "latency_seconds" in data else 0.0,
     )
 
 
@@ -89,7 +122,8 @@ def _rate(data: Any, place: str) -> Rate:
     how = _text(data, "how", place, "native")
     if how not in HOW:
         raise _fail(f"{place}.how", "unknown kind of rate", how, ", ".join(HOW), nearest(str(how), HOW))
-    return Rate(_positive(data, "flops_per_second", place, zero=how == "absent"), how, _text(data, "reason", place))
+    least = 0.0 if how == "absent" else None
+    return Rate(_number(data, "flops_per_second", place, least=least), how, _text(data, "reason", place))
 
 
 def _rates(data: Any, place: str) -> dict[str, Rate]:
@@ -166,7 +200,7 @@ def _labels(data: Any, place: str) -> tuple[str, ...]:
 def _clocks(data: Any, place: str) -> dict[str, float]:
     if not isinstance(data, Mapping):
         raise _fail(place, "an object of clocks in hertz by name is needed", data)
-    return {str(key): _positive(data, key, place) for key in data}
+    return {str(key): _number(data, key, place, "clock_hz") for key in data}
 
 
 def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -185,8 +219,8 @@ def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
         "levels": tuple(_level(level, f"{place}.levels[{i}]") for i, level in enumerate(levels)),
         "matrix": _rates(data["matrix"], f"{place}.matrix"),
         "vector": _rates(data.get("vector") or {}, f"{place}.vector"),
-        "units": int(_positive(data, "units", place)),
-        "clock_hz": _positive(data, "clock_hz", place) if "clock_hz" in data else 1e9,
+        "units": _whole(data, "units", place),
+        "clock_hz": _number(data, "clock_hz", place) if "clock_hz" in data else 1e9,
         "clocks": _clocks(data.get("clocks") or {}, f"{place}.clocks"),
         "kind": _text(data, "kind", place, "npu"),
         "family": _text(data, "family", place),
@@ -194,10 +228,10 @@ def checked(data: Mapping[str, Any], place: str) -> dict[str, Any]:
         "description": _text(data, "description", place),
         "labels": tuple(of_kind(data.get("labels") or (), [str], f"{place}.labels")),
         "shared_level": _text(data, "shared_level", place),
-        "partitions": int(_positive(data, "partitions", place)) if "partitions" in data else 1,
-        "multicast": int(_positive(data, "multicast", place)) if "multicast" in data else 1,
-        "launch_seconds": _positive(data, "launch_seconds", place, zero=True) if data.get("launch_seconds") else 0.0,
-        "power_watts": None if power is None else _positive(data, "power_watts", place),
-        "year": data.get("year"),
+        "partitions": _whole(data, "partitions", place) if "partitions" in data else 1,
+        "multicast": _whole(data, "multicast", place) if "multicast" in data else 1,
+        "launch_seconds": _number(data, "launch_seconds", place) if data.get("launch_seconds") is not None else 0.0,
+        "power_watts": None if power is None else _number(data, "power_watts", place),
+        "year": None if data.get("year") is None else _whole(data, "year", place),
         "sources": dict(of_kind(data.get("sources") or {}, {str: str}, f"{place}.sources")),
     }

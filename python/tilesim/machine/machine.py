@@ -11,7 +11,7 @@ from typing import Any
 from .. import _core
 from ..base.arguments import json_text
 from ..base.checked import checked_class
-from ..base.errors import nearest, shown, user_error
+from ..base.errors import nearest, path_text, shown, user_error
 from ..base.paths import configs_dir
 from ..base.presets import preset_file
 from .dram_part import Part
@@ -92,8 +92,9 @@ class Machine:
             is_file = name.endswith(".json") if setting == "network.kind" else name and name not in Part.names()
             if not is_file:
                 continue
+            name = path_text(name, setting)
             base, path = os.path.realpath(directory), os.path.realpath(os.path.join(directory, name))
-            if "\0" in name or os.path.commonpath([base, path]) != base:
+            if os.path.commonpath([base, path]) != base:
                 raise user_error(
                     "a machine's file names a file outside of its directory",
                     place=setting,

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from .. import _core
+from ..base.arguments import whole
 from ..base.checked import checked, checked_class
 from ..base.errors import user_error
 from ..graph import Graph
@@ -17,6 +18,9 @@ from .integer_products import with_integer_products
 from .vector import VectorKernel
 
 __all__ = ["Product", "kernels", "least_traffic", "products"]
+
+MOST_EXTENT = 2**40  # of a product whose mappings are all tried, and of the buffer
+MOST_TRIED = 2**52  # m * n * k: the core tries some 8 * sqrt of it, and counts words in 64 bits
 
 
 @checked_class()
@@ -78,8 +82,8 @@ class Product:
         Returns:
             `bytes` and `transfers` of a, b and result (of a or b that is computed on chip: of what it is computed
             from); `epilogue_bytes` that are read with the finished tiles; `compute_cycles`, `epilogue_cycles`,
-            `memory_cycles`;
-            `bound_cycles` (closed form, never above `cycles`) and its `limit`; `cycles` by walking the tiles.
+            `memory_cycles`; `bound_cycles` (closed form, never above `cycles`) and its `limit`; `cycles` by walking the
+            tiles.
         """
         return dict(self.problem.cost(nest or self.nest))
 
@@ -212,8 +216,13 @@ def least_traffic(m: int, n: int, k: int, words: int, sizes: str = "all") -> dic
         `words` moved, `tiles` of m, n, k, and the `order` of the loops.
 
     Raises:
-        UserError: for an extent below 1, or a buffer that holds no tile.
+        UserError: for extents or a buffer outside 1 to 2^40, for m * n * k above 2^52, or a buffer that holds no tile.
     """
+    m, n, k, words = (
+        whole(name, value, 1, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k), ("words", words))
+    )
+    if m * n * k > MOST_TRIED:
+        raise user_error("too many mappings to try", value=f"m * n * k = {m * n * k}", allowed=f"{MOST_TRIED} at most")
     found = dict(_core.least_traffic(m, n, k, words, sizes))
     if found["words"] < 0:
         raise user_error("no tile of a product fits the buffer", value=f"{words} elements", allowed="3 or more")

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .. import _core
-from ..base.checked import checked, checked_class
-from ..base.errors import nearest, user_error
+from ..base.checked import checked, checked_class, is_text
+from ..base.errors import nearest, shown, user_error
 from ..base.locks import Lock
 from ..base.store import Store
 from ..machine.machine import Machine, MachineLike
@@ -237,9 +237,19 @@ class TileLatencies:
             Number of computes that the source covers.
 
         Raises:
-            UserError: for a source that cannot be computed.
+            UserError: for a source that cannot be computed, or a compute that is no text.
         """
         target = Machine.load(machine)
+        computes = list(computes)
+        for index, compute in enumerate(computes):
+            if not is_text(compute):
+                allowed = '"mma bf16 bf16 b1 m128 n128 k256 ko1 pipelined"'
+                raise user_error(
+                    "this is no compute",
+                    place=f"computes[{index}]",
+                    value=shown(compute),
+                    allowed=f"texts as {allowed}",
+                )
         if self.source == CLOSED_FORM:
             rows = {compute: dict(_core.closed_form_latency(target.core, compute)) for compute in computes}
         elif self.source == "scale-sim":

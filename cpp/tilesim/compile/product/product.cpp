@@ -239,7 +239,10 @@ void ProductLowering::keep_reduced_columns_whole() {
     refusal_ = "no tile of whole rows fits the scratchpad";
     return;
   }
-  const mapping::Cost stored = model.price(nest_), fused = model.price(whole);
+  mapping::Problem apart = problem_;  // its sums are stored as they are
+  apart.outputs.clear();
+  apart.epilogue_functions = 0;
+  const mapping::Cost stored = mapping::CostModel(apart, context_.machine).price(nest_), fused = model.price(whole);
   const double pass =
       stored.memory * static_cast<double>(stored.bytes[2]) / std::max(1.0, static_cast<double>(stored.total_bytes()));
   if (fused.soft > stored.soft + pass)

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 from ... import _core
 from ...base.errors import path_text
 from ...base.files import check_regular, read_text
-from ...base.validation import read_csv
+from ...base.validation import MAX_BYTES, read_csv
 from ...graph import user_error
 
 __all__ = ["Line", "cells_of_file"]
@@ -190,7 +190,6 @@ def _without_header(name: str, operation: str, device: str) -> tuple[list[str], 
     return (list(lines[0][1]), lines) if lines else None
 
 
-MAX_BYTES = 1 << 30
 _TOKEN = re.compile(r'[{}]|"[^"]*"|[\w.]+')
 
 

@@ -261,11 +261,13 @@ def split_to_sequence(scope: OnnxScope, node: Node) -> Sequence[Value]:
     extent, keep = x.shape[axis], node.integer("keepdims", 1)
     if node.has(1):
         sizes = scope.numbers(node, 1, "the sizes")
-        if sizes.ndim == 0:
-            part = max(1, int(sizes))
+        part = max(1, int(sizes)) if sizes.ndim == 0 else 0
+        scope.model.counted(-(-extent // part) if part else sizes.size)
+        if part:
             sizes = np.array([min(part, extent - at) for at in range(0, extent, part)])
         keep = 1
     else:
+        scope.model.counted(extent)
         sizes = np.ones(extent, np.int64)
     borders = [0, *np.cumsum(sizes).tolist()]
     parts = [scope.along(x, axis, a, b) for a, b in pairwise(borders)]

@@ -220,6 +220,19 @@ class ModelReader:
             found[attribute.name] = value
         return found
 
+    def counted(self, more: int) -> None:
+        """Counts what is about to be built: nodes, and the parts that a node splits a tensor into.
+
+        Args:
+            more: operations, about.
+
+        Raises:
+            Unsupported: for more than a model has.
+        """
+        self.steps += more
+        if self.steps > MAX_NODES:
+            raise Unsupported(f"more than {MAX_NODES} nodes after loops, functions and splits are built in place")
+
     def run(
         self,
         scope: OnnxScope,
@@ -229,9 +242,7 @@ class ModelReader:
     ) -> None:
         """Builds nodes in order."""
         for proto in nodes:
-            self.steps += 1
-            if self.steps > MAX_NODES:
-                raise Unsupported(f"more than {MAX_NODES} nodes after loops and functions are built in place")
+            self.counted(1)
             domain = "" if proto.domain == "ai.onnx" else str(proto.domain)
             opset = (opsets or self.opsets).get(domain, 1)
             node = Node(proto, self.attributes(proto, given or {}), opset)

@@ -117,6 +117,7 @@ def split(scope: OnnxScope, node: Node) -> Sequence[Value]:
             )
         part = -(-extent // count)
         sizes = [max(0, min(part, extent - i * part)) for i in range(count)]
+    scope.model.counted(len(sizes))
     borders = [0, *np.cumsum(sizes).tolist()]
     return [scope.along(x, axis, a, b) for a, b in pairwise(borders)]
 
