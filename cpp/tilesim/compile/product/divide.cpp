@@ -329,8 +329,8 @@ void price(const Context& context, const Kernel& kernel, const mapping::Problem&
   if (fetched.cycles <= way.cycles) way = std::move(fetched);
 }
 
-/// Of ways that take as long by the model, the one that leaves fewest cores idle, then the one of fewest bytes. One
-/// core alone where all others take longer.
+/// Of ways that take as long by the model, one of far fewer bytes, then the one that leaves fewest cores idle, then the
+/// one of fewest bytes. One core alone where all others take longer.
 const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
   double least = std::numeric_limits<double>::infinity(), divided = least;
   for (const Ranked& way : ways) {
@@ -342,11 +342,15 @@ const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
   const Ranked* best = nullptr;
   for (const Ranked& way : ways) {
     if (way.cycles > alike * least) continue;
+    if (!best || way.bytes < 0.8 * best->bytes) {
+      best = &way;
+      continue;
+    }
     const bool better =
-        !best || way.spread > 1.01 * best->spread ||
+        way.spread > 1.01 * best->spread ||
         (way.spread > 0.99 * best->spread &&
          (way.bytes < 0.999 * best->bytes || (way.bytes < 1.001 * best->bytes && way.cycles < best->cycles)));
-    if (better) best = &way;
+    if (better && way.bytes < 1.25 * best->bytes) best = &way;
   }
   return *best;
 }
