@@ -14,7 +14,7 @@ from . import _core
 from .base.arguments import whole
 from .base.checked import checked, checked_class, is_number
 from .base.errors import nearest, path_text, shown
-from .base.files import read_text
+from .base.files import MAX_JSON_BYTES, read_text
 from .graph import user_error
 from .machine.machine import Machine
 
@@ -135,7 +135,7 @@ def topology(
         )
     text = path_text(name)
     if text.endswith(".json"):
-        return _core.NetworkTopology.from_json(read_text(text), text)
+        return _core.NetworkTopology.from_json(read_text(text, MAX_JSON_BYTES), text)
     if "_" in text or text not in _KINDS:
         kind, sizes = _split(text)
         if k is not None:

@@ -207,6 +207,15 @@ def test_no_device_is_read(ending, tmp_path):
         READERS[ending](path)
 
 
+@pytest.mark.parametrize("ending", ["machine.json", "part.json", "device.json", "mapping.json", "network.json"])
+def test_no_file_of_settings_is_a_gigabyte(ending, tmp_path):
+    path = tmp_path / ending
+    with path.open("wb") as file:
+        file.truncate(2**30 + 1)
+    with pytest.raises(ts.UserError, match=r"too long.*1073741825 bytes; allowed: 1073741824 bytes"):
+        {**READERS, "network.json": ts.network.topology}[ending](path)
+
+
 # --- sizes ---
 
 WRAPS = [

@@ -6,11 +6,13 @@ import os
 from collections.abc import Sequence
 
 from .errors import nearest, path_text, shown, user_error
+from .files import check_length
 from .paths import configs_dir
 
 
 def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: Sequence[str]) -> str:
-    """The file that a name or path means; a `UserError` with the nearest name where there is none."""
+    """The file that a name or path means; a `UserError` with the nearest name where there is none, and for a file that
+    is too long to be one."""
     if not isinstance(source, (str, os.PathLike)):
         known = ", ".join(names)
         raise user_error(f"this is no {what}", value=shown(source), allowed=f"a name ({known}), a file, a dict")
@@ -20,6 +22,7 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
         "/" not in text and os.path.isfile(path)
     )  # a file of that name does not stand before it
     if not shipped and (text.endswith(".json") or os.path.isfile(text)):
+        check_length(text)
         return text
     if not shipped:
         if os.path.isdir(text):
