@@ -99,30 +99,6 @@ py::array predict(const GemmModel& model, const Column& batch, const Column& m, 
 void init_closed_forms(py::module_& module);  // closed_forms.cpp
 
 void init_analytic(py::module_& module) {
-  module.def(
-      "gemm_constants",
-      [] {
-        py::list rows;
-        for (const auto& info : gemm_constants()) {
-          py::dict row;
-          row["name"] = std::string(info.name);
-          row["default"] = info.standard;
-          row["low"] = info.low;
-          row["high"] = info.high;
-          row["unit"] = std::string(info.unit);
-          rows.append(row);
-        }
-        return rows;
-      },
-      "Constants of the product model: name, default, low, high, unit.");
-  module.def(
-      "gemm_term_names",
-      [] {
-        std::vector<std::string> names;
-        for (const auto name : gemm_term_names()) names.emplace_back(name);
-        return names;
-      },
-      "Columns of GemmModel.terms.");
   py::class_<GemmModel>(module, "GemmModel", "Closed-form time of matrix products on one device with one scheme.")
       .def(py::init(&model_from), py::arg("hardware"), py::arg("scheme"), py::arg("constants"), py::arg("kernels"),
            "From specification, scheme, constants and kernels (tile m, n, k, most splits, ranges of m and of n).")

@@ -25,8 +25,8 @@ namespace {
 using Column = py::array_t<double, py::array::c_style | py::array::forcecast>;
 using Values = std::map<std::string, double>;
 
-template <class Constants>
-py::list rows_of(std::span<const ConstantInfo<Constants>> table) {
+template <class Info>
+py::list rows_of(std::span<const Info> table) {
   py::list rows;
   for (const auto& info : table) {
     py::dict row;
@@ -310,6 +310,10 @@ void bind_operations(py::module_& module) {
 }  // namespace
 
 void init_closed_forms(py::module_& module) {
+  module.def(
+      "gemm_constants", [] { return rows_of(gemm_constants()); },
+      "Constants of the product model: name, default, low, high, unit.");
+  module.def("gemm_term_names", [] { return texts(gemm_term_names()); }, "Columns of GemmModel.terms.");
   bind_attention(module);
   bind_convolution(module);
   bind_stream(module);
