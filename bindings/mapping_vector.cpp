@@ -8,7 +8,7 @@
 #include "mapping.hpp"
 #include "messages.hpp"
 #include "tilesim/base/error.hpp"
-#include "tilesim/mapping/movement.hpp"
+#include "tilesim/mapping/vector/movement.hpp"
 
 namespace py = pybind11;
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tilesim/compile/plan/plan.hpp"
-#include "tilesim/mapping/movement.hpp"
+#include "tilesim/mapping/vector/movement.hpp"
 
 namespace tilesim::lower {
 

@@ -1,4 +1,4 @@
-#include "tilesim/mapping/movement.hpp"
+#include "tilesim/mapping/vector/movement.hpp"
 
 #include <algorithm>
 
