@@ -88,6 +88,7 @@ def check(seeds: range) -> Counter[str]:
                 continue
             program = ts.compile(graph, machine, mapping={kernel.operation: nest})
             step, plan = main_step(program, kernel.operation), kernel.plan(nest)
+            assert plan is not None
             inside = list(statements(step["do"]))
             if not any("store" in statement for statement in inside):
                 continue
