@@ -8,6 +8,7 @@
 #include "mapping.hpp"
 #include "messages.hpp"
 #include "tilesim/base/error.hpp"
+#include "tilesim/mapping/vector/movement.hpp"
 
 namespace py = pybind11;
 
@@ -90,6 +91,21 @@ py::dict describe(const VectorProblem& own) {
   return result;
 }
 
+py::object plan_to_python(const mapping::VectorProblem& problem, const mapping::VectorTiles& tiles) {
+  if (!problem.walks || problem.operands.size() != 2 || !problem.operands[0].apart.empty()) return py::none();
+  const mapping::MovePlan plan = mapping::plan_move(problem, tiles);
+  py::list loops, buffers;
+  for (const auto& loop : plan.loops) loops.append(py::make_tuple(loop.axis, loop.trips));
+  for (const auto& buffer : plan.buffers)
+    buffers.append(py::make_tuple(buffer.name, name(buffer.dtype), buffer.elements, buffer.depth));
+  py::dict result;
+  result["loops"] = loops;
+  result["buffers"] = buffers;
+  result["permuted"] = plan.permuted;
+  result["pieces"] = plan.pieces();
+  return result;
+}
+
 mapping::VectorTiles checked(const VectorProblem& own, const py::dict& tiles) {
   mapping::VectorTiles result = tiles_from_python(tiles, own.problem.operation);
   if (const auto verdict = legal_here(own, result); !verdict.legal)
@@ -121,6 +137,15 @@ void init_mapping_vector(py::module_& module) {
             return mapping::vector_scratchpad_bytes(own.problem, checked(own, tiles));
           },
           py::arg("tiles"), "Bytes of scratchpad that the tiles take.")
+      .def(
+          "plan",
+          [](const VectorProblem& own, const py::dict& tiles) {
+            return plan_to_python(own.problem, checked(own, tiles));
+          },
+          py::arg("tiles"),
+          "Loops (axis, trips), buffers (name, dtype, elements, depth), whether tiles are permuted and the pieces "
+          "until "
+          "one may be used, of a kernel that moves data from known places; None of others.")
       .def(
           "walk",
           [](const VectorProblem& own, const py::dict& tiles) {

@@ -472,6 +472,10 @@ class VectorProblem:
         """
         (whether it is legal, which rule is broken and by how much)
         """
+    def plan(self, tiles: dict) -> typing.Any:
+        """
+        Loops (axis, trips), buffers (name, dtype, elements, depth), whether tiles are permuted and the pieces until one may be used, of a kernel that moves data from known places; None of others.
+        """
     def scratchpad_bytes(self, tiles: dict) -> int:
         """
         Bytes of scratchpad that the tiles take.

@@ -23,6 +23,10 @@ std::int64_t ArrayGrid::largest(int dim, std::int64_t extent) const {
   return extent;
 }
 
+namespace {
+
+/// Of the row dims, of which there must be one, the innermost for the arrays: the one that lies over the sublanes in
+/// memory.
 int sublane_dim(const Problem& problem) {
   const std::vector<AxisAccess>& axes = problem.domain.operands[0].axes;
   const std::vector<int>& order = problem.minor_to_major[0];
@@ -35,7 +39,9 @@ int sublane_dim(const Problem& problem) {
   return problem.m_dims.back();
 }
 
-namespace {
+/// Contracted elements that one vector compute covers at most, of the whole domain; more taps become a loop of
+/// computes.
+constexpr std::int64_t largest_compute = 1 << 20;
 
 /// Parts of so many of a dim; no cut where that leaves one part.
 void add_cut(std::vector<ArrayGrid::Cut>& cuts, int dim, std::int64_t extent, std::int64_t parts,
@@ -45,35 +51,36 @@ void add_cut(std::vector<ArrayGrid::Cut>& cuts, int dim, std::int64_t extent, st
   if (chunk < extent) cuts.push_back({dim, ceil_div(extent, chunk), chunk});
 }
 
-}  // namespace
-
-Descriptor array_work(const Problem& problem, const std::vector<std::int64_t>& tile, const ArrayGrid& grid, int pack,
-                      const Machine& machine) {
-  const auto extent = [&](int dim) { return grid.largest(dim, tile[static_cast<std::size_t>(dim)]); };
-  const auto product = [&](const std::vector<int>& dims) {
-    std::int64_t count = 1;
-    for (int dim : dims) count *= extent(dim);
-    return count;
-  };
-  Descriptor d;
-  d.kind = ComputeKind::mma;
-  d.dtype = problem.dtypes[0];
-  d.second = problem.dtypes[1];
-  d.batch = product(problem.batch_dims);
-  d.m = product(problem.m_dims);
-  d.n = product(problem.n_dims);
-  d.k = problem.k_dims.empty() ? 1 : extent(problem.k_dims.back()) * (pack < 0 ? 1 : extent(pack));
-  d.k_outer = product(problem.k_dims) / std::max<std::int64_t>(1, d.k);
-  if (machine.layout.tile.size() == 2 && !problem.m_dims.empty()) {
-    const std::int64_t inner = extent(sublane_dim(problem));
-    d.m = d.m / std::max<std::int64_t>(1, inner) * round_up(inner, machine.layout.tile[0]);
-  }
-  return d;
+Descriptor array_descriptor(const ArrayDims& dims, const std::vector<std::int64_t>& tile, const ArrayGrid& grid,
+                            const Machine& machine) {
+  return product_descriptor(dims, machine, [&](int i) {
+    const int dim = dims.order[static_cast<std::size_t>(i)];
+    return grid.largest(dim, tile[static_cast<std::size_t>(dim)]);
+  });
 }
 
-ArrayGrid array_grid(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& latency) {
+/// A multiplication and an addition per tap.
+TileCycles on_vector(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
+                     ClosedForm& latency) {
+  std::vector<int> dims;
+  for (const auto* group : {&problem.batch_dims, &problem.m_dims, &problem.n_dims, &work.taps.summed})
+    dims.insert(dims.end(), group->begin(), group->end());
+  const auto lane = std::find(dims.begin(), dims.end(), work.lane);
+  const VectorWork functions{{problem.k_dims.empty() ? 0 : 1, 1, 0, 0}, 0, 0};
+  const Descriptor d = vector_descriptor(problem.dtypes[0], functions, static_cast<int>(dims.size()),
+                                         lane == dims.end() ? -1 : static_cast<int>(lane - dims.begin()), [&](int i) {
+                                           return tile[static_cast<std::size_t>(dims[static_cast<std::size_t>(i)])];
+                                         });
+  const TileLatency one = latency.latency(d, {});
+  TileCycles cycles{one.busy, 0, one.done - one.busy, -1};
+  for (int dim : work.taps.looped) cycles.busy *= tile[static_cast<std::size_t>(dim)];
+  return cycles;
+}
+
+ArrayGrid array_grid(const Problem& problem, const Nest& nest, const ArrayDims& dims, const Machine& machine,
+                     ClosedForm& latency) {
   const ArraySpec& array = machine.core.array;
-  if (array.count < 2 || problem.on_vector) return {};
+  if (array.count < 2) return {};
   std::vector<std::int64_t> tile(nest.tiles.size());
   for (std::size_t d = 0; d < tile.size(); ++d) tile[d] = sub_of(problem, nest, d);
   const auto size = [&](int dim) { return tile[static_cast<std::size_t>(dim)]; };
@@ -82,19 +89,19 @@ ArrayGrid array_grid(const Problem& problem, const Nest& nest, const Machine& ma
     std::int64_t granule;
   };
   std::vector<Choice> choices;
-  const auto add = [&](const std::vector<int>& dims, std::int64_t innermost) {
-    for (int dim : dims)
-      if (size(dim) > 1) choices.push_back({dim, dim == dims.back() ? innermost : 1});
+  const auto add = [&](const std::vector<int>& group, std::int64_t innermost) {
+    for (int dim : group)
+      if (size(dim) > 1) choices.push_back({dim, dim == group.back() ? innermost : 1});
   };
   add(problem.n_dims, array.columns);
   add(problem.m_dims, machine.layout.tile.size() == 2 ? machine.layout.tile[0] : 1);
   add(problem.batch_dims, 1);
   ArrayGrid best, next;
-  std::int64_t least = latency.latency(array_work(problem, tile, best, nest.pack, machine), {false, true}).busy;
+  std::int64_t least = latency.latency(array_descriptor(dims, tile, best, machine), {false, true}).busy;
   const auto consider = [&] {
     const std::int64_t used = next.used();
     if (used < 2 || used > array.count) return;
-    const std::int64_t busy = latency.latency(array_work(problem, tile, next, nest.pack, machine), {false, true}).busy;
+    const std::int64_t busy = latency.latency(array_descriptor(dims, tile, next, machine), {false, true}).busy;
     if (busy > least || (busy == least && used >= best.used())) return;
     least = busy;
     best = next;
@@ -113,6 +120,70 @@ ArrayGrid array_grid(const Problem& problem, const Nest& nest, const Machine& ma
       }
     }
   return best;
+}
+
+}  // namespace
+
+ArrayDims array_dims(const Problem& problem, int pack) {
+  ArrayDims dims;
+  dims.batch = static_cast<int>(problem.batch_dims.size());
+  dims.rows = static_cast<int>(problem.m_dims.size());
+  dims.contraction = static_cast<int>(problem.k_dims.size());
+  dims.columns = static_cast<int>(problem.n_dims.size());
+  dims.packed = pack >= 0 ? 2 : 1;
+  dims.a = problem.dtypes[0];
+  dims.b = problem.dtypes[1];
+  dims.order = problem.batch_dims;
+  const auto add = [&](const std::vector<int>& group, int innermost) {
+    for (int dim : group)
+      if (dim != innermost) dims.order.push_back(dim);
+    if (!group.empty()) dims.order.push_back(innermost);
+  };
+  add(problem.m_dims, problem.m_dims.empty() ? -1 : sublane_dim(problem));
+  for (int dim : problem.k_dims)
+    if (dim != pack) dims.order.push_back(dim);
+  if (pack >= 0) dims.order.insert(dims.order.end() - 1, pack);
+  dims.order.insert(dims.order.end(), problem.n_dims.begin(), problem.n_dims.end());
+  return dims;
+}
+
+VectorTaps vector_taps(const Problem& problem, const Nest& nest) {
+  const auto tile = [&](int dim) { return tile_of(problem, nest, static_cast<std::size_t>(dim)); };
+  std::int64_t elements = 1;
+  for (const auto* dims : {&problem.batch_dims, &problem.m_dims, &problem.n_dims})
+    for (int dim : *dims) elements *= tile(dim);
+  VectorTaps taps;
+  for (auto dim = problem.k_dims.rbegin(); dim != problem.k_dims.rend(); ++dim) {
+    if (taps.looped.empty() && elements * tile(*dim) <= largest_compute) {
+      elements *= tile(*dim);
+      taps.summed.insert(taps.summed.begin(), *dim);
+    } else if (tile(*dim) > 1) {
+      taps.looped.insert(taps.looped.begin(), *dim);
+    }
+  }
+  return taps;
+}
+
+TileWork tile_work(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& latency) {
+  TileWork work;
+  if (problem.on_vector) {
+    work.taps = vector_taps(problem, nest);
+    work.lane = lane_dim(problem, nest, machine);
+    return work;
+  }
+  work.dims = array_dims(problem, nest.pack);
+  work.grid = array_grid(problem, nest, work.dims, machine, latency);
+  return work;
+}
+
+TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
+                       const Machine& machine, ClosedForm& latency) {
+  if (problem.on_vector) return on_vector(problem, work, tile, latency);
+  const Descriptor d = array_descriptor(work.dims, tile, work.grid, machine);
+  const TileLatency behind = latency.latency(d, {false, true});
+  const ArraySpec& array = machine.core.array;
+  return {behind.busy, latency.latency(d, {}).busy - behind.busy, behind.done - behind.busy,
+          kept_whole(array, d) ? kept_operand(array, d.stationary_a) : -1};
 }
 
 }  // namespace tilesim::mapping

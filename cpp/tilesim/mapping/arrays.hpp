@@ -1,13 +1,21 @@
-// How the arrays of a core share one tile of a product, and how long they are busy with it.
+// What the units of a core compute of one tile of a product: how arrays share it, and how long they are busy with it.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "tilesim/mapping/nest.hpp"
-#include "tilesim/tile/tile.hpp"
+#include "tilesim/tile/compute.hpp"
 
 namespace tilesim::mapping {
+
+/// Of a product's array computes as they stand in its program: problem dims, in that order.
+struct ArrayDims : ProductDims { std::vector<int> order; };
+ArrayDims array_dims(const Problem& problem, int pack);
+
+/// Of a product on the vector unit: contracted dims that one compute sums, and those over whose tiles a loop goes.
+struct VectorTaps { std::vector<int> summed, looped; };
+VectorTaps vector_taps(const Problem& problem, const Nest& nest);
 
 /// Dims of a tile cut into parts, one array per combination of parts: the last cut varies fastest.
 struct ArrayGrid {
@@ -23,16 +31,25 @@ struct ArrayGrid {
   std::int64_t largest(int dim, std::int64_t extent) const;
 };
 
-/// Of the row dims, of which there must be one, the innermost for the arrays: the one that lies over the sublanes in
-/// memory, where registers of several sublanes enter whole.
-int sublane_dim(const Problem& problem);
+/// What the tiles of a nest are to the units: the same for full and ragged ones.
+struct TileWork {
+  ArrayDims dims;   ///< of computes on arrays
+  ArrayGrid grid;   ///< no cuts on the vector unit
+  VectorTaps taps;  ///< on the vector unit
+  int lane = -1;    ///< there
+};
+/// With the grid with which the arrays finish a full tile (or piece) of the nest soonest; of equals the one of fewest
+/// arrays. Rows are divided where that is worth loading their weights several times.
+TileWork tile_work(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& latency);
 
-/// What one array computes of a tile with these extents: the largest part.
-Descriptor array_work(const Problem& problem, const std::vector<std::int64_t>& tile, const ArrayGrid& grid, int pack,
-                      const Machine& machine);
-
-/// The grid with which the arrays finish a full tile (or piece) of the nest soonest; of equals the one of fewest
-/// arrays. Rows are divided where that is worth loading their weights several times. No cuts on the vector unit.
-ArrayGrid array_grid(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& latency);
+/// A tile with these extents on its unit, behind another one: of the array that has most.
+struct TileCycles {
+  std::int64_t busy = 0;
+  std::int64_t first = 0;  ///< more where nothing streams while what lies still in the array is loaded
+  std::int64_t drain = 0;  ///< from then until the last result
+  int kept = -1;           ///< operand that lies still and fills the array once
+};
+TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
+                       const Machine& machine, ClosedForm& latency);
 
 }  // namespace tilesim::mapping

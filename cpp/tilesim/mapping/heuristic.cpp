@@ -57,20 +57,6 @@ double overfetch(const Problem& problem, const Nest& nest, const Machine& machin
   return static_cast<double>(round_up(bytes, machine.memory.burst_bytes)) / static_cast<double>(bytes);
 }
 
-/// A multiplication and an addition per element of the whole domain.
-Descriptor vector_compute(const Problem& problem, const Nest& nest, const Machine& machine) {
-  Descriptor descriptor;
-  descriptor.kind = ComputeKind::vector;
-  descriptor.dtype = problem.dtypes[0];
-  descriptor.elements = 1;
-  for (const auto* dims : {&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims})
-    descriptor.elements *= product(problem, *dims, nest);
-  const int lane = lane_dim(problem, nest, machine);
-  if (lane >= 0) descriptor.lane_extent = product(problem, {lane}, nest);
-  descriptor.functions = {1, 1, 0, 0};
-  return descriptor;
-}
-
 std::vector<std::int64_t> clipped(const Problem& problem, const Nest& nest) {
   std::vector<std::int64_t> tile(nest.tiles.size());
   for (std::size_t d = 0; d < tile.size(); ++d) tile[d] = tile_of(problem, nest, d);
@@ -79,29 +65,26 @@ std::vector<std::int64_t> clipped(const Problem& problem, const Nest& nest) {
 
 /// Cycles of all tiles: full ones, and the ragged ones at the end of each dim from `dim` on at their own extent.
 double compute_cycles(const Problem& problem, Nest& nest, const Machine& machine, ClosedForm& closed_form,
-                      const ArrayGrid& grid, std::size_t dim, double count) {
+                      const TileWork& unit, std::size_t dim, double count) {
   for (; dim < nest.tiles.size(); ++dim) {
     const std::int64_t extent = problem.domain.extents[dim], tile = nest.tiles[dim];
     if (tile >= extent) continue;
     const std::int64_t rest = extent % tile;
     const double full =
-        compute_cycles(problem, nest, machine, closed_form, grid, dim + 1, count * static_cast<double>(extent / tile));
+        compute_cycles(problem, nest, machine, closed_form, unit, dim + 1, count * static_cast<double>(extent / tile));
     if (rest == 0) return full;
     nest.tiles[dim] = rest;
-    const double last = compute_cycles(problem, nest, machine, closed_form, grid, dim + 1, count);
+    const double last = compute_cycles(problem, nest, machine, closed_form, unit, dim + 1, count);
     nest.tiles[dim] = tile;
     return full + last;
   }
-  const Descriptor descriptor = problem.on_vector
-                                    ? vector_compute(problem, nest, machine)
-                                    : array_work(problem, clipped(problem, nest), grid, nest.pack, machine);
-  return static_cast<double>(closed_form.latency(descriptor, {false, true}).busy) * count;
+  return static_cast<double>(tile_cycles(problem, unit, clipped(problem, nest), machine, closed_form).busy) * count;
 }
 
 double estimate(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& closed_form) {
   Nest walked = nest;
-  const ArrayGrid grid = array_grid(problem, nest, machine, closed_form);
-  const double busy = compute_cycles(problem, walked, machine, closed_form, grid, 0, 1);
+  const TileWork unit = tile_work(problem, nest, machine, closed_form);
+  const double busy = compute_cycles(problem, walked, machine, closed_form, unit, 0, 1);
   const Traffic moved = traffic(problem, nest);
   const double port =
       static_cast<double>(machine.network.port_bytes_per_cycle) * static_cast<double>(machine.network.clock.hertz);

@@ -11,14 +11,11 @@
 namespace tilesim::mapping {
 
 void CostModel::Walk::list() {
-  const ArraySpec& array = model.machine_.core.array;
-  exposes = !model.problem_.on_vector && array.dataflow != Dataflow::output_stationary && array.weight_double_buffer;
-  if (exposes) drain = static_cast<double>(array.rows + array.columns - 2);
   const std::size_t dims = nest.order.size();
   std::vector<std::size_t> loops;
   for (const LoopPlan::Loop& loop : planned.loops) loops.push_back(static_cast<std::size_t>(loop.dim));
-  const ArrayGrid grid = array_grid(model.problem_, nest, model.machine_, model.latency_);
-  if (!nest.sub.empty()) return list_in_pieces(loops, grid);
+  const TileWork unit = tile_work(model.problem_, nest, model.machine_, model.latency_);
+  if (!nest.sub.empty()) return list_in_pieces(loops, unit);
   Extents index(dims, 0), tile(dims);
   double count = 1;
   for (std::size_t loop : loops) count *= static_cast<double>(model.trips(nest, loop));
@@ -49,14 +46,10 @@ void CostModel::Walk::list() {
         tile[d] = std::min(nest.tiles[d], extent - index[d] * nest.tiles[d]);
         if (model.reduced_ >> d & 1) kind.complete &= index[d] + 1 == model.trips(nest, d);
       }
-      kind.busy = static_cast<double>(model.busy(tile, grid, nest.pack));
-      if (exposes) kind.weights = first_weights(tile, grid, nest.pack);
-      kind.keeps_weights = one_tile;
+      kind.unit = tile_cycles(model.problem_, unit, tile, model.machine_, model.latency_);
       if (kind.complete) kind.finishing = static_cast<double>(model.finishing(tile));
     }
-    step.busy = kind.busy;
-    step.weights = kind.weights;
-    step.keeps_weights = kind.keeps_weights;
+    step.unit = kind.unit;
     step.stores = kind.complete;
     if (kind.complete) {
       add(stores, 2, versions[2], index, 0);
@@ -151,7 +144,7 @@ void CostModel::Walk::load_pieces(const bool (&fetched)[2], const std::int64_t (
 }
 
 /// As `list`, with the pieces of every tile as inner loops: batch, contraction, rows, columns.
-void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, const ArrayGrid& grid) {
+void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, const TileWork& unit) {
   const std::size_t dims = nest.order.size();
   const std::vector<std::size_t> cut(planned.cut.begin(), planned.cut.end());
   Extents each(dims), index(dims, 0), piece(dims, 0), part(dims), tile(dims);
@@ -188,10 +181,7 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
           if (planned.buffers[operand].pieces > 1 && model.own_[operand] >> d & 1) number = number * each[d] + piece[d];
         step.pieces[operand] = number;
       }
-      if (!step.empty) {
-        step.busy = static_cast<double>(model.busy(tile, grid, nest.pack));
-        if (exposes) step.weights = first_weights(tile, grid, nest.pack);
-      }
+      if (!step.empty) step.unit = tile_cycles(model.problem_, unit, tile, model.machine_, model.latency_);
       if (step.stores) {
         add(stores, 2, versions[2], part, 0);
         add_leaves(part);
@@ -210,23 +200,6 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
     changed = at;
   }
   make_rings(versions);
-}
-
-/// As the closed form of the array has it: rows of the first weight tile, unless the array still holds it.
-double CostModel::Walk::first_weights(const Extents& tile, const ArrayGrid& grid, int pack) {
-  const ArraySpec& array = model.machine_.core.array;
-  const Problem& problem = model.problem_;
-  const auto extent = [&](int dim) { return grid.largest(dim, tile[static_cast<std::size_t>(dim)]); };
-  std::int64_t columns = 1, others = 1;
-  for (int dim : problem.n_dims) columns *= extent(dim);
-  for (int dim : problem.batch_dims) others *= extent(dim);
-  std::int64_t rows = problem.k_dims.empty() ? 1 : extent(problem.k_dims.back());
-  for (std::size_t i = 0; i + 1 < problem.k_dims.size(); ++i)
-    (problem.k_dims[i] == pack ? rows : others) *= extent(problem.k_dims[i]);
-  one_tile =
-      array.dataflow == Dataflow::weight_stationary && others == 1 && rows <= array.rows && columns <= array.columns;
-  return static_cast<double>(
-      ceil_div(std::min(array.rows, round_up(rows, array.weight_rows_per_cycle)), array.weight_rows_per_cycle));
 }
 
 /// By one load queue, and by one for each operand (infinite where the machine has not got them).

@@ -38,17 +38,16 @@ struct CostModel::Walk {
     std::int64_t pieces[2] = {0, 0};  ///< of a and b, over all versions
     bool empty = false;               ///< a piece beyond the end of a ragged tile
     bool last_use[3] = {false, false, false};
-    double busy = 0;
-    double weights = 0;          ///< cycles to load its first weights where nothing streams meanwhile
-    bool stores = false;         ///< a result tile is complete after it
-    bool frees = false;          ///< its sums are the last of their version
-    bool keeps_weights = false;  ///< its weights are one array tile, which the next step may use again
+    TileCycles unit{};
+    bool stores = false;  ///< a result tile is complete after it
+    bool frees = false;   ///< its sums are the last of their version
   };
 
   /// What tiles of one shape have in common.
   struct Kind {
-    double busy = 0, weights = 0, finishing = 0;
-    bool keeps_weights = false, complete = false;
+    TileCycles unit{};
+    double finishing = 0;
+    bool complete = false;
   };
 
   CostModel& model;
@@ -84,8 +83,7 @@ struct CostModel::Walk {
   void add_leaves(const Extents& index);
   void make_rings(const std::int64_t (&versions)[3]);
   void load_pieces(const bool (&fetched)[2], const std::int64_t (&versions)[3], Extents index);
-  void list_in_pieces(const std::vector<std::size_t>& loops, const ArrayGrid& grid);
-  double first_weights(const Extents& tile, const ArrayGrid& grid, int pack);
+  void list_in_pieces(const std::vector<std::size_t>& loops, const TileWork& unit);
 
   /// Tiles of an operand that one core fetches for all: how many are there, and how many have passed its port again.
   struct Sent {
@@ -267,9 +265,11 @@ struct CostModel::Walk {
       if (sums == unknown) return moved;
       start = std::max(start, sums);
       const bool drained = start > unit_free || next_step == 0;  // nothing streams while this tile's weights load
-      const bool held = step.keeps_weights && next_step > 0 && steps[next_step - 1].keeps_weights &&
-                        steps[next_step - 1].versions[1] == step.versions[1];
-      const double end = start + step.busy + (drained && !held ? step.weights : 0);
+      const auto lies = static_cast<std::size_t>(step.unit.kept);
+      const bool held = step.unit.kept >= 0 && next_step > 0 && steps[next_step - 1].unit.kept == step.unit.kept &&
+                        steps[next_step - 1].versions[lies] == step.versions[lies];
+      const double end = start + static_cast<double>(step.unit.busy + (drained && !held ? step.unit.first : 0));
+      const auto drain = static_cast<double>(step.unit.drain);
       unit_free = end;
       for (std::size_t operand = 0; operand < 2; ++operand)
         if (step.last_use[operand]) rings[operand].released[static_cast<std::size_t>(step.versions[operand])] = end;
@@ -378,8 +378,7 @@ struct CostModel::Walk {
   double preparing[2] = {0, 0};            ///< cycles of the vector unit per tile that a prologue computes
   double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of what its buffer holds
   double port_free[2] = {0, 0};            ///< of this core, and of one that fetches for it
-  double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0, drain = 0;
-  bool exposes = false, one_tile = false;
+  double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0;
   std::vector<Sent> sending = std::vector<Sent>(2);  ///< per operand
 };
 

@@ -7,23 +7,6 @@
 
 namespace tilesim::mapping {
 
-/// Cycles of the unit for one tile, its weights loaded while the previous tile streams.
-std::int64_t CostModel::busy(const Extents& tile, const ArrayGrid& grid, int pack) {
-  if (!problem_.on_vector)
-    return latency_.latency(array_work(problem_, tile, grid, pack, machine_), {false, true}).busy;
-  Descriptor d;
-  d.kind = ComputeKind::vector;
-  d.dtype = problem_.dtypes[0];
-  d.second = problem_.dtypes[1];
-  d.elements = 1;
-  for (const auto* dims : {&problem_.batch_dims, &problem_.m_dims, &problem_.n_dims, &problem_.k_dims})
-    for (int dim : *dims) d.elements *= tile[static_cast<std::size_t>(dim)];
-  const int lane = lane_dim(problem_, {tile, {}, {}}, machine_);
-  if (lane >= 0) d.lane_extent = tile[static_cast<std::size_t>(lane)];
-  d.functions = {1, 1, 0, 0};
-  return latency_.latency(d, {}).busy;
-}
-
 /// Cycles of the vector unit to compute a full tile of an operand.
 std::int64_t CostModel::preparing(std::size_t operand, const Nest& nest) {
   Descriptor d;
@@ -58,7 +41,7 @@ std::int64_t CostModel::finishing(const Extents& tile) {
 CostModel::Work CostModel::work(const Nest& nest) {
   if (!nest.sub.empty()) return work_in_pieces(nest);
   const std::size_t dims = nest.tiles.size();
-  const ArrayGrid grid = array_grid(problem_, nest, machine_, latency_);
+  const TileWork unit = tile_work(problem_, nest, machine_, latency_);
   Extents tile(dims), rest(dims), ragged_dims;
   for (std::size_t d = 0; d < dims; ++d) {
     const std::int64_t extent = problem_.domain.extents[d];
@@ -79,7 +62,7 @@ CostModel::Work CostModel::work(const Nest& nest) {
       count *= trip;
       if (!(reduced_ >> d & 1)) results *= trip;
     }
-    total.busy += count * static_cast<double>(busy(here, grid, nest.pack));
+    total.busy += count * static_cast<double>(tile_cycles(problem_, unit, here, machine_, latency_).busy);
     bool reduced_full = true;  // each result tile is finished once
     for (std::size_t i = 0; i < ragged_dims.size(); ++i)
       if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
@@ -91,7 +74,7 @@ CostModel::Work CostModel::work(const Nest& nest) {
 /// As `work`, over all pieces: by how many there are of each size.
 CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
   const std::size_t dims = nest.tiles.size();
-  const ArrayGrid grid = array_grid(problem_, nest, machine_, latency_);
+  const TileWork unit = tile_work(problem_, nest, machine_, latency_);
   std::vector<std::map<std::int64_t, std::int64_t>> sizes(dims);
   for (std::size_t d = 0; d < dims; ++d) {
     const std::int64_t each = pieces(nest, d), tiles = trips(nest, d);
@@ -105,7 +88,7 @@ CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
   Work total;
   const auto add = [&](const auto& self, std::size_t d, double count, double results) -> void {
     if (d == dims) {
-      total.busy += count * static_cast<double>(busy(here, grid, nest.pack));
+      total.busy += count * static_cast<double>(tile_cycles(problem_, unit, here, machine_, latency_).busy);
       if (results > 0) total.finishing += results * static_cast<double>(finishing(here));
       return;
     }

@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency.hpp"
 
 namespace tilesim {
@@ -64,6 +65,16 @@ TileLatency output_stationary(const ArraySpec& array, const Descriptor& d, doubl
 
 }  // namespace
 
+int kept_operand(const ArraySpec& array, bool stationary_a) {
+  if (array.dataflow == Dataflow::output_stationary) return -1;
+  return stationary_a == (array.dataflow == Dataflow::weight_stationary) ? 0 : 1;
+}
+
+bool kept_whole(const ArraySpec& array, const Descriptor& d) {
+  const int kept = kept_operand(array, d.stationary_a);
+  return kept >= 0 && d.batch == 1 && d.k_outer == 1 && d.k <= array.rows && (kept == 0 ? d.m : d.n) <= array.columns;
+}
+
 TileLatency array_latency(const Machine& machine, const Descriptor& d, const History& history) {
   const ArraySpec& array = machine.core.array;
   const auto rate = array.rates.find(d.dtype);
@@ -81,16 +92,10 @@ TileLatency array_latency(const Machine& machine, const Descriptor& d, const His
   Descriptor work = d;
   work.k = std::max<std::int64_t>(1, d.k);
   work.k_outer = std::max<std::int64_t>(1, d.k_outer);
-  switch (array.dataflow) {
-    case Dataflow::weight_stationary:
-      return weight_stationary(array, work, history, rate->second);
-    case Dataflow::output_stationary:
-      return output_stationary(array, work, rate->second);
-    case Dataflow::input_stationary:
-      work.stationary_a = !work.stationary_a;
-      return weight_stationary(array, work, history, rate->second);
-  }
-  return {};
+  const int kept = kept_operand(array, d.stationary_a);
+  if (kept < 0) return output_stationary(array, work, rate->second);
+  work.stationary_a = kept == 0;
+  return weight_stationary(array, work, history, rate->second);
 }
 
 }  // namespace tilesim

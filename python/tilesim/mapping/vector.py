@@ -72,6 +72,22 @@ class VectorKernel:
         """
         return dict(self.problem.cost(nest or self.nest))
 
+    def plan(self, nest: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        """What a kernel that moves data will do.
+
+        Args:
+            nest: none: the tiles that were chosen.
+
+        Returns:
+            `loops` (axis, trips), `buffers` (name, dtype, elements, depth), whether the cross-lane unit permutes a tile
+            (`permuted`), and `pieces` (commits until a tile may be used). None for kernels that compute, and for those
+            whose rows come from where indices say.
+
+        Raises:
+            UserError: for tiles that are not legal.
+        """
+        return self.problem.plan(nest or self.nest)
+
     def candidates(self, count: int) -> tuple[list[tuple[dict[str, Any], dict[str, Any]]], float]:
         """The most promising tiles.
 

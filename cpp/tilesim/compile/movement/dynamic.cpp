@@ -77,10 +77,10 @@ Placement MovementLowering::clamp_scalar(const Placement& from, std::int64_t las
 void MovementLowering::move_box(const Placement& from, const Placement& to, const Shape& box,
                                 const std::vector<Start>& starts, bool starts_of_source) {
   const int suffix = steps_++;
-  const Region r = region(box, 2 * host_bytes(from.dtype), suffix, {from, to});
+  const Region r = region(box, 2 * host_bytes(from.dtype), suffix, {from, to}, &starts);
   program::Scope step;
-  add_slot(step, "x", from.dtype, element_count(r.tiles), {"store0"});
   const Shuffle lanes = shuffle(r, from, to, &starts);
+  add_slots(step, lanes.plan);
   program::Transfer load = region_transfer(from, r.start, r.extent, lanes.loaded, "x"),
                     store = region_transfer(to, r.start, r.extent, lanes.stored, "x");
   const Placement& moved = starts_of_source ? from : to;
@@ -94,8 +94,8 @@ void MovementLowering::move_box(const Placement& from, const Placement& to, cons
       transfer.dims.insert(transfer.dims.begin(), {1, static_cast<int>(axis), 1, 0, start.through, {}});
     }
   Block body;
-  const std::int64_t pieces = MovementLowering::load(r, std::move(load), lanes, body);
-  MovementLowering::store("x", std::move(store), pieces, body);
+  MovementLowering::load(r, std::move(load), lanes, body);
+  MovementLowering::store(lanes.plan.buffers.back().name, std::move(store), lanes.plan.pieces(), body);
   add_step(r, std::move(step), std::move(body), suffix);
 }
 

@@ -76,11 +76,10 @@ void MovementLowering::add_slot(program::Scope& scope, const std::string& name, 
 }
 
 void MovementLowering::add_step(const Region& r, program::Scope step, Block body, int suffix) {
-  for (std::size_t axis = r.space.size(); axis-- > 0;) {
-    if (r.tiles[axis] >= r.space[axis]) continue;
+  for (auto turn = r.loops.rbegin(); turn != r.loops.rend(); ++turn) {
     Block inner = std::move(body);
     body.clear();
-    body.push_back(loop(index(axis, suffix), Expr(ceil_div(r.space[axis], r.tiles[axis])), std::move(inner)));
+    body.push_back(loop(index(turn->axis, suffix), Expr(turn->trips), std::move(inner)));
   }
   step.body = std::move(body);
   step.barrier = !scope_.body.empty();  // the kernel's own, if any, orders the first step
@@ -108,14 +107,14 @@ void MovementLowering::copy(const Shape& space, const Placement& from, const std
   const std::int64_t bytes = 2 * host_bytes(from.dtype) + (converts ? 2 * host_bytes(to.dtype) : 0);
   const Region r = region(space, bytes, suffix, {source, target});
   program::Scope step;
-  add_slot(step, "x", from.dtype, element_count(r.tiles), {converts ? "vector" : "store0"});
-  if (converts) add_slot(step, "y", to.dtype, element_count(r.tiles), {"store0"});
   const Shuffle lanes = shuffle(r, source, target);
+  add_slots(step, lanes.plan);
   Block body;
   program::Transfer transfer =
-      region_transfer(source, r.start, distinct(r.extent, lanes.loaded, lanes.any), lanes.loaded, "x");
+      region_transfer(source, r.start, distinct(r.extent, lanes.loaded, lanes.plan.permuted), lanes.loaded, "x");
   transfer.fill = fill;
-  std::int64_t pieces = load(r, std::move(transfer), lanes, body);
+  load(r, std::move(transfer), lanes, body);
+  std::int64_t pieces = lanes.plan.pieces();
   if (converts) {
     emit_convert(r, lanes.stored, from.dtype, pieces, body);
     pieces = 1;

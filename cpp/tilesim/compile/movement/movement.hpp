@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tilesim/compile/plan/plan.hpp"
-#include "tilesim/mapping/vector.hpp"
+#include "tilesim/mapping/vector/movement.hpp"
 
 namespace tilesim::lower {
 
@@ -22,6 +22,7 @@ class MovementLowering {
     Shape space, tiles;
     std::vector<Expr> start, extent;
     std::vector<std::int64_t> strides;
+    std::vector<mapping::MovePlan::Loop> loops;
   };
 
   /// Where a box starts along an axis: `at`, plus the only element of the tensor `through`.
@@ -35,26 +36,33 @@ class MovementLowering {
   const Placement& placement(ValueId value) const { return context_.placements[static_cast<std::size_t>(value)]; }
   [[noreturn]] void unsupported(const std::string& why) const;
   /// Tiles of `space` for buffers of so many bytes per element in all; `tensors`: by the axes of the space.
-  Region region(const Shape& space, std::int64_t bytes, int suffix, const std::vector<Placement>& tensors = {});
+  Region region(const Shape& space, std::int64_t bytes, int suffix, const std::vector<Placement>& tensors = {},
+                const std::vector<Start>* starts = nullptr);
   Shape usual_tiles(const Shape& space, std::int64_t bytes, const std::vector<Placement>& tensors) const;
-  mapping::VectorProblem problem(std::int64_t bytes, const std::vector<Placement>& tensors) const;
+  mapping::VectorProblem problem(std::int64_t bytes, const std::vector<Placement>& tensors,
+                                 const std::vector<Start>* starts) const;
   static std::string index(std::size_t axis, int suffix);
   void add_slot(program::Scope& scope, const std::string& name, DType dtype, std::int64_t elements,
                 const std::vector<std::string>& consumers) const;
   void add_step(const Region& r, program::Scope step, program::Block body, int suffix);
+  /// The operands of a step, and the axis over the lanes; `starts` move the region in one of the two tensors.
+  void lay(mapping::VectorProblem& problem, const Placement& source, const Placement& target,
+           const std::vector<Start>* starts) const;
   /// to at `write` = from at `read` for every point of `space`, converting where the types differ.
   void copy(const Shape& space, const Placement& from, const std::vector<AxisAccess>& read, const Placement& to,
             const std::vector<AxisAccess>& write, std::optional<double> fill = {});
   /// Strides of a tile in its slot as it is loaded and as it is stored: the cross-lane unit permutes it between, where
   /// elements change lanes.
   struct Shuffle {
-    bool any = false;
+    mapping::MovePlan plan;
     std::vector<std::int64_t> loaded, stored;
   };
   Shuffle shuffle(const Region& r, const Placement& source, const Placement& target,
                   const std::vector<Start>* starts = nullptr) const;
-  /// Loads a tile and, if need be, permutes it; `pieces` of the slot are then to be waited for.
-  static std::int64_t load(const Region& r, program::Transfer transfer, const Shuffle& shuffle, program::Block& body);
+  /// A slot for each buffer of the plan: one is used by the next, the last one is stored.
+  void add_slots(program::Scope& scope, const mapping::MovePlan& plan) const;
+  /// Loads a tile and, if need be, permutes it.
+  static void load(const Region& r, program::Transfer transfer, const Shuffle& shuffle, program::Block& body);
   static void emit_convert(const Region& r, const std::vector<std::int64_t>& strides, DType from, std::int64_t pieces,
                            program::Block& body);
   static void store(const Region& r, const std::string& slot, const Placement& to, program::Block& body);

@@ -81,46 +81,51 @@ void lay_over_lanes(mapping::VectorProblem& problem, const Placement& source) {
 
 }  // namespace
 
-/// With `starts`, which move the region in one of the two tensors.
+void MovementLowering::lay(mapping::VectorProblem& problem, const Placement& source, const Placement& target,
+                           const std::vector<Start>* starts) const {
+  using Use = mapping::VectorOperand::Use;
+  const std::size_t rank = problem.space.size();
+  problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
+  problem.operands = {placed_operand(context_, source, rank, Use::load),
+                      placed_operand(context_, target, rank, Use::store)};
+  lay_over_lanes(problem, source);
+  if (!starts || rank == 0 || problem.operands[0].row == 1) return;
+  const Start& along = (*starts)[at(problem.lanes[0])];  // not known to be whole rows of lanes
+  const bool whole = along.through.empty() && along.at.is_constant() && along.at.value() % problem.operands[0].row == 0;
+  problem.operands[0].minor_mixed |= !whole;
+}
+
 MovementLowering::Shuffle MovementLowering::shuffle(const Region& r, const Placement& source, const Placement& target,
                                                     const std::vector<Start>* starts) const {
-  using Use = mapping::VectorOperand::Use;
-  Shuffle result{false, r.strides, r.strides};
-  if (r.space.empty()) return result;
   mapping::VectorProblem problem;
   problem.space = r.space;
-  problem.lanes = {static_cast<int>(r.space.size()) - 1};
-  problem.operands = {placed_operand(context_, source, r.space.size(), Use::load),
-                      placed_operand(context_, target, r.space.size(), Use::store)};
-  lay_over_lanes(problem, source);
-  const mapping::VectorTiles tiles{r.tiles, problem.lanes[0]};
-  if (starts && problem.operands[0].row > 1) {  // not known to be whole rows of lanes
-    const Start& along = (*starts)[at(tiles.lane)];
-    const bool whole =
-        along.through.empty() && along.at.is_constant() && along.at.value() % problem.operands[0].row == 0;
-    problem.operands[0].minor_mixed |= !whole;
-  }
-  result.any = mapping::changes_lanes(problem, problem.operands[0], tiles);
-  if (!result.any) return result;
+  lay(problem, source, target, starts);
+  Shuffle result{mapping::plan_move(problem, {r.tiles, problem.lanes[0], depth_}), r.strides, r.strides};
+  if (!result.plan.permuted) return result;
   result.loaded = memory_strides(context_, source, r.tiles);
   result.stored = memory_strides(context_, target, r.tiles);
   return result;
 }
 
-std::int64_t MovementLowering::load(const Region& r, program::Transfer transfer, const Shuffle& shuffle,
-                                    program::Block& body) {
+void MovementLowering::add_slots(program::Scope& scope, const mapping::MovePlan& plan) const {
+  for (const mapping::MovePlan::Buffer& buffer : plan.buffers) {
+    const bool last = &buffer == &plan.buffers.back();
+    add_slot(scope, buffer.name, buffer.dtype, buffer.elements, {last ? "store0" : "vector"});
+  }
+}
+
+void MovementLowering::load(const Region& r, program::Transfer transfer, const Shuffle& shuffle, program::Block& body) {
   const std::string slot = transfer.slot;
   body.push_back(on("", program::Acquire{slot, {"load0"}}));
   body.push_back(on("load0", program::Load{std::move(transfer)}));
   body.push_back(on("load0", program::Commit{slot, 0, 1}));
-  if (!shuffle.any) return 1;
+  if (!shuffle.plan.permuted) return;
   program::View in{slot, 0, 0, {}}, out = in;
   for (std::size_t axis = 0; axis < r.space.size(); ++axis) {
     in.dims.push_back({r.extent[axis], shuffle.loaded[axis]});
     out.dims.push_back({r.extent[axis], shuffle.stored[axis]});
   }
   permute_in_place(std::move(in), std::move(out), body);
-  return 2;
 }
 
 /// Rows come from where indices say: each by itself, in whole bursts, and many transfers to a tile.
@@ -139,13 +144,12 @@ void MovementLowering::fetch_rows(mapping::VectorProblem& problem, std::int64_t 
 
 /// The kernel's mapping problem: what is moved per tile of `main_`. Tensors: source and target by the axes of the
 /// space; none: elements come or go one place at a time, as data says.
-mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::vector<Placement>& tensors) const {
-  using Use = mapping::VectorOperand::Use;
+mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::vector<Placement>& tensors,
+                                                 const std::vector<Start>* starts) const {
   const std::size_t rank = main_.size();
   mapping::VectorProblem problem = vector_problem(context_, kernel_, main_);
   problem.kernel += attributes_text(op_);
   problem.functions = {};
-  problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
   problem.ranks = false;  // it misses how strided transfers share the memory
   // One step, whose tiles come and go one by one. Where indices say from where, the walk only ranks.
   problem.walks = op_.kind != Kind::scatter && op_.kind != Kind::concat && !one_by_one_;
@@ -156,14 +160,12 @@ mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::
   else if (!plain)
     target = {"", main_, target.dtype, plain_axes(rank), true};
   Placement source = tensors.empty() ? target : tensors[0];
-  problem.operands.push_back(placed_operand(context_, source, rank, Use::load));
-  problem.operands.back().certain = !tensors.empty() && reads_all(op_.kind);
-  problem.operands.push_back(placed_operand(context_, target, rank, Use::store));
-  problem.operands.back().certain = plain && op_.kind != Kind::dynamic_update;
-  problem.operands.back().held = false;
+  lay(problem, source, target, starts);
+  problem.operands[0].certain = !tensors.empty() && reads_all(op_.kind);
+  problem.operands[1].certain = plain && op_.kind != Kind::dynamic_update;
+  problem.operands[1].held = false;
   const std::int64_t beside = bytes / 2 - host_bytes(source.dtype);
   problem.bytes_per_point = std::max<std::int64_t>(0, beside);
-  lay_over_lanes(problem, source);
   for (const std::int64_t step : problem.operands[0].step)
     if (step == 0) problem.operands[0].held = false, problem.bytes_per_point = bytes / 2;
   if (rows_apart_) fetch_rows(problem, bytes);
@@ -177,20 +179,22 @@ mapping::VectorProblem MovementLowering::problem(std::int64_t bytes, const std::
 }
 
 MovementLowering::Region MovementLowering::region(const Shape& space, std::int64_t bytes, int suffix,
-                                                  const std::vector<Placement>& tensors) {
+                                                  const std::vector<Placement>& tensors,
+                                                  const std::vector<Start>* starts) {
   bool mapped = !space.empty() && space.size() == main_.size();
   for (std::size_t axis = 0; mapped && axis < space.size(); ++axis) mapped = space[axis] <= main_[axis];
   if (mapped && !chosen_) {
-    const mapping::VectorProblem asked = problem(bytes, tensors);
+    const mapping::VectorProblem asked = problem(bytes, tensors, starts);
     usual_ = mapping::VectorTiles{usual_tiles(main_, bytes, tensors), asked.lanes[0], 2};
     chosen_ = vector_tiles(context_, kernel_, asked, *usual_);
   }
   mapped = mapped && (chosen_->tiles != usual_->tiles || chosen_->depth != usual_->depth);
-  Region r{space, mapped ? chosen_->tiles : usual_tiles(space, bytes, tensors), {}, {}, {}};
+  Region r{space, mapped ? chosen_->tiles : usual_tiles(space, bytes, tensors), {}, {}, {}, {}};
   depth_ = mapped ? chosen_->depth : 2;
   for (std::size_t axis = 0; axis < space.size(); ++axis)
     r.tiles[axis] = std::min(r.tiles[axis], std::max<std::int64_t>(1, space[axis]));
   r.strides = row_major_strides(r.tiles);
+  r.loops = mapping::tile_loops(space, r.tiles);
   for (std::size_t axis = 0; axis < space.size(); ++axis) {
     const std::int64_t whole = space[axis], tile = r.tiles[axis];
     const Expr start = tile >= whole ? Expr(0) : Expr::symbol(index(axis, suffix)) * Expr(tile);

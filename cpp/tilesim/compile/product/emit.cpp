@@ -13,7 +13,7 @@ using program::View;
 std::vector<std::string> ProductLowering::mma_queues() const {
   if (problem_.on_vector) return {"vector"};
   std::vector<std::string> queues;
-  for (std::int64_t u = 0; u < grid_.used(); ++u) queues.push_back("mma" + std::to_string(u));
+  for (std::int64_t u = 0; u < unit_.grid.used(); ++u) queues.push_back("mma" + std::to_string(u));
   return queues;
 }
 
@@ -119,8 +119,8 @@ void ProductLowering::emit_prologue(int index, Block& block) {
 
 /// Of an array's part of the tile, along a dim that is cut.
 Expr ProductLowering::split_extent(std::size_t cut, std::int64_t array) const {
-  const auto& [dim, parts, chunk] = grid_.cuts[cut];
-  return max(Expr(0), min(Expr(chunk), extent(dim) - Expr(grid_.part(cut, array) * chunk)));
+  const auto& [dim, parts, chunk] = unit_.grid.cuts[cut];
+  return max(Expr(0), min(Expr(chunk), extent(dim) - Expr(unit_.grid.part(cut, array) * chunk)));
 }
 
 View ProductLowering::product_view(const std::string& slot, const Access& access,
@@ -133,10 +133,10 @@ View ProductLowering::product_view(const std::string& slot, const Access& access
       for (const AxisAccess::Term& term : access.axes[axis].terms)
         if (term.dim == dim) stride += term.coefficient * strides[axis];
     Expr size = extent(dim);
-    for (std::size_t cut = 0; cut < grid_.cuts.size(); ++cut) {
-      if (grid_.cuts[cut].dim != dim) continue;
+    for (std::size_t cut = 0; cut < unit_.grid.cuts.size(); ++cut) {
+      if (unit_.grid.cuts[cut].dim != dim) continue;
       size = split_extent(cut, array);
-      view.offset = view.offset + Expr(grid_.part(cut, array) * grid_.cuts[cut].chunk * stride);
+      view.offset = view.offset + Expr(unit_.grid.part(cut, array) * unit_.grid.cuts[cut].chunk * stride);
     }
     view.dims.push_back({size, stride});
     if (at_piece_.count(dim)) view.offset = view.offset + piece_start(dim) * Expr(stride);
@@ -156,30 +156,26 @@ Expr ProductLowering::window_offset() const {
 }
 
 void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
-  std::vector<int> rows = problem_.m_dims;
-  if (!rows.empty())
-    std::stable_partition(rows.begin(), rows.end(),
-                          [last = mapping::sublane_dim(problem_)](int dim) { return dim != last; });
-  const auto join_dims = [](std::initializer_list<const std::vector<int>*> groups) {
-    std::vector<int> all;
-    for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
+  const mapping::ArrayDims& dims = unit_.dims;
+  const auto rows = dims.order.begin() + dims.batch, contraction = rows + dims.rows,
+             columns = contraction + dims.contraction;
+  const auto join = [](auto first, auto end, auto then, auto last) {
+    std::vector<int> all(first, end);
+    all.insert(all.end(), then, last);
     return all;
   };
-  std::vector<int> contraction = problem_.k_dims;
-  if (nest_.pack >= 0)
-    std::stable_partition(contraction.begin(), contraction.end() - 1, [&](int dim) { return dim != nest_.pack; });
   program::MmaOp mma;
-  mma.packed = nest_.pack >= 0 ? 2 : 1;
-  mma.batch_dims = static_cast<int>(problem_.batch_dims.size());
-  mma.m_dims = static_cast<int>(rows.size());
-  mma.n_dims = static_cast<int>(problem_.n_dims.size());
-  mma.k_dims = static_cast<int>(problem_.k_dims.size());
-  mma.a = product_view("a", domain_.operands[0], operands_[0].slot_strides,
-                       join_dims({&problem_.batch_dims, &rows, &contraction}), array);
+  mma.packed = dims.packed;
+  mma.batch_dims = dims.batch;
+  mma.m_dims = dims.rows;
+  mma.n_dims = dims.columns;
+  mma.k_dims = dims.contraction;
+  mma.stationary_a = dims.stationary_a;
+  mma.a = product_view("a", domain_.operands[0], operands_[0].slot_strides, {dims.order.begin(), columns}, array);
   mma.b = product_view("b", domain_.operands[1], operands_[1].slot_strides,
-                       join_dims({&problem_.batch_dims, &contraction, &problem_.n_dims}), array);
+                       join(dims.order.begin(), rows, contraction, dims.order.end()), array);
   mma.c = product_view("c", domain_.results[0], accumulator_strides_,
-                       join_dims({&problem_.batch_dims, &rows, &problem_.n_dims}), array);
+                       join(dims.order.begin(), contraction, columns, dims.order.end()), array);
   mma.c.offset = mma.c.offset + window_offset();
   mma.numerics = context_.machine.core.array.numerics;
   const Expr before = earlier_sums();
@@ -205,10 +201,10 @@ void ProductLowering::emit_mma(Block& block) {
 }
 
 void ProductLowering::emit_arrays(Block& block) {
-  for (std::int64_t array = 0; array < grid_.used(); ++array) {
+  for (std::int64_t array = 0; array < unit_.grid.used(); ++array) {
     Expr has_part = 1;
-    for (std::size_t cut = 0; cut < grid_.cuts.size(); ++cut)
-      if (grid_.part(cut, array) > 0) has_part = logical_and(has_part, less(Expr(0), split_extent(cut, array)));
+    for (std::size_t cut = 0; cut < unit_.grid.cuts.size(); ++cut)
+      if (unit_.grid.part(cut, array) > 0) has_part = logical_and(has_part, less(Expr(0), split_extent(cut, array)));
     program::If some{has_part, {}, {}};
     emit_one_mma(array, some.then);
     if (!has_part.is_constant())
@@ -237,7 +233,7 @@ Expr ProductLowering::window_pieces() const {
   for (int dim : nest_.order)
     if (loops(dim) && plan_.is_whole(dim))
       window = window * Expr(trips(dim)) + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
-  return (window + Expr(1)) * Expr(grid_.used());
+  return (window + Expr(1)) * Expr(unit_.grid.used());
 }
 
 void ProductLowering::emit_finish(Block& block) {

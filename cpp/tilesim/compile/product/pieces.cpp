@@ -149,7 +149,7 @@ Expr ProductLowering::last_of_sums() const {
 /// Every piece of the result once its sums are complete. A reduction in the epilogue takes the whole tile.
 void ProductLowering::finish_in_pieces(Block& block) {
   const std::string unit = direct_ ? "store0" : "vector";
-  std::int64_t all = grid_.used();
+  std::int64_t all = unit_.grid.used();
   for (int dim : cut_results()) all *= piece_trips(dim);
   const bool reduces =
       std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.reduced_by != nullptr; });
@@ -161,7 +161,7 @@ void ProductLowering::finish_in_pieces(Block& block) {
   at_piece_.insert(cut.begin(), cut.end());
   Block piece, results;
   // Also for a piece without elements: its commit must have shown before the tile is free.
-  piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, (piece_number(cut) + Expr(1)) * Expr(grid_.used())}));
+  piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, (piece_number(cut) + Expr(1)) * Expr(unit_.grid.used())}));
   emit_results(results);
   guarded(some_elements(cut), std::move(results), piece);
   at_piece_.clear();

@@ -257,11 +257,11 @@ void ProductLowering::check_queues() const {
   const auto& dma = context_.machine.core.dma;
   constexpr std::int64_t units = 4;  // vector, cross_lane, send, and one to spare
   const std::int64_t others = dma.load_queues + dma.store_queues + units, most = program::most_queues;
-  if (grid_.used() + others > most)
+  if (unit_.grid.used() + others > most)
     throw CannotRun(anchor_, Lack::queues,
                     {"a core has more queues than a program names",
                      kernel_.name,
-                     std::to_string(grid_.used()) + " arrays and " + std::to_string(others) + " other queues",
+                     std::to_string(unit_.grid.used()) + " arrays and " + std::to_string(others) + " other queues",
                      std::to_string(most) + " together",
                      {}});
 }
@@ -325,7 +325,7 @@ program::Scope ProductLowering::lower() {
   if (load_queues_ > 1 && !split_.multicast && context_.machine.sorts.empty())
     load_queues_ = mapping::CostModel(problem_, seen_ ? *seen_ : context_.machine).load_queues(nest_);
   ClosedForm latency(context_.machine);
-  grid_ = mapping::array_grid(problem_, nest_, context_.machine, latency);
+  unit_ = mapping::tile_work(problem_, nest_, context_.machine, latency);
   check_queues();
   if (ragged()) problem_.counted_by_data = ragged_row;
   plan_ = mapping::plan(problem_, nest_);

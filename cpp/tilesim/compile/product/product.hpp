@@ -210,7 +210,7 @@ class ProductLowering {
   std::set<int> fused_ops_;                        ///< elementwise and reduce operations of the kernel
   std::vector<std::int64_t> accumulator_strides_;  ///< per result axis
   std::vector<int> result_dim_;                    ///< domain dim of each result axis
-  mapping::ArrayGrid grid_;                        ///< which part of a tile each array has
+  mapping::TileWork unit_;                         ///< what the units compute of a tile
   bool direct_ = false;                            ///< stored straight from the accumulator
   std::set<int> at_piece_;                         ///< dims in pieces for which starts and extents are those of a piece
   std::string counts_, offsets_;                   ///< ragged: rows per group and before it, as tensors

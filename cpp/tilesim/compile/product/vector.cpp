@@ -8,38 +8,17 @@ namespace tilesim::lower {
 
 using program::Block;
 
-namespace {
-
-/// One compute covers so many elements of the domain at most; more taps become a loop of computes.
-constexpr std::int64_t largest_compute = 1 << 20;
-
-}  // namespace
-
 /// c (+)= sum of a * b over the contraction dims. Inner ones are reduced within a compute, outer ones by a loop.
 void ProductLowering::emit_on_vector(Block& block) {
-  const auto tile = [&](int dim) {
-    return std::min(nest_.tiles[static_cast<std::size_t>(dim)], domain_.extents[static_cast<std::size_t>(dim)]);
-  };
   std::vector<int> dims = problem_.batch_dims;
   dims.insert(dims.end(), problem_.m_dims.begin(), problem_.m_dims.end());
   dims.insert(dims.end(), problem_.n_dims.begin(), problem_.n_dims.end());
-  std::int64_t elements = 1;
-  for (int dim : dims) elements *= tile(dim);
-  std::vector<int> reduced, looped;
-  for (auto dim = problem_.k_dims.rbegin(); dim != problem_.k_dims.rend(); ++dim) {
-    if (looped.empty() && elements * tile(*dim) <= largest_compute) {
-      elements *= tile(*dim);
-      reduced.insert(reduced.begin(), *dim);
-    } else if (tile(*dim) > 1) {
-      looped.insert(looped.begin(), *dim);
-    }
-  }
+  const std::vector<int>&reduced = unit_.taps.summed, &looped = unit_.taps.looped;
   const auto tap = [&](int dim) { return Expr::symbol("t_" + domain_.names[static_cast<std::size_t>(dim)]); };
-  const int lane = mapping::lane_dim(problem_, nest_, context_.machine);
   program::VectorOp compute;
   program::VectorOutputSpec output;
   for (int dim : dims) {
-    if (dim == lane) compute.lane_dim = static_cast<int>(compute.extents.size());
+    if (dim == unit_.lane) compute.lane_dim = static_cast<int>(compute.extents.size());
     compute.extents.push_back(extent(dim));
   }
   for (int dim : reduced) {

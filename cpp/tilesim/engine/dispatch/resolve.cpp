@@ -3,8 +3,8 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
-#include "tilesim/base/shape.hpp"
 #include "tilesim/engine/dispatch/dispatch.hpp"
+#include "tilesim/tile/compute.hpp"
 
 namespace tilesim::engine {
 
@@ -55,19 +55,10 @@ void resolve_vector(const Stream& stream, const program::Instruction& instructio
   const auto& op = std::get<program::VectorOp>(instruction.statement->action);
   const std::ptrdiff_t number = &instruction - stream.program->instructions().data();
   const StaticCost& cost = stream.job->loaded->costs[at(number)];
-  Descriptor& d = entry.descriptor;
-  d.kind = ComputeKind::vector;
-  d.elements = 1;
-  for (std::size_t i = 0; i < instruction.extents.size(); ++i) {
-    const std::int64_t extent = std::max<std::int64_t>(0, stream.cursor.value(instruction.extents[i]));
-    d.elements *= extent;
-    const bool lane = op.lane_dim >= 0 ? static_cast<int>(i) == op.lane_dim : i + 1 == instruction.extents.size();
-    if (lane) d.lane_extent = extent;
-  }
-  d.functions = cost.functions;
-  d.lane_reductions = cost.lane_reductions;
-  d.lane_scans = cost.lane_scans;
-  entry.work = static_cast<double>(d.elements) * cost.functions_total;
+  entry.descriptor =
+      vector_descriptor(entry.descriptor.dtype, cost.work, static_cast<int>(instruction.extents.size()), op.lane_dim,
+                        [&](int dim) { return stream.cursor.value(instruction.extents[at(dim)]); });
+  entry.work = static_cast<double>(entry.descriptor.elements) * cost.functions_total;
 }
 
 /// A permute, a gather or scatter, a sort: over the elements of its first view.
@@ -194,41 +185,28 @@ void Dispatch::resolve_mma(Stream& stream, const program::Instruction& instructi
   const program::Cursor& cursor = stream.cursor;
   const auto& op = std::get<program::MmaOp>(instruction.statement->action);
   const program::CompiledView &a = instruction.views[0], &b = instruction.views[1];
-  Descriptor& d = entry.descriptor;
-  d.kind = ComputeKind::mma;
-  d.dtype = stream.program->slots[at(a.slot)].dtype;
-  d.second = stream.program->slots[at(b.slot)].dtype;
-  d.stationary_a = op.stationary_a;
+  const ProductDims dims{op.batch_dims,
+                         op.m_dims,
+                         op.k_dims,
+                         op.n_dims,
+                         op.packed,
+                         op.stationary_a,
+                         stream.program->slots[at(a.slot)].dtype,
+                         stream.program->slots[at(b.slot)].dtype};
+  const int of_a = op.batch_dims + op.m_dims + op.k_dims;
   double work = 1;
-  const auto take = [&](const program::CompiledView& view, int index) {
-    const std::int64_t extent = cursor.value(view.dims[at(index)].first);
+  const Descriptor d = product_descriptor(dims, chip_.machine, [&](int dim) {
+    const std::int64_t extent = cursor.value((dim < of_a ? a.dims[at(dim)] : b.dims[at(dim - op.m_dims)]).first);
     work *= static_cast<double>(extent);
     return extent;
-  };
-  int index = 0;
-  for (int i = 0; i < op.batch_dims; ++i) d.batch *= take(a, index++);
-  for (int i = 0; i < op.m_dims; ++i) {
-    std::int64_t extent = take(a, index++);
-    // Registers of several sublanes enter the array whole: the innermost row dim rounds up.
-    if (i + 1 == op.m_dims && chip_.machine.layout.tile.size() == 2)
-      extent = round_up(extent, chip_.machine.layout.tile[0]);
-    d.m *= extent;
-  }
-  for (int i = 0; i < op.k_dims; ++i) {
-    const std::int64_t extent = take(a, index++);
-    if (i + op.packed >= op.k_dims)
-      d.k *= extent;
-    else
-      d.k_outer *= extent;
-  }
+  });
   if (op.packed > 1) check_packed(stream.program->slots[at(a.slot)].name, op, a, cursor);
-  for (int i = 0; i < op.n_dims; ++i) d.n *= take(b, op.batch_dims + op.k_dims + i);
+  entry.descriptor = d;
   entry.work = work;
-  const program::CompiledView& kept = op.stationary_a ? a : b;
-  const bool one_tile = d.batch == 1 && d.k_outer == 1 && d.k <= stream.kind->core.array.rows &&
-                        (op.stationary_a ? d.m : d.n) <= stream.kind->core.array.columns;
-  if (one_tile)
-    entry.weights = (cursor.version(kept.slot, kept.back) << 24 | kept.slot) ^ cursor.value(kept.offset) << 40;
+  const ArraySpec& array = stream.kind->core.array;
+  if (!kept_whole(array, d)) return;
+  const program::CompiledView& kept = kept_operand(array, op.stationary_a) == 0 ? a : b;
+  entry.weights = (cursor.version(kept.slot, kept.back) << 24 | kept.slot) ^ cursor.value(kept.offset) << 40;
 }
 
 }  // namespace tilesim::engine

@@ -13,12 +13,9 @@ std::vector<StaticCost> costs_of(const program::CompiledProgram& program) {
   for (std::size_t i = 0; i < costs.size(); ++i) {
     const program::Instruction& instruction = program.instructions()[i];
     if (instruction.opcode != program::Opcode::vector) continue;
-    const program::VectorWork work = program::work_of(std::get<program::VectorOp>(instruction.statement->action));
     StaticCost& cost = costs[i];
-    cost.functions = work.functions;
-    cost.lane_reductions = work.lane_reductions;
-    cost.lane_scans = work.lane_scans;
-    for (const std::int32_t count : cost.functions) cost.functions_total += count;
+    cost.work = program::work_of(std::get<program::VectorOp>(instruction.statement->action));
+    for (const std::int32_t count : cost.work.functions) cost.functions_total += count;
   }
   return costs;
 }

@@ -1,7 +1,6 @@
 // A job that waits or is under way, and what of its program does not depend on the job.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,13 +13,13 @@
 #include "tilesim/engine/streams/stream.hpp"
 #include "tilesim/engine/units/timeline.hpp"
 #include "tilesim/engine/units/units.hpp"
+#include "tilesim/tile/compute.hpp"
 
 namespace tilesim::engine {
 
 /// What a vector compute costs, as far as it does not depend on loop indices.
 struct StaticCost {
-  std::array<std::int32_t, 4> functions{};
-  std::int64_t lane_reductions = 0, lane_scans = 0;
+  VectorWork work;
   std::int32_t functions_total = 0;
 };
 

@@ -1,0 +1,73 @@
+// What a compute is to its unit, made from extents in one place: the engine has those of a program, the mapping those
+// of a nest.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim {
+
+/// Dims of a product on an array in the order in which a program has them: batch, rows, contraction, columns, each
+/// group outer to inner. The innermost of the rows lies over the sublanes.
+struct ProductDims {
+  int batch = 0, rows = 1, contraction = 1, columns = 1;
+  int packed = 1;  ///< innermost ones of the contraction, which lie over the array's rows together
+  bool stationary_a = false;
+  DType a = DType::f32, b = DType::f32;
+};
+
+/// `extent(i)` of dim i in that order; asked once for each.
+template <typename Extent>
+Descriptor product_descriptor(const ProductDims& dims, const Machine& machine, Extent extent) {
+  Descriptor d;
+  d.kind = ComputeKind::mma;
+  d.dtype = dims.a;
+  d.second = dims.b;
+  d.stationary_a = dims.stationary_a;
+  int next = 0;
+  for (int i = 0; i < dims.batch; ++i) d.batch *= extent(next++);
+  for (int i = 0; i < dims.rows; ++i) {
+    std::int64_t size = extent(next++);
+    // Registers of several sublanes enter the array whole.
+    if (i + 1 == dims.rows && machine.layout.tile.size() == 2) size = round_up(size, machine.layout.tile[0]);
+    d.m *= size;
+  }
+  for (int i = 0; i < dims.contraction; ++i) (i + dims.packed >= dims.contraction ? d.k : d.k_outer) *= extent(next++);
+  for (int i = 0; i < dims.columns; ++i) d.n *= extent(next++);
+  return d;
+}
+
+/// Which operand lies still in the array while the other one passes: 0 or 1; -1: the sums do.
+int kept_operand(const ArraySpec& array, bool stationary_a);
+/// Whether all that lies still of this product fills the array once, so that the next compute on the same may find it.
+bool kept_whole(const ArraySpec& array, const Descriptor& descriptor);
+
+/// What a vector compute does per point: functions by class, results over the lanes.
+struct VectorWork {
+  std::array<std::int32_t, 4> functions{};  ///< simple, multiply, divide, transcendental
+  std::int64_t lane_reductions = 0, lane_scans = 0;
+};
+
+/// `extent(i)` of each of `dims`; asked once for each. `lane`: the one over the lanes; -1: the innermost one.
+template <typename Extent>
+Descriptor vector_descriptor(DType dtype, const VectorWork& work, int dims, int lane, Extent extent) {
+  Descriptor d;
+  d.kind = ComputeKind::vector;
+  d.dtype = dtype;
+  d.elements = 1;
+  for (int i = 0; i < dims; ++i) {
+    const std::int64_t size = std::max<std::int64_t>(0, extent(i));
+    d.elements *= size;
+    if (lane >= 0 ? i == lane : i + 1 == dims) d.lane_extent = size;
+  }
+  d.functions = work.functions;
+  d.lane_reductions = work.lane_reductions;
+  d.lane_scans = work.lane_scans;
+  return d;
+}
+
+}  // namespace tilesim
