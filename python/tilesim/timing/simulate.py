@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
+from ..analytic.lower_bound import lower_bound
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, shown, unsupported
 from ..base.files import loads
@@ -236,6 +237,8 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         if counts["misses"] and latencies.source != "closed form":
             lacking = f"{counts['misses']} lookups found nothing of '{latencies.source}'"
             data["approximations"].append(f"tile latencies: {lacking}: closed forms instead")
+    if program.graph is not None and (options.memory or target.get("memory.kind")) != "ideal":
+        data["bounds"] = lower_bound(program.graph, target).data
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named
