@@ -75,6 +75,11 @@ class Result:
         return int(self.data["memory_read_bytes"] + self.data["memory_written_bytes"])
 
     @property
+    def lowering(self) -> str:
+        """How the program was lowered: "native" (by the machine's lowering profile) or "best"; "" where not known."""
+        return str(self.data.get("lowering", ""))
+
+    @property
     def bounds(self) -> Bound | None:
         """The least bytes and seconds of the workload; none where no graph is known, or the host runs a part."""
         found = self.data.get("bounds")
