@@ -12,6 +12,7 @@
 #include "cancel.hpp"
 #include "graph.hpp"
 #include "tilesim/analytic/host.hpp"
+#include "tilesim/analytic/lower_bound.hpp"
 #include "tilesim/analytic/operations.hpp"
 #include "tilesim/analytic/result.hpp"
 #include "tilesim/base/error.hpp"
@@ -307,6 +308,51 @@ void bind_operations(py::module_& module) {
       "Costs of the entry's operations on a host, each a kernel of its own; vector: rates of every dtype.");
 }
 
+void bind_lower_bound(py::module_& module) {
+  const auto values = [](const LowerBound& bound) {
+    py::dict found;
+    found["bytes"] = bound.bytes;
+    found["compulsory_bytes"] = bound.compulsory_bytes;
+    found["capacity_bytes"] = bound.capacity_bytes;
+    found["seconds"] = bound.seconds;
+    found["array_seconds"] = bound.array_seconds;
+    found["vector_seconds"] = bound.vector_seconds;
+    found["memory_seconds"] = bound.memory_seconds;
+    found["part"] = std::string(bound.part());
+    py::list rows;
+    for (const BoundRow& row : bound.rows) {
+      py::dict one;
+      one["operation"] = row.name;
+      one["kind"] = row.kind;
+      one["count"] = row.count;
+      one["multiply_adds"] = row.multiply_adds;
+      one["array_seconds"] = row.array_seconds;
+      one["vector_seconds"] = row.vector_seconds;
+      rows.append(one);
+    }
+    found["operations"] = rows;
+    return found;
+  };
+  module.def(
+      "lower_bound",
+      [values](const bindings::GraphValue& graph, const Machine& machine) {
+        return values(bindings::cancellable([&] { return lower_bound(*graph, machine); }));
+      },
+      py::arg("graph"), py::arg("machine"), "Least bytes and seconds, with those of every operation.");
+  module.def(
+      "lower_bound_of_rates",
+      [values](const bindings::GraphValue& graph, const Values& matrix, const Values& vector,
+               double memory_bytes_per_second) {
+        Device device;
+        device.memory_bytes_per_second = memory_bytes_per_second;
+        for (const auto& [dtype, rate] : matrix) device.matrix_rates[parse_dtype(dtype)] = rate;
+        for (const auto& [dtype, rate] : vector) device.vector_rates[parse_dtype(dtype)] = rate;
+        return values(bindings::cancellable([&] { return lower_bound(*graph, device); }));
+      },
+      py::arg("graph"), py::arg("matrix"), py::arg("vector"), py::arg("memory_bytes_per_second"),
+      "As lower_bound, of a device of which rates alone are known.");
+}
+
 }  // namespace
 
 void init_closed_forms(py::module_& module) {
@@ -319,4 +365,5 @@ void init_closed_forms(py::module_& module) {
   bind_stream(module);
   bind_costs(module);
   bind_operations(module);
+  bind_lower_bound(module);
 }

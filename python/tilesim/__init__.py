@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from . import mapping, memory, models, network, views, workloads
 from ._core import __version__
 from .analytic.estimate import Estimate, Roofline, estimate, roofline
+from .analytic.lower_bound import lower_bound
 from .analytic.profile import Profile
 from .base.errors import Error, InternalError, Unsupported, UserError
 from .base.lazy import lazy
@@ -69,6 +70,7 @@ __all__ = [
     "from_pytorch_ir",
     "from_stablehlo",
     "from_torch",
+    "lower_bound",
     "mapping",
     "memory",
     "models",

@@ -23,7 +23,11 @@ def check(seeds: range) -> None:
             continue
         seen[case.family] += 1
         least = ts.roofline(case.graph, machine).seconds
-        assert ts.simulate(program).seconds >= least * (1 - 1e-9), (seed, case.family)
+        result = ts.simulate(program)
+        assert result.seconds >= least * (1 - 1e-9), (seed, case.family)
+        bound = result.bounds
+        assert bound is None or result.seconds >= bound.seconds * (1 - 1e-9), (seed, case.family, bound)
+        assert bound is None or result.memory_bytes >= bound.bytes * (1 - 1e-9), (seed, case.family, bound)
     assert len(seen) >= 12 and sum(seen.values()) > len(seeds) / 2, seen
 
 

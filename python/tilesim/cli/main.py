@@ -26,6 +26,7 @@ from . import analytic as analytic_cli
 from . import mapping as cli_mapping
 from . import report as cli_report
 from . import validate as cli_validate
+from .explained import asked_for, show_both, show_explained
 from .load import WHAT, load, load_graph, write
 from .show import show, step
 
@@ -140,6 +141,13 @@ def run(
         str | None,
         typer.Option(help="profile (default), cost, heuristic, tuned, gemmini, pytorchsim; a .json file."),
     ] = None,
+    explain: Annotated[
+        list[str] | None, typer.Option(help="bounds: the least bytes and time beside those reached, by operation.")
+    ] = None,
+    lowering: Annotated[
+        str | None,
+        typer.Option(help="native: as the chip's own compiler, where the machine's file says how; best; or both."),
+    ] = None,
     fuse: Annotated[str | None, typer.Option(help="all (default) or none.")] = None,
     contexts: Annotated[int | None, typer.Option(min=1, help="Of a core, that share every kernel.")] = None,
     tensors: Annotated[str | None, typer.Option(help="Arrays that timing reads, by name: a .npz file.")] = None,
@@ -162,10 +170,17 @@ def run(
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
     if network is not None and isinstance(loaded, Graph):
         target = target.replace({"network.kind": network})
+    explained = asked_for(explain)
+    both = lowering == "both"
+    if both and (timeline or report or verify_):
+        raise user_error(
+            "of one program alone", place="--timeline, --report, --verify", allowed="--lowering native, best"
+        )
+    options = {"fallback": fallback, "cores": cores, "sort": sort, "mapping": mapping, "fuse": fuse}
+    options |= {"contexts": contexts, "collectives": collectives, "lowering": "native" if both else lowering}
     with step(f"compiling for {target.name}"):
-        options = {"fallback": fallback, "cores": cores, "sort": sort, "mapping": mapping, "fuse": fuse}
-        options |= {"contexts": contexts, "collectives": collectives}
         program = _compiled(loaded, target, place or [], trips or [], options)
+        other = _compiled(loaded, target, place or [], trips or [], {**options, "lowering": "best"}) if both else None
     if against != "reference" and not verify_:
         raise user_error("there is nothing to compare", place="--against", value=against, suggestion="Add --verify")
     if verify_:
@@ -176,24 +191,21 @@ def run(
             raise typer.Exit(1)
     with step("simulating"):
         stays = "auto" if resident == ["auto"] else resident or []
-        result = simulate(
-            program,
-            target,
-            memory=memory,
-            network=network,
-            timeline=timeline is not None,
-            resident=stays,
-            tensors=_arrays(tensors),
-        )
+        with_options: dict[str, Any] = {"memory": memory, "network": network, "timeline": timeline is not None}
+        with_options |= {"resident": stays, "tensors": _arrays(tensors)}
+        result = simulate(program, target, **with_options)
+        second = simulate(other, target, **with_options) if other is not None else None
     if timeline:
         result.timeline(timeline)
     if report:
         result.report(report)
     if json_:
-        write(result.data, json_)
+        write(result.data if second is None else {"native": result.data, "best": second.data}, json_)
     if json_ == "-":
         return
-    if quiet:
+    if second is not None:
+        show_both(result, second)
+    elif quiet:
         typer.echo(result.summary())
     else:
         long = result.data["fidelity"].get("memory") == "bank" and result.memory_bytes > LONG_WITH_BANKS
@@ -202,6 +214,8 @@ def run(
         show(result, best)
         if long and advice is None:
             typer.echo("Changed machines were not simulated, which takes long with banks: --advice does it.")
+    for one in [result] if second is None else [result, second]:
+        show_explained(one, explained)
 
 
 cli_report.register(app)

@@ -21,6 +21,7 @@ from ..mapping.integer_products import with_integer_products
 from ..program.footprint import check_capacity
 from ..program.program import Program
 from .placer import compile_mixed
+from .profile import lowered_as
 
 __all__ = ["compile"]
 
@@ -38,6 +39,7 @@ def compile(
     machine: MachineLike = "tpu-v3",
     *,
     mapping: Any = "profile",
+    lowering: str | None = None,
     fuse: str = "all",
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
@@ -63,6 +65,8 @@ def compile(
             (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
             {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
             both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
+        lowering: "native" does what the chip's own compiler does, as the lowering profile of the machine's file says;
+            "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile.
         fuse: "all" or "none".
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
@@ -98,7 +102,7 @@ def compile(
         raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
     if fallback not in ("error", "host"):
         raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
-    graph, machine = as_graph(graph), Machine.load(machine)
+    graph, machine = as_graph(graph), lowered_as(Machine.load(machine), lowering)
     target = machine.only(sort) if sort is not None else machine
     if cores is not None:
         cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
@@ -106,6 +110,8 @@ def compile(
         most = int(target.get("core.contexts"))
         contexts = whole("contexts", contexts, most=most, none="one, or as many as the mapping asks for")
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
+    if lowering is not None:
+        options["lowering"] = lowering
     if collectives not in ("error", "untimed"):
         raise user_error("unknown treatment of collectives", value=f"'{collectives}'", allowed="error, untimed")
     if collectives == "untimed":

@@ -14,6 +14,7 @@ from ..base.files import loads, read_json, read_text, writing
 from ..base.paths import configs_dir
 from ..base.table import Table, amount
 from .advice import Advice, changes_to_try
+from .bounds import Bound
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
@@ -72,6 +73,17 @@ class Result:
     def memory_bytes(self) -> int:
         """Bytes read from and written to off-chip memory, in whole bursts."""
         return int(self.data["memory_read_bytes"] + self.data["memory_written_bytes"])
+
+    @property
+    def lowering(self) -> str:
+        """How the program was lowered: "native" (by the machine's lowering profile) or "best"; "" where not known."""
+        return str(self.data.get("lowering", ""))
+
+    @property
+    def bounds(self) -> Bound | None:
+        """The least bytes and seconds of the workload; none where no graph is known, or the host runs a part."""
+        found = self.data.get("bounds")
+        return Bound(found) if found else None
 
     @property
     def energy(self) -> dict[str, float]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
+from ..analytic.lower_bound import lower_bound
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, shown, unsupported
 from ..base.files import loads
@@ -16,6 +17,7 @@ from ..graph import Graph, nearest, user_error
 from ..graph.trips import measured, open_loops
 from ..loading import GraphLike, as_graph, load
 from ..lowering.compiling import compile
+from ..lowering.profile import has_profile, lowered_as
 from ..machine.machine import Machine, MachineLike
 from ..memory import Part
 from ..network import topology_of
@@ -130,6 +132,8 @@ def simulate(
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
+    if program.machine is not None and program.machine.name == target.name and not has_profile(program.machine):
+        target = lowered_as(target, "best")
     return _simulate(program, target, options)
 
 
@@ -236,6 +240,10 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         if counts["misses"] and latencies.source != "closed form":
             lacking = f"{counts['misses']} lookups found nothing of '{latencies.source}'"
             data["approximations"].append(f"tile latencies: {lacking}: closed forms instead")
+    if program.machine is not None:
+        data["lowering"] = "native" if has_profile(program.machine) else "best"
+    if program.graph is not None and (options.memory or target.get("memory.kind")) != "ideal":
+        data["bounds"] = lower_bound(program.graph, target).data
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named

@@ -1,0 +1,37 @@
+// What an operation cannot do without: multiply-adds of products, functions of the vector unit.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "tilesim/graph/graph.hpp"
+
+namespace tilesim::analytic {
+
+/// `batch` products of [m, k] by [k, n]. Convolutions: outputs by channels x taps, a product for each group.
+struct LeastProduct {
+  DType dtype = DType::f32;
+  double batch = 1, m = 0, n = 0, k = 0;
+  bool packs = false;  ///< products of a batch may lie side by side in an array: groups of a convolution
+  double overlap = 1;  ///< how often neighbouring windows read one element: kernel area over stride area
+  double visible = 1;  ///< share of its multiply-adds that is not hidden (causality, windows of attention)
+  double multiply_adds() const { return batch * m * n * k * visible; }
+};
+
+/// Functions of the vector unit by class: simple, multiply, divide, transcendental.
+using LeastFunctions = std::array<double, 4>;
+
+struct LeastWork {
+  std::vector<LeastProduct> products;
+  LeastFunctions functions{};
+  DType dtype = DType::f32;  ///< that the functions work on
+};
+
+/// Of one operation that runs no functions of the graph. `known`: which values follow from constants alone, so that
+/// whatever is made of them may be made beforehand.
+LeastWork least_work(const GraphFunction& function, const Op& op, const std::vector<bool>& known);
+
+/// Pairs of queries and keys that attention's mask by position leaves.
+double visible_pairs(const Op& op, double queries, double keys);
+
+}  // namespace tilesim::analytic

@@ -1,0 +1,42 @@
+// Least bytes and time of a graph on a machine, from the graph and the machine's figures alone: nothing here knows how
+// the compiler groups, tiles or places.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tilesim/graph/graph.hpp"
+#include "tilesim/machine/machine.hpp"
+
+namespace tilesim::analytic {
+
+/// One operation: the least time that each part of the machine has to work for it.
+struct BoundRow {
+  std::string name, kind;
+  double count = 1;          ///< how often it runs
+  double multiply_adds = 0;  ///< of all runs, hidden pairs of attention taken off
+  double array_seconds = 0, vector_seconds = 0;
+};
+
+struct LowerBound {
+  double bytes = 0;             ///< the larger of the next two
+  double compulsory_bytes = 0;  ///< inputs, weights and outputs once
+  double capacity_bytes = 0;    ///< of products, since so little fits on the chip
+  double array_seconds = 0, vector_seconds = 0, memory_seconds = 0;
+  double seconds = 0;  ///< the largest of the three
+  std::vector<BoundRow> rows;
+
+  /// "array", "vector" or "memory": which of the three it is; "none" where nothing takes time.
+  std::string_view part() const;
+  /// "capacity" or "compulsory".
+  std::string_view bytes_why() const;
+};
+
+/// Calls and loops run as often as the graph says; a loop whose length only data know, and a branch, count for nothing.
+/// Rows of experts may all meet one matrix.
+LowerBound lower_bound(const Graph& graph, const Machine& machine);
+/// Of a device of which rates alone are known: no memory on its chip, no whole tiles.
+LowerBound lower_bound(const Graph& graph, const Device& device);
+
+}  // namespace tilesim::analytic

@@ -1,0 +1,42 @@
+"""The least bytes and seconds of a graph on a machine or device."""
+
+from __future__ import annotations
+
+import os
+
+from .. import _core
+from ..base.checked import checked
+from ..loading import GraphLike, as_graph
+from ..machine.device import Device
+from ..machine.machine import Machine, MachineLike
+from ..results.bounds import Bound
+from .estimate import device_of
+
+__all__ = ["lower_bound"]
+
+
+@checked()
+def lower_bound(graph: GraphLike, machine: MachineLike | Device) -> Bound:
+    """The least bytes and seconds of a graph, whatever its kernels, tiles and order.
+
+    Args:
+        graph: the workload, as `ts.compile` takes it.
+        machine: a machine, its name or file; or a device, its name or label: of those, rates alone are known, and the
+            bound has neither whole tiles nor the size of the chip's memory.
+
+    Returns:
+        The bound.
+
+    Raises:
+        UserError: for an unknown machine or device.
+    """
+    found = as_graph(graph).core
+    named = isinstance(machine, str) and machine not in Machine.names() and not os.path.isfile(machine)
+    if not isinstance(machine, Device) and not named:
+        return Bound(_core.lower_bound(found, Machine.load(machine).core))
+    device = device_of(machine)
+    matrix = {dtype: rate.flops_per_second for dtype, rate in device.matrix.items()}
+    if "tf32" in matrix:  # products of f32 may run so
+        matrix["f32"] = max(matrix.get("f32", 0.0), matrix.pop("tf32"))
+    vector = {dtype: device.vector_rate(dtype) for dtype in device.vector}
+    return Bound(_core.lower_bound_of_rates(found, matrix, vector, device.memory.bytes_per_second))

@@ -1,0 +1,90 @@
+"""What `tilesim run` says beyond the result: bounds, both lowerings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from ..base.errors import nearest, user_error
+from ..results.result import Result
+from .show import ROWS, clipped, columns
+
+__all__ = ["asked_for", "show_both", "show_explained"]
+
+TOPICS = ("bounds",)
+
+
+def asked_for(topics: Sequence[str] | None) -> list[str]:
+    """Topics of --explain, checked.
+
+    Args:
+        topics: as given, several with commas between.
+
+    Returns:
+        The topics, each once.
+
+    Raises:
+        UserError: for an unknown one.
+    """
+    found = list(dict.fromkeys(one.strip() for text in topics or [] for one in text.split(",")))
+    for one in found:
+        if one not in TOPICS:
+            hint, allowed = nearest(one, TOPICS), ", ".join(TOPICS)
+            raise user_error(
+                "nothing to explain", place="--explain", value=f"'{one}'", allowed=allowed, suggestion=hint
+            )
+    return found
+
+
+def show_explained(result: Result, topics: Sequence[str]) -> None:
+    """Prints what was asked for.
+
+    Args:
+        result: of a simulation.
+        topics: of `asked_for`.
+    """
+    if "bounds" in topics:
+        typer.echo("\n".join(["", *_bounds(result)]))
+
+
+def show_both(native: Result, best: Result) -> None:
+    """Prints two lowerings of one workload side by side.
+
+    Args:
+        native: as the chip's own compiler lowers.
+        best: as is best.
+    """
+    cells = [["lowering", "cycles", "ms", "MB", "time / bound", "bytes / bound"]]
+    for name, result in (("native", native), ("best", best)):
+        least = result.bounds
+        time = result.seconds / least.seconds if least and least.seconds else 1.0
+        moved = result.memory_bytes / least.bytes if least and least.bytes else 1.0
+        row = [name, f"{result.cycles:,}", f"{result.milliseconds:,.4g}", f"{result.memory_bytes / 1e6:,.2f}"]
+        cells.append([*row, f"{time:.2f}" if least else "", f"{moved:.2f}" if least else ""])
+    typer.echo("\n".join([f"{native.data['program']} on {native.data['machine']}", *columns(cells)]))
+
+
+def _bounds(result: Result) -> list[str]:
+    least = result.bounds
+    if least is None:
+        return ["Bounds: none where the memory is ideal, the host runs a part, or no graph is known."]
+    cells = [["", "reached", "at least", "ratio"]]
+    for name, unit, reached, bound in (
+        ("memory", "MB", result.memory_bytes / 1e6, least.bytes / 1e6),
+        ("time", "ms", result.milliseconds, least.seconds * 1e3),
+    ):
+        ratio = f"{reached / bound:.2f}" if bound else ""
+        cells.append([f"{name} ({unit})", f"{reached:,.4g}", f"{bound:,.4g}", ratio])
+    lines = [f"Bounds ({result.lowering} lowering): {least.why}", *columns(cells)]
+    parts = {"arrays": least.array_seconds, "vector units": least.vector_seconds, "memory": least.memory_seconds}
+    lines.append("At least: " + ", ".join(f"{name} {seconds * 1e3:.4g} ms" for name, seconds in parts.items()))
+    rows = least.table().rows
+    cells = [["operation", "kind", "runs", "multiply-adds", "arrays us", "vector us"]]
+    for row in rows[:ROWS]:
+        times = [f"{row[key] * 1e6:,.2f}" for key in ("array_seconds", "vector_seconds")]
+        cells.append(
+            [clipped(row["operation"]), row["kind"], f"{row['count']:,.0f}", f"{row['multiply_adds']:,.0f}", *times]
+        )
+    more = [f"... and {len(rows) - ROWS} more operations"] if len(rows) > ROWS else []
+    return [*lines, *(columns(cells, 2) if rows else []), *more]

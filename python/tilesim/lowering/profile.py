@@ -1,0 +1,55 @@
+"""Which of two ways a program is lowered: as the chip's own compiler does, or as it is best for the machine."""
+
+from __future__ import annotations
+
+from ..base.errors import nearest, shown, user_error
+from ..machine.machine import Machine
+
+__all__ = ["LOWERINGS", "has_profile", "lowered_as"]
+
+LOWERINGS = ("native", "best")
+
+
+def has_profile(machine: Machine) -> bool:
+    """Whether a machine's file says what the chip's own compiler does.
+
+    Args:
+        machine: the machine.
+
+    Returns:
+        Whether it has a lowering profile.
+    """
+    return machine.to_dict().get("lowering") is not None
+
+
+def lowered_as(machine: Machine, lowering: str | None) -> Machine:
+    """The machine that a lowering sees.
+
+    Args:
+        machine: as its file says.
+        lowering: "native", "best", or none: as the file says.
+
+    Returns:
+        The machine; for "best" without lowering profile and without a barrier between kernels.
+
+    Raises:
+        UserError: for an unknown lowering, or "native" of a machine without a profile.
+    """
+    if lowering is None:
+        return machine
+    if lowering not in LOWERINGS:
+        hint = nearest(lowering, LOWERINGS) if isinstance(lowering, str) else ""
+        allowed = ", ".join(LOWERINGS)
+        raise user_error("unknown lowering", place="lowering", value=shown(lowering), allowed=allowed, suggestion=hint)
+    settings = machine.to_dict()
+    profile = settings.pop("lowering", None)
+    if lowering == "native":
+        if profile is None:
+            what = f"the file of {machine.name} does not say what the chip's own compiler does (no lowering profile)"
+            raise user_error(what, place="lowering", value="'native'", allowed="best")
+        return machine
+    if profile is None and not settings["core"]["kernel_barrier"]:
+        return machine
+    settings["core"]["kernel_barrier"] = False
+    settings["sources"] = {path: text for path, text in settings.get("sources", {}).items() if "lowering" not in path}
+    return Machine.load(settings)
