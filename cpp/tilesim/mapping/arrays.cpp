@@ -48,7 +48,7 @@ void add_cut(std::vector<ArrayGrid::Cut>& cuts, int dim, std::int64_t extent, st
 }  // namespace
 
 Descriptor array_work(const Problem& problem, const std::vector<std::int64_t>& tile, const ArrayGrid& grid, int pack,
-                      const Machine& machine) {
+                      const Share& machine) {
   const auto extent = [&](int dim) { return grid.largest(dim, tile[static_cast<std::size_t>(dim)]); };
   const auto product = [&](const std::vector<int>& dims) {
     std::int64_t count = 1;
@@ -71,7 +71,7 @@ Descriptor array_work(const Problem& problem, const std::vector<std::int64_t>& t
   return d;
 }
 
-ArrayGrid array_grid(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& latency) {
+ArrayGrid array_grid(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& latency) {
   const ArraySpec& array = machine.core.array;
   if (array.count < 2 || problem.on_vector) return {};
   std::vector<std::int64_t> tile(nest.tiles.size());

@@ -29,10 +29,10 @@ int sublane_dim(const Problem& problem);
 
 /// What one array computes of a tile with these extents: the largest part.
 Descriptor array_work(const Problem& problem, const std::vector<std::int64_t>& tile, const ArrayGrid& grid, int pack,
-                      const Machine& machine);
+                      const Share& machine);
 
 /// The grid with which the arrays finish a full tile (or piece) of the nest soonest; of equals the one of fewest
 /// arrays. Rows are divided where that is worth loading their weights several times. No cuts on the vector unit.
-ArrayGrid array_grid(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& latency);
+ArrayGrid array_grid(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& latency);
 
 }  // namespace tilesim::mapping

@@ -64,7 +64,7 @@ TileLatency output_stationary(const ArraySpec& array, const Descriptor& d, doubl
 
 }  // namespace
 
-TileLatency array_latency(const Machine& machine, const Descriptor& d, const History& history) {
+TileLatency array_latency(const Share& machine, const Descriptor& d, const History& history) {
   const ArraySpec& array = machine.core.array;
   const auto rate = array.rates.find(d.dtype);
   if (rate == array.rates.end() || rate->second <= 0) {
