@@ -59,21 +59,22 @@ py::tuple choices(const tilesim::bindings::GraphValue& graph, const tilesim::Mac
   std::vector<tilesim::VectorChoice> vectors;
   options.record = &products;
   options.record_vectors = &vectors;
+  const auto whole = std::make_shared<const tilesim::Machine>(machine);  // the problems outlive the caller's
   tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
     options.cancel = &token;
-    return tilesim::compile(*graph, machine, options);
+    return tilesim::compile(*graph, *whole, options);
   });
   using namespace tilesim::bindings;
-  return py::make_tuple(
-      rows_of(products,
-              [&](tilesim::ProductChoice& choice, py::dict& row) {
-                row["nest"] = nest_to_python(choice.nest);
-                row["problem"] = py::cast(MappingProblem{std::move(choice.problem), std::move(choice.machine)});
-              }),
-      rows_of(vectors, [&](tilesim::VectorChoice& choice, py::dict& row) {
-        row["nest"] = tiles_to_python(choice.tiles);
-        row["problem"] = py::cast(VectorProblem{std::move(choice.problem), std::move(choice.machine)});
-      }));
+  return py::make_tuple(rows_of(products,
+                                [&](tilesim::ProductChoice& choice, py::dict& row) {
+                                  row["nest"] = nest_to_python(choice.nest);
+                                  row["problem"] =
+                                      py::cast(MappingProblem{std::move(choice.problem), choice.machine, whole});
+                                }),
+                        rows_of(vectors, [&](tilesim::VectorChoice& choice, py::dict& row) {
+                          row["nest"] = tiles_to_python(choice.tiles);
+                          row["problem"] = py::cast(VectorProblem{std::move(choice.problem), choice.machine, whole});
+                        }));
 }
 
 void translate(std::exception_ptr pointer) {

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <memory>
 #include <string>
 
 #include "tilesim/mapping/nest.hpp"
@@ -12,7 +13,8 @@ namespace tilesim::bindings {
 
 struct MappingProblem {
   mapping::Problem problem;
-  Machine machine;
+  Share machine;
+  std::shared_ptr<const Machine> whole;  ///< that the share is of
 };
 
 /// {"tiles": [..], "order": [..], "depths": [..], "unit": "array" | "vector"}
@@ -21,7 +23,8 @@ pybind11::dict nest_to_python(const mapping::Nest& nest);
 
 struct VectorProblem {
   mapping::VectorProblem problem;
-  Machine machine;
+  Share machine;
+  std::shared_ptr<const Machine> whole;
 };
 
 /// Whether a mapping given from outside is legal for the kernel as it was divided over the contexts of a core.

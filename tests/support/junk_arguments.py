@@ -2,170 +2,42 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import tilesim as ts
 from tilesim.memory import Part
 
-ONES = np.ones((4, 4), np.float32)
+from .junk_values import (
+    COMPUTE,
+    ONES,
+    a_banks,
+    a_cached,
+    a_function,
+    a_graph,
+    a_kernel,
+    a_latencies,
+    a_memory_result,
+    a_mlir,
+    a_module,
+    a_network_result,
+    a_new_builder,
+    a_onnx,
+    a_product,
+    a_program,
+    a_pytorch_ir,
+    a_receiver_builder,
+    a_receiver_tensor,
+    a_result,
+    a_sorts,
+    a_store,
+    a_study,
+    a_table,
+    a_tensor,
+    a_torch_args,
+)
 
-
-@functools.cache
-def _program() -> ts.Program:
-    return ts.compile(ts.workloads.matmul(4, 4, 4), "edge-8")
-
-
-@functools.cache
-def _result() -> ts.Result:
-    return ts.simulate(_program(), timeline=True)
-
-
-@functools.cache
-def _banks() -> ts.Result:
-    return ts.simulate(ts.compile(ts.workloads.matmul(4, 4, 4), "tpu-v3"), memory="bank", network="mesh", timeline=True)
-
-
-@functools.cache
-def _product() -> Any:
-    return ts.mapping.products(ts.workloads.matmul(4, 4, 4), "edge-8")[0]
-
-
-@functools.cache
-def _kernel() -> Any:
-    graph = ts.workloads.elementwise("exp", 4, 4)
-    return next(k for k in ts.mapping.kernels(graph, "edge-8") if isinstance(k, ts.mapping.VectorKernel))
-
-
-@functools.cache
-def _study() -> ts.Study:
-    return ts.tune("matmul:4,4,4", "edge-8", budget=2)
-
-
-@functools.cache
-def _memory_result() -> Any:
-    return ts.memory.run("DDR4-2400", requests=50)
-
-
-def _builder() -> ts.GraphBuilder:
-    """The builder whose tensor the last one of `tensor` is."""
-    return _LAST[0] if _LAST else _new_builder()
-
-
-@functools.cache
-def _cached() -> ts.Program:
-    cache = {"sets": 64, "ways": 4, "line": "128 B", "sector": "64 B", "managed": "software"}
-    machine = ts.Machine.load("edge-8").replace({f"memory.cache.{key}": value for key, value in cache.items()})
-    return ts.compile(ts.workloads.matmul(4, 4, 4), machine)
-
-
-@functools.cache
-def _sorts() -> ts.Machine:
-    sorts = [{"sort": name, "count": 1, "core": {}} for name in ("big", "little")]
-    return ts.Machine.load("edge-8").replace({"cores": sorts})
-
-
-def _network_result() -> Any:
-    return ts.network.run("mesh", 2)
-
-
-_LAST: list[Any] = []
-
-
-def _new_builder() -> ts.GraphBuilder:
-    b = ts.GraphBuilder("g")
-    _LAST[:] = [b, b.input("x0", (4, 4)), {}]
-    return b
-
-
-def _tensor(shape: tuple[int, ...] = (4, 4)) -> Callable[[], Any]:
-    def make() -> Any:
-        b = _LAST[0] if _LAST else _new_builder()
-        return b.input(f"in{len(_LAST[2])}_{_LAST[2].setdefault(len(_LAST[2]), 0)}", shape)
-
-    return make
-
-
-def _function() -> Any:
-    b = _LAST[0] if _LAST else _new_builder()
-    made = b.function("callee")
-    made.output(made.apply("exp", made.input("i", (4, 4))))
-    return made
-
-
-def _receiver_builder() -> ts.GraphBuilder:
-    """Its arguments were made just before."""
-    b: ts.GraphBuilder = _LAST[0] if _LAST else _new_builder()
-    _LAST.clear()
-    return b
-
-
-def _receiver_tensor() -> Any:
-    return _receiver_builder().input("receiver", (4, 4))
-
-
-def _graph() -> ts.Graph:
-    b = ts.GraphBuilder("g")
-    b.output(b.linear(b.input("x", (4, 4)), 4, name="l"), "y")
-    return b.build()
-
-
-def _latencies() -> ts.TileLatencies:
-    table = ts.TileLatencies(source="measured")
-    table.add("edge-8", COMPUTE, 100)
-    return table
-
-
-def _store() -> ts.Store:
-    store = ts.Store("store.db")
-    store.put({"a": 1})
-    return store
-
-
-def _table() -> ts.MappingTable:
-    return ts.MappingTable({"4_4_4": {"TILE_M": 4, "TILE_N": 4, "TILE_K": 4}})
-
-
-@functools.cache
-def _onnx() -> bytes:
-    from onnx import TensorProto, helper
-
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, 4]) for n in "xy")
-    made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return bytes(model.SerializeToString())
-
-
-@functools.cache
-def _module() -> Any:
-    import torch
-
-    return torch.nn.Linear(4, 4)
-
-
-def _torch_args() -> Any:
-    import torch
-
-    return (torch.ones(4, 4),)
-
-
-@functools.cache
-def _pytorch_ir() -> dict[str, Any]:
-    return ts.to_pytorch_ir(_module(), _torch_args())
-
-
-def _mlir() -> str:
-    return (
-        "func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {\n"
-        "  %0 = stablehlo.add %arg0, %arg0 : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n"
-    )
-
-
-COMPUTE = "mma bf16 bf16 b1 m128 n128 k256 ko1 pipelined"
 ENTRY_FILES = ("graph.json", "program.json", "result.json", "table.json", "profile.json", "trace.txt", "measured.csv")
 
 
@@ -174,10 +46,10 @@ def prepare() -> None:
     import pathlib
 
     pathlib.Path("folder.json").mkdir()
-    _graph().save("graph.json")
-    _program().save("program.json")
-    _result().save("result.json")
-    _table().save("table.json")
+    a_graph().save("graph.json")
+    a_program().save("program.json")
+    a_result().save("result.json")
+    a_table().save("table.json")
     ts.Profile("p", [], frozenset(), [], []).save("profile.json")
     pathlib.Path("trace.txt").write_text("R 0x0\nW 0x40\n", encoding="utf-8")
     rows = ["device,m,n,k,dtype,latency_ms"] + [
@@ -188,41 +60,41 @@ def prepare() -> None:
 
 # Constructors and methods work on these.
 RECEIVERS: dict[str, Callable[[], Any]] = {
-    "ts.Coverage": lambda: ts.coverage(_graph(), "edge-8"),
+    "ts.Coverage": lambda: ts.coverage(a_graph(), "edge-8"),
     "ts.Device": lambda: ts.Device.named("h100"),
-    "ts.Estimate.timeline": _result,
+    "ts.Estimate.timeline": a_result,
     "ts.Estimate": lambda: ts.estimate(ts.workloads.matmul(4, 4, 4), "h100"),
-    "ts.Graph": _graph,
-    "ts.GraphBuilder": _receiver_builder,
-    "ts.Machine": _sorts,
-    "ts.MappingTable": _table,
-    "ts.OperationTimes": lambda: ts.profile(_graph(), None, "edge-8", runs=1),
+    "ts.Graph": a_graph,
+    "ts.GraphBuilder": a_receiver_builder,
+    "ts.Machine": a_sorts,
+    "ts.MappingTable": a_table,
+    "ts.OperationTimes": lambda: ts.profile(a_graph(), None, "edge-8", runs=1),
     "ts.Profile": lambda: ts.Profile("p", [], frozenset(), [], []),
-    "ts.Program": lambda: ts.compile(_graph(), "edge-8"),
-    "ts.Residency": lambda: ts.residency(_cached()),
-    "ts.Result": _result,
+    "ts.Program": lambda: ts.compile(a_graph(), "edge-8"),
+    "ts.Residency": lambda: ts.residency(a_cached()),
+    "ts.Result": a_result,
     "ts.Roofline": lambda: ts.roofline(ts.workloads.matmul(4, 4, 4), "h100"),
-    "ts.Store": _store,
-    "ts.Study": _study,
-    "ts.TileLatencies": _latencies,
+    "ts.Store": a_store,
+    "ts.Study": a_study,
+    "ts.TileLatencies": a_latencies,
     "ts.TileLatencies.fill": ts.TileLatencies,
-    "ts.mapping.Product": _product,
-    "ts.mapping.VectorKernel": _kernel,
-    "ts.graph.Tensor": _receiver_tensor,
-    "ts.memory.MemoryResult": _memory_result,
+    "ts.mapping.Product": a_product,
+    "ts.mapping.VectorKernel": a_kernel,
+    "ts.graph.Tensor": a_receiver_tensor,
+    "ts.memory.MemoryResult": a_memory_result,
     "ts.memory.Part": lambda: Part.load("DDR4-2400"),
-    "ts.network.NetworkResult": _network_result,
+    "ts.network.NetworkResult": a_network_result,
 }
 
 VALUES: dict[str, Callable[[], Any]] = {
-    "a": _result,
+    "a": a_result,
     "against": lambda: "reference",
-    "args": _torch_args,
+    "args": a_torch_args,
     "axes": lambda: 0,
-    "b": _result,
+    "b": a_result,
     "batch": lambda: 1,
-    "book": lambda: _latencies().opened("edge-8"),
-    "books": lambda: _latencies().books("edge-8"),
+    "book": lambda: a_latencies().opened("edge-8"),
+    "books": lambda: a_latencies().books("edge-8"),
     "capacity": lambda: 100,
     "changes": lambda: {"core.arrays": 1},
     "channels": lambda: 1,
@@ -233,7 +105,7 @@ VALUES: dict[str, Callable[[], Any]] = {
     "core": lambda: ts.Machine.load("edge-8").core,
     "count": lambda: 2,
     "cycles": lambda: 10,
-    "data": lambda: dict(_result().data),
+    "data": lambda: dict(a_result().data),
     "depth": lambda: 4,
     "device": lambda: "h100",
     "dtype": lambda: "f32",
@@ -242,7 +114,7 @@ VALUES: dict[str, Callable[[], Any]] = {
     "fidelity": lambda: "simple",
     "filters": lambda: 2,
     "function": lambda: "exp",
-    "graph": _graph,
+    "graph": a_graph,
     "heads": lambda: 1,
     "height": lambda: 4,
     "hidden": lambda: 4,
@@ -255,23 +127,23 @@ VALUES: dict[str, Callable[[], Any]] = {
     "m": lambda: 4,
     "machine": lambda: ts.Machine.load("edge-8"),
     "measurements": lambda: "measured.csv",
-    "model": _graph,
-    "module": _module,
+    "model": a_graph,
+    "module": a_module,
     "n": lambda: 4,
     "name": lambda: "name",
-    "nest": lambda: dict(_product().nest),
+    "nest": lambda: dict(a_product().nest),
     "operation": lambda: "matmul",
-    "other": _latencies,
+    "other": a_latencies,
     "output": lambda: 0,
     "part": lambda: "DDR4-2400",
     "parts": lambda: {"a": 1},
     "path": lambda: "written.json",
     "prefix": lambda: "a",
-    "problem": lambda: _product().problem,
-    "program": _program,
+    "problem": lambda: a_product().problem,
+    "program": a_program,
     "queries": lambda: 4,
     "requests": lambda: 50,
-    "result": _result,
+    "result": a_result,
     "rows": lambda: {
         COMPUTE: dict.fromkeys(("busy", "weights_consumed", "consumed", "first", "done"), 1) | {"limit": "x"}
     },
@@ -281,8 +153,8 @@ VALUES: dict[str, Callable[[], Any]] = {
     "sort": lambda: "",
     "source": lambda: "graph.json",
     "state": lambda: "default",
-    "tensor": _tensor(),
-    "tensors": lambda: [_tensor()(), _tensor()()],
+    "tensor": a_tensor(),
+    "tensors": lambda: [a_tensor()(), a_tensor()()],
     "text": lambda: "{}",
     "tokens": lambda: 4,
     "topology": lambda: "mesh",
@@ -294,9 +166,9 @@ VALUES: dict[str, Callable[[], Any]] = {
     "width": lambda: 4,
     "window": lambda: 2,
     "words": lambda: 1024,
-    "w": _tensor(),
-    "x": _tensor(),
-    "a_tensor": _tensor(),
+    "w": a_tensor(),
+    "x": a_tensor(),
+    "a_tensor": a_tensor(),
 }
 
 _NET = {"k": lambda: 2, "packet": lambda: 1}
@@ -315,26 +187,26 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.Device.rate": {"dtype": lambda: "bf16"},
     "ts.Device.replace": {"changes": lambda: {"units": 2}},
     "ts.Estimate": {"data": lambda: dict(RECEIVERS["ts.Estimate"]().data), "costs": lambda: []},
-    "ts.Graph": {"core": lambda: _graph().core},
-    "ts.Graph.from_json": {"text": lambda: _graph().to_json()},
+    "ts.Graph": {"core": lambda: a_graph().core},
+    "ts.Graph.from_json": {"text": lambda: a_graph().to_json()},
     "ts.Graph.load": {"path": lambda: "graph.json"},
     "ts.Graph.load_weights": {"source": lambda: {"l.weight": ONES, "l.bias": ONES[0]}},
     "ts.Graph.set_source": {"source": lambda: ts.workloads.matmul(4, 4, 4)},
     "ts.Study.leave": {"rest": lambda: lambda: None},
     "ts.Graph.set_weight": {"name": lambda: "l.weight", "value": lambda: ONES},
     "ts.Graph.weight": {"name": lambda: "l.weight"},
-    "ts.GraphBuilder.apply": {"function": lambda: "exp", "operands": lambda: [_tensor()()]},
-    "ts.GraphBuilder.attention": {name: _tensor((1, 1, 4, 4)) for name in "qkv"} | {"more": lambda: {"scale": 0.5}},
+    "ts.GraphBuilder.apply": {"function": lambda: "exp", "operands": lambda: [a_tensor()()]},
+    "ts.GraphBuilder.attention": {name: a_tensor((1, 1, 4, 4)) for name in "qkv"} | {"more": lambda: {"scale": 0.5}},
     "ts.GraphBuilder.broadcast": {"shape": lambda: (2, 4, 4)},
-    "ts.GraphBuilder.call": {"function": _function, "operands": lambda: [_tensor()()]},
-    "ts.GraphBuilder.conv2d": {"x": _tensor((1, 2, 4, 4)), "w": _tensor((2, 2, 1, 1))},
-    "ts.GraphBuilder.matmul": {"a": _tensor(), "b": _tensor()},
+    "ts.GraphBuilder.call": {"function": a_function, "operands": lambda: [a_tensor()()]},
+    "ts.GraphBuilder.conv2d": {"x": a_tensor((1, 2, 4, 4)), "w": a_tensor((2, 2, 1, 1))},
+    "ts.GraphBuilder.matmul": {"a": a_tensor(), "b": a_tensor()},
     "ts.GraphBuilder.op": {
         "kind": lambda: "softmax",
-        "operands": lambda: [_tensor()()],
+        "operands": lambda: [a_tensor()()],
         "attributes": lambda: {"dim": 1},
     },
-    "ts.GraphBuilder.pool2d": {"x": _tensor((1, 2, 4, 4))},
+    "ts.GraphBuilder.pool2d": {"x": a_tensor((1, 2, 4, 4))},
     "ts.Job": {"cores": lambda: [0]},
     "ts.Level": {"bytes": lambda: 1e6, "bytes_per_second": lambda: 1e9},
     "ts.Machine.get": {"path": lambda: "core.arrays"},
@@ -347,7 +219,7 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.Profile.load": {"source": lambda: "profile.json"},
     "ts.Profile.open": {"source": lambda: "profile.json"},
     "ts.Profile.was_fitted": {"cells": lambda: ["1", "2"]},
-    "ts.Program": {"core": lambda: _program().core},
+    "ts.Program": {"core": lambda: a_program().core},
     "ts.Program.load": {"path": lambda: "program.json"},
     "ts.Program.weight": {"name": lambda: "l.weight"},
     "ts.Rate": {"flops_per_second": lambda: 1e12},
@@ -360,26 +232,26 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.best_schemes": {"graph": lambda: ts.workloads.matmul(4, 4, 4, dtype="bf16")},
     "ts.calibrate": {"device": lambda: "h100"},
     "ts.from_jax": {"function": lambda: _jax_function, "args": lambda: [ONES]},
-    "ts.from_onnx": {"source": _onnx},
-    "ts.frontends.symbolic_sizes": {"source": _onnx, "context": lambda: None},
-    "ts.from_torch": {"args": _torch_args},
+    "ts.from_onnx": {"source": a_onnx},
+    "ts.frontends.symbolic_sizes": {"source": a_onnx, "context": lambda: None},
+    "ts.from_torch": {"args": a_torch_args},
     "ts.Estimate.load": {"path": lambda: "result.json"},
     "ts.Estimate.report": {"path": lambda: "written.html"},
-    "ts.from_pytorch_ir": {"source": _pytorch_ir},
-    "ts.from_stablehlo": {"source": _mlir},
-    "ts.residency": {"program": _cached},
+    "ts.from_pytorch_ir": {"source": a_pytorch_ir},
+    "ts.from_stablehlo": {"source": a_mlir},
+    "ts.residency": {"program": a_cached},
     "ts.profile": {"runs": lambda: 1},
     "ts.roofline": {"graph": lambda: ts.workloads.matmul(4, 4, 4)},
     "ts.sweep": {"graph": lambda: ts.workloads.matmul(4, 4, 4), "changes": lambda: {"core.arrays": [1]}},
     "ts.tune": {"graph": lambda: ts.workloads.matmul(4, 4, 4), "machine": lambda: "edge-8", "budget": lambda: 2},
     "ts.mapping.VectorKernel": {
         "operation": lambda: "exp",
-        "nest": lambda: dict(_kernel().nest),
-        "problem": lambda: _kernel().problem,
+        "nest": lambda: dict(a_kernel().nest),
+        "problem": lambda: a_kernel().problem,
     },
-    "ts.mapping.VectorKernel.legal": {"nest": lambda: dict(_kernel().nest)},
-    "ts.graph.Tensor": {"builder": _new_builder, "value": lambda: 0},
-    "ts.graph.Tensor.__matmul__": {"other": _tensor()},
+    "ts.mapping.VectorKernel.legal": {"nest": lambda: dict(a_kernel().nest)},
+    "ts.graph.Tensor": {"builder": a_new_builder, "value": lambda: 0},
+    "ts.graph.Tensor.__matmul__": {"other": a_tensor()},
     "ts.graph.Tensor.__add__": {"other": lambda: 1.0},
     "ts.graph.Tensor.__radd__": {"other": lambda: 1.0},
     "ts.graph.Tensor.__sub__": {"other": lambda: 1.0},
@@ -387,7 +259,7 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.graph.Tensor.__truediv__": {"other": lambda: 1.0},
     "ts.graph.Tensor.reshape": {"shape": lambda: [16]},
     "ts.graph.Tensor.transpose": {"permutation": lambda: [1, 0]},
-    "ts.memory.MemoryResult": {"data": lambda: dict(_memory_result().data), "part": lambda: Part.load("DDR4-2400")},
+    "ts.memory.MemoryResult": {"data": lambda: dict(a_memory_result().data), "part": lambda: Part.load("DDR4-2400")},
     "ts.memory.Part": {"core": lambda: Part.load("DDR4-2400").core},
     "ts.memory.Part.load": {"source": lambda: "DDR4-2400"},
     "ts.memory.Part.replace": {"controller": lambda: {"read_queue": 16}},
@@ -395,7 +267,7 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.memory.Trace.generate": {"name": lambda: "sequential_read", "requests": lambda: 50},
     "ts.memory.Trace.read": {"path": lambda: "trace.txt"},
     "ts.network.NetworkResult": {
-        name: lambda name=name: getattr(_network_result(), name)
+        name: lambda name=name: getattr(a_network_result(), name)
         for name in ts.network.NetworkResult.__dataclass_fields__
     },
     "ts.memory.run": {"requests": lambda: 50},
@@ -404,11 +276,11 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.network.for_endpoints": {"name": lambda: "mesh", "count": lambda: 4},
     "ts.network.run": _NET,
     "ts.network.topology": {"name": lambda: "mesh", "k": lambda: 2},
-    "ts.views.plot_links": {"source": _banks},
-    "ts.views.plot_banks": {"result": _banks},
-    "ts.views.plot_bandwidth": {"result": _banks},
-    "ts.views.bandwidth_page": {"result": _banks},
-    "ts.views.bandwidth_rows": {"result": _banks},
+    "ts.views.plot_links": {"source": a_banks},
+    "ts.views.plot_banks": {"result": a_banks},
+    "ts.views.plot_bandwidth": {"result": a_banks},
+    "ts.views.bandwidth_page": {"result": a_banks},
+    "ts.views.bandwidth_rows": {"result": a_banks},
     "ts.workloads.conv2d": {"channels": lambda: 2},
     "ts.workloads.elementwise": {"shape": lambda: [4, 4]},
     "ts.workloads.layer_norm": {"shape": lambda: [4, 4]},

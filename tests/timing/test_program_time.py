@@ -15,7 +15,7 @@ import pytest
 
 import tilesim as ts
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "functional"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "functional" / "compiling"))
 from test_programs import CASES, FOLDER
 
 SIZE = {"f32": 4, "bf16": 2, "i32": 4}

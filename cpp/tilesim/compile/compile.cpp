@@ -15,6 +15,7 @@
 #include "tilesim/compile/plan/grouping.hpp"
 #include "tilesim/compile/plan/lanes.hpp"
 #include "tilesim/compile/plan/layouts.hpp"
+#include "tilesim/compile/prepare/boundary.hpp"
 #include "tilesim/compile/prepare/checks.hpp"
 #include "tilesim/compile/prepare/loops.hpp"
 #include "tilesim/compile/prepare/prepare.hpp"
@@ -30,7 +31,7 @@ using lower::Kernel;
 class Compiler {
  public:
   /// `machine`: with a context's share of each core's memories.
-  Compiler(const Graph& graph, const Machine& machine, const CompileOptions& options, std::int64_t contexts)
+  Compiler(const Graph& graph, const Share& machine, const CompileOptions& options, std::int64_t contexts)
       : machine_(machine),
         options_(options),
         contexts_(contexts),
@@ -46,7 +47,7 @@ class Compiler {
     program_.contexts = contexts_;
     lower::check_mappings(graph, options_);
     lower::check_elements(graph);
-    std::map<ValueId, std::string> boundary = declare_boundary(graph.entry());
+    std::map<ValueId, std::string> boundary = lower::declare_boundary(graph.entry(), program_);
     const std::set<std::int32_t> called = called_functions();
     for (std::size_t i = 0; i < graph.functions.size(); ++i)
       if (static_cast<std::int32_t>(i) != graph.main && called.count(static_cast<std::int32_t>(i)))
@@ -76,63 +77,6 @@ class Compiler {
       if (!vector_names_.count(name))
         throw UserError({"tiles are given for an operation that is no vector or movement kernel", prepared_.graph.name,
                          "'" + name + "'", join(known), nearest(name, known)});
-  }
-
-  void declare(const std::string& name, const TensorType& type, program::Role role, const std::string& alias = {}) {
-    program::Tensor tensor;
-    tensor.name = name;
-    tensor.dtype = type.dtype;
-    for (std::int64_t extent : type.shape) tensor.shape.push_back(Expr(extent));
-    tensor.role = role;
-    tensor.alias_of = alias;
-    program_.tensors.push_back(std::move(tensor));
-  }
-
-  /// By output, the state that it is an update of and replaces: it lies in the same bytes, so that only the written
-  /// part moves. Not where anything else reads the state.
-  static std::map<ValueId, std::string> updated_states(const GraphFunction& function) {
-    std::map<ValueId, std::string> states;
-    if (function.aliases.empty()) return states;
-    std::map<ValueId, std::int64_t> readers;
-    std::map<ValueId, const Op*> makers;
-    for (ValueId output : function.outputs) ++readers[output];
-    for (const Op& op : function.ops) {
-      for (ValueId operand : op.operands) ++readers[operand];
-      if (!op.results.empty()) makers[op.results[0]] = &op;
-    }
-    for (const Alias& alias : function.aliases) {
-      const ValueId output = function.outputs[static_cast<std::size_t>(alias.output)];
-      const ValueId input = function.inputs[static_cast<std::size_t>(alias.input)];
-      const auto made = makers.find(output);
-      if (made == makers.end() || readers[input] != 1) continue;
-      const Op& op = *made->second;
-      if ((op.kind == Kind::dynamic_update || op.kind == Kind::scatter) && op.operands[0] == input)
-        states.emplace(output, function.value(input).name);
-    }
-    return states;
-  }
-
-  /// Tensors of the main function's inputs and outputs, named as in the graph.
-  std::map<ValueId, std::string> declare_boundary(const GraphFunction& function) {
-    std::map<ValueId, std::string> boundary;
-    std::set<std::size_t> states;
-    for (const Alias& alias : function.aliases) states.insert(static_cast<std::size_t>(alias.input));
-    const std::map<ValueId, std::string> updated = updated_states(function);
-    for (std::size_t i = 0; i < function.inputs.size(); ++i) {
-      const Value& value = function.value(function.inputs[i]);
-      declare(value.name, value.type, states.count(i) ? program::Role::state : program::Role::input);
-      if (is_integer(value.type.dtype) || value.type.dtype == DType::boolean)
-        program_.tensors.back().typical = {{0}, "zeros"};
-      boundary[function.inputs[i]] = value.name;
-    }
-    for (ValueId output : function.outputs) {
-      if (boundary.count(output)) continue;  // passed through, or listed twice
-      const Value& value = function.value(output);
-      const auto state = updated.find(output);
-      declare(value.name, value.type, program::Role::output, state == updated.end() ? std::string{} : state->second);
-      boundary[output] = value.name;
-    }
-    return boundary;
   }
 
   /// Bodies of the loops of a function.
@@ -191,8 +135,8 @@ class Compiler {
   program::Block lower_function(const GraphFunction& function, const std::string& prefix,
                                 const std::map<ValueId, std::string>& boundary, bool is_main,
                                 ValueId counter = no_value) {
-    const auto recorded = static_cast<std::ptrdiff_t>(options_.record ? options_.record->size() : 0);
-    const auto vectors = static_cast<std::ptrdiff_t>(options_.record_vectors ? options_.record_vectors->size() : 0);
+    const std::size_t recorded = options_.record ? options_.record->size() : 0;
+    const std::size_t vectors = options_.record_vectors ? options_.record_vectors->size() : 0;
     const std::vector<program::Tensor> tensors = program_.tensors;
     std::vector<std::string> notes = program_.notes;
     std::set<std::string> kept_apart = prepared_.kept_apart;
@@ -230,10 +174,14 @@ class Compiler {
       program_.tensors = tensors;
       choices_.tensors.forget();
       program_.notes = notes;
-      if (options_.record) options_.record->erase(options_.record->begin() + recorded, options_.record->end());
-      if (options_.record_vectors)
-        options_.record_vectors->erase(options_.record_vectors->begin() + vectors, options_.record_vectors->end());
+      forget_from(options_.record, recorded);
+      forget_from(options_.record_vectors, vectors);
     }
+  }
+
+  template <class Choice>
+  static void forget_from(std::vector<Choice>* record, std::size_t first) {
+    while (record && record->size() > first) record->pop_back();
   }
 
   /// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
@@ -291,7 +239,7 @@ class Compiler {
       if (auto* refused = std::get_if<lower::Refusal>(&lowered)) return std::move(*refused);
       return fitting(std::move(std::get<program::Scope>(lowered)), machine_);
     }
-    const Machine machine = lower::with_contexts(machine_, contexts);
+    const Share machine = lower::with_contexts(machine_, contexts);
     Context own{context.graph,
                 context.function,
                 machine,
@@ -310,7 +258,7 @@ class Compiler {
     return fitting(std::move(scope), machine);
   }
 
-  static LoweredKernel fitting(program::Scope scope, const Machine& machine) {
+  static LoweredKernel fitting(program::Scope scope, const Share& machine) {
     if (auto refused = lower::misfit(scope, machine)) return std::move(*refused);
     return lower::on("", std::move(scope));
   }
@@ -387,7 +335,7 @@ class Compiler {
     return statement;
   }
 
-  const Machine& machine_;
+  const Share& machine_;
   const CompileOptions& options_;
   std::int64_t contexts_ = 1;  ///< of a core, that the program has
   lower::FusionRules rules_;
@@ -403,9 +351,9 @@ class Compiler {
 namespace {
 
 /// The user wrote a graph, not the program: names in it that do not check are a mistake of the compiler.
-void check_made(const program::Program& program, const Machine& machine) {
+void check_made(const program::Program& program, const Share& machine) {
   try {
-    program::check(program, &machine);
+    program::check(program, &machine.core.scratchpad);
   } catch (const Unsupported&) {
     throw;
   } catch (const UserError& error) {
@@ -416,9 +364,9 @@ void check_made(const program::Program& program, const Machine& machine) {
 }  // namespace
 
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
-  const Machine share = lower::shared_by(machine, options.cores);
+  const Share share = lower::shared_by(machine, options.cores);
   const std::int64_t contexts = lower::contexts_of(share, options);
-  const Machine part = lower::with_part_of_memories(share, contexts);
+  const Share part = lower::with_part_of_memories(share, contexts);
   program::Program result = Compiler(graph, part, options, contexts).run();
   lower::place_and_overlap(result, part);
   check_made(result, share);

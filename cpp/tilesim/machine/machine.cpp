@@ -80,7 +80,10 @@ Machine Machine::from_json(const Json& json) {
     if (core && core->find("count") && counted != machine.core.count)
       core->at("count").fail("the sorts have another number of cores together", std::to_string(machine.core.count));
   }
-  if (const Json* lowering = reader.optional("lowering")) machine.lowering = *lowering;
+  if (const Json* lowering = reader.optional("lowering")) {
+    begin_lowering(machine, *lowering);
+    read_section(machine, *lowering, "lowering.");
+  }
   if (const Json* sources = reader.optional("sources"))
     for (const auto& [path, source] : sources->members()) {
       bool known = path == "cores" || path.compare(0, 6, "cores.") == 0;
@@ -95,15 +98,31 @@ Machine Machine::from_json(const Json& json) {
 
 Machine Machine::read_file(const std::string& path) { return from_json(Json::read_file(path)); }
 
+namespace {
+
+/// The settings that `wanted` takes, the sorts of cores, and the sections of the profile that there are.
+template <class Wanted>
+void put_settings(Json& json, const Machine& machine, const Wanted& wanted) {
+  bool sorts = machine.sorts.empty();
+  for (const Setting& setting : machine_settings()) {
+    if (!sorts && setting.path.starts_with("lowering.")) {
+      json.set("cores", sorts_json(machine));
+      sorts = true;
+    }
+    if (Json value = setting.get(machine); !value.is_null() && wanted(setting, value))
+      put_setting(json, setting.path, std::move(value));
+  }
+}
+
+}  // namespace
+
 Json Machine::to_json() const {
   Json json = Json::object();
   json.set("schema", "tilesim.machine");
   json.set("version", 1);
   json.set("name", name);
   json.set("description", description);
-  for (const Setting& setting : machine_settings()) put_setting(json, setting.path, setting.get(*this));
-  if (!sorts.empty()) json.set("cores", sorts_json(*this));
-  if (!lowering.is_null()) json.set("lowering", lowering);
+  put_settings(json, *this, [](const Setting&, const Json&) { return true; });
   Json origins = Json::object();
   for (const auto& [path, source] : sources) origins.set(path, source);
   json.set("sources", std::move(origins));
@@ -165,11 +184,9 @@ std::string Machine::hash() const {
   json.set("name", name);
   json.set("description", "");
   const Machine fresh;
-  for (const Setting& setting : machine_settings())
-    if (Json value = setting.get(*this); !setting.added || value.dump() != setting.get(fresh).dump())
-      put_setting(json, setting.path, std::move(value));
-  if (!sorts.empty()) json.set("cores", sorts_json(*this));
-  if (!lowering.is_null()) json.set("lowering", lowering);
+  put_settings(json, *this, [&fresh](const Setting& setting, const Json& value) {
+    return !setting.added || value.dump() != setting.get(fresh).dump();
+  });
   json.set("sources", Json());
   json.set("description", "");
   return hash_text(json.dump());

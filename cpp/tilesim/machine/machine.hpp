@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -164,6 +165,34 @@ struct EnergySpec {  ///< femtojoules per event; 0: not known (reported as such)
   std::int64_t static_microwatts = 0;
 };
 
+/// What the compiler of a real chip does, by family of kernels. Where a section is missing, generic rules decide.
+struct LoweringProfile {
+  struct Fusion {
+    bool resident_rows = true;  ///< rows stay on chip between stages (otherwise each reduction is a pass over memory)
+    bool merge_sibling_reductions = true;  ///< reductions of the same operand share a pass
+    bool product_prologue = false;         ///< elementwise producers are recomputed as the operand of a product
+    bool reduce_epilogue = false;          ///< a row reduction may end a product kernel
+    bool narrow_for_products = false;      ///< what only products read is stored in the type the array multiplies
+    bool keep_affine_apart = false;        ///< scale and shift of a normalization are kernels of their own
+    std::string reason;
+  };
+  struct Product {
+    std::int64_t panel_bytes = 8 << 20;   ///< most of the stationary left operand
+    std::int64_t window_columns = 256;    ///< of the right operand, which streams
+    std::int64_t split_rows_above = 512;  ///< rows from which a large panel is cut into rows, not into its contraction
+    std::string reason;
+  };
+  struct Convolution {
+    std::int64_t images = 8;       ///< of a window of whole planes
+    bool copy_few_images = false;  ///< fewer images in torch's order are first copied to channels-minor order
+    std::string reason;
+  };
+  std::optional<Fusion> fusion;
+  std::optional<Product> product;
+  std::optional<Convolution> convolution;
+  std::string reason;
+};
+
 struct Machine {
   std::string name;
   std::string description;
@@ -174,7 +203,7 @@ struct Machine {
   LayoutSpec layout;
   EnergySpec energy;
   HostSpec host;
-  Json lowering;  ///< the lowering profile: data for `mapping` and `compile`; null: generic rules
+  LoweringProfile lowering;
   std::map<std::string, std::string> sources;  ///< setting path -> where the number comes from
 
   static Machine from_json(const Json& json);

@@ -353,6 +353,7 @@ std::vector<Setting> make_settings() {
   all.push_back(whole("energy.static_microwatts", U::count, 0, 1e15, "power that flows all the time; 0: not known",
                       AT(energy.static_microwatts)));
   host_settings(all);
+  for (Setting& setting : lowering_settings()) all.push_back(std::move(setting));
   return all;
 }
 

@@ -17,7 +17,7 @@ struct Setting {
   double low, high;  ///< in base units; text and flag: unused
   std::string description;
   std::vector<std::string> allowed;                ///< of a text
-  std::function<Json(const Machine&)> get;         ///< as written in a file
+  std::function<Json(const Machine&)> get;         ///< as written in a file; null: the machine lacks the section
   std::function<void(Machine&, const Json&)> set;  ///< parses and checks; UserError with the place
   bool added = false;  ///< younger than the hashes of machines in use: at its default it leaves them as they are
 };
@@ -37,6 +37,12 @@ std::vector<Setting> cache_settings();
 void check_cache(const Machine& machine, const std::string& place);
 /// Settings of how addresses fall on channels and banks.
 std::vector<Setting> address_settings();
+/// Settings of the lowering profile, by section.
+std::vector<Setting> lowering_settings();
+/// Makes the sections of the profile that a file has, empty ones too, with their defaults.
+void begin_lowering(Machine& machine, const Json& json);
+/// A machine at its defaults that has every section.
+Machine machine_of_defaults();
 /// Sets the value that a dotted path names, in objects within objects as files have them.
 void put_setting(Json& object, const std::string& path, Json value);
 /// Unit as users read it: "Hz", "bytes", ...

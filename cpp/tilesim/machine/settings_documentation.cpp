@@ -25,15 +25,25 @@ void put_setting(Json& object, const std::string& path, Json value) {
   object.set(key, std::move(inner));
 }
 
+namespace {
+
+Json default_of(const Setting& setting, const Machine& fresh) {
+  Json value = setting.get(fresh);
+  return value.is_null() ? Json("") : value;  // a text that files have only where it says something
+}
+
+}  // namespace
+
 Json machine_schema() {
   Json root = Json::object();
   root.set("$schema", "https://json-schema.org/draft/2020-12/schema");
   root.set("title", "Tilesim machine, version 1");
   Json properties = Json::object();
+  const Machine fresh = machine_of_defaults();
   for (const Setting& setting : machine_settings()) {
     Json entry = Json::object();
     entry.set("description", setting.description + " [" + unit_name(setting.unit) + "]");
-    entry.set("default", setting.get(Machine{}));
+    entry.set("default", default_of(setting, fresh));
     properties.set(setting.path, std::move(entry));
   }
   root.set("settings", std::move(properties));
@@ -42,13 +52,13 @@ Json machine_schema() {
 
 std::string machine_documentation() {
   std::string text = "| setting | unit | range | default | meaning |\n|---|---|---|---|---|\n";
-  const Machine fresh;
+  const Machine fresh = machine_of_defaults();
   for (const Setting& s : machine_settings()) {
     const bool ranged = s.unit != SettingUnit::text && s.unit != SettingUnit::flag;
     const std::string range =
         ranged ? setting_text(s.unit, s.low) + " to " + setting_text(s.unit, s.high) : join(s.allowed);
-    text += "| `" + s.path + "` | " + unit_name(s.unit) + " | " + range + " | `" + s.get(fresh).dump() + "` | " +
-            s.description + " |\n";
+    text += "| `" + s.path + "` | " + unit_name(s.unit) + " | " + range + " | `" + default_of(s, fresh).dump() +
+            "` | " + s.description + " |\n";
   }
   return text;
 }

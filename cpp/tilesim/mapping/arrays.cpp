@@ -52,8 +52,8 @@ void add_cut(std::vector<ArrayGrid::Cut>& cuts, int dim, std::int64_t extent, st
 }
 
 Descriptor array_descriptor(const ArrayDims& dims, const std::vector<std::int64_t>& tile, const ArrayGrid& grid,
-                            const Machine& machine) {
-  return product_descriptor(dims, machine, [&](int i) {
+                            const Share& machine) {
+  return product_descriptor(dims, machine.layout, [&](int i) {
     const int dim = dims.order[static_cast<std::size_t>(i)];
     return grid.largest(dim, tile[static_cast<std::size_t>(dim)]);
   });
@@ -77,7 +77,7 @@ TileCycles on_vector(const Problem& problem, const TileWork& work, const std::ve
   return cycles;
 }
 
-ArrayGrid array_grid(const Problem& problem, const Nest& nest, const ArrayDims& dims, const Machine& machine,
+ArrayGrid array_grid(const Problem& problem, const Nest& nest, const ArrayDims& dims, const Share& machine,
                      ClosedForm& latency) {
   const ArraySpec& array = machine.core.array;
   if (array.count < 2) return {};
@@ -164,7 +164,7 @@ VectorTaps vector_taps(const Problem& problem, const Nest& nest) {
   return taps;
 }
 
-TileWork tile_work(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& latency) {
+TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& latency) {
   TileWork work;
   if (problem.on_vector) {
     work.taps = vector_taps(problem, nest);
@@ -177,7 +177,7 @@ TileWork tile_work(const Problem& problem, const Nest& nest, const Machine& mach
 }
 
 TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
-                       const Machine& machine, ClosedForm& latency) {
+                       const Share& machine, ClosedForm& latency) {
   if (problem.on_vector) return on_vector(problem, work, tile, latency);
   const Descriptor d = array_descriptor(work.dims, tile, work.grid, machine);
   const TileLatency behind = latency.latency(d, {false, true});

@@ -40,7 +40,7 @@ struct TileWork {
 };
 /// With the grid with which the arrays finish a full tile (or piece) of the nest soonest; of equals the one of fewest
 /// arrays. Rows are divided where that is worth loading their weights several times.
-TileWork tile_work(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& latency);
+TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& latency);
 
 /// A tile with these extents on its unit, behind another one: of the array that has most.
 struct TileCycles {
@@ -50,6 +50,6 @@ struct TileCycles {
   int kept = -1;           ///< operand that lies still and fills the array once
 };
 TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
-                       const Machine& machine, ClosedForm& latency);
+                       const Share& machine, ClosedForm& latency);
 
 }  // namespace tilesim::mapping

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tilesim/base/shape.hpp"
-#include "tilesim/machine/machine.hpp"
+#include "tilesim/machine/share.hpp"
 
 namespace tilesim::mapping {
 
@@ -16,7 +16,7 @@ namespace tilesim::mapping {
 /// The machine at hand has one core's part of the bandwidth.
 class Channels {
  public:
-  Channels(const Machine& machine, double workers, double contexts, std::size_t walked = 1)
+  Channels(const Share& machine, double workers, double contexts, std::size_t walked = 1)
       : unit_(machine.memory.interleave_bytes),
         crowd_(workers / static_cast<double>(walked)),
         spreads_(machine.memory.channel_hash != "none"),
@@ -136,7 +136,7 @@ class Channels {
 /// A DMA queue: transfers in order, in requests of a bounded size, a bounded number of them in flight.
 class Queue {
  public:
-  Queue(const Machine& machine, bool write) : dma_(machine.core.dma), write_(write) {
+  Queue(const Share& machine, bool write) : dma_(machine.core.dma), write_(write) {
     const std::int64_t whole = std::max<std::int64_t>(16384, machine.memory.interleave_bytes * machine.memory.channels);
     chunk_ = std::max<std::int64_t>(1, std::min(whole, dma_.outstanding_bytes));
     in_flight_.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(dma_.outstanding_bytes / chunk_, 1, 64)), 0);

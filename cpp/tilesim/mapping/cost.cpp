@@ -17,7 +17,7 @@ std::size_t CostModel::Hash::operator()(const Extents& key) const {
   return hash ^ hash >> 29;
 }
 
-CostModel::CostModel(const Problem& problem, const Machine& machine)
+CostModel::CostModel(const Problem& problem, const Share& machine)
     : problem_(problem), machine_(machine), latency_(machine_) {
   require(problem.domain.extents.size() <= 20, "a product has too many dims");
   begin_at_part();

@@ -38,7 +38,7 @@ struct Cost {
 /// tiles, starting at a page) and are neither cached nor fused away.
 class CostModel {
  public:
-  CostModel(const Problem& problem, const Machine& machine);
+  CostModel(const Problem& problem, const Share& machine);
 
   /// Closed form. The nest must have the problem's number of dims; capacity is not looked at.
   Cost price(const Nest& nest);
@@ -59,7 +59,7 @@ class CostModel {
   /// As `legal`, for a nest of the right form and without words.
   bool fits(const Nest& nest) const;
   const Problem& problem() const { return problem_; }
-  const Machine& machine() const { return machine_; }
+  const Share& machine() const { return machine_; }
 
  private:
   using Extents = std::vector<std::int64_t>;
@@ -154,7 +154,7 @@ class CostModel {
   }
 
   Problem problem_;
-  Machine machine_;
+  Share machine_;
   ClosedForm latency_;
   OwnDims own_{};
   std::vector<std::uint64_t> own_of_;               ///< of all tensors

@@ -9,7 +9,7 @@
 namespace tilesim::mapping {
 
 double CostModel::crowded(const Walk& listed, bool two) const {
-  Machine whole = machine_;  // the one at hand has what each core at work gets
+  Share whole = machine_;  // the one at hand has what each core at work gets
   whole.memory.bytes_per_second = machine_.memory.bytes_per_second * problem_.cores / machine_.core.count;
   whole.network.region_bytes_per_cycle *= cores_of_region(machine_, problem_.cores, problem_.multicast);
   const auto cores = static_cast<std::size_t>(problem_.cores);

@@ -105,7 +105,7 @@ std::string identity(const VectorProblem& problem) {
   return std::move(out.text);
 }
 
-std::string identity(const Machine& machine) {
+std::string identity(const Share& machine) {
   Writer out;
   for (std::int64_t number : {machine.core.count, machine.core.array.count, machine.core.scratchpad.bytes,
                               machine.core.scratchpad.accumulator_bytes, machine.memory.bytes_per_second,

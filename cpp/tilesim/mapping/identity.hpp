@@ -11,6 +11,6 @@ namespace tilesim::mapping {
 std::string identity(const Problem& problem);
 std::string identity(const VectorProblem& problem);
 /// What may differ between the kernels of one program: cores at work, their memories and the share of bandwidth.
-std::string identity(const Machine& machine);
+std::string identity(const Share& machine);
 
 }  // namespace tilesim::mapping

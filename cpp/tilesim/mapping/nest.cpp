@@ -243,14 +243,14 @@ std::string wrong_pieces(const Problem& problem, const Nest& nest, const LoopPla
 
 }  // namespace
 
-std::string wrong_contexts(std::int64_t contexts, const Machine& machine) {
+std::string wrong_contexts(std::int64_t contexts, const Share& machine) {
   const std::int64_t most = machine.core.contexts;
   if (contexts < 1 || contexts > most)
     return std::to_string(contexts) + " contexts; a core of " + machine.name + " has " + std::to_string(most);
   return {};
 }
 
-Legality legal(const Problem& problem, const Nest& nest, const Machine& machine) {
+Legality legal(const Problem& problem, const Nest& nest, const Share& machine) {
   const std::size_t dims = problem.domain.extents.size();
   if (nest.tiles.size() != dims || nest.order.size() != dims || nest.depths.size() != 3)
     return {false, "a nest for " + problem.operation + " needs " + std::to_string(dims) +
@@ -297,7 +297,7 @@ std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t
   return buffer_elements(problem, nest, operand < 2 ? 0 : plan_loops(problem, nest, own_dims(problem)).whole, operand);
 }
 
-std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine) {
+std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Share& machine) {
   return demand(problem, nest, plan_loops(problem, nest, own_dims(problem)), machine).scratchpad;
 }
 

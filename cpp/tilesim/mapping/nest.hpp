@@ -9,7 +9,7 @@
 
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/graph/kind.hpp"
-#include "tilesim/machine/machine.hpp"
+#include "tilesim/machine/share.hpp"
 
 namespace tilesim::mapping {
 
@@ -35,7 +35,7 @@ struct Nest {
 constexpr std::int64_t most_pieces = 32;
 
 /// Which rule a number of contexts breaks; empty: none.
-std::string wrong_contexts(std::int64_t contexts, const Machine& machine);
+std::string wrong_contexts(std::int64_t contexts, const Share& machine);
 
 /// What a nest is for: the domain and what each operand takes on chip.
 struct Problem {
@@ -104,16 +104,16 @@ constexpr std::int64_t sending_buffers = 2;
 constexpr std::int64_t vector_buffers = 2;
 /// Bytes of one buffer of operand `i` under the nest (slot layout: the region of the operand, dense).
 std::int64_t tile_elements(const Problem& problem, const Nest& nest, std::size_t operand);
-std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Machine& machine);
+std::int64_t scratchpad_bytes(const Problem& problem, const Nest& nest, const Share& machine);
 /// Which rule is broken and by how many bytes.
-Legality legal(const Problem& problem, const Nest& nest, const Machine& machine);
+Legality legal(const Problem& problem, const Nest& nest, const Share& machine);
 
 /// Which rule the packed contraction breaks; empty: none. Packed elements must be neighbours in the tile.
-std::string wrong_pack(const Problem& problem, const Nest& nest, const Machine& machine);
+std::string wrong_pack(const Problem& problem, const Nest& nest, const Share& machine);
 /// The nest with the packing that saves most passes through the array; none where none is legal or saves any.
-Nest packed(const Problem& problem, Nest nest, const Machine& machine);
+Nest packed(const Problem& problem, Nest nest, const Share& machine);
 /// Dims that can be packed where tiles are whole.
-std::vector<int> packable(const Problem& problem, const Machine& machine);
+std::vector<int> packable(const Problem& problem, const Share& machine);
 /// Axes of the first operand, outer to inner, as a tile of it lies on chip when `pack` is packed.
 std::vector<int> packed_axes(const Problem& problem, int pack);
 
@@ -134,14 +134,14 @@ Nest in_pieces(const std::vector<std::int64_t>& extents, Nest nest, const std::v
 
 /// Estimated cycles: the longer of compute and memory, plus the first load and last store that nothing overlaps.
 /// Infinite where the array does not multiply these types.
-double estimated_cycles(const Problem& problem, const Nest& nest, const Machine& machine);
+double estimated_cycles(const Problem& problem, const Nest& nest, const Share& machine);
 /// The dim that lies over the lanes of a product on the vector unit: where the fewest registers are ragged, and
 /// neighbours along it are neighbours in the first operand.
-int lane_dim(const Problem& problem, const Nest& nest, const Machine& machine);
+int lane_dim(const Problem& problem, const Nest& nest, const Share& machine);
 
 /// Fills half the scratchpad (the other half is the second buffer), keeping arrays busy. Never fails when a legal nest
 /// exists with unit tiles; otherwise Unsupported naming operation and bytes.
-Nest heuristic(const Problem& problem, const Machine& machine);
+Nest heuristic(const Problem& problem, const Share& machine);
 
 /// Tile sizes given from outside, by operation name.
 using Table = std::map<std::string, Nest>;

@@ -27,7 +27,7 @@ Place place_of(const Problem& problem, int dim) {
 }
 
 /// What forbids packing whatever the tiles are; empty: nothing.
-std::string never_packed(const Problem& problem, const Machine& machine) {
+std::string never_packed(const Problem& problem, const Share& machine) {
   if (problem.on_vector) return "the vector unit has no rows to pack a contraction over";
   if (machine.core.array.dataflow == Dataflow::output_stationary)
     return "the contraction streams through output-stationary arrays: there are no rows to pack it over";
@@ -49,7 +49,7 @@ std::vector<int> packed_axes(const Problem& problem, int pack) {
   return order;
 }
 
-std::string wrong_pack(const Problem& problem, const Nest& nest, const Machine& machine) {
+std::string wrong_pack(const Problem& problem, const Nest& nest, const Share& machine) {
   if (nest.pack < 0) return {};
   const std::vector<int>& k = problem.k_dims;
   const auto found = std::find(k.begin(), k.end(), nest.pack);
@@ -78,7 +78,7 @@ std::string wrong_pack(const Problem& problem, const Nest& nest, const Machine& 
   return {};
 }
 
-Nest packed(const Problem& problem, Nest nest, const Machine& machine) {
+Nest packed(const Problem& problem, Nest nest, const Share& machine) {
   nest.pack = -1;
   const std::vector<int>& k = problem.k_dims;
   if (k.size() < 2 || !never_packed(problem, machine).empty()) return nest;
@@ -101,7 +101,7 @@ Nest packed(const Problem& problem, Nest nest, const Machine& machine) {
   return nest;
 }
 
-std::vector<int> packable(const Problem& problem, const Machine& machine) {
+std::vector<int> packable(const Problem& problem, const Share& machine) {
   std::vector<int> dims;
   Nest nest{problem.domain.extents, {}, {}};
   for (int dim : problem.k_dims) {

@@ -108,11 +108,11 @@ LoopPlan::Fetches LoopPlan::fetches(std::size_t operand, const OwnDims& own) con
   return result;
 }
 
-bool Demand::fits(const Machine& machine) const {
+bool Demand::fits(const Share& machine) const {
   return scratchpad <= machine.core.scratchpad.bytes && accumulator <= machine.core.scratchpad.accumulator_bytes;
 }
 
-Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, const Machine& machine) {
+Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, const Share& machine) {
   Demand need;
   for (std::size_t operand = 0; operand < 2; ++operand) {
     const std::int64_t tile = buffer_elements(problem, nest, loops.whole, operand);

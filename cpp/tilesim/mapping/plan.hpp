@@ -43,9 +43,9 @@ std::int64_t buffer_elements(const Problem& problem, const Nest& nest, std::uint
 /// Bytes of a core's memories.
 struct Demand {
   std::int64_t scratchpad = 0, accumulator = 0;
-  bool fits(const Machine& machine) const;
+  bool fits(const Share& machine) const;
 };
-Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, const Machine& machine);
+Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, const Share& machine);
 
 struct KernelPlan : LoopPlan {
   /// A ring of buffers that tiles of one operand, or sums, pass through.

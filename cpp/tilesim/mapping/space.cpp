@@ -65,12 +65,6 @@ std::vector<std::vector<std::int64_t>> cuts(const Problem& problem) {
   return result;
 }
 
-std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups) {
-  std::vector<int> all;
-  for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
-  return all;
-}
-
 std::uint64_t mix(std::uint64_t& state) {  // splitmix64: Steele, Lea, Flood, OOPSLA 2014
   std::uint64_t z = (state += 0x9E3779B97F4A7C15ULL);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -79,6 +73,12 @@ std::uint64_t mix(std::uint64_t& state) {  // splitmix64: Steele, Lea, Flood, OO
 }
 
 }  // namespace
+
+std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups) {
+  std::vector<int> all;
+  for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
+  return all;
+}
 
 Sizes parse_sizes(const std::string& text) {
   const std::vector<std::string> known{"aligned", "all", "divisors"};
@@ -179,7 +179,7 @@ bool counts_contraction(const Problem& problem, const std::vector<int>& order) {
 
 }  // namespace
 
-Space space(const Problem& problem, const Machine& machine, Sizes sizes) {
+Space space(const Problem& problem, const Share& machine, Sizes sizes) {
   Space result;
   result.on_vector = problem.on_vector;
   result.contexts = problem.contexts;

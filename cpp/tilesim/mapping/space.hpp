@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,7 +45,7 @@ struct Space {
   /// `all_fields`, other pieces or another packing. Pieces of a tile that changes are left whole.
   std::vector<Nest> neighbours(const Nest& nest, bool all_fields = true) const;
 };
-Space space(const Problem& problem, const Machine& machine, Sizes sizes = Sizes::aligned);
+Space space(const Problem& problem, const Share& machine, Sizes sizes = Sizes::aligned);
 
 struct SearchOptions {
   std::int64_t most_priced = 60000;  ///< closed forms; a larger space is searched by descent from several starts
@@ -68,15 +70,20 @@ struct Found {
 };
 
 /// The fastest nests by the cost model, at least the heuristic's. Throws UserError when not even unit tiles fit.
-Found search(const Problem& problem, const Machine& machine, std::size_t keep = 1, const SearchOptions& options = {});
+Found search(const Problem& problem, const Share& machine, std::size_t keep = 1, const SearchOptions& options = {});
+
+/// Dims of several groups as one list.
+std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups);
 
 /// Names that `by_strategy` takes: "profile", "heuristic", "cost", "gemmini", "pytorchsim". "profile" and "cost" are
 /// one rule here; for "profile" the compiler asks the machine's lowering profile before.
 const std::vector<std::string>& strategies();
 /// A legal nest by the named rule.
-Nest by_strategy(const std::string& strategy, const Problem& problem, const Machine& machine);
+Nest by_strategy(const std::string& strategy, const Problem& problem, const Share& machine);
+/// By the machine's lowering profile; none where that has no rule for the problem.
+std::optional<Nest> profile_nest(const Share& machine, const Problem& problem, bool convolution);
 /// A nest improved by a few steps to a neighbour with a lower bound; never slower by the model.
-Nest refined(const Problem& problem, const Machine& machine, const Nest& start);
+Nest refined(const Problem& problem, const Share& machine, const Nest& start);
 
 /// Least off-chip traffic of c[m, n] += a[m, k] * b[k, n] with one tile of each in a buffer of `words` elements.
 struct LeastTraffic {

@@ -51,7 +51,7 @@ double compute_cycles(const VectorProblem& problem, const VectorStage& stage, Ve
 
 /// Mean bytes of a tile: those of the first two, which begin differently within bursts.
 double mean_bytes(const VectorProblem& problem, const VectorOperand& operand, const std::vector<std::int64_t>& strides,
-                  const VectorTiles& tiles, const Machine& machine) {
+                  const VectorTiles& tiles, const Share& machine) {
   std::vector<std::int64_t> start(problem.space.size(), 0), size = tiles.tiles;
   const std::int64_t first = moved(operand, strides, start, size, machine).bytes;
   if (operand.layout.size() == 2) return static_cast<double>(first);
@@ -129,7 +129,7 @@ std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorT
   return std::min(most_bytes, bytes + saturating(round_up(std::min(beside, most_bytes / 8), 64), tiles.depth));
 }
 
-Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
+Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine) {
   const std::size_t rank = problem.space.size();
   if (tiles.tiles.size() != rank)
     return {false, "tiles of " + problem.operation + " need " + std::to_string(rank) + " sizes, one per axis"};
@@ -159,7 +159,7 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Mac
 namespace {
 
 /// Cycles between the core and memory and back.
-double round_trip(const Machine& machine) {
+double round_trip(const Share& machine) {
   const auto hertz = static_cast<double>(machine.core.clock.hertz);
   return static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz +
          2.0 * static_cast<double>(machine.network.latency_cycles) * hertz /
@@ -167,7 +167,7 @@ double round_trip(const Machine& machine) {
 }
 
 /// Cycles of a queue for one transfer of so many bytes: no more than its requests in flight share a round trip.
-double trip_cycles(double bytes, const Machine& machine) {
+double trip_cycles(double bytes, const Share& machine) {
   const DmaSpec& dma = machine.core.dma;
   const std::int64_t whole = std::max<std::int64_t>(16384, machine.memory.interleave_bytes * machine.memory.channels);
   const auto chunk = static_cast<double>(std::max<std::int64_t>(1, std::min(whole, dma.outstanding_bytes)));
@@ -188,8 +188,8 @@ Prepared prepared(const VectorProblem& problem) {
   return own;
 }
 
-VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine,
-                  ClosedForm& closed_form, const Prepared& own) {
+VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, ClosedForm& closed_form,
+                  const Prepared& own) {
   VectorCost cost;
   VectorTiles walked = tiles;  // pieces move and are computed on as tiles of their size
   if (!tiles.sub.empty()) walked.tiles = tiles.sub;
@@ -261,7 +261,7 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
   return cost;
 }
 
-VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
+VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine) {
   ClosedForm closed_form(machine);
   VectorCost cost = priced(problem, tiles, machine, closed_form, prepared(problem));
   if (problem.ranks || problem.walks) cost.cycles = walked_cycles(problem, tiles, machine);

@@ -77,7 +77,7 @@ struct VectorProblem {
 
 std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorTiles& tiles);
 /// Which rule is broken and by how many bytes.
-Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
+Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine);
 
 /// Whether elements change lanes between memory and a tile whose `tiles.lane` lies over the lanes: they are transposed,
 /// mirrored, shifted by part of a row of lanes, or spread from one lane to all. The cross-lane unit does that.
@@ -92,12 +92,12 @@ struct VectorCost {
   const char* limit = "";
 };
 /// `cycles` are those of the walk, where the kernel's tiles can be walked.
-VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
+VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine);
 
 /// Cycles by walking the tiles, or their pieces, of the busiest core: each through load queues, cross-lane and vector
 /// unit and the store queue, with finite rings, on channels that take turns by address. Bytes and transfers as in
 /// memory of fidelity "simple"; what other cores move takes its mean share of the channels.
-double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
+double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine);
 
 struct RankedTiles {
   VectorTiles tiles;
@@ -106,7 +106,7 @@ struct RankedTiles {
 /// The legal choices that take least, best first: by a closed form, and the best of these by the walk. Every number of
 /// pieces of an axis where there are few choices, powers of two where there are many; every lane axis; one, two and
 /// three buffers; the best of these with tiles in two or four pieces too.
-std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
+std::vector<RankedTiles> search(const VectorProblem& problem, const Share& machine, std::size_t keep,
                                 CancelToken* cancel = nullptr);
 
 }  // namespace tilesim::mapping

@@ -151,7 +151,7 @@ struct CostModel::Walk {
   double answered(const Transfer& transfer, std::int64_t place, std::int64_t bytes, bool store, double now) {
     const double own = static_cast<double>(bytes) / model.memory_rate_;
     const double served = transfer.operand < 2 ? own / fetched_for[transfer.operand] : own;
-    const MemorySpec& memory = model.machine_.memory;
+    const Share::Memory& memory = model.machine_.memory;
     const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
     const double alone = own * static_cast<double>(memory.channels) /
                          static_cast<double>(spread * model.problem_.cores) *
@@ -306,7 +306,7 @@ struct CostModel::Walk {
 
   /// All queues of a core share its port of a simple network; the first of those that wait goes first.
   void see_port() {
-    const NetworkSpec& network = model.machine_.network;
+    const Share::Network& network = model.machine_.network;
     if (network.kind != "simple") return;
     const double cycle =
         static_cast<double>(network.clock.hertz) / static_cast<double>(model.machine_.core.clock.hertz);

@@ -23,7 +23,7 @@ constexpr std::int64_t statement_limit = 2'000'000;
 /// Bytes of slots that are alive together, through scopes and calls.
 class Capacity {
  public:
-  Capacity(const Program& program, const Machine* machine) : program_(program), machine_(machine) {
+  Capacity(const Program& program, const ScratchpadSpec* memories) : program_(program), memories_(memories) {
     for (const Function& function : program.functions) bodies_.emplace(function.name, &function.body);
   }
 
@@ -52,9 +52,8 @@ class Capacity {
 
   /// Contexts of a core share its memories evenly.
   std::int64_t limit(bool accumulator) const {
-    if (!machine_) return std::int64_t{1} << 60;
-    const ScratchpadSpec& memory = machine_->core.scratchpad;
-    return (accumulator ? memory.accumulator_bytes : memory.bytes) / program_.contexts;
+    if (!memories_) return std::int64_t{1} << 60;
+    return (accumulator ? memories_->accumulator_bytes : memories_->bytes) / program_.contexts;
   }
 
   [[noreturn]] void too_large(const Slot& slot, const std::string& where, std::int64_t bytes) const {
@@ -86,7 +85,7 @@ class Capacity {
   }
 
   const Program& program_;
-  const Machine* machine_;
+  const ScratchpadSpec* memories_;
   std::unordered_map<std::string, const Block*> bodies_;
   ByteRanges<const Slot*> taken_;
   std::size_t alive_ = 0;  ///< slots
@@ -95,9 +94,9 @@ class Capacity {
 
 }  // namespace
 
-void check(const Program& program, const Machine* machine) {
+void check(const Program& program, const ScratchpadSpec* memories) {
   const CompiledProgram compiled(&program);
-  Capacity(program, machine).run();
+  Capacity(program, memories).run();
   TextOptions options;
   options.must_release = true;
   options.statement_limit = statement_limit;

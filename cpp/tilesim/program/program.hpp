@@ -265,8 +265,9 @@ struct Program {
   const Tensor* find_tensor(const std::string& name) const;
 };
 
-/// Structure, names, types, capacity of the scratchpad (if a machine is given), D >= versions live in text order, a
+/// Structure, names, types, capacity of the scratchpad (where the memories of a core are given, which its contexts
+/// share), D >= versions live in text order, a
 /// text order across cores. Throws UserError naming the statement.
-void check(const Program& program, const Machine* machine = nullptr);
+void check(const Program& program, const ScratchpadSpec* memories = nullptr);
 
 }  // namespace tilesim::program

@@ -22,7 +22,7 @@ struct ProductDims {
 
 /// `extent(i)` of dim i in that order; asked once for each.
 template <typename Extent>
-Descriptor product_descriptor(const ProductDims& dims, const Machine& machine, Extent extent) {
+Descriptor product_descriptor(const ProductDims& dims, const LayoutSpec& layout, Extent extent) {
   Descriptor d;
   d.kind = ComputeKind::mma;
   d.dtype = dims.a;
@@ -33,7 +33,7 @@ Descriptor product_descriptor(const ProductDims& dims, const Machine& machine, E
   for (int i = 0; i < dims.rows; ++i) {
     std::int64_t size = extent(next++);
     // Registers of several sublanes enter the array whole.
-    if (i + 1 == dims.rows && machine.layout.tile.size() == 2) size = round_up(size, machine.layout.tile[0]);
+    if (i + 1 == dims.rows && layout.tile.size() == 2) size = round_up(size, layout.tile[0]);
     d.m *= size;
   }
   for (int i = 0; i < dims.contraction; ++i) (i + dims.packed >= dims.contraction ? d.k : d.k_outer) *= extent(next++);

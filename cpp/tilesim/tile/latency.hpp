@@ -5,8 +5,8 @@
 
 namespace tilesim {
 
-TileLatency array_latency(const Machine& machine, const Descriptor& descriptor, const History& history);
-TileLatency vector_latency(const Machine& machine, const Descriptor& descriptor);
-TileLatency permute_latency(const Machine& machine, const Descriptor& descriptor);
+TileLatency array_latency(const Share& machine, const Descriptor& descriptor, const History& history);
+TileLatency vector_latency(const Share& machine, const Descriptor& descriptor);
+TileLatency permute_latency(const Share& machine, const Descriptor& descriptor);
 
 }  // namespace tilesim

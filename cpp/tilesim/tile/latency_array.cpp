@@ -75,7 +75,7 @@ bool kept_whole(const ArraySpec& array, const Descriptor& d) {
   return kept >= 0 && d.batch == 1 && d.k_outer == 1 && d.k <= array.rows && (kept == 0 ? d.m : d.n) <= array.columns;
 }
 
-TileLatency array_latency(const Machine& machine, const Descriptor& d, const History& history) {
+TileLatency array_latency(const Share& machine, const Descriptor& d, const History& history) {
   const ArraySpec& array = machine.core.array;
   const auto rate = array.rates.find(d.dtype);
   if (rate == array.rates.end() || rate->second <= 0) {

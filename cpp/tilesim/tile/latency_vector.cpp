@@ -16,7 +16,7 @@ std::int64_t milli(double cycles) { return static_cast<std::int64_t>(std::llroun
 
 /// Registers of 32-bit results, one per row of lanes, that the cross-lane unit takes for a reduction or a scan step:
 /// whole ones, or as many of their lanes as the layout's rows fill.
-std::int64_t register_passes(const Machine& machine, const Descriptor& d, std::int64_t count) {
+std::int64_t register_passes(const Share& machine, const Descriptor& d, std::int64_t count) {
   const VectorSpec& vector = machine.core.vector;
   const Shape& tile = machine.layout.tile;
   const std::int64_t lanes = tile.size() == 2 ? std::min(vector.lanes, round_up(d.lane_extent, tile[1])) : vector.lanes;
@@ -32,7 +32,7 @@ std::int64_t scan_steps(const VectorSpec& vector, const Descriptor& d) {
 
 /// What the cross-lane unit does for a vector compute: registers of partial results pass its reduction network once per
 /// row; a running sum shifts every register in each of its steps, and the last lane is spread to the next register.
-std::int64_t cross_lane_cycles(const Machine& machine, const Descriptor& d, std::int64_t count) {
+std::int64_t cross_lane_cycles(const Share& machine, const Descriptor& d, std::int64_t count) {
   if (d.lane_extent <= 1 || d.lane_reductions + d.lane_scans == 0) return 0;
   const VectorSpec& vector = machine.core.vector;
   const std::int64_t rows = ceil_div(ceil_div(d.elements, d.lane_extent), vector.sublanes);
@@ -55,7 +55,7 @@ std::int64_t registers(const VectorSpec& vector, const Descriptor& d) {
 
 }  // namespace
 
-TileLatency vector_latency(const Machine& machine, const Descriptor& d) {
+TileLatency vector_latency(const Share& machine, const Descriptor& d) {
   const VectorSpec& vector = machine.core.vector;
   if (d.elements <= 0) return {};
   const std::int64_t count = registers(vector, d);
@@ -84,7 +84,7 @@ TileLatency vector_latency(const Machine& machine, const Descriptor& d) {
   return latency;
 }
 
-TileLatency permute_latency(const Machine& machine, const Descriptor& d) {
+TileLatency permute_latency(const Share& machine, const Descriptor& d) {
   const CrossLaneSpec& unit = machine.core.cross_lane;
   TileLatency latency;
   latency.busy = std::max<std::int64_t>(1, ceil_div(packed_bytes(d.dtype, d.elements), unit.bytes_per_cycle));

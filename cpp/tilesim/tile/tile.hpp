@@ -12,7 +12,7 @@
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/base/functions/functions.hpp"
 #include "tilesim/base/numerics.hpp"
-#include "tilesim/machine/machine.hpp"
+#include "tilesim/machine/share.hpp"
 
 namespace tilesim {
 
@@ -142,12 +142,12 @@ class LatencyModel {
 /// Closed forms for weight-, output- and input-stationary arrays, vector and cross-lane units.
 class ClosedForm final : public LatencyModel {
  public:
-  explicit ClosedForm(const Machine& machine) : machine_(machine) {}
+  explicit ClosedForm(const Share& machine) : machine_(machine) {}
   TileLatency latency(const Descriptor& descriptor, const History& history) override;
   std::string_view name() const override { return "closed form"; }
 
  private:
-  Machine machine_;
+  Share machine_;
 };
 
 /// Memoizes another model; a small open-addressing table keyed by descriptor and history.

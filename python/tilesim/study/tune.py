@@ -215,7 +215,8 @@ class _Tuner:
             study.notes.append("together the tuned mappings are slower than the default ones: kept those")
             study.best.entries.clear()
             tuned = baseline
-        has_profile = "lowering" in json.loads(study.machine.core.to_json())  # otherwise the default is "cost"
+        profile = json.loads(study.machine.core.to_json()).get("lowering", {})
+        has_profile = "product" in profile or "convolution" in profile  # otherwise the default is "cost"
         for rule in ("heuristic", "cost") if has_profile else ("heuristic",):
             result = simulate(compile(study.graph, study.machine, mapping=rule, fuse=self.fuse), memory=memory)
             if result.cycles >= tuned.cycles:

@@ -35,6 +35,14 @@ std::string with(const std::string& from, const std::string& to) {
 
 Machine tiny() { return Machine::from_json(Json::parse(minimal, "m.json")); }
 
+/// With every section of the lowering profile, and every text in it.
+Machine with_profile() {
+  Json file = Json::parse(minimal, "m.json");
+  file.set("lowering", Json::parse(R"x({"fusion": {"reason": "a"}, "product": {"reason": "b", "panel_bytes": 77},
+                                       "convolution": {"reason": "c"}, "reason": "d"})x"));
+  return Machine::from_json(file);
+}
+
 UserError::Parts refused(const std::string& path, const Json& value) {
   try {
     tiny().replace({{path, value}});
@@ -61,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_minimal_file_reads) {
 }
 
 BOOST_AUTO_TEST_CASE(the_resolved_form_reads_back_equal) {
-  const Machine machine = tiny();
+  const Machine machine = with_profile();
   const Machine again = Machine::from_json(Json::parse(machine.to_json().dump(1), "again"));
   BOOST_TEST(again.to_json().dump() == machine.to_json().dump());
   BOOST_TEST(again.hash() == machine.hash());
@@ -80,7 +88,7 @@ BOOST_AUTO_TEST_CASE(the_resolved_form_reads_back_equal) {
 
 BOOST_AUTO_TEST_CASE(every_setting_is_declared_whole) {
   std::set<std::string> paths;
-  const Machine machine = tiny();
+  const Machine machine = with_profile();
   const std::string documentation = machine_documentation();
   const Json schema = machine_schema();
   for (const Setting& setting : machine_settings()) {
@@ -132,6 +140,45 @@ BOOST_AUTO_TEST_CASE(quantities_need_their_unit) {
       BOOST_TEST(refused(setting.path, value).place == setting.path);
   }
   BOOST_TEST(seen > 10);
+}
+
+BOOST_AUTO_TEST_CASE(a_profile_has_the_sections_that_its_file_has) {
+  const auto read = [](const std::string& lowering) {
+    return Machine::from_json(Json::parse(with("\"memory\"", "\"lowering\": " + lowering + ", \"memory\""), "m.json"));
+  };
+  for (const char* text : {R"({"product":{"panel_bytes":9}})", R"({"fusion":{},"convolution":{}})", "{}"}) {
+    const Machine machine = read(text);
+    const Json file = Json::parse(text);
+    BOOST_TEST(machine.lowering.fusion.has_value() == (file.find("fusion") != nullptr));
+    BOOST_TEST(machine.lowering.product.has_value() == (file.find("product") != nullptr));
+    BOOST_TEST(machine.lowering.convolution.has_value() == (file.find("convolution") != nullptr));
+    BOOST_TEST(Machine::from_json(Json::parse(machine.to_json().dump(1))).to_json().dump() == machine.to_json().dump());
+  }
+  BOOST_TEST(read(R"({"product": {"panel_bytes": 9}})").lowering.product->window_columns == 256);  // a default
+  BOOST_TEST(read("{}").hash() == tiny().hash());
+  BOOST_TEST(read(R"({"product": {}})").hash() != tiny().hash());
+  const Machine sourced = read(R"({"product": {"panel_bytes": {"value": 9, "source": "a paper"}}})");
+  BOOST_TEST(sourced.sources.at("lowering.product.panel_bytes") == "a paper");
+  BOOST_TEST(tiny().replace({{"lowering.convolution.images", 4}}).lowering.convolution->images == 4);
+  BOOST_TEST(!tiny().replace({{"lowering.convolution.images", 4}}).lowering.product.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(mistakes_in_a_profile_are_found_when_the_machine_is_loaded) {
+  const auto said = [](const std::string& lowering) {
+    return mistake(with("\"memory\"", "\"lowering\": " + lowering + ", \"memory\""));
+  };
+  BOOST_TEST(said(R"({"fusions": {}})").suggestion == "fusion");
+  BOOST_TEST(said(R"({"fusion": {"resident_row": true}})").suggestion == "resident_rows");
+  BOOST_TEST(said(R"({"product": {"panel_byte": 5}})").suggestion == "panel_bytes");
+  for (const char* wrong : {R"({"product": {"panel_bytes": -8388608}})", R"({"product": {"panel_bytes": "8 MiB"}})",
+                            R"({"product": {"panel_bytes": 1.5}})", R"({"product": {"panel_bytes": null}})"}) {
+    const UserError::Parts parts = said(wrong);
+    BOOST_TEST(parts.place.find("m.json:4 (lowering.product.panel_bytes)") != std::string::npos, parts.place);
+    BOOST_TEST(!(parts.value + parts.allowed).empty());
+  }
+  BOOST_TEST(said(R"({"product": {"window_columns": 0}})").allowed.find("1") != std::string::npos);
+  for (const char* wrong : {R"({"fusion": {"resident_rows": 1}})", R"({"fusion": true})", R"([])", R"({"reason": 5})"})
+    BOOST_TEST(said(wrong).place.find("m.json:4") != std::string::npos, wrong);
 }
 
 BOOST_AUTO_TEST_CASE(unknown_keys_name_the_nearest) {

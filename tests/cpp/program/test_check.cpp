@@ -73,9 +73,9 @@ BOOST_AUTO_TEST_CASE(capacity_is_that_of_the_machine) {
   BOOST_TEST(contains(mistake([&] { check(gemm(), &machine); }), "exceed the scratchpad"));
   const Program accumulator = gemm_with("\"address\": 256", "\"address\": 0, \"accumulator\": true");
   machine.core.scratchpad.bytes = 256;
-  BOOST_TEST(contains(mistake([&] { check(accumulator, &machine); }), "exceed the accumulator"));
+  BOOST_TEST(contains(mistake([&] { check(accumulator, &machine.core.scratchpad); }), "exceed the accumulator"));
   machine.core.scratchpad.accumulator_bytes = 128;
-  BOOST_CHECK_NO_THROW(check(accumulator, &machine));
+  BOOST_CHECK_NO_THROW(check(accumulator, &machine.core.scratchpad));
 }
 
 BOOST_AUTO_TEST_CASE(sizes_that_would_fill_the_memory_are_refused) {

@@ -160,7 +160,8 @@ BOOST_AUTO_TEST_CASE(opaque_takes_what_it_declares) {
 }
 
 BOOST_AUTO_TEST_CASE(the_store_answers_as_the_model_does) {
-  ClosedForm direct(machine());
+  const Machine own = machine();
+  ClosedForm direct(own);
   LatencyStore store(direct);
   std::mt19937 random(7);
   const auto below = [&](int bound) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(bound)); };

@@ -51,7 +51,7 @@ Held held(const program::Scope& scope) {
   return {own.scratchpad + inside.scratchpad, own.accumulator + inside.accumulator};
 }
 
-std::optional<Refusal> misfit(const program::Scope& kernel, const Machine& machine) {
+std::optional<Refusal> misfit(const program::Scope& kernel, const Share& machine) {
   const Held bytes = held(kernel);
   const ScratchpadSpec& memory = machine.core.scratchpad;
   const auto refusal = [&](const char* what, std::int64_t need, std::int64_t have) {
@@ -67,7 +67,7 @@ std::optional<Refusal> misfit(const program::Scope& kernel, const Machine& machi
   return std::nullopt;
 }
 
-void place_slots(program::Scope& kernel, const Machine& machine, End end) {
+void place_slots(program::Scope& kernel, const Share& machine, End end) {
   if (end == End::low) return place(kernel, {});
   const Held bytes = held(kernel);
   const ScratchpadSpec& memory = machine.core.scratchpad;

@@ -55,7 +55,7 @@ struct Facts {
 
 class Divider {
  public:
-  Divider(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Machine& machine)
+  Divider(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Share& machine)
       : scope_(scope),
         program_(program),
         tensors_(tensors),
@@ -280,7 +280,7 @@ class Divider {
   program::Scope& scope_;
   program::Program& program_;
   TensorIndex& tensors_;
-  const Machine& machine_;
+  const Share& machine_;
   std::int64_t cores_;
   std::vector<Stretch> speeds_;
   Facts facts_;
@@ -288,7 +288,7 @@ class Divider {
 
 }  // namespace
 
-void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Machine& machine) {
+void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Share& machine) {
   if (machine.core.count < 2) return;
   const auto is_step = [](const Statement& s) { return std::holds_alternative<program::Scope>(s.action); };
   if (scope.body.empty() || !std::all_of(scope.body.begin(), scope.body.end(), is_step))

@@ -46,7 +46,7 @@ bool is_store(const Statement& statement) { return std::holds_alternative<progra
 
 class Overlap {
  public:
-  Overlap(program::Program& program, const Machine& machine) : program_(program), machine_(machine) {
+  Overlap(program::Program& program, const Share& machine) : program_(program), machine_(machine) {
     for (const program::Tensor& tensor : program.tensors) {
       if (!tensor.alias_of.empty()) root_[tensor.name] = tensor.alias_of;
       if (tensor.role == program::Role::weight || tensor.role == program::Role::input) given_.insert(tensor.name);
@@ -353,7 +353,7 @@ class Overlap {
   }
 
   program::Program& program_;
-  const Machine& machine_;
+  const Share& machine_;
   std::map<std::string, std::string> root_;
   std::set<std::string> given_;   ///< tensors that nothing stores to
   std::set<std::string> queues_;  ///< store queues
@@ -362,7 +362,7 @@ class Overlap {
 
 }  // namespace
 
-void place_and_overlap(program::Program& program, const Machine& machine) {
+void place_and_overlap(program::Program& program, const Share& machine) {
   if (!machine.core.kernel_barrier || program.cores * program.contexts > 1) return Overlap(program, machine).run();
   const auto place = [&](Statement& statement) {
     if (auto* kernel = std::get_if<program::Scope>(&statement.action)) place_slots(*kernel, machine, End::low);

@@ -1,7 +1,7 @@
 // Kernels that may overlap: barriers give way to counters.
 #pragma once
 
-#include "tilesim/machine/machine.hpp"
+#include "tilesim/machine/share.hpp"
 #include "tilesim/program/program.hpp"
 
 namespace tilesim::lower {
@@ -17,6 +17,6 @@ namespace tilesim::lower {
 /// For programs of several cores: every core signals all cores when its part of a kernel (of a step of a kernel) is
 /// complete, one counter per kernel, and each waits until all have. Where the machine has a barrier between kernels,
 /// it holds across the cores.
-void place_and_overlap(program::Program& program, const Machine& machine);
+void place_and_overlap(program::Program& program, const Share& machine);
 
 }  // namespace tilesim::lower

@@ -8,15 +8,14 @@
 
 namespace tilesim::lower {
 
-Machine shared_by(const Machine& machine, std::int64_t cores) {
+Share shared_by(const Machine& machine, std::int64_t cores) {
   if (cores < 0 || cores > machine.core.count)
     throw UserError({"the machine does not have so many cores",
                      "cores",
                      std::to_string(cores),
                      "1 to " + std::to_string(machine.core.count) + "; 0: all",
                      {}});
-  Machine share = machine;
-  keep_cores(share, cores > 0 ? cores : machine.core.count);
+  Share share = with_cores(machine, cores > 0 ? cores : machine.core.count);
   const auto dma = static_cast<double>(share.core.dma.bytes_per_cycle) * static_cast<double>(share.core.clock.hertz);
   const double most = std::min({port_rate(share), dma, 1e18}) / share.memory.efficiency;
   share.memory.bytes_per_second = std::clamp<std::int64_t>(share.memory.bytes_per_second / share.core.count, 1,
@@ -24,7 +23,7 @@ Machine shared_by(const Machine& machine, std::int64_t cores) {
   return share;
 }
 
-std::int64_t contexts_of(const Machine& machine, const CompileOptions& options) {
+std::int64_t contexts_of(const Share& machine, const CompileOptions& options) {
   std::int64_t contexts = std::max<std::int64_t>(1, options.contexts);
   for (const auto& [name, nest] : options.mappings) contexts = std::max(contexts, nest.contexts);
   for (const auto& [name, tiles] : options.vectors) contexts = std::max(contexts, tiles.contexts);
@@ -40,15 +39,15 @@ std::int64_t contexts_of(const Machine& machine, const CompileOptions& options) 
   return contexts;
 }
 
-Machine with_part_of_memories(const Machine& machine, std::int64_t contexts) {
-  Machine part = machine;
+Share with_part_of_memories(const Share& machine, std::int64_t contexts) {
+  Share part = machine;
   for (std::int64_t* bytes : {&part.core.scratchpad.bytes, &part.core.scratchpad.accumulator_bytes})
     if (contexts > 1) *bytes = *bytes / contexts / 64 * 64;
   return part;
 }
 
-Machine with_contexts(const Machine& machine, std::int64_t contexts) {
-  Machine part = machine;
+Share with_contexts(const Share& machine, std::int64_t contexts) {
+  Share part = machine;
   if (contexts == 1) return part;
   part.core.count *= contexts;
   part.network.multicast = false;  // contexts of a core reach each other through no network

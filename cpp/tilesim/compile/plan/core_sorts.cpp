@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <string>
 
@@ -36,9 +37,9 @@ std::string keys(const std::map<DType, bool>& dtypes) {
 }
 
 /// A kernel is one text: what decides its statements or its numbers has to be the same for all.
-void check_alike(const Machine& machine) {
-  const CoreSort& first = machine.sorts.front();
-  for (const CoreSort& sort : machine.sorts) {
+void check_alike(const std::vector<CoreSort>& sorts) {
+  const CoreSort& first = sorts.front();
+  for (const CoreSort& sort : sorts) {
     const ArraySpec &a = first.core.array, &b = sort.core.array;
     std::string differs;
     if ((a.count == 0) != (b.count == 0)) differs = "core.array.count: one has no arrays";
@@ -57,15 +58,15 @@ void check_alike(const Machine& machine) {
   }
 }
 
-CoreSpec common_core(const Machine& machine) {
-  const CoreSpec* fastest = &machine.sorts.front().core;
-  for (const CoreSort& sort : machine.sorts) {
+CoreSpec common_core(const std::vector<CoreSort>& sorts) {
+  const CoreSpec* fastest = &sorts.front().core;
+  for (const CoreSort& sort : sorts) {
     const double more = array_rate(sort.core) - array_rate(*fastest);
     if (more > 0 || (more == 0 && vector_rate(sort.core) > vector_rate(*fastest))) fastest = &sort.core;
   }
   CoreSpec core = *fastest;
   const auto least = [](std::int64_t& own, std::int64_t other) { own = std::min(own, other); };
-  for (const CoreSort& sort : machine.sorts) {
+  for (const CoreSort& sort : sorts) {
     least(core.scratchpad.bytes, sort.core.scratchpad.bytes);
     least(core.scratchpad.accumulator_bytes, sort.core.scratchpad.accumulator_bytes);
     least(core.dma.load_queues, sort.core.dma.load_queues);
@@ -85,26 +86,32 @@ Expr before_in(const Stretch& stretch) {
 
 }  // namespace
 
-void keep_cores(Machine& machine, std::int64_t cores) {
-  machine.core.count = cores;
-  if (machine.sorts.empty()) return;
-  std::vector<CoreSort> kept;
-  for (CoreSort& sort : machine.sorts) {
+namespace {
+
+Share first_of_sorts(const Machine& machine, std::int64_t cores) {
+  const auto kept = std::make_shared<Share::Cores>();
+  for (const CoreSort& sort : machine.sorts) {
     if (cores == 0) break;
-    sort.core.count = std::min(sort.core.count, cores);
-    cores -= sort.core.count;
-    kept.push_back(sort);
+    std::int64_t& count = kept->sorts.emplace_back(sort).core.count;
+    count = std::min(count, cores);
+    cores -= count;
   }
-  const std::int64_t count = machine.core.count;
-  machine.sorts = std::move(kept);
-  if (machine.sorts.size() == 1) {
-    machine.core = machine.sorts.front().core;
-    machine.sorts.clear();
+  if (kept->sorts.size() == 1) {
+    kept->core = kept->sorts.front().core;
+    kept->sorts.clear();
   } else {
-    check_alike(machine);
-    machine.core = common_core(machine);
+    check_alike(kept->sorts);
+    kept->core = common_core(kept->sorts);
   }
-  machine.core.count = count;
+  return {machine, kept};
+}
+
+}  // namespace
+
+Share with_cores(const Machine& machine, std::int64_t cores) {
+  Share share = machine.sorts.empty() ? Share(machine) : first_of_sorts(machine, cores);
+  share.core.count = cores;
+  return share;
 }
 
 Expr shares_before(const std::vector<Stretch>& stretches) {
@@ -121,7 +128,7 @@ Expr share_of(const std::vector<Stretch>& stretches) {
   return share;
 }
 
-std::vector<Stretch> vector_speeds(const Machine& machine) {
+std::vector<Stretch> vector_speeds(const Share& machine) {
   constexpr double element_bytes = 4, steps = 4;
   std::vector<Stretch> result;
   std::vector<double> rates;
@@ -143,7 +150,7 @@ std::vector<Stretch> vector_speeds(const Machine& machine) {
   return result;
 }
 
-std::vector<double> product_speeds(const Machine& machine, DType dtype, bool on_vector) {
+std::vector<double> product_speeds(const Share& machine, DType dtype, bool on_vector) {
   std::vector<double> speeds;
   for (const CoreSort& sort : machine.sorts) {
     const auto rate = sort.core.array.rates.find(dtype);

@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "tilesim/base/expr/expr.hpp"
-#include "tilesim/machine/machine.hpp"
+#include "tilesim/machine/share.hpp"
 
 namespace tilesim::lower {
 
-/// Keeps the first `cores` cores. Where they are of several sorts, machine.core becomes the fastest sort's with the
-/// smallest memories and the fewest queues and arrays of all; with one sort left, that sort's. Unsupported where sorts
+/// The first `cores` cores. Where they are of several sorts, each counts as one of the fastest sort with the smallest
+/// memories and the fewest queues and arrays of all; with one sort left, as one of that. Unsupported where sorts
 /// compute differently.
-void keep_cores(Machine& machine, std::int64_t cores);
+Share with_cores(const Machine& machine, std::int64_t cores);
 
 /// Neighbouring cores of one sort.
 struct Stretch {
@@ -24,8 +24,8 @@ Expr shares_before(const std::vector<Stretch>& stretches);
 Expr share_of(const std::vector<Stretch>& stretches);
 
 /// Relative speeds on what streams through the vector unit, per core; empty where all cores are alike.
-std::vector<Stretch> vector_speeds(const Machine& machine);
+std::vector<Stretch> vector_speeds(const Share& machine);
 /// The same of products of this type (on the vector unit: of its multiply-adds), unscaled, one per sort.
-std::vector<double> product_speeds(const Machine& machine, DType dtype, bool on_vector);
+std::vector<double> product_speeds(const Share& machine, DType dtype, bool on_vector);
 
 }  // namespace tilesim::lower

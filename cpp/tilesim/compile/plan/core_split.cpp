@@ -56,7 +56,7 @@ Expr CoreSplit::extent(int dim) const {
   return part.even() ? Expr(part.chunk) : min(Expr(part.chunk), Expr(part.whole) - base(dim));
 }
 
-void take_regions_in_turn(program::Block& body, std::int64_t used, const Machine& machine) {
+void take_regions_in_turn(program::Block& body, std::int64_t used, const Share& machine) {
   if (used < 2 || used >= machine.core.count || !takes_regions_in_turn(machine, false)) return;
   const std::int64_t regions = machine.memory.regions, each = machine.core.count / regions;
   const Expr core = Expr::symbol("core");

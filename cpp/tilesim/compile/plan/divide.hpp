@@ -39,33 +39,38 @@ struct CoreSplit {
 };
 
 /// Bytes per second that one core takes from the network, or gives to it.
-double port_rate(const Machine& machine);
+double port_rate(const Share& machine);
 /// Whether operands that several cores need are fetched once and sent on. Only where a multicast passes the sender's
 /// port once: networks of routers copy no packets, so there a send to each core takes longer than fetching.
-bool multicasts(const Machine& machine);
+bool multicasts(const Share& machine);
 
 /// Which parts a division may have: any; uneven ones only with their loops outside of the contraction's; even ones.
 enum class Parts : std::uint8_t { any, counted, even };
 
+/// How a product is divided, and what each core at work has of the machine.
+struct Divided {
+  CoreSplit split;
+  Share seen;  ///< the context's has an equal share for each of all cores
+};
+
 /// The fastest way to divide the product over the machine's cores, by the cost model; of ways that take as long, the
-/// one that leaves fewest cores idle, then the one of fewest bytes. Leaves in problem.domain the extents of one part,
-/// in `seen` the machine with the bandwidth that each core at work gets (the context's: an equal share of all cores).
+/// one that leaves fewest cores idle, then the one of fewest bytes. Leaves in problem.domain the extents of one part.
 /// `kept`: dims that stay whole.
-CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem, Machine& seen,
-                        const std::vector<int>& kept, Parts allowed);
+Divided split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
+                      const std::vector<int>& kept, Parts allowed);
 
 /// Contractions that are longer than the results are many: where the estimate says that it is clearly faster, each core
 /// sums a part of the contraction, and a reduction adds the parts. Only where parts are equal and tensors lie dense.
-void divide_contractions(Graph& graph, const Machine& machine);
+void divide_contractions(Graph& graph, const Share& machine);
 
 /// Divides the outer loops of a lowered kernel (of each of its steps) over the cores where each trip is proven to stand
 /// alone: it fills the slots that it uses, and stores elements that no other trip stores or loads. Otherwise the first
 /// core runs the whole kernel, and the program says so in a note.
-void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Machine& machine);
+void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Share& machine);
 
 /// Parts of a kernel of which the cores from `used` on have none go to the regions of the memory in turn, instead of
 /// all to the first. Not for kernels whose cores send to each other.
-void take_regions_in_turn(program::Block& body, std::int64_t used, const Machine& machine);
+void take_regions_in_turn(program::Block& body, std::int64_t used, const Share& machine);
 
 /// Replaces symbols in every expression of the block.
 void substitute(program::Block& block, const std::map<std::string, Expr>& values);

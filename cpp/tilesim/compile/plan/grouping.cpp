@@ -10,25 +10,8 @@
 
 namespace tilesim::lower {
 
-FusionRules FusionRules::of(const Machine& machine, const CompileOptions& options) {
-  FusionRules rules;
-  rules.fuse = options.fuse != "none";
-  if (machine.lowering.is_null()) return rules;
-  ObjectReader profile(machine.lowering);
-  const Json* section = profile.optional("fusion");
-  for (const char* other : {"product", "convolution", "reason"}) profile.optional(other);
-  profile.finish();
-  if (!section) return rules;
-  ObjectReader reader(*section);
-  rules.resident = reader.boolean_or("resident_rows", rules.resident);
-  rules.merge_siblings = reader.boolean_or("merge_sibling_reductions", rules.merge_siblings);
-  rules.product_prologue = reader.boolean_or("product_prologue", rules.product_prologue);
-  rules.reduce_epilogue = reader.boolean_or("reduce_epilogue", rules.reduce_epilogue);
-  rules.narrow_for_products = reader.boolean_or("narrow_for_products", rules.narrow_for_products);
-  reader.optional("keep_affine_apart");
-  reader.optional("reason");
-  reader.finish();
-  return rules;
+FusionRules FusionRules::of(const Share& machine, const CompileOptions& options) {
+  return {machine.whole.lowering.fusion.value_or(LoweringProfile::Fusion{}), options.fuse != "none"};
 }
 
 Uses::Uses(const GraphFunction& function)
@@ -166,7 +149,7 @@ class Grouping {
 
   void place_vector(int i) {
     if (op(i).kind == Kind::iota) return;  // recomputed as an index by whoever reads it
-    if (rules_.resident) {
+    if (rules_.resident_rows) {
       if (rules_.fuse && join(i)) return;
       rows_.emplace(add_kernel(Family::vector, i), RowBytes(context_, i));
     } else if (!is_recomputable(op(i).kind)) {

@@ -10,15 +10,10 @@
 
 namespace tilesim::lower {
 
-/// Rules of the machine's lowering profile that grouping reads.
-struct FusionRules {
+/// The machine's rules, or generic ones.
+struct FusionRules : LoweringProfile::Fusion {
   bool fuse = true;
-  bool resident = true;           ///< rows stay on chip between stages (otherwise each reduction is a pass over memory)
-  bool merge_siblings = true;     ///< reductions of the same operand share a pass
-  bool product_prologue = false;  ///< elementwise producers are recomputed as the operand of a product
-  bool reduce_epilogue = false;   ///< a row reduction may end a product kernel
-  bool narrow_for_products = false;  ///< tensors that only products read are stored in the type the array multiplies
-  static FusionRules of(const Machine& machine, const CompileOptions& options);
+  static FusionRules of(const Share& machine, const CompileOptions& options);
 };
 
 /// Who produces and who reads each value of a function.

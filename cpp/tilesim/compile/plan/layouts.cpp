@@ -262,7 +262,7 @@ class Assignment {
     if (ordered_.count(tensor.name)) return wished;
     const auto found = accesses_.find(tensor.name);
     const Accesses accesses = found == accesses_.end() ? Accesses{1, 1} : found->second;
-    const Machine& machine = context_.machine;
+    const Share& machine = context_.machine;
     const double moved = static_cast<double>(machine.core.clock.hertz) /
                          (static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency);
     const double changed = 1 / static_cast<double>(machine.core.cross_lane.bytes_per_cycle);

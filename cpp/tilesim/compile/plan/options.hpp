@@ -18,7 +18,7 @@ struct ProductChoice {
   std::string function, operation;
   mapping::Problem problem;
   mapping::Nest nest;
-  Machine machine = {};  ///< as the kernel sees it: its share of memory and bandwidth
+  Share machine;  ///< as the kernel sees it: its share of memory and bandwidth
 };
 
 /// A kernel of the vector unit that was lowered: its name is that of its last operation.
@@ -26,7 +26,7 @@ struct VectorChoice {
   std::string function, operation;
   mapping::VectorProblem problem;
   mapping::VectorTiles tiles;
-  Machine machine = {};
+  Share machine;
 };
 
 struct CompileOptions {

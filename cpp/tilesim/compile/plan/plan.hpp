@@ -73,7 +73,7 @@ inline bool is_exact(const Op& op) { return op.attributes.text("precision", "def
 struct Context {
   const Graph& graph;
   const GraphFunction& function;
-  const Machine& machine;
+  const Share& machine;
   const CompileOptions& options;
   Choices& choices;
   program::Program& program;          ///< notes, counters may be added

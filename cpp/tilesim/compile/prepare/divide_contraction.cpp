@@ -23,7 +23,7 @@ struct Rates {
   double hand_over;         ///< cycles from the last store of a kernel to the first load of the next
 };
 
-Rates rates_of(const Machine& machine) {
+Rates rates_of(const Share& machine) {
   const ArraySpec& array = machine.core.array;
   const double hertz = static_cast<double>(machine.core.clock.hertz);
   // The machine's bandwidth is one core's share here.
@@ -59,7 +59,7 @@ double cycles(const Sizes& s, const Rates& r, std::int64_t cores, std::int64_t p
 }
 
 /// How many parts are clearly faster than none; 1: leave it.
-std::int64_t parts_of(const Sizes& s, const Machine& machine) {
+std::int64_t parts_of(const Sizes& s, const Share& machine) {
   const Rates rates = rates_of(machine);
   const auto k = static_cast<std::int64_t>(s.k);
   const double whole = cycles(s, rates, machine.core.count, 1);
@@ -75,8 +75,7 @@ std::int64_t parts_of(const Sizes& s, const Machine& machine) {
 
 class Rewriter {
  public:
-  Rewriter(GraphFunction& function, const Machine& machine)
-      : function_(function), machine_(machine), names_(function) {}
+  Rewriter(GraphFunction& function, const Share& machine) : function_(function), machine_(machine), names_(function) {}
 
   void run() {
     for (Op& op : function_.ops) {
@@ -185,14 +184,14 @@ class Rewriter {
   }
 
   GraphFunction& function_;
-  const Machine& machine_;
+  const Share& machine_;
   edit::Names names_;
   std::vector<Op> ops_;
 };
 
 }  // namespace
 
-void divide_contractions(Graph& graph, const Machine& machine) {
+void divide_contractions(Graph& graph, const Share& machine) {
   if (machine.core.count < 2 || !machine.layout.tile.empty() || machine.core.array.count == 0) return;
   if (!machine.sorts.empty()) return;  // parts are equal, cores are not
   for (GraphFunction& function : graph.functions) Rewriter(function, machine).run();

@@ -105,7 +105,7 @@ class Halving {
 
 }  // namespace
 
-void divide_solves(Graph& graph, const Machine& machine) {
+void divide_solves(Graph& graph, const Share& machine) {
   replace_operations(
       graph, [](const Op& op) { return op.kind == Kind::linear_solve; },
       [&](Builder& builder, const Op& op, const std::vector<bool>&) {

@@ -23,7 +23,7 @@ struct Complex { ValueId re = no_value, im = no_value; };
 
 class Fourier {
  public:
-  Fourier(Builder& builder, const Op& op, const Machine& machine)
+  Fourier(Builder& builder, const Op& op, const Share& machine)
       : w_(builder, op),
         op_(op),
         machine_(machine),
@@ -221,7 +221,7 @@ class Fourier {
 
   Writer w_;
   const Op& op_;
-  const Machine& machine_;
+  const Share& machine_;
   Shape shape_;
   std::int64_t dim_;
   double sign_;
@@ -230,7 +230,7 @@ class Fourier {
 
 }  // namespace
 
-void expand_transforms(Graph& graph, const Machine& machine) {
+void expand_transforms(Graph& graph, const Share& machine) {
   replace_operations(
       graph, [](const Op& op) { return op.kind == Kind::fft; },
       [&](Builder& builder, const Op& op, const std::vector<bool>& wanted) {

@@ -19,7 +19,7 @@ double number(std::int64_t i) { return static_cast<double>(i); }
 /// The cheapest sequence of radices of each extent, by what the units and the memory take per element.
 class Radices {
  public:
-  Radices(const Machine& machine, double count) : machine_(machine), count_(count) {}
+  Radices(const Share& machine, double count) : machine_(machine), count_(count) {}
 
   const FourierPlan& best(std::int64_t extent) {
     if (const auto known = known_.find(extent); known != known_.end()) return known->second;
@@ -70,14 +70,14 @@ class Radices {
   /// A complex product by a constant.
   double between() const { return 6 / lanes() + 16 / bytes_per_cycle(); }
 
-  const Machine& machine_;
+  const Share& machine_;
   double count_;
   std::map<std::int64_t, FourierPlan> known_;
 };
 
 }  // namespace
 
-FourierPlan plan_fourier(const Machine& machine, std::int64_t extent, double count) {
+FourierPlan plan_fourier(const Share& machine, std::int64_t extent, double count) {
   Radices radices(machine, count);
   FourierPlan plan = radices.best(extent);
   std::int64_t circle = 1;

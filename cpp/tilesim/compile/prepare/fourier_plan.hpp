@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tilesim/machine/machine.hpp"
+#include "tilesim/machine/share.hpp"
 
 namespace tilesim::lower {
 
@@ -15,7 +15,7 @@ struct FourierPlan {
 };
 
 /// `count`: elements of all transforms together, which share the matrices.
-FourierPlan plan_fourier(const Machine& machine, std::int64_t extent, double count);
+FourierPlan plan_fourier(const Share& machine, std::int64_t extent, double count);
 
 /// cos and sin of 2 pi numerator / denominator, signed; exact where they are 0, 1 or -1.
 struct Turn { double cos, sin; };

@@ -28,7 +28,7 @@ std::int64_t bytes_each(const std::vector<DType>& operands, std::size_t keys, DT
 
 class Splitting {
  public:
-  Splitting(Graph& graph, GraphFunction& function, const Machine& machine)
+  Splitting(Graph& graph, GraphFunction& function, const Share& machine)
       : graph_(graph), function_(function), machine_(machine) {
     for (const Op& op : function.ops) taken_.insert(op.name);
     for (const Value& value : function.values) taken_.insert(value.name);
@@ -247,14 +247,14 @@ class Splitting {
 
   Graph& graph_;
   GraphFunction& function_;
-  const Machine& machine_;
+  const Share& machine_;
   const Op* op_ = nullptr;
   std::set<std::string> taken_;
 };
 
 }  // namespace
 
-void split_long_rows(Graph& graph, const Machine& machine) {
+void split_long_rows(Graph& graph, const Share& machine) {
   constexpr int rounds = 8;  // the best of many blocks may be a long row again
   for (GraphFunction& function : graph.functions)
     for (int round = 0; round < rounds && Splitting(graph, function, machine).run(); ++round) {

@@ -30,12 +30,6 @@ ValueId add_value(GraphFunction& function, const std::string& stem, TensorType t
   return static_cast<ValueId>(function.values.size()) - 1;
 }
 
-bool flag(const Machine& machine, const char* name, const char* key) {
-  const Json* section = machine.lowering.is_null() ? nullptr : machine.lowering.find(name);
-  const Json* found = section ? section->find(key) : nullptr;
-  return found && found->as_bool();
-}
-
 /// y = normalize(x, scale, bias) -> n = normalize(x); y = n * scale + bias, with n stored (a view lies between them on
 /// that chip).
 void split_affine(GraphFunction& function, std::set<std::string>& kept_apart) {
@@ -183,11 +177,12 @@ std::vector<Array> evaluated(const Graph& graph, const GraphFunction& function, 
 
 void fold_small(Graph& graph) { fold_constants(graph, evaluated, fold_limit); }
 
-Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions&) {
+Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&) {
   Prepared prepared{graph, {}, {}};
   Graph& work = prepared.graph;
   keep_origins(work);
-  if (flag(machine, "fusion", "keep_affine_apart"))
+  const LoweringProfile& profile = machine.whole.lowering;
+  if (profile.fusion && profile.fusion->keep_affine_apart)
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
   for (GraphFunction& function : work.functions) materialize_input_dilation(function);
   expand(work);
@@ -202,7 +197,7 @@ Prepared prepare(const Graph& graph, const Machine& machine, const CompileOption
   remove_dead_code(work);
   for (GraphFunction& function : work.functions) write_constant_outputs(function);
   divide_contractions(work, machine);
-  if (!machine.layout.tile.empty() && flag(machine, "convolution", "copy_few_images"))
+  if (!machine.layout.tile.empty() && profile.convolution && profile.convolution->copy_few_images)
     for (GraphFunction& function : work.functions) copy_images(function, machine.layout.tile);
   return prepared;
 }

@@ -16,7 +16,7 @@ struct Prepared {
 
 /// Composites become primitives, small constants are folded, no-ops go; what the machine's profile asks for is
 /// inserted.
-Prepared prepare(const Graph& graph, const Machine& machine, const CompileOptions& options);
+Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions& options);
 
 /// Folds constants of few elements, as every graph is before it is lowered.
 void fold_small(Graph& graph);

@@ -81,7 +81,7 @@ double part_bytes(const mapping::Problem& part, std::size_t operand) {
   return elements * bits(part.memory_dtypes[operand]) / 8;
 }
 
-double dma_rate(const Machine& machine) {
+double dma_rate(const Share& machine) {
   return static_cast<double>(machine.core.dma.bytes_per_cycle) * static_cast<double>(machine.core.clock.hertz);
 }
 
@@ -103,26 +103,26 @@ Needs needs_of(const mapping::Problem& part, bool multicast) {
 }
 
 /// Bytes per second of a core's share of the memory where so many work.
-double share_of_memory(const Machine& machine, std::int64_t cores) {
+double share_of_memory(const Share& machine, std::int64_t cores) {
   return static_cast<double>(machine.memory.bytes_per_second) * static_cast<double>(machine.core.count) /
          static_cast<double>(cores);
 }
 
-double seconds(const Needs& needs, double memory, const Machine& machine) {
+double seconds(const Needs& needs, double memory, const Share& machine) {
   return std::max(needs.fetched / (memory * machine.memory.efficiency),
                   (needs.bytes + needs.sent) / std::min(port_rate(machine), dma_rate(machine)));
 }
 
 /// Whether what several cores need is there sooner, by a bound, where one of them fetches it.
-bool promises_multicast(const Machine& machine, const mapping::Problem& part, const CoreSplit& split) {
+bool promises_multicast(const Share& machine, const mapping::Problem& part, const CoreSplit& split) {
   const double memory = share_of_memory(machine, split.used());
   return split.multicast && multicasts(machine) &&
          seconds(needs_of(part, true), memory, machine) < seconds(needs_of(part, false), memory, machine);
 }
 
 /// The machine as each core of the split sees it; the given one is for all at work.
-Machine seen_by(const Machine& machine, const CoreSplit& split, bool multicast) {
-  Machine share = machine;
+Share seen_by(const Share& machine, const CoreSplit& split, bool multicast) {
+  Share share = machine;
   share.memory.bytes_per_second =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(share_of_memory(machine, split.used())));
   const std::int64_t neighbours = cores_of_region(machine, split.used(), multicast);  // share its links
@@ -131,7 +131,7 @@ Machine seen_by(const Machine& machine, const CoreSplit& split, bool multicast) 
 }
 
 /// A bound without a nest, to rank: the longer of multiplying and fetching each operand of a part once.
-double bound(const mapping::Problem& problem, const Machine& machine) {
+double bound(const mapping::Problem& problem, const Share& machine) {
   const ArraySpec& array = machine.core.array;
   double work = 1;
   for (std::size_t dim = 0; dim < problem.domain.extents.size(); ++dim) {
@@ -153,7 +153,7 @@ double bound(const mapping::Problem& problem, const Machine& machine) {
 }
 
 /// The dim cut in proportion to the cores' speeds.
-CoreSplit::Part weighted_part(const Choice& choice, const Machine& machine, const std::vector<double>& speeds) {
+CoreSplit::Part weighted_part(const Choice& choice, const Share& machine, const std::vector<double>& speeds) {
   CoreSplit::Part part{choice.dim, 0, 0, choice.extent};
   double all = 0;
   for (std::size_t i = 0; i < speeds.size(); ++i) all += speeds[i] * static_cast<double>(machine.sorts[i].core.count);
@@ -175,25 +175,21 @@ CoreSplit::Part weighted_part(const Choice& choice, const Machine& machine, cons
 }
 
 /// A sort of cores at work: the machine as it sees it, and the largest part that one of them has.
-struct Share {
-  Machine machine;
+struct SortAtWork {
+  Share machine;
   mapping::Problem part;
   double cycle = 1;  ///< in cycles of the fastest
 };
 
-std::vector<Share> shares(const mapping::Problem& part, const Machine& machine, const CoreSplit& split) {
-  std::vector<Share> result;
+std::vector<SortAtWork> sorts_at_work(const mapping::Problem& part, const Share& machine, const CoreSplit& split) {
+  std::vector<SortAtWork> result;
   if (machine.sorts.empty()) {
     result.push_back({seen_by(machine, split, part.multicast), part});
     return result;
   }
   std::int64_t first = 0;
   for (std::size_t i = 0; i < machine.sorts.size() && first < split.used(); ++i) {
-    Machine own = machine;
-    own.core = machine.sorts[i].core;
-    own.core.count = machine.core.count;
-    own.core.array.count = machine.core.array.count;
-    own.sorts.clear();
+    const Share own = machine.of_sort(i);
     mapping::Problem largest = part;
     for (const CoreSplit::Part& cut : split.parts)
       if (!cut.stretches.empty())
@@ -207,7 +203,7 @@ std::vector<Share> shares(const mapping::Problem& part, const Machine& machine, 
 
 /// One core's part: the second one where that is as large as the first and moves more, since the first one begins where
 /// a row of lanes and the padding do.
-mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& split, const Machine& machine) {
+mapping::Problem part_problem(const mapping::Problem& problem, const CoreSplit& split, const Share& machine) {
   mapping::Problem result = problem;
   result.cores = split.used();
   if (split.parts.empty()) return result;
@@ -254,7 +250,7 @@ std::vector<CoreSplit> candidates(const std::vector<Choice>& dims, std::int64_t 
 
 std::vector<CoreSplit> all_candidates(const Context& context, const mapping::Problem& problem,
                                       const std::vector<int>& kept) {
-  const Machine& machine = context.machine;
+  const Share& machine = context.machine;
   const std::vector<Choice> dims = choices(context, problem, kept);
   std::vector<CoreSplit> result = candidates(dims, machine.core.count);
   if (machine.sorts.empty()) return result;
@@ -299,7 +295,7 @@ bool refuses_given(const Context& context, const Kernel& kernel, mapping::Proble
 void price_as(const Context& context, const Kernel& kernel, const mapping::Problem& problem, Effort effort,
               Ranked& way) {
   mapping::Problem part = part_problem(problem, way.split, context.machine);
-  const Machine seen = seen_by(context.machine, way.split, part.multicast);
+  const Share seen = seen_by(context.machine, way.split, part.multicast);
   way.cycles = std::numeric_limits<double>::infinity();
   if (refuses_given(context, kernel, part)) return;
   const mapping::Nest nest = product_nest(context, kernel, part, seen, effort);
@@ -307,14 +303,14 @@ void price_as(const Context& context, const Kernel& kernel, const mapping::Probl
   const double waiting = part.multicast ? 1.05 : 1;
   way.split.multicast = part.multicast;
   way.cycles = 0;
-  for (const Share& share : shares(part, context.machine, way.split)) {
-    const mapping::Nest own = within(nest, share.part);
-    mapping::CostModel model(share.part, share.machine);
+  for (const SortAtWork& sort : sorts_at_work(part, context.machine, way.split)) {
+    const mapping::Nest own = within(nest, sort.part);
+    mapping::CostModel model(sort.part, sort.machine);
     const mapping::Cost cost = model.price(own);
-    const double walked = !context.machine.sorts.empty() ? mapping::estimated_cycles(share.part, own, share.machine)
+    const double walked = !context.machine.sorts.empty() ? mapping::estimated_cycles(sort.part, own, sort.machine)
                           : effort == Effort::full       ? model.cycles(own)
                                                          : model.steps(own);
-    way.cycles = std::max(way.cycles, (std::isinf(walked) ? cost.soft : walked) * share.cycle * waiting);
+    way.cycles = std::max(way.cycles, (std::isinf(walked) ? cost.soft : walked) * sort.cycle * waiting);
     way.bytes = static_cast<double>(cost.total_bytes() * way.split.used());
   }
 }
@@ -357,10 +353,10 @@ const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
 
 }  // namespace
 
-CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem, Machine& seen,
-                        const std::vector<int>& kept, Parts allowed) {
+Divided split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
+                      const std::vector<int>& kept, Parts allowed) {
   const std::int64_t cores = context.machine.core.count;
-  if (cores < 2) return {};
+  if (cores < 2) return {{}, context.machine};
   std::vector<Ranked> ways;
   for (CoreSplit& split : all_candidates(context, problem, kept)) {
     const auto uneven = [](const CoreSplit::Part& part) { return !part.even(); };
@@ -369,8 +365,8 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
     split.counted = allowed == Parts::counted;
     const mapping::Problem part = part_problem(problem, split, context.machine);
     Ranked way{0, 0, spread(split, cores), std::move(split)};
-    for (const Share& share : shares(part, context.machine, way.split))
-      way.cycles = std::max(way.cycles, bound(share.part, share.machine) * share.cycle);
+    for (const SortAtWork& sort : sorts_at_work(part, context.machine, way.split))
+      way.cycles = std::max(way.cycles, bound(sort.part, sort.machine) * sort.cycle);
     ways.push_back(std::move(way));
   }
   const auto sooner = [](const Ranked& a, const Ranked& b) {
@@ -394,8 +390,7 @@ CoreSplit split_product(const Context& context, const Kernel& kernel, mapping::P
   for (Ranked& way : last) price(context, kernel, problem, Effort::full, way);
   const Ranked& best = best_of(last, 1.01);
   problem = part_problem(problem, best.split, context.machine);
-  seen = seen_by(context.machine, best.split, problem.multicast);
-  return best.split;
+  return {best.split, seen_by(context.machine, best.split, problem.multicast)};
 }
 
 }  // namespace tilesim::lower

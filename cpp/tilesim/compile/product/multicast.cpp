@@ -11,14 +11,14 @@ constexpr std::int64_t most_cores = 64;
 
 }  // namespace
 
-double port_rate(const Machine& machine) {
-  const NetworkSpec& network = machine.network;
+double port_rate(const Share& machine) {
+  const Share::Network& network = machine.network;
   const double width = static_cast<double>(network.kind == "simple" ? network.port_bytes_per_cycle
                                                                     : network.flit_bytes * network.ports_per_core);
   return width * static_cast<double>(network.clock.hertz);
 }
 
-bool multicasts(const Machine& machine) {
+bool multicasts(const Share& machine) {
   return machine.network.multicast && machine.network.kind == "simple" && machine.core.count <= most_cores;
 }
 

@@ -219,10 +219,10 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
 
 namespace {
 
-mapping::Nest array_nest(const Context& context, const mapping::Problem& problem, const Machine& machine,
+mapping::Nest array_nest(const Context& context, const mapping::Problem& problem, const Share& machine,
                          bool convolution, Effort effort) {
   if (mapping_rule(context) == "profile")
-    if (auto nest = profile_nest(machine, problem, convolution)) return *nest;
+    if (auto nest = mapping::profile_nest(machine, problem, convolution)) return *nest;
   return nest_by_rule(context, problem, machine, effort);
 }
 
@@ -244,13 +244,13 @@ mapping::Nest array_nest(const Context& context, const mapping::Problem& problem
                    std::string(name(dtype)), join(allowed), remedy});
 }
 
-bool multiplies(const Machine& machine, DType dtype) {
+bool multiplies(const Share& machine, DType dtype) {
   const auto rate = machine.core.array.rates.find(dtype);
   return machine.core.array.count > 0 && rate != machine.core.array.rates.end() && rate->second > 0;
 }
 
 /// Whether an array multiplies operands as they are and sums in f32 or wider.
-bool multiplies_exactly(const Machine& machine, DType dtype) {
+bool multiplies_exactly(const Share& machine, DType dtype) {
   const Numerics& numerics = machine.core.array.numerics;
   return multiplies(machine, dtype) && !rounds_operands(numerics, dtype) &&
          !(numerics.multiply_tf32 && dtype == DType::f32) &&
@@ -261,13 +261,13 @@ bool multiplies_exactly(const Machine& machine, DType dtype) {
 
 const std::string& mapping_rule(const Context& context) {
   static const std::string searched = "cost";
-  const Json& lowering = context.machine.lowering;
-  const bool own = !lowering.is_null() && (lowering.find("product") || lowering.find("convolution"));
+  const LoweringProfile& profile = context.machine.whole.lowering;
+  const bool own = profile.product || profile.convolution;
   return context.options.mapping == "profile" && !own ? searched : context.options.mapping;
 }
 
-mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Machine& machine,
-                           Effort effort, std::string rule) {
+mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Share& machine, Effort effort,
+                           std::string rule) {
   if (rule.empty()) rule = mapping_rule(context);
   if (!context.machine.sorts.empty()) effort = Effort::rough;  // the search's nests fit one sort of cores only
   if (effort == Effort::rough && (rule == "cost" || rule == "profile")) rule = "heuristic";
@@ -284,7 +284,7 @@ void require_array(const Context& context, const Op& op, DType dtype) {
 }
 
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem,
-                           const Machine& machine, Effort effort) {
+                           const Share& machine, Effort effort) {
   const Op& op = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
   const DType multiplied = problem.dtypes[0];
   if (const auto given = context.options.mappings.find(op.name); given != context.options.mappings.end()) {

@@ -64,10 +64,10 @@ void ProductLowering::search_division() {
   const mapping::Problem whole = problem_;
   for (const Parts allowed : {Parts::any, Parts::counted, Parts::even}) {
     problem_ = whole;
-    Machine seen = context_.machine;
-    split_ = split_product(context_, kernel_, problem_, seen, reduced_result_dims(), allowed);
-    nest_ = product_nest(context_, kernel_, problem_, seen);
-    seen_ = std::make_shared<const Machine>(std::move(seen));
+    Divided divided = split_product(context_, kernel_, problem_, reduced_result_dims(), allowed);
+    split_ = std::move(divided.split);
+    seen_ = std::make_shared<const Share>(divided.seen);
+    nest_ = product_nest(context_, kernel_, problem_, *seen_);
     domain_ = problem_.domain;
     keep_reduced_columns_whole();
     if (counts_windows()) return;

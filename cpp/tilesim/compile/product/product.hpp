@@ -43,13 +43,10 @@ enum class Effort : std::uint8_t { rough, full };
 /// convolution in groups goes to the vector unit (problem.on_vector) where the estimate says that this is faster.
 /// `machine`: with the bandwidth that one core of those at work gets.
 mapping::Nest product_nest(const Context& context, const Kernel& kernel, mapping::Problem& problem,
-                           const Machine& machine, Effort effort = Effort::full);
+                           const Share& machine, Effort effort = Effort::full);
 /// By one rule alone, `mapping_rule` if none is named; equal problems of a program are solved once.
-mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Machine& machine,
+mapping::Nest nest_by_rule(const Context& context, const mapping::Problem& problem, const Share& machine,
                            Effort effort = Effort::full, std::string rule = {});
-
-/// The profile's nest for this problem, or none when the profile has no rule for it (profile.cpp).
-std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution);
 
 constexpr int ragged_group = 0, ragged_row = 1, ragged_column = 2, ragged_depth = 3;  ///< dims of ragged_contract
 
@@ -68,7 +65,7 @@ bool depends_on(const Access& access, int dim);
 struct Division {
   mapping::Problem problem;  ///< of one core
   CoreSplit split;
-  std::shared_ptr<const Machine> seen;
+  std::shared_ptr<const Share> seen;
   mapping::Nest nest;
   Domain domain;
   std::string refusal;  ///< why the kernel is not fused after all; empty: it is
@@ -198,7 +195,7 @@ class ProductLowering {
   std::int64_t load_queues_ = 1;  ///< that take its operands
   CoreSplit split_;
   std::string refusal_;
-  std::shared_ptr<const Machine> seen_;  ///< with the bandwidth that each core of the split gets; null: the context's
+  std::shared_ptr<const Share> seen_;  ///< with the bandwidth that each core of the split gets; null: the context's
   mapping::Nest nest_;
   mapping::KernelPlan plan_;
   Domain domain_;

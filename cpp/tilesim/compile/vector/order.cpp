@@ -59,7 +59,7 @@ class OrderLowering {
     choice.whole.assign(shape_.size(), false);
     choice.whole[dim_] = true;
     // Slots start at multiples of 64 bytes.
-    Machine padded = context_.machine;
+    Share padded = context_.machine;
     padded.core.scratchpad.bytes -= 2 * 64 * static_cast<std::int64_t>(2 * op_.operands.size() + 6);
     if (padded.core.scratchpad.bytes <= 0 || !choose_tiles(choice, padded))
       throw CannotRun(op_, Lack::scratchpad,

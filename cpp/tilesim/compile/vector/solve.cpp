@@ -293,7 +293,7 @@ class SolveLowering {
 
 }  // namespace
 
-std::int64_t solve_block(const Machine& machine, DType wide) {
+std::int64_t solve_block(const Share& machine, DType wide) {
   constexpr std::int64_t most = 256;  // beyond it, a product does the work faster
   const std::int64_t bytes = machine.core.scratchpad.bytes - 1024;
   std::int64_t block = 1;

@@ -60,7 +60,7 @@ void cut_for_cores(TileChoice& choice, std::int64_t cores) {
 }
 
 /// A tile for each core; more where faster cores should have more than slower ones.
-std::int64_t parts_wanted(const Machine& machine) {
+std::int64_t parts_wanted(const Share& machine) {
   constexpr std::int64_t most_per_core = 4;
   std::int64_t weight = 0;
   for (const Stretch& stretch : vector_speeds(machine)) weight += stretch.count * stretch.each;
@@ -88,7 +88,7 @@ void add_granules(TileChoice& choice, const Context& context, const Placement& p
   }
 }
 
-bool choose_tiles(TileChoice& choice, const Machine& machine) {
+bool choose_tiles(TileChoice& choice, const Share& machine) {
   choice.tiles.clear();
   for (std::int64_t extent : choice.space) choice.tiles.push_back(std::max<std::int64_t>(1, extent));
   const std::int64_t capacity = machine.core.scratchpad.bytes;

@@ -32,7 +32,7 @@ void add_granules(TileChoice& choice, const Context& context, const Placement& p
 /// Cuts outer axes first, until all rings fit the scratchpad and the work falls into several tiles that can overlap,
 /// and where the machine has several cores, into as many as there are cores. False when even single elements of the
 /// axes that may be cut do not fit.
-bool choose_tiles(TileChoice& choice, const Machine& machine);
+bool choose_tiles(TileChoice& choice, const Share& machine);
 
 /// Tiles of a vector kernel: those given from outside (UserError where they are not legal), or with mapping "cost" the
 /// best by estimate, or `usual`. The choice is recorded.

@@ -21,7 +21,7 @@ FlopClass class_of(const Op& op) {
 
 /// Axes that may lie over the lanes, the last one first. Where memory is tiled for the lanes already, only that one and
 /// the minor axis of what is loaded or stored: another one would need a shuffle that the tiles do not have.
-std::vector<int> lanes_of(const Machine& machine, const mapping::VectorProblem& problem) {
+std::vector<int> lanes_of(const Share& machine, const mapping::VectorProblem& problem) {
   std::vector<int> lanes;
   for (int axis = static_cast<int>(problem.space.size()); axis-- > 0;) lanes.push_back(axis);
   if (lanes.empty()) lanes.push_back(0);

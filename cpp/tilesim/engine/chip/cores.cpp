@@ -22,7 +22,7 @@ CoreKind::CoreKind(const Machine& whole, const CoreSort* sort, LatencyBook* book
       core(machine.core),
       base_(whole.core.clock),
       same_clock_(machine.core.clock.hertz == base_.hertz),
-      closed_form_(machine),
+      closed_form_(this->machine),
       booked_(book ? std::make_unique<BookedLatency>(*book, closed_form_) : nullptr),
       latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_) {
   chunk_bytes = std::max(least_chunk, machine.memory.interleave_bytes * machine.memory.channels);

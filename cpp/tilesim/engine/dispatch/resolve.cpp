@@ -195,7 +195,7 @@ void Dispatch::resolve_mma(Stream& stream, const program::Instruction& instructi
                          stream.program->slots[at(b.slot)].dtype};
   const int of_a = op.batch_dims + op.m_dims + op.k_dims;
   double work = 1;
-  const Descriptor d = product_descriptor(dims, chip_.machine, [&](int dim) {
+  const Descriptor d = product_descriptor(dims, chip_.machine.layout, [&](int dim) {
     const std::int64_t extent = cursor.value((dim < of_a ? a.dims[at(dim)] : b.dims[at(dim - op.m_dims)]).first);
     work *= static_cast<double>(extent);
     return extent;

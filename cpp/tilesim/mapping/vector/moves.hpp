@@ -24,14 +24,14 @@ std::vector<std::int64_t> strides_of(const VectorOperand& operand);
 /// What memory moves for the tile that starts at a point, by the engine's rule: whole rows of lanes and tiles of the
 /// layout, or contiguous runs in whole bursts.
 Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
-            const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Machine& machine);
+            const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Share& machine);
 
 /// Elements on chip for a tile of this size.
 std::int64_t held_elements(const VectorProblem& problem, const VectorOperand& operand,
                            const std::vector<std::int64_t>& size);
 /// Bytes that pass the cross-lane unit for a tile of this size; those spread to all lanes fill a row of lanes each.
 std::int64_t shuffled_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
-                            const std::vector<std::int64_t>& size, const Machine& machine);
+                            const std::vector<std::int64_t>& size, const Share& machine);
 
 /// The problem's stages, or the one that stands for them.
 std::vector<VectorStage> stages_of(const VectorProblem& problem);
@@ -46,8 +46,8 @@ struct Prepared {
 };
 Prepared prepared(const VectorProblem& problem);
 /// By a closed form.
-VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine,
-                  ClosedForm& closed_form, const Prepared& own);
+VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, ClosedForm& closed_form,
+                  const Prepared& own);
 
 /// Trips over tiles, per axis, of the core that has most of them; how many cores (or contexts of them) are at work.
 /// Loops over tiles are what they divide; those along which tiles depend on each other stay whole.

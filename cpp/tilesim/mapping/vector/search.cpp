@@ -17,7 +17,7 @@ constexpr double most_steps = 1 << 20;     // tiles in all: longer programs are 
 constexpr std::size_t least_walked = 10;   // of the best by the closed form
 
 /// Tile sizes of an axis worth trying: equal pieces, and those rounded up to what the lanes or memory take at once.
-std::vector<std::int64_t> sizes_of(const VectorProblem& problem, std::size_t axis, const Machine& machine,
+std::vector<std::int64_t> sizes_of(const VectorProblem& problem, std::size_t axis, const Share& machine,
                                    std::int64_t factor) {
   const std::int64_t extent = std::max<std::int64_t>(1, problem.space[axis]);
   if (!problem.whole.empty() && problem.whole[axis]) return {extent};
@@ -47,7 +47,7 @@ std::vector<std::int64_t> sizes_of(const VectorProblem& problem, std::size_t axi
   return sizes;
 }
 
-std::vector<std::vector<std::int64_t>> all_sizes(const VectorProblem& problem, const Machine& machine) {
+std::vector<std::vector<std::int64_t>> all_sizes(const VectorProblem& problem, const Share& machine) {
   std::vector<std::vector<std::int64_t>> sizes;
   for (std::int64_t factor = 2;; factor *= 2) {
     sizes.clear();
@@ -71,7 +71,7 @@ bool sooner(const RankedTiles& a, const RankedTiles& b) { return a.cost.cycles <
 
 class VectorSearch {
  public:
-  VectorSearch(const VectorProblem& problem, const Machine& machine, std::size_t keep, CancelToken* cancel,
+  VectorSearch(const VectorProblem& problem, const Share& machine, std::size_t keep, CancelToken* cancel,
                const VectorTiles* start)
       : problem_(problem),
         machine_(machine),
@@ -211,7 +211,7 @@ class VectorSearch {
   }
 
   const VectorProblem& problem_;
-  const Machine& machine_;
+  const Share& machine_;
   std::size_t keep_;
   CancelToken* cancel_;
   ClosedForm closed_form_;
@@ -223,12 +223,12 @@ class VectorSearch {
 
 }  // namespace
 
-std::vector<RankedTiles> search(const VectorProblem& problem, const Machine& machine, std::size_t keep,
+std::vector<RankedTiles> search(const VectorProblem& problem, const Share& machine, std::size_t keep,
                                 CancelToken* cancel) {
   return VectorSearch(problem, machine, keep, cancel, nullptr).run();
 }
 
-std::vector<RankedTiles> search_from(const VectorProblem& problem, const Machine& machine, std::size_t keep,
+std::vector<RankedTiles> search_from(const VectorProblem& problem, const Share& machine, std::size_t keep,
                                      const VectorTiles& start, CancelToken* cancel) {
   return VectorSearch(problem, machine, keep, cancel, &start).run();
 }

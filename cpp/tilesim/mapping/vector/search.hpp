@@ -6,7 +6,7 @@
 namespace tilesim::mapping {
 
 /// As `search`, with the sizes of `start` among those tried.
-std::vector<RankedTiles> search_from(const VectorProblem& problem, const Machine& machine, std::size_t keep,
+std::vector<RankedTiles> search_from(const VectorProblem& problem, const Share& machine, std::size_t keep,
                                      const VectorTiles& start, CancelToken* cancel);
 
 }  // namespace tilesim::mapping

@@ -21,7 +21,7 @@ using Sizes = std::vector<std::int64_t>;
 class TileWalk {
  public:
   /// Of the busiest core, or of one of those that are walked together.
-  TileWalk(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine, const CoreTrips& own,
+  TileWalk(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, const CoreTrips& own,
            std::int64_t core = -1)
       : problem_(problem),
         tiles_(tiles),
@@ -485,7 +485,7 @@ class TileWalk {
 
   const VectorProblem& problem_;
   const VectorTiles& tiles_;
-  const Machine& machine_;
+  const Share& machine_;
   ClosedForm closed_form_;
   std::vector<VectorStage> stages_;
   std::size_t rank_;
@@ -517,7 +517,7 @@ class TileWalk {
 
 }  // namespace
 
-double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
+double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine) {
   constexpr double never = std::numeric_limits<double>::infinity();
   constexpr std::int64_t most_together = 64;
   const CoreTrips own = busiest_trips(problem, tiles, machine.core.count);

@@ -13,7 +13,7 @@ from support.command import tilesim
 jax = pytest.importorskip("jax", reason="needs jax: pip install 'tilesim[jax]'")
 from support import jax_cases, jax_random  # noqa: E402
 
-WORKLOADS = Path(__file__).resolve().parents[2].parent / "shared" / "workloads" / "stablehlo"
+WORKLOADS = Path(__file__).resolve().parents[3].parent / "shared" / "workloads" / "stablehlo"
 for _parent in Path(__file__).resolve().parents:
     if (_parent / "shared" / "workloads" / "stablehlo").is_dir():
         WORKLOADS = _parent / "shared" / "workloads" / "stablehlo"
@@ -215,7 +215,7 @@ def test_every_operation_is_read_or_left_out_with_a_reason():
     known = dialects()
     assert not set(EXCLUDED) & set(HANDLERS)
     assert [name for name in known["stablehlo"] if name not in {*HANDLERS, *EXCLUDED, *STRUCTURE}] == []
-    page = Path(__file__).resolve().parents[2] / "docs" / "stablehlo.md"
+    page = Path(__file__).resolve().parents[3] / "docs" / "stablehlo.md"
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     start = "<!-- generated -->\n"
     table = documented(set(HANDLERS), known)

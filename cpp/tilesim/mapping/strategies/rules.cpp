@@ -40,7 +40,7 @@ Nest nest_of(const Problem& problem, std::int64_t m, std::int64_t n, std::int64_
 /// Gemmini's tiled_matmul_auto, weight stationary: tiles counted in blocks of the array's side, started square in half
 /// the accumulator, then grown in turn while they fit half the scratchpad (gemmini-rocc-tests, include/gemmini.h; Genc
 /// et al., DAC 2021).
-Nest gemmini(const Problem& problem, const Machine& machine) {
+Nest gemmini(const Problem& problem, const Share& machine) {
   const ArraySpec& array = machine.core.array;
   const ScratchpadSpec& memory = machine.core.scratchpad;
   const std::int64_t dim = array.rows;
@@ -85,7 +85,7 @@ std::vector<std::int64_t> lane_multiples(std::int64_t extent, std::int64_t lanes
 
 /// PyTorchSim's heuristic for products: of the tiles that stay below half the scratchpad, the one that uses most of it
 /// (Yang et al., MICRO 2025, and its v1.1.0 sources).
-Nest pytorchsim(const Problem& problem, const Machine& machine) {
+Nest pytorchsim(const Problem& problem, const Share& machine) {
   const std::int64_t lanes = machine.core.array.columns;
   const std::int64_t most = machine.core.scratchpad.bytes;  // a larger one does not fit whatever the others are
   const auto rows = lane_multiples(extent_of(problem, problem.m_dims), lanes, most),
@@ -107,7 +107,7 @@ Nest pytorchsim(const Problem& problem, const Machine& machine) {
 
 /// Gemmini repeats pixels in a scratchpad row where two or more fit (`max_pixels_per_row` of tiled_conv_auto,
 /// gemmini-rocc-tests, include/gemmini.h); PyTorchSim packs the kernel's width below an eighth of the lanes.
-Nest packed_by_rule(const std::string& strategy, const Problem& problem, Nest nest, const Machine& machine) {
+Nest packed_by_rule(const std::string& strategy, const Problem& problem, Nest nest, const Share& machine) {
   if (problem.k_dims.size() < 2) return nest;
   const ArraySpec& array = machine.core.array;
   const std::int64_t channels = problem.domain.extents[static_cast<std::size_t>(problem.k_dims.back())];
@@ -135,7 +135,7 @@ const std::vector<std::string>& strategies() {
   return names;
 }
 
-Nest by_strategy(const std::string& strategy, const Problem& problem, const Machine& machine) {
+Nest by_strategy(const std::string& strategy, const Problem& problem, const Share& machine) {
   Nest nest;
   if (strategy == "cost" || strategy == "profile") return search(problem, machine).best[0].nest;
   if (strategy == "heuristic") return refined(problem, machine, heuristic(problem, machine));
@@ -154,7 +154,7 @@ Nest by_strategy(const std::string& strategy, const Problem& problem, const Mach
   return packed_by_rule(strategy, problem, std::move(nest), machine);
 }
 
-Nest refined(const Problem& problem, const Machine& machine, const Nest& start) {
+Nest refined(const Problem& problem, const Share& machine, const Nest& start) {
   constexpr int most_rounds = 12;
   constexpr std::int64_t most_steps = 2000;
   CostModel model(problem, machine);

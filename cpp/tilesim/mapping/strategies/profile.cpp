@@ -2,18 +2,16 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
-#include "tilesim/compile/product/product.hpp"
-#include "tilesim/mapping/cost.hpp"
+#include "tilesim/mapping/space.hpp"
 
-namespace tilesim::lower {
+namespace tilesim::mapping {
 
 namespace {
 
-constexpr std::int64_t most = std::int64_t{1} << 40;
+constexpr std::int64_t no_limit = std::int64_t{1} << 40;
 
 /// Bytes of a region in the chip's padded layout: minor axis to `tile[1]`, second minor to `tile[0]`.
-std::int64_t padded_bytes(const Machine& machine, const mapping::Problem& problem, const mapping::Nest& nest,
-                          std::size_t operand) {
+std::int64_t padded_bytes(const Share& machine, const Problem& problem, const Nest& nest, std::size_t operand) {
   const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
   const std::vector<int>& order = problem.minor_to_major[operand];
   std::int64_t bytes = bits(problem.memory_dtypes[operand]) / 8;
@@ -36,31 +34,15 @@ std::int64_t padded_bytes(const Machine& machine, const mapping::Problem& proble
   return bytes;
 }
 
-std::int64_t& tile(mapping::Nest& nest, int dim) { return nest.tiles[static_cast<std::size_t>(dim)]; }
-
-std::vector<int> concatenate(std::initializer_list<const std::vector<int>*> groups) {
-  std::vector<int> all;
-  for (const auto* group : groups) all.insert(all.end(), group->begin(), group->end());
-  return all;
-}
+std::int64_t& tile(Nest& nest, int dim) { return nest.tiles[static_cast<std::size_t>(dim)]; }
 
 struct PanelRules { std::int64_t panel, columns, split_rows_above; };
 
-PanelRules panel_rules(const Json& rules) {
-  ObjectReader reader(rules);
-  const PanelRules read{reader.integer_or("panel_bytes", 8 << 20, 1, most),
-                        reader.integer_or("window_columns", 256, 1, most),
-                        reader.integer_or("split_rows_above", 512, 0, most)};
-  reader.optional("reason");
-  reader.finish();
-  return read;
-}
-
 /// The left operand is a stationary panel (loaded whole, not overlapped), the right one streams in windows of columns.
-mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem, const PanelRules& rules) {
-  mapping::Nest nest{problem.domain.extents,
-                     concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
-                     {1, 2, 2}};
+Nest panel_nest(const Share& machine, const Problem& problem, const PanelRules& rules) {
+  Nest nest{problem.domain.extents,
+            concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
+            {1, 2, 2}};
   for (int dim : problem.batch_dims) {
     nest.depths[0] = problem.domain.extents[static_cast<std::size_t>(dim)] > 1 ? 2 : nest.depths[0];
     tile(nest, dim) = 1;
@@ -86,9 +68,8 @@ mapping::Nest panel_nest(const Machine& machine, const mapping::Problem& problem
 }
 
 /// Panels of `rows` rows and part of the contraction, the sums of all their columns on chip.
-mapping::Nest cut_nest(const Machine& machine, const mapping::Problem& problem, const PanelRules& rules,
-                       std::int64_t rows) {
-  mapping::Nest nest = panel_nest(machine, problem, {most, rules.columns, 0});
+Nest cut_nest(const Share& machine, const Problem& problem, const PanelRules& rules, std::int64_t rows) {
+  Nest nest = panel_nest(machine, problem, {no_limit, rules.columns, 0});
   nest.order = concatenate({&problem.batch_dims, &problem.m_dims, &problem.k_dims, &problem.n_dims});
   nest.depths[2] = 1;
   tile(nest, problem.m_dims.back()) = rows;
@@ -100,15 +81,16 @@ mapping::Nest cut_nest(const Machine& machine, const mapping::Problem& problem, 
 
 /// The rule's nest where it fits. Where a long contraction leaves no room for two windows beside the panel: the
 /// fastest, by estimate, of the same form with narrower windows, smaller panels or the contraction cut.
-std::optional<mapping::Nest> product_rule(const Machine& machine, const mapping::Problem& problem, const Json& json) {
-  const PanelRules rules = panel_rules(json);
-  const mapping::Nest planned = panel_nest(machine, problem, rules);
-  if (mapping::legal(problem, planned, machine).legal) return planned;
-  mapping::CostModel model(problem, machine);
-  std::optional<mapping::Nest> best;
+std::optional<Nest> product_rule(const Share& machine, const Problem& problem,
+                                 const LoweringProfile::Product& profile) {
+  const PanelRules rules{profile.panel_bytes, profile.window_columns, profile.split_rows_above};
+  const Nest planned = panel_nest(machine, problem, rules);
+  if (legal(problem, planned, machine).legal) return planned;
+  CostModel model(problem, machine);
+  std::optional<Nest> best;
   double least = 0;
-  const auto consider = [&](const mapping::Nest& nest) {
-    if (!mapping::legal(problem, nest, machine).legal) return;
+  const auto consider = [&](const Nest& nest) {
+    if (!legal(problem, nest, machine).legal) return;
     const double rank = model.price(nest).soft;
     if (!best || rank < least) best = nest, least = rank;
   };
@@ -127,16 +109,16 @@ std::optional<mapping::Nest> product_rule(const Machine& machine, const mapping:
 
 /// Whether data and sums of a nest, halo and zero border included, and narrow windows of the weights fit the
 /// scratchpad.
-bool held(const Machine& machine, const mapping::Problem& problem, mapping::Nest nest) {
+bool held(const Share& machine, const Problem& problem, Nest nest) {
   if (!problem.n_dims.empty()) {
     std::int64_t& columns = tile(nest, problem.n_dims.back());
     columns = std::min(columns, machine.core.array.columns);
   }
-  return mapping::legal(problem, nest, machine).legal;
+  return legal(problem, nest, machine).legal;
 }
 
 /// The dims of images and of output rows; -1 where there is none.
-std::pair<int, int> image_and_row(const mapping::Problem& problem) {
+std::pair<int, int> image_and_row(const Problem& problem) {
   int image = -1, row = -1;
   for (int dim : problem.m_dims)
     for (const AxisAccess& axis : problem.domain.operands[0].axes) {
@@ -150,7 +132,7 @@ std::pair<int, int> image_and_row(const mapping::Problem& problem) {
 }
 
 /// Whether memory holds neighbours along this dim of the first operand side by side.
-bool lies_over_lanes(const Machine& machine, const mapping::Problem& problem, int dim) {
+bool lies_over_lanes(const Share& machine, const Problem& problem, int dim) {
   const std::vector<int>& order = problem.minor_to_major[0];
   if (machine.layout.tile.size() != 2 || order.empty()) return false;
   const AxisAccess& minor = problem.domain.operands[0].axes[static_cast<std::size_t>(order[0])];
@@ -159,14 +141,13 @@ bool lies_over_lanes(const Machine& machine, const mapping::Problem& problem, in
 
 /// Planes whose weights do not fit as planned or come again for every window, or images that fill the lanes all at
 /// once: the fastest, by estimate, with fewer rows, more images or narrower weights.
-std::optional<mapping::Nest> fitting_planes(const Machine& machine, const mapping::Problem& problem,
-                                            const mapping::Nest& planned) {
-  std::optional<mapping::Nest> best;
+std::optional<Nest> fitting_planes(const Share& machine, const Problem& problem, const Nest& planned) {
+  std::optional<Nest> best;
   if (problem.n_dims.empty()) return best;
-  mapping::CostModel model(problem, machine);
+  CostModel model(problem, machine);
   double least = 0;
-  const auto consider = [&](const mapping::Nest& nest) {
-    if (!mapping::legal(problem, nest, machine).legal) return;
+  const auto consider = [&](const Nest& nest) {
+    if (!legal(problem, nest, machine).legal) return;
     const double rank = model.price(nest).soft;
     if (!best || rank < least) best = nest, least = rank;
   };
@@ -178,7 +159,7 @@ std::optional<mapping::Nest> fitting_planes(const Machine& machine, const mappin
   for (std::int64_t times = 1; times == 1 || images * times < 2 * extent(image); times *= 2)
     for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(extent(row), 32); parts *= 2)
       for (std::int64_t columns = wide; columns >= machine.core.array.columns; columns /= 2) {
-        mapping::Nest nest = planned;
+        Nest nest = planned;
         if (image >= 0) tile(nest, image) = std::min(images * times, extent(image));
         if (row >= 0) tile(nest, row) = ceil_div(extent(row), parts);
         tile(nest, problem.n_dims.back()) = std::min(columns, extent(problem.n_dims.back()));
@@ -192,7 +173,7 @@ std::optional<mapping::Nest> fitting_planes(const Machine& machine, const mappin
 }
 
 /// Whether there are several windows of images, each with weights that stream anew.
-bool streams_again(const mapping::Problem& problem, const mapping::Nest& nest) {
+bool streams_again(const Problem& problem, const Nest& nest) {
   const int image = image_and_row(problem).first;
   const auto cut = [&](int dim) {
     return nest.tiles[static_cast<std::size_t>(dim)] < problem.domain.extents[static_cast<std::size_t>(dim)];
@@ -202,7 +183,7 @@ bool streams_again(const mapping::Problem& problem, const mapping::Nest& nest) {
 
 /// Images of a window: the rule's number, and as many times it as hide the loading of weights behind streamed rows and
 /// fill the lanes where images lie over them.
-std::int64_t images_of(const Machine& machine, const mapping::Problem& problem, int image_dim, std::int64_t images) {
+std::int64_t images_of(const Share& machine, const Problem& problem, int image_dim, std::int64_t images) {
   std::int64_t plane = 1, granule = images;
   for (int dim : problem.m_dims)
     if (dim != image_dim) plane *= problem.domain.extents[static_cast<std::size_t>(dim)];
@@ -212,15 +193,10 @@ std::int64_t images_of(const Machine& machine, const mapping::Problem& problem, 
 
 /// Convolutions: windows of whole planes of 8 images, double-buffered if two of them fit beside the weights; otherwise
 /// load, compute and store take turns, and the plane is cut into rows where even one does not fit.
-std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::Problem& problem, const Json& rules) {
-  ObjectReader reader(rules);
-  const std::int64_t images = reader.integer_or("images", 8, 1, most);
-  reader.optional("copy_few_images");  // prepare.cpp
-  reader.optional("reason");
-  reader.finish();
-  mapping::Nest nest{problem.domain.extents,
-                     concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
-                     {2, 1, 2}};
+std::optional<Nest> plane_nest(const Share& machine, const Problem& problem, std::int64_t images) {
+  Nest nest{problem.domain.extents,
+            concatenate({&problem.batch_dims, &problem.m_dims, &problem.n_dims, &problem.k_dims}),
+            {2, 1, 2}};
   const auto [image_dim, row_dim] = image_and_row(problem);
   for (int dim : problem.batch_dims) tile(nest, dim) = 1;
   if (image_dim >= 0)
@@ -255,16 +231,14 @@ std::optional<mapping::Nest> plane_nest(const Machine& machine, const mapping::P
 
 }  // namespace
 
-std::optional<mapping::Nest> profile_nest(const Machine& machine, const mapping::Problem& problem, bool convolution) {
-  if (machine.lowering.is_null()) return std::nullopt;
-  const Json* rules = machine.lowering.find(convolution ? "convolution" : "product");
-  if (!rules) return std::nullopt;
-  if (!convolution) return product_rule(machine, problem, *rules);
-  std::optional<mapping::Nest> nest = plane_nest(machine, problem, *rules);
+std::optional<Nest> profile_nest(const Share& machine, const Problem& problem, bool convolution) {
+  const LoweringProfile& profile = machine.whole.lowering;
+  if (!convolution) return profile.product ? product_rule(machine, problem, *profile.product) : std::nullopt;
+  if (!profile.convolution) return std::nullopt;
+  std::optional<Nest> nest = plane_nest(machine, problem, profile.convolution->images);
   const bool over_lanes = lies_over_lanes(machine, problem, image_and_row(problem).first);
-  if (!nest || (mapping::legal(problem, *nest, machine).legal && !streams_again(problem, *nest) && !over_lanes))
-    return nest;
+  if (!nest || (legal(problem, *nest, machine).legal && !streams_again(problem, *nest) && !over_lanes)) return nest;
   return fitting_planes(machine, problem, *nest);  // none: the general heuristic decides
 }
 
-}  // namespace tilesim::lower
+}  // namespace tilesim::mapping

@@ -24,7 +24,7 @@ double tile_count(const Problem& problem, const Nest& nest) {
 }
 
 /// Bytes that memory moves per byte of a tile: whole bursts of each contiguous run, or whole layout tiles.
-double overfetch(const Problem& problem, const Nest& nest, const Machine& machine, std::size_t operand) {
+double overfetch(const Problem& problem, const Nest& nest, const Share& machine, std::size_t operand) {
   const Access& access = operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
   const std::size_t rank = access.axes.size();
   if (rank == 0) return 1;
@@ -64,7 +64,7 @@ std::vector<std::int64_t> clipped(const Problem& problem, const Nest& nest) {
 }
 
 /// Cycles of all tiles: full ones, and the ragged ones at the end of each dim from `dim` on at their own extent.
-double compute_cycles(const Problem& problem, Nest& nest, const Machine& machine, ClosedForm& closed_form,
+double compute_cycles(const Problem& problem, Nest& nest, const Share& machine, ClosedForm& closed_form,
                       const TileWork& unit, std::size_t dim, double count) {
   for (; dim < nest.tiles.size(); ++dim) {
     const std::int64_t extent = problem.domain.extents[dim], tile = nest.tiles[dim];
@@ -81,7 +81,7 @@ double compute_cycles(const Problem& problem, Nest& nest, const Machine& machine
   return static_cast<double>(tile_cycles(problem, unit, clipped(problem, nest), machine, closed_form).busy) * count;
 }
 
-double estimate(const Problem& problem, const Nest& nest, const Machine& machine, ClosedForm& closed_form) {
+double estimate(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& closed_form) {
   Nest walked = nest;
   const TileWork unit = tile_work(problem, nest, machine, closed_form);
   const double busy = compute_cycles(problem, walked, machine, closed_form, unit, 0, 1);
@@ -120,13 +120,13 @@ std::vector<int> default_order(const Problem& problem) {
   return order;
 }
 
-bool fits(const Problem& problem, const Nest& nest, const Machine& machine, std::int64_t divisor) {
+bool fits(const Problem& problem, const Nest& nest, const Share& machine, std::int64_t divisor) {
   if (!legal(problem, nest, machine).legal) return false;
   return scratchpad_bytes(problem, nest, machine) <= machine.core.scratchpad.bytes / divisor;
 }
 
 /// Start: the array's own shape, shrunk (largest first) until it fits.
-Nest smallest(const Problem& problem, const Machine& machine) {
+Nest smallest(const Problem& problem, const Share& machine) {
   const ArraySpec& array = machine.core.array;
   Nest nest{std::vector<std::int64_t>(problem.domain.extents.size(), 1), default_order(problem), {2, 2, 2}};
   const auto start = [&](const std::vector<int>& dims, std::int64_t size) {
@@ -157,7 +157,7 @@ Nest smallest(const Problem& problem, const Machine& machine) {
 
 }  // namespace
 
-double estimated_cycles(const Problem& problem, const Nest& nest, const Machine& machine) {
+double estimated_cycles(const Problem& problem, const Nest& nest, const Share& machine) {
   ClosedForm closed_form(machine);
   if (!problem.on_vector) {
     const auto rate = machine.core.array.rates.find(problem.dtypes[0]);
@@ -166,7 +166,7 @@ double estimated_cycles(const Problem& problem, const Nest& nest, const Machine&
   return estimate(problem, nest, machine, closed_form);
 }
 
-int lane_dim(const Problem& problem, const Nest& nest, const Machine& machine) {
+int lane_dim(const Problem& problem, const Nest& nest, const Share& machine) {
   const std::int64_t lanes = machine.core.vector.lanes;
   const auto strided = [&](int dim) {
     for (const AxisAccess& axis : problem.domain.operands[0].axes)
@@ -192,7 +192,7 @@ int lane_dim(const Problem& problem, const Nest& nest, const Machine& machine) {
 namespace {
 
 /// The shortest tile grows first, until nothing fits any more.
-Nest balanced(const Problem& problem, Nest nest, const Machine& machine) {
+Nest balanced(const Problem& problem, Nest nest, const Share& machine) {
   while (true) {
     int shortest = -1;
     for (std::size_t d = 0; d < nest.tiles.size(); ++d) {
@@ -209,7 +209,7 @@ Nest balanced(const Problem& problem, Nest nest, const Machine& machine) {
 }
 
 /// Rows, inner loops first, until as many stream through the array as it has: fewer wait for the next weights.
-Nest filled(const Problem& problem, Nest nest, const Machine& machine) {
+Nest filled(const Problem& problem, Nest nest, const Share& machine) {
   for (auto dim = problem.m_dims.rbegin(); dim != problem.m_dims.rend(); ++dim) {
     const auto d = static_cast<std::size_t>(*dim);
     const std::int64_t others = product(problem, problem.m_dims, nest) / tile_of(problem, nest, d);
@@ -224,7 +224,7 @@ Nest filled(const Problem& problem, Nest nest, const Machine& machine) {
 }
 
 /// Improves a nest move by move; `time`: its estimate, before and after.
-Nest climb(const Problem& problem, Nest best, const Machine& machine, double& time) {
+Nest climb(const Problem& problem, Nest best, const Share& machine, double& time) {
   ClosedForm closed_form(machine);
   best = packed(problem, std::move(best), machine);
   time = estimate(problem, best, machine, closed_form);
@@ -271,7 +271,7 @@ Nest climb(const Problem& problem, Nest best, const Machine& machine, double& ti
 
 }  // namespace
 
-Nest heuristic(const Problem& problem, const Machine& machine) {
+Nest heuristic(const Problem& problem, const Share& machine) {
   const Nest start = smallest(problem, machine);
   Nest best;
   double least = std::numeric_limits<double>::infinity();

@@ -11,7 +11,7 @@ namespace tilesim::mapping {
 namespace {
 
 /// Contiguous bytes that one region holds.
-std::int64_t region_block(const MemorySpec& memory) {
+std::int64_t region_block(const Share::Memory& memory) {
   return std::max(memory.interleave_bytes, memory.burst_bytes) *
          std::max<std::int64_t>(1, memory.channels / memory.regions);
 }
@@ -19,7 +19,7 @@ std::int64_t region_block(const MemorySpec& memory) {
 }  // namespace
 
 void CostModel::add_regions(std::int64_t place, std::int64_t bytes, std::vector<std::int64_t>& held) const {
-  const MemorySpec& memory = machine_.memory;
+  const Share::Memory& memory = machine_.memory;
   const std::int64_t block = region_block(memory);
   held.resize(static_cast<std::size_t>(memory.regions), 0);
   if (const std::int64_t whole = bytes / (block * memory.regions); whole > 0) {
@@ -35,8 +35,8 @@ void CostModel::add_regions(std::int64_t place, std::int64_t bytes, std::vector<
 /// Tensors that lie interleaved over the regions come over the links, all but the part of the core's own region; as
 /// much over each. Those placed "local" do not.
 void CostModel::see_regions() {
-  const NetworkSpec& network = machine_.network;
-  const MemorySpec& memory = machine_.memory;
+  const Share::Network& network = machine_.network;
+  const Share::Memory& memory = machine_.memory;
   if (memory.regions < 2 || memory.placement == "local") return;
   const double cycle = static_cast<double>(network.clock.hertz) / static_cast<double>(machine_.core.clock.hertz);
   further_ = static_cast<double>(network.region_latency_cycles) / cycle;
