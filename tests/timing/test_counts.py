@@ -24,7 +24,7 @@ UNPRICED = {"padded multiply-adds", "cache bytes", "padded cache bytes"}
 
 def totals(result: ts.Result) -> dict[str, float]:
     found: dict[str, float] = collections.defaultdict(float)
-    for row in result.counts():
+    for row in result.counts().rows:
         assert row["number"] >= 0, row
         found[row["item"]] += row["number"]
     return found
@@ -77,7 +77,7 @@ def random_run(seed: int) -> tuple[ts.Result, dict[str, int], int]:
         b = ts.GraphBuilder("two")
         x = b.input("x", (m, k))
         y = x @ b.input("w", (k, n))
-        b.output(y.softmax(-1) if kind == "softmax" else y.relu(), "y")
+        b.output(b.op("softmax", y, dim=1) if kind == "softmax" else b.apply("relu", y), "y")
         graph = b.build()
     memory = draw.choice(["simple", "bank"]) if name == "tpu-v3" else None
     return ts.simulate(ts.compile(graph, machine), memory=memory), table, microwatts
@@ -88,7 +88,7 @@ def test_energy_recomputed_from_counts_of_random_runs(seed: int) -> None:
     result, table, microwatts = random_run(seed)
     check_energy(result, table, microwatts)
     names = {row["name"] for row in result.data["operations"]} | {""}
-    assert {row["operation"] for row in result.counts()} <= names
+    assert {row["operation"] for row in result.counts().rows} <= names
 
 
 def steps(whole: int, tile: int) -> list[tuple[int, int]]:
@@ -130,12 +130,12 @@ def test_a_product_is_counted_as_by_hand(shape: tuple[int, int, int]) -> None:
     assert total["padded multiply-adds"] == cells - m * n * k
     assert total["memory bytes"] == useful and total["padded memory bytes"] == moved - useful
     assert total["scratchpad bytes (DMA side)"] == total["network bytes"] == moved
-    by = {row["item"]: row["level"] for row in result.counts()}
+    by = {row["item"]: row["level"] for row in result.counts().rows}
     assert (by["memory bytes"], by["padded memory bytes"], by["multiply-adds"]) == ("DRAM", "DRAM", "")
 
 
 def test_behind_a_cache_both_levels_are_counted() -> None:
-    machine = ts.Machine.load("edge-8").replace({"memory.cache.sets": 64})
+    machine = ts.Machine.load("edge-8").replace({"memory.cache.sets": 64, "memory.cache.sector": "64 B", "memory.cache.line": "128 B"})
     result = ts.simulate(ts.compile(ts.workloads.matmul(40, 48, 56), machine))
     total, cache = totals(result), result.cache
     assert cache is not None
@@ -157,14 +157,14 @@ def test_counts_are_kept_in_files(tmp_path: Path) -> None:
 def test_host_and_link_have_rows(tmp_path: Path) -> None:
     b = ts.GraphBuilder("two")
     x = b.input("x", (16, 32))
-    b.output((x @ b.input("w", (32, 8))).relu(name="after"), "y")
+    b.output(b.apply("relu", x @ b.input("w", (32, 8)), name="after"), "y")
     program = ts.compile(b.build(), "edge-8", place={"after": "host"}, fallback="host")
     result = ts.simulate(program)
-    rows = {(row["part"], row["item"], row["operation"]): row["number"] for row in result.counts()}
+    rows = {(row["part"], row["item"], row["operation"]): row["number"] for row in result.counts().rows}
     assert rows["host", "host operations", "after"] == 16 * 8
     assert rows["host", "host (ps)", "after"] == program.host_picoseconds("after")
     link = sum(number for (_, item, _), number in rows.items() if item == "link bytes")
-    assert link == sum(row["bytes"] for row in program.transfers) == 2 * 4 * 16 * 8
+    assert link == sum(row["bytes"] for row in program.transfers.rows) == 2 * 4 * 16 * 8
     assert sum(n for (_, item, _), n in rows.items() if item == "multiply-adds") == 16 * 8 * 32
     stated = {row["part"]: row for row in result.data["energy"]}
     assert stated["link bytes"]["count"] == link and not stated["link bytes"]["known"]
