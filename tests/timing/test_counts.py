@@ -135,7 +135,9 @@ def test_a_product_is_counted_as_by_hand(shape: tuple[int, int, int]) -> None:
 
 
 def test_behind_a_cache_both_levels_are_counted() -> None:
-    machine = ts.Machine.load("edge-8").replace({"memory.cache.sets": 64, "memory.cache.sector": "64 B", "memory.cache.line": "128 B"})
+    machine = ts.Machine.load("edge-8").replace(
+        {"memory.cache.sets": 64, "memory.cache.sector": "64 B", "memory.cache.line": "128 B"}
+    )
     result = ts.simulate(ts.compile(ts.workloads.matmul(40, 48, 56), machine))
     total, cache = totals(result), result.cache
     assert cache is not None
