@@ -99,8 +99,7 @@ void init_report(py::module_& module) {
               rows.emplace_back(one.part, one.item, one.level, one.operation, one.number);
             return rows;
           },
-          "What takes energy: part, item, level, operation (empty: none caused it), number. Not of a result that was "
-          "read.")
+          "What takes energy: part, item, level, operation (empty: none caused it), number.")
       .def_readonly("cycles", &Result::cycles)
       .def_readonly("hertz", &Result::hertz);
   py::class_<Turns>(module, "Turns", "One result from parts that take turns: a machine's, its host's, the link's.")

@@ -371,7 +371,7 @@ class Result:
         """
     def counts(self) -> list[tuple[str, str, str, str, float]]:
         """
-        What takes energy: part, item, level, operation (empty: none caused it), number. Not of a result that was read.
+        What takes energy: part, item, level, operation (empty: none caused it), number.
         """
     def data(self) -> dict:
         """

@@ -8,7 +8,7 @@
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/passes/addresses.hpp"
-#include "tilesim/compile/passes/overlap.hpp"
+#include "tilesim/compile/passes/passes.hpp"
 #include "tilesim/compile/plan/contexts.hpp"
 #include "tilesim/compile/plan/core_sorts.hpp"
 #include "tilesim/compile/plan/divide.hpp"
@@ -38,7 +38,8 @@ class Compiler {
         rules_(lower::FusionRules::of(machine, options)),
         prepared_(lower::prepare(graph, machine, options)) {}
 
-  program::Program run() {
+  /// The program before passes, and what they know of its kernels. `whole`: as the program has it for itself.
+  lower::Lowering run(const Share& whole) {
     const Graph& graph = prepared_.graph;
     program_.name = graph.name;
     program_.machine = machine_.name;
@@ -58,7 +59,7 @@ class Compiler {
     lower::note_lane_changes(program_);
     program_.tensors = lower::owners_first(std::move(program_.tensors));
     choices_.tensors.forget();
-    return std::move(program_);
+    return {std::move(program_), whole, machine_, std::move(facts_)};
   }
 
  private:
@@ -154,6 +155,8 @@ class Compiler {
       const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main);
       lower::assign_layouts(context, kernels);
       program::Block block;
+      std::vector<lower::KernelFacts>& facts = facts_[is_main ? std::string() : prefix.substr(0, prefix.size() - 1)];
+      facts.clear();
       const Kernel* current = nullptr;
       std::optional<lower::Refusal> refusal;
       for (const Kernel& kernel : kernels) {
@@ -167,6 +170,7 @@ class Compiler {
           break;
         }
         block.push_back(std::move(std::get<program::Statement>(lowered)));
+        if (std::holds_alternative<program::Scope>(block.back().action)) facts.push_back(facts_of(function, kernel));
       }
       if (!refusal) return block;
       if (is_given(function, *current) || !split(function, *current, kept_apart)) throw UserError(refusal->why);
@@ -253,9 +257,14 @@ class Compiler {
     lower::Lowered lowered = lower_with(own, kernel);
     context.placements = std::move(own.placements);
     if (auto* refused = std::get_if<lower::Refusal>(&lowered)) return std::move(*refused);
-    auto& scope = std::get<program::Scope>(lowered);
-    lower::over_contexts(scope, contexts, contexts_);
-    return fitting(std::move(scope), machine);
+    return fitting(std::move(std::get<program::Scope>(lowered)), machine);
+  }
+
+  /// Products divide themselves, as does what the compiler makes of ragged ones.
+  lower::KernelFacts facts_of(const GraphFunction& function, const Kernel& kernel) const {
+    const bool divided = kernel.family == lower::Family::product &&
+                         function.ops[static_cast<std::size_t>(kernel.anchor)].kind != Kind::ragged_contract;
+    return {contexts_of(function, kernel), divided};
   }
 
   static LoweredKernel fitting(program::Scope scope, const Share& machine) {
@@ -286,30 +295,16 @@ class Compiler {
   }
 
   lower::Lowered lower_with(Context& context, const Kernel& kernel) {
-    if (kernel.family == lower::Family::product &&
-        context.function.ops[static_cast<std::size_t>(kernel.anchor)].kind != Kind::ragged_contract)
-      return lower::lower_product(context, kernel);
+    if (kernel.family == lower::Family::product) return lower::lower_product(context, kernel);
     if (kernel.family == lower::Family::call)
       return loop(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]);
-    lower::Lowered lowered = program::Scope{};
-    if (kernel.family == lower::Family::product)
-      lowered = lower::lower_product(context, kernel);
-    else if (kernel.family == lower::Family::vector)
-      lowered = lower::lower_vector(context, kernel);
-    else
-      lowered = lower::lower_movement(context, kernel);
-    if (auto* scope = std::get_if<program::Scope>(&lowered))
-      lower::divide_loops(*scope, program_, choices_.tensors, context.machine);
-    return lowered;
+    if (kernel.family == lower::Family::vector) return lower::lower_vector(context, kernel);
+    return lower::lower_movement(context, kernel);
   }
 
   program::Scope loop(Context& context, const Op& op) {
     for (std::size_t i = 0; i < op.operands.size(); ++i) vector_names_.insert(lower::copy_name(op, i));
-    program::Scope scope = lower::lower_loop(context, op, loops_.at({context.function.name, op.name}));
-    for (program::Statement& statement : scope.body)
-      if (auto* step = std::get_if<program::Scope>(&statement.action))
-        lower::divide_loops(*step, program_, choices_.tensors, context.machine);
-    return scope;
+    return lower::lower_loop(context, op, loops_.at({context.function.name, op.name}));
   }
 
   bool is_counter(const GraphFunction& function, const Op& op, std::size_t operand) const {
@@ -343,34 +338,21 @@ class Compiler {
   std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;  ///< by function and operation
   lower::Choices choices_;
   program::Program program_;
+  std::map<std::string, std::vector<lower::KernelFacts>> facts_;  ///< by function
   std::set<std::string> vector_names_;
 };
 
 }  // namespace
 
-namespace {
-
-/// The user wrote a graph, not the program: names in it that do not check are a mistake of the compiler.
-void check_made(const program::Program& program, const Share& machine) {
-  try {
-    program::check(program, &machine.core.scratchpad);
-  } catch (const Unsupported&) {
-    throw;
-  } catch (const UserError& error) {
-    throw InternalError("the compiler made a program of \"" + program.name + "\" that does not check: " + error.what());
-  }
-}
-
-}  // namespace
-
-program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
+lower::Lowering lowered(const Graph& graph, const Machine& machine, const CompileOptions& options) {
   const Share share = lower::shared_by(machine, options.cores);
   const std::int64_t contexts = lower::contexts_of(share, options);
   const Share part = lower::with_part_of_memories(share, contexts);
-  program::Program result = Compiler(graph, part, options, contexts).run();
-  lower::place_and_overlap(result, part);
-  check_made(result, share);
-  return result;
+  return Compiler(graph, part, options, contexts).run(share);
+}
+
+program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
+  return lower::finished(lowered(graph, machine, options));
 }
 
 Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options) {

@@ -17,7 +17,7 @@ Simulator::Simulator(const Machine& machine, SimulateOptions options)
       jobs_(chip_, memory_, agenda_, units_, timeline_),
       accounts_(memory_, agenda_, units_, timeline_, totals_),
       dispatch_(chip_, memory_, agenda_, totals_),
-      transfers_(memory_, agenda_, accounts_),
+      transfers_(chip_, memory_, agenda_, units_, accounts_),
       sends_(memory_, agenda_, units_, accounts_, transfers_, totals_),
       heads_(chip_, agenda_, units_, accounts_, transfers_, sends_) {}
 
@@ -34,7 +34,7 @@ bool Simulator::run_until(std::int64_t cycles) {
       throw;
     }
   }
-  if (agenda_.empty() && transfers_.idle()) {
+  if (agenda_.empty() && (transfers_.idle() || cycles == INT64_MAX)) {
     if (!jobs_.live().empty()) deadlock();
     return false;
   }
@@ -118,6 +118,7 @@ void Simulator::deadlock() const {
       text += ";";
     }
   }
+  if (!transfers_.idle()) text += " for units that have not answered;";
   // Where the program depends on tensors, the checker could not prove that it ends: then it is the program's mistake.
   for (const auto& [id, job] : jobs_.live())
     if (job->reader && job->reader->used())

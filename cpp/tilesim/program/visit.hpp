@@ -1,6 +1,8 @@
 // Walks over the statements of a program: one place that knows which of them have statements inside.
 #pragma once
 
+#include <optional>
+#include <utility>
 #include <variant>
 
 #include "tilesim/base/interrupt.hpp"
@@ -29,6 +31,46 @@ void for_each(Statements& block, const Visit& visit) {
     visit(statement);
     for_each_body(statement, [&](auto& body) { for_each(body, visit); });
   }
+}
+
+/// What is known inside of a statement, for the visitors below: copied only where there is an inside.
+template <class Known>
+std::optional<Known> inside(const Statement& statement, const Known& known) {
+  const Action& action = statement.action;
+  const bool has = std::holds_alternative<For>(action) || std::holds_alternative<If>(action) ||
+                   std::holds_alternative<Scope>(action);
+  return has ? std::optional(known) : std::nullopt;
+}
+
+/// Visits every statement of a block with what is known there: `visit(statement, known)` may change it for the rest of
+/// the block, and returns what is known inside of the statement; nothing: what is inside is not visited.
+template <class Statements, class Known, class Visit>
+void for_each_knowing(Statements& block, Known known, const Visit& visit) {
+  for (auto& statement : block) {
+    worked(64);
+    if (std::optional<Known> inside = visit(statement, known))
+      for_each_body(statement, [&](auto& body) { for_each_knowing(body, *inside, visit); });
+  }
+}
+
+/// As `for_each_knowing`; `visit(statement, known, before)` may also put statements before this one.
+template <class Known, class Visit>
+void rewrite_knowing(Block& block, Known known, const Visit& visit) {
+  Block result;
+  for (Statement& statement : block) {
+    worked(64);
+    if (std::optional<Known> inside = visit(statement, known, result))
+      for_each_body(statement, [&](Block& body) { rewrite_knowing(body, *inside, visit); });
+    result.push_back(std::move(statement));
+  }
+  block = std::move(result);
+}
+
+/// The bodies of a program: of each function, then its own, with the name of the function; empty for the program's.
+template <class Made, class Call>
+void for_each_function(Made& program, const Call& call) {
+  for (auto& function : program.functions) call(function.body, function.name);
+  call(program.body, std::string());
 }
 
 }  // namespace tilesim::program

@@ -199,6 +199,7 @@ Json Result::to_json() const {
     for (const JobUse& job : jobs) list.push(job_json(job));
     json.set("jobs", std::move(list));
   }
+  if (!counts.empty()) json.set("counts", counts_json(counts));
   json.set("energy", std::move(energy_list));
   json.set("approximations", strings(approximations));
   json.set("fidelity", texts(fidelity));
@@ -238,6 +239,7 @@ Result Result::from_json(const Json& json) {
   for (const Json& item : reader.required("operations").items()) result.operations.push_back(read_operation(item));
   if (const Json* jobs = reader.optional("jobs"))
     for (const Json& item : jobs->items()) result.jobs.push_back(read_job(item));
+  if (const Json* counts = reader.optional("counts")) result.counts = read_counts(*counts);
   for (const Json& item : reader.required("energy").items())
     result.energy.push_back({item.at("part").as_string(), item.at("count").as_int(), item.at("femtojoules").as_int(),
                              item.at("known").as_bool()});

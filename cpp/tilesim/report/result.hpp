@@ -76,7 +76,7 @@ struct Result {
   std::vector<UnitUse> units;
   std::vector<OperationUse> operations;
   std::vector<JobUse> jobs;   ///< where there are several
-  std::vector<Count> counts;  ///< of what takes energy, by operation as far as one caused it; not part of the JSON form
+  std::vector<Count> counts;  ///< of what takes energy, and what was moved or computed in vain, by operation
   std::vector<EnergyPart> energy;
   std::vector<std::string> approximations;      ///< what was modelled how, what was left out
   std::map<std::string, std::string> fidelity;  ///< part -> level

@@ -93,6 +93,7 @@ void Turns::part(const Result& part) {
     add_operation(std::move(use));
   }
   add_energy(part);
+  for (const Count& count : part.counts) counts_.add(count);
   for (const Interval& one : part.intervals)
     add_interval(part.units.at(static_cast<std::size_t>(one.unit)).unit,
                  part.labels.at(static_cast<std::size_t>(one.label)), one.start + sum_.cycles,
@@ -128,6 +129,13 @@ void Turns::elsewhere(const Elsewhere& what) {
   row.bound = what.unit;
   row.bound_share = 1;
   add_operation(std::move(row));
+  const std::string memory = what.unit == "host" ? "host memory" : "link";
+  const auto bytes = static_cast<double>(what.load_bytes + what.store_bytes);
+  const auto took = static_cast<double>(what.picoseconds);
+  for (const Count& count : {Count{what.unit, what.unit + " operations", {}, what.name, what.work},
+                             Count{what.unit, what.unit + " bytes", memory, what.name, bytes},
+                             Count{what.unit, what.unit + " (ps)", {}, what.name, took}})
+    if (count.number != 0) counts_.add(count);
   if (record_) add_interval(what.unit, what.name, start, start + cycles);
   sum_.cycles += cycles;
 }
@@ -163,10 +171,9 @@ void Turns::name_bottleneck() {
 Result Turns::finish() {
   for (UnitUse& use : sum_.units) use.cycles[idle] += sum_.cycles - total(use);
   name_bottleneck();
-  const auto link = units_.find("link");
-  const auto picoseconds = static_cast<std::int64_t>(static_cast<Int128>(host_) * second / sum_.hertz);
-  sum_.energy.push_back({"host (ps)", picoseconds, 0, false});
-  sum_.energy.push_back({"link bytes", link == units_.end() ? 0 : sum_.units[link->second].bytes, 0, false});
+  sum_.counts = counts_.take();
+  const EnergyRate unknown[] = {{"host (ps)", 0, false}, {"link bytes", 0, false}};
+  for (EnergyPart& part : energy_of(sum_.counts, unknown)) sum_.energy.push_back(std::move(part));
   return std::move(sum_);
 }
 

@@ -24,7 +24,7 @@ class Turns {
  public:
   Turns(std::int64_t hertz, bool record) : record_(record) { sum_.hertz = hertz; }
 
-  void part(const Result& part);
+  void part(const Result& part);  ///< a turn of the machine
   void elsewhere(const Elsewhere& what);
   /// Everything but program, machine, hashes and configuration, of which the caller knows; fidelity is the first
   /// part's.
@@ -39,6 +39,7 @@ class Turns {
   void name_bottleneck();
 
   Result sum_;  ///< so far; its cycles are now
+  CountSums counts_;
   bool record_, begun_ = false;
   std::map<std::string, std::size_t> units_, operations_, labels_, energy_;
   std::int64_t network_ = 0;          ///< cycles in which the network bounds a part

@@ -6,6 +6,8 @@
 namespace tilesim {
 
 TileLatency array_latency(const Share& machine, const Descriptor& descriptor, const History& history);
+/// Multiply-adds that the cells of the array do for the product, those of ragged rows, columns and depths included.
+double array_multiply_adds(const ArraySpec& array, const Descriptor& descriptor);
 TileLatency vector_latency(const Share& machine, const Descriptor& descriptor);
 TileLatency permute_latency(const Share& machine, const Descriptor& descriptor);
 

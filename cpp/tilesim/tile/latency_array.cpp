@@ -75,6 +75,19 @@ bool kept_whole(const ArraySpec& array, const Descriptor& d) {
   return kept >= 0 && d.batch == 1 && d.k_outer == 1 && d.k <= array.rows && (kept == 0 ? d.m : d.n) <= array.columns;
 }
 
+double array_multiply_adds(const ArraySpec& array, const Descriptor& d) {
+  if (d.m <= 0 || d.n <= 0 || d.batch <= 0 || d.k <= 0 || d.k_outer <= 0) return 0;
+  const auto cells = static_cast<double>(array.rows) * static_cast<double>(array.columns);
+  const auto steps = [&](std::int64_t down, std::int64_t across, std::int64_t streamed) {
+    return static_cast<double>(d.batch * ceil_div(down, array.rows)) *
+           static_cast<double>(ceil_div(across, array.columns) * streamed);
+  };
+  const int kept = kept_operand(array, d.stationary_a);
+  if (kept < 0) return cells * steps(d.m, d.n, d.k * d.k_outer);
+  const auto passes = static_cast<double>(d.k_outer);
+  return cells * passes * (kept == 0 ? steps(d.k, d.m, d.n) : steps(d.k, d.n, d.m));
+}
+
 TileLatency array_latency(const Share& machine, const Descriptor& d, const History& history) {
   const ArraySpec& array = machine.core.array;
   const auto rate = array.rates.find(d.dtype);

@@ -220,7 +220,7 @@ def _finished(
     data: dict[str, Any], base: dict[str, Any], what: str, bounds: tuple[float, float, float], bounded: bool = True
 ) -> dict[str, Any]:
     result = _balanced({**base, **data})
-    for part in ("memory", "network"):  # of the short runs: no picture of the long one
+    for part in ("memory", "network", "counts"):  # of the short runs: no picture of the long one
         result.pop(part, None)
     said = (
         f"cycles are within {bounds[0]:.2%}, busy cycles of units, bytes and kernels' rows within {bounds[1]:.2%}, "

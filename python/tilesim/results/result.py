@@ -142,6 +142,24 @@ class Result:
             ]
         )
 
+    def counts(self) -> Table:
+        """What takes energy, and what was moved or computed in vain; energy is counts times the machine's table.
+
+        Padded multiply-adds are those of an array's ragged rows, columns and depths, padded bytes those of bursts and
+        layouts beyond the elements; the items of their names count what is useful. Closed forms count no padding. With
+        a host its operations and the link have rows of their own.
+
+        Returns:
+            Rows with part, item, level (of a memory), operation (empty: what none of them caused), number; none of a
+            result that an older version wrote.
+        """
+        rows = []
+        for row in self.data.get("counts", []):
+            rest = [["", row["rest"]]] if row["rest"] else []
+            head = {key: row[key] for key in ("part", "item", "level")}
+            rows += [{**head, "operation": name, "number": number} for name, number in [*row["operations"], *rest]]
+        return Table(rows)
+
     def cores(self) -> Table:
         """Per core: how busy its arrays, vector unit and queues are, and what it moves.
 

@@ -43,4 +43,27 @@ BOOST_AUTO_TEST_CASE(what_adds_up_leaves_no_rest) {
   BOOST_TEST(counts.size() == 2);
 }
 
+BOOST_AUTO_TEST_CASE(items_of_one_part_share_its_row) {
+  const std::vector<Count> counts{{"memory", "bytes", "DRAM", "a", 10}, {"memory", "padded bytes", "DRAM", "a", 4}};
+  const std::vector<EnergyRate> table{{"bytes", 7}, {"padded bytes", 5, true, true, "bytes"}};
+  const std::vector<EnergyPart> parts = energy_of(counts, table);
+  BOOST_TEST_REQUIRE(parts.size() == 1);
+  BOOST_TEST(parts[0].count == 14);
+  BOOST_TEST(parts[0].femtojoules == 90);
+}
+
+BOOST_AUTO_TEST_CASE(counts_come_back_from_their_json_form) {
+  const std::vector<Count> counts{{"arrays", "multiply-adds", {}, "a", 1e15}, {"memory", "bytes", "DRAM", "a", 3},
+                                  {"arrays", "multiply-adds", {}, "b", 0.5},  {"arrays", "multiply-adds", {}, {}, 7},
+                                  {"memory", "bytes", "cache", "a", 4},       {"arrays", "multiply-adds", {}, "a", 1}};
+  const std::vector<Count> wanted{{"arrays", "multiply-adds", {}, "a", 1e15 + 1},
+                                  {"arrays", "multiply-adds", {}, "b", 0.5},
+                                  {"arrays", "multiply-adds", {}, {}, 7},
+                                  {"memory", "bytes", "DRAM", "a", 3},
+                                  {"memory", "bytes", "cache", "a", 4}};
+  const std::vector<Count> found = read_counts(Json::parse(counts_json(counts).dump(), "counts"));
+  BOOST_TEST((found == wanted));
+  BOOST_TEST((read_counts(counts_json(found)) == wanted));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

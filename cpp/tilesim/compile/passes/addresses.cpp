@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/passes/numbers.hpp"
 #include "tilesim/program/visit.hpp"
 
 namespace tilesim::lower {
@@ -17,38 +18,61 @@ std::int64_t& memory_of(Held& bytes, const program::Slot& slot) {
   return slot.accumulator ? bytes.accumulator : bytes.scratchpad;
 }
 
-/// Calls `call` with each scope directly inside of a block.
-template <class Statements, class Call>
-void for_each_scope(Statements& block, const Call& call) {
-  for (auto& statement : block) {
-    if (auto* scope = std::get_if<program::Scope>(&statement.action)) {
-      call(*scope);
-      continue;
-    }
-    program::for_each_body(statement, [&](auto& body) { for_each_scope(body, call); });
-  }
+Held& operator+=(Held& bytes, const Held& more) {
+  bytes.scratchpad += more.scratchpad;
+  bytes.accumulator += more.accumulator;
+  return bytes;
 }
 
-void place(program::Scope& scope, Held next) {
-  for (program::Slot& slot : scope.slots) {
-    std::int64_t& address = memory_of(next, slot);
-    slot.address = address;
-    address += bytes_of(slot);
-  }
-  for_each_scope(scope.body, [&](program::Scope& inner) { place(inner, next); });
+Held own_bytes(const program::Scope& scope) {
+  Held bytes;
+  for (const program::Slot& slot : scope.slots) memory_of(bytes, slot) += bytes_of(slot);
+  return bytes;
+}
+
+/// Slots of the scope and of those inside, from `first` on.
+void place(program::Scope& scope, Held first) {
+  const auto place_own = [](program::Scope& own, Held& at) {
+    for (program::Slot& slot : own.slots) {
+      std::int64_t& address = memory_of(at, slot);
+      slot.address = address;
+      address += bytes_of(slot);
+    }
+  };
+  place_own(scope, first);
+  program::for_each_knowing(scope.body, first, [&](program::Statement& statement, const Held& around) {
+    Held next = around;
+    if (auto* inner = std::get_if<program::Scope>(&statement.action)) place_own(*inner, next);
+    return program::inside(statement, next);
+  });
+}
+
+enum class End : std::uint8_t { low, high };
+
+/// Gives each slot of a kernel an address, at one end of each memory: those of inner scopes after what the scopes
+/// around them hold, scopes that follow each other at the same place.
+void place_slots(program::Scope& kernel, const Share& machine, End end) {
+  if (end == End::low) return place(kernel, {});
+  const Held bytes = held(kernel);
+  const ScratchpadSpec& memory = machine.core.scratchpad;
+  const auto left = [](std::int64_t capacity, std::int64_t used) {
+    return std::max<std::int64_t>(0, (capacity - used) / 64 * 64);
+  };
+  place(kernel, {left(memory.bytes, bytes.scratchpad), left(memory.accumulator_bytes, bytes.accumulator)});
 }
 
 }  // namespace
 
 Held held(const program::Scope& scope) {
-  Held own, inside;
-  for (const program::Slot& slot : scope.slots) memory_of(own, slot) += bytes_of(slot);
-  for_each_scope(scope.body, [&](const program::Scope& inner) {
-    const Held bytes = held(inner);
-    inside.scratchpad = std::max(inside.scratchpad, bytes.scratchpad);
-    inside.accumulator = std::max(inside.accumulator, bytes.accumulator);
+  Held most = own_bytes(scope);
+  program::for_each_knowing(scope.body, most, [&](const program::Statement& statement, const Held& around) {
+    Held here = around;
+    if (const auto* inner = std::get_if<program::Scope>(&statement.action)) here += own_bytes(*inner);
+    most.scratchpad = std::max(most.scratchpad, here.scratchpad);
+    most.accumulator = std::max(most.accumulator, here.accumulator);
+    return program::inside(statement, here);
   });
-  return {own.scratchpad + inside.scratchpad, own.accumulator + inside.accumulator};
+  return most;
 }
 
 std::optional<Refusal> misfit(const program::Scope& kernel, const Share& machine) {
@@ -67,14 +91,18 @@ std::optional<Refusal> misfit(const program::Scope& kernel, const Share& machine
   return std::nullopt;
 }
 
-void place_slots(program::Scope& kernel, const Share& machine, End end) {
-  if (end == End::low) return place(kernel, {});
-  const Held bytes = held(kernel);
-  const ScratchpadSpec& memory = machine.core.scratchpad;
-  const auto left = [](std::int64_t capacity, std::int64_t used) {
-    return std::max<std::int64_t>(0, (capacity - used) / 64 * 64);
-  };
-  place(kernel, {left(memory.bytes, bytes.scratchpad), left(memory.accumulator_bytes, bytes.accumulator)});
+void give_addresses(program::Program& program, const Share& machine) {
+  const KernelNumbers numbers(program);
+  program::for_each_function(program, [&](program::Block& body, const std::string&) {
+    std::int64_t before = 0;
+    for (program::Statement& statement : body) {
+      if (auto* kernel = std::get_if<program::Scope>(&statement.action)) {
+        const bool alone = machine.core.kernel_barrier || KernelNumbers::runs_functions(kernel->body);
+        place_slots(*kernel, machine, alone || before % 2 == 0 ? End::low : End::high);
+      }
+      before += numbers.of(statement);
+    }
+  });
 }
 
 }  // namespace tilesim::lower

@@ -15,9 +15,9 @@ Held held(const program::Scope& scope);
 /// Why a kernel does not fit the memories of the machine's core; none: it does.
 std::optional<Refusal> misfit(const program::Scope& kernel, const Share& machine);
 
-enum class End : std::uint8_t { low, high };
-/// Gives each slot of a kernel an address, at one end of each memory: those of inner scopes after what the scopes
-/// around them hold, scopes that follow each other at the same place.
-void place_slots(program::Scope& kernel, const Share& machine, End end);
+/// Gives every slot its address, the only place that does. A slot lives as long as its scope: slots of inner scopes lie
+/// behind those of the scopes around them, scopes that follow each other share bytes. Where kernels overlap, neighbours
+/// live at one time: they take turns at the two ends of each memory, so that the next one's tiles find room.
+void give_addresses(program::Program& program, const Share& machine);
 
 }  // namespace tilesim::lower

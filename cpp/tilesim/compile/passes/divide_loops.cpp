@@ -7,6 +7,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/divide.hpp"
+#include "tilesim/program/visit.hpp"
 
 namespace tilesim::lower {
 
@@ -64,8 +65,7 @@ class Divider {
         speeds_(vector_speeds(machine)) {}
 
   void run() {
-    std::vector<std::string> around;
-    gather(scope_.body, around);
+    gather(scope_.body);
     if (facts_.known && stores_are_apart() && divide()) return;
     const std::string& name = scope_.kernel.empty() ? scope_.operation : scope_.kernel;
     program_.notes.push_back(name + ": its trips are not proven independent; the first core runs it alone");
@@ -82,19 +82,17 @@ class Divider {
     return tensor;
   }
 
-  void gather(const Block& block, std::vector<std::string>& around) {
-    for (const Statement& statement : block) {
+  void gather(const Block& block) {
+    using Loops = std::vector<std::string>;
+    program::for_each_knowing(block, Loops(), [&](const Statement& statement, const Loops& around) {
       if (const auto* loop = std::get_if<program::For>(&statement.action)) {
         if (std::find(around.begin(), around.end(), loop->index) != around.end()) facts_.known = false;
         const Expr::Range trips = loop->extent.range(facts_.ranges);
         Expr::Range& range = facts_.ranges[loop->index];  // of all loops of the name: passes over the same tiles
         range = {0, std::max({std::int64_t{0}, range.high, trips.high - 1})};
-        around.push_back(loop->index);
-        gather(loop->body, around);
-        around.pop_back();
-      } else if (const auto* branch = std::get_if<program::If>(&statement.action)) {
-        gather(branch->then, around);
-        gather(branch->otherwise, around);
+        Loops inside = around;
+        inside.push_back(loop->index);
+        return std::optional(std::move(inside));
       } else if (const auto* load = std::get_if<program::Load>(&statement.action)) {
         facts_.loaded.insert(root(load->transfer.tensor));
         through(load->transfer);
@@ -106,8 +104,10 @@ class Divider {
                  std::holds_alternative<program::Send>(statement.action) ||
                  std::holds_alternative<program::OpaqueOp>(statement.action)) {
         facts_.known = false;
+        return std::optional<Loops>();
       }
-    }
+      return program::inside(statement, around);
+    });
   }
 
   void through(const program::Transfer& transfer) {
@@ -152,50 +152,56 @@ class Divider {
     return false;
   }
 
-  /// Every slot that the trip touches is acquired in it first.
-  static bool owns_slots(const Block& block, std::set<std::string> acquired) {
-    const auto owned = [&](const std::string& slot, std::int64_t back) { return back == 0 && acquired.count(slot); };
-    const auto views_owned = [&](std::initializer_list<const program::View*> views) {
-      return std::all_of(views.begin(), views.end(),
-                         [&](const program::View* view) { return owned(view->slot, view->back); });
-    };
-    for (const Statement& statement : block) {
-      const program::Action& action = statement.action;
-      bool fine = true;
-      if (const auto* acquire = std::get_if<program::Acquire>(&action)) {
-        acquired.insert(acquire->slot);
-      } else if (const auto* loop = std::get_if<program::For>(&action)) {
-        fine = owns_slots(loop->body, acquired);
-      } else if (const auto* branch = std::get_if<program::If>(&action)) {
-        fine = owns_slots(branch->then, acquired) && owns_slots(branch->otherwise, acquired);
-      } else if (const auto* commit = std::get_if<program::Commit>(&action)) {
-        fine = owned(commit->slot, commit->back);
-      } else if (const auto* release = std::get_if<program::Release>(&action)) {
-        fine = owned(release->slot, release->back);
-      } else if (const auto* wait = std::get_if<program::Wait>(&action)) {
-        fine = wait->counter.empty() && owned(wait->slot, wait->back);
-      } else if (const auto* load = std::get_if<program::Load>(&action)) {
-        fine = owned(load->transfer.slot, load->transfer.back);
-      } else if (const auto* store = std::get_if<program::Store>(&action)) {
-        fine = owned(store->transfer.slot, store->transfer.back);
-      } else if (const auto* mma = std::get_if<program::MmaOp>(&action)) {
-        fine = views_owned({&mma->a, &mma->b, &mma->c});
-      } else if (const auto* vector = std::get_if<program::VectorOp>(&action)) {
-        for (const program::View& view : vector->inputs) fine &= views_owned({&view});
-        for (const program::VectorOutputSpec& output : vector->outputs) fine &= views_owned({&output.view});
-      } else if (const auto* permute = std::get_if<program::PermuteOp>(&action)) {
-        fine = views_owned({&permute->in, &permute->out});
-      } else if (const auto* indexed = std::get_if<program::IndexedOp>(&action)) {
-        fine = views_owned({&indexed->in, &indexed->index, &indexed->out});
-      } else if (const auto* sort = std::get_if<program::SortOp>(&action)) {
-        fine = owned(sort->in.slot, sort->in.back) && (sort->keys.slot.empty() || views_owned({&sort->keys})) &&
-               (sort->positions.slot.empty() || views_owned({&sort->positions}));
-      } else {
-        fine = false;
-      }
-      if (!fine) return false;
+  using Slots = std::set<std::string>;
+
+  static bool owned(const Slots& acquired, const std::string& slot, std::int64_t back) {
+    return back == 0 && acquired.count(slot) > 0;
+  }
+  static bool owned(const Slots& acquired, std::initializer_list<const program::View*> views) {
+    return std::all_of(views.begin(), views.end(),
+                       [&](const program::View* view) { return owned(acquired, view->slot, view->back); });
+  }
+
+  /// Whether the slots that the statement itself touches are among the acquired ones.
+  static bool touches_owned(const program::Action& action, const Slots& acquired) {
+    if (std::holds_alternative<program::Acquire>(action) || std::holds_alternative<program::For>(action) ||
+        std::holds_alternative<program::If>(action))
+      return true;
+    if (const auto* commit = std::get_if<program::Commit>(&action)) return owned(acquired, commit->slot, commit->back);
+    if (const auto* release = std::get_if<program::Release>(&action))
+      return owned(acquired, release->slot, release->back);
+    if (const auto* wait = std::get_if<program::Wait>(&action))
+      return wait->counter.empty() && owned(acquired, wait->slot, wait->back);
+    if (const auto* load = std::get_if<program::Load>(&action))
+      return owned(acquired, load->transfer.slot, load->transfer.back);
+    if (const auto* store = std::get_if<program::Store>(&action))
+      return owned(acquired, store->transfer.slot, store->transfer.back);
+    if (const auto* mma = std::get_if<program::MmaOp>(&action)) return owned(acquired, {&mma->a, &mma->b, &mma->c});
+    if (const auto* vector = std::get_if<program::VectorOp>(&action)) {
+      const auto out = [&](const program::VectorOutputSpec& output) { return owned(acquired, {&output.view}); };
+      const auto in = [&](const program::View& view) { return owned(acquired, {&view}); };
+      return std::ranges::all_of(vector->inputs, in) && std::ranges::all_of(vector->outputs, out);
     }
-    return true;
+    if (const auto* permute = std::get_if<program::PermuteOp>(&action))
+      return owned(acquired, {&permute->in, &permute->out});
+    if (const auto* indexed = std::get_if<program::IndexedOp>(&action))
+      return owned(acquired, {&indexed->in, &indexed->index, &indexed->out});
+    if (const auto* sort = std::get_if<program::SortOp>(&action))
+      return owned(acquired, sort->in.slot, sort->in.back) &&
+             (sort->keys.slot.empty() || owned(acquired, {&sort->keys})) &&
+             (sort->positions.slot.empty() || owned(acquired, {&sort->positions}));
+    return false;
+  }
+
+  /// Every slot that the trip touches is acquired in it first.
+  static bool owns_slots(const Block& trip) {
+    bool fine = true;
+    program::for_each_knowing(trip, Slots(), [&](const Statement& statement, Slots& acquired) {
+      if (const auto* acquire = std::get_if<program::Acquire>(&statement.action)) acquired.insert(acquire->slot);
+      fine = fine && touches_owned(statement.action, acquired);
+      return fine ? program::inside(statement, acquired) : std::nullopt;
+    });
+    return fine;
   }
 
   /// Loops around everything, outermost first, that may be divided.
@@ -207,7 +213,7 @@ class Divider {
       if (!loop) break;
       const bool apart = std::all_of(facts_.stores.begin(), facts_.stores.end(),
                                      [&](const Facts::StoreAt& store) { return separates(store, loop->index); });
-      if (loop->extent.is_constant() && loop->extent.value() > 1 && apart && owns_slots(loop->body, {}))
+      if (loop->extent.is_constant() && loop->extent.value() > 1 && apart && owns_slots(loop->body))
         loops.push_back(loop);
       block = &loop->body;
     }
@@ -290,10 +296,7 @@ class Divider {
 
 void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Share& machine) {
   if (machine.core.count < 2) return;
-  const auto is_step = [](const Statement& s) { return std::holds_alternative<program::Scope>(s.action); };
-  if (scope.body.empty() || !std::all_of(scope.body.begin(), scope.body.end(), is_step))
-    return Divider(scope, program, tensors, machine).run();
-  for (Statement& step : scope.body) Divider(std::get<program::Scope>(step.action), program, tensors, machine).run();
+  for_each_step(scope, [&](program::Scope& step) { Divider(step, program, tensors, machine).run(); });
 }
 
 }  // namespace tilesim::lower

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tilesim/base/shape.hpp"
-#include "tilesim/compile/passes/addresses.hpp"
+#include "tilesim/compile/passes/numbers.hpp"
 #include "tilesim/compile/plan/plan.hpp"
 #include "tilesim/program/visit.hpp"
 
@@ -21,19 +21,11 @@ using program::Statement;
 
 const std::string before_name = "kernels_before", target_name = "to_core";
 
-bool behind_barrier(const Statement& statement) {
+/// Not into what lies behind a barrier, where everything before is complete.
+template <class Known>
+std::optional<Known> unbarred(const Statement& statement, const Known& known) {
   const auto* scope = std::get_if<program::Scope>(&statement.action);
-  return scope && scope->barrier;
-}
-
-/// Without what lies behind a barrier, where everything before is complete.
-template <class Visit>
-void for_each_unbarred(Block& block, const Visit& visit) {
-  for (Statement& statement : block) {
-    visit(statement);
-    if (!behind_barrier(statement))
-      program::for_each_body(statement, [&](Block& body) { for_each_unbarred(body, visit); });
-  }
+  return scope && scope->barrier ? std::nullopt : program::inside(statement, known);
 }
 
 const program::Transfer* transfer_of(const Statement& statement) {
@@ -46,7 +38,7 @@ bool is_store(const Statement& statement) { return std::holds_alternative<progra
 
 class Overlap {
  public:
-  Overlap(program::Program& program, const Share& machine) : program_(program), machine_(machine) {
+  Overlap(program::Program& program, const Share& machine) : program_(program), machine_(machine), numbers_(program) {
     for (const program::Tensor& tensor : program.tensors) {
       if (!tensor.alias_of.empty()) root_[tensor.name] = tensor.alias_of;
       if (tensor.role == program::Role::weight || tensor.role == program::Role::input) given_.insert(tensor.name);
@@ -54,28 +46,24 @@ class Overlap {
     const auto collect = [&](Statement& statement) {
       if (is_store(statement)) queues_.insert(statement.queue);
     };
-    program::for_each(program.body, collect);
-    for (program::Function& function : program.functions) program::for_each(function.body, collect);
+    program::for_each_function(program, [&](Block& body, const std::string&) { program::for_each(body, collect); });
   }
 
   void run() {
     find_given_formals();
-    for (program::Function& function : program_.functions) {
-      function.parameters.push_back(before_name);
-      body(function.body, Expr::symbol(before_name));
-    }
-    body(program_.body, Expr(0));
     // Several cores: a counter per number of complete kernels.
-    const std::int64_t size = several() ? kernels_in(program_.body) + 1 : 1;
+    const std::int64_t size = several() ? numbers_.of(program_.body) + 1 : 1;
+    for (program::Function& function : program_.functions) function.parameters.push_back(before_name);
+    program::for_each_function(program_, [&](Block& block, const std::string& function) {
+      body(block, function.empty() ? Expr(0) : Expr::symbol(before_name));
+    });
     for (const std::string& queue : queues_) program_.counters.push_back({counter(queue), size, true});
   }
 
  private:
   struct Touched { std::int64_t read = 0, written = 0; };  ///< kernels counted up to the last one that did
 
-  bool several() const { return streams() > 1; }
-  /// Cores with all their contexts: those of a core share its counters.
-  std::int64_t streams() const { return program_.cores * program_.contexts; }
+  bool several() const { return numbers_.several(); }
 
   static std::string counter(const std::string& queue) { return "kernels." + queue; }
 
@@ -99,72 +87,36 @@ class Overlap {
           entry->second = entry->second && (given_.count(root(actual)) != 0);
         }
       };
-      program::for_each(program_.body, bind);
-      for (program::Function& function : program_.functions) program::for_each(function.body, bind);
+      program::for_each_function(program_, [&](Block& body, const std::string&) { program::for_each(body, bind); });
       for (const auto& [formal, constant] : now)
         if (constant) changed |= given_.insert(formal).second;
     }
   }
 
-  std::int64_t kernels_in(const std::string& name) const {
-    for (const program::Function& function : program_.functions)
-      if (function.name == name) return kernels_in(function.body);
-    return 0;
-  }
-  std::int64_t kernels_in(const Block& block) const {
-    std::int64_t count = 0;
-    for (const Statement& statement : block) {
-      if (const auto* loop = std::get_if<program::For>(&statement.action); loop && loop->extent.is_constant())
-        count += loop->extent.value() * kernels_in(loop->body);
-      if (const auto* scope = std::get_if<program::Scope>(&statement.action)) {
-        if (runs_functions(scope->body))
-          count += kernels_in(scope->body);
-        else
-          count += several() ? steps_in(*scope) : 1;
-      }
-      if (const auto* call = std::get_if<program::Call>(&statement.action)) count += kernels_in(call->function);
-    }
-    return count;
-  }
-
-  /// A loop of the graph: its body is a function.
-  static bool runs_functions(const Block& block) {
-    return std::any_of(block.begin(), block.end(), [](const Statement& statement) {
-      if (const auto* loop = std::get_if<program::For>(&statement.action)) return runs_functions(loop->body);
-      return std::holds_alternative<program::Call>(statement.action);
-    });
-  }
-
-  /// Numbers the kernels of a loop, each of its own steps after all before it; returns how many there are.
-  std::int64_t number(Block& block, const Expr& before) {
-    const Expr outside = base_;
-    base_ = before;
-    std::int64_t count = 0;
-    Block result;
-    for (Statement& statement : block) {
-      if (auto* loop = std::get_if<program::For>(&statement.action)) {
-        const std::int64_t each = kernels_in(loop->body);
-        number(loop->body, before + Expr(count) + Expr::symbol(loop->index) * Expr(each));
-        count += each * loop->extent.value();
-      } else if (auto* call = std::get_if<program::Call>(&statement.action)) {
-        call->parameters[before_name] = before + Expr(count);
-        count += kernels_in(call->function);
+  /// Numbers the kernels of a loop, each of its own steps after all before it.
+  void number(Block& block, const Expr& before) {
+    struct Trip {
+      Expr before;
+      std::int64_t count = 0;
+    };
+    const auto visit = [&](Statement& statement, Trip& trip, Block& waits) -> std::optional<Trip> {
+      base_ = trip.before;
+      const std::int64_t count = trip.count;
+      trip.count += numbers_.of(statement);
+      if (const auto* loop = std::get_if<program::For>(&statement.action))
+        return Trip{trip.before + Expr(count) + Expr::symbol(loop->index) * Expr(numbers_.of(loop->body)), 0};
+      if (auto* call = std::get_if<program::Call>(&statement.action)) {
+        call->parameters[before_name] = trip.before + Expr(count);
       } else if (auto* step = std::get_if<program::Scope>(&statement.action)) {
-        if (several()) append_waits(result, *queues_.begin(), count);
+        if (several()) append_waits(waits, *queues_.begin(), count);
         step->barrier = true;
-        signal(step->body, ++count);
+        signal(step->body, trip.count);
       }
-      result.push_back(std::move(statement));
-    }
-    block = std::move(result);
+      return std::nullopt;
+    };
+    const Expr outside = base_;
+    program::rewrite_knowing(block, Trip{before, 0}, visit);
     base_ = outside;
-    return count;
-  }
-
-  /// Steps that follow each other within a kernel, or one.
-  static std::int64_t steps_in(const program::Scope& kernel) {
-    const auto is_step = [](const Statement& s) { return std::holds_alternative<program::Scope>(s.action); };
-    return std::max<std::int64_t>(1, std::count_if(kernel.body.begin(), kernel.body.end(), is_step));
   }
 
   /// The kernel or step is complete on this core, `count` in this body.
@@ -182,75 +134,78 @@ class Overlap {
 
   /// Steps of a kernel: each after all cores have done those before.
   void separate_steps(program::Scope& kernel, std::int64_t count) const {
-    Block result;
-    for (Statement& statement : kernel.body) {
-      auto* step = std::get_if<program::Scope>(&statement.action);
-      if (step) {
-        if (!result.empty()) append_waits(result, *queues_.begin(), count);
+    bool first = true;
+    program::rewrite_knowing(kernel.body, count, [&](Statement& statement, std::int64_t& done, Block& waits) {
+      if (auto* step = std::get_if<program::Scope>(&statement.action)) {
+        if (!first) append_waits(waits, *queues_.begin(), done);
         step->barrier = true;
-        signal(step->body, ++count);
+        signal(step->body, ++done);
       }
-      result.push_back(std::move(statement));
-    }
-    kernel.body = std::move(result);
+      first = false;
+      return std::optional<std::int64_t>();
+    });
   }
 
-  void body(Block& block, const Expr& before) {
-    base_ = before;
-    Block result;
+  /// What is known before a kernel of a body.
+  struct Known {
     std::map<std::string, Touched> touched;
     std::map<std::string, std::int64_t> waited;
     std::int64_t count = 0;
-    for (Statement& statement : block) {
+  };
+
+  void body(Block& block, const Expr& before) {
+    base_ = before;
+    program::rewrite_knowing(block, Known(), [&](Statement& statement, Known& known, Block& waits) {
+      const std::int64_t count = known.count;
+      known.count += numbers_.of(statement);
       if (auto* call = std::get_if<program::Call>(&statement.action)) {
         call->parameters[before_name] = before + Expr(count);
-        count += kernels_in(call->function);
-        for (const auto& [formal, actual] : call->tensors) touched[root(actual)] = {count, count};
-        result.push_back(std::move(statement));
-        continue;
+        touch(known, *call);
+      } else if (auto* scope = std::get_if<program::Scope>(&statement.action)) {
+        const bool loops = KernelNumbers::runs_functions(scope->body);
+        one(*scope, loops, count, known, waits);
+        program::for_each(scope->body, [&](const Statement& inner) { touch(known, loops, inner); });
       }
-      auto* scope = std::get_if<program::Scope>(&statement.action);
-      if (!scope) {
-        result.push_back(std::move(statement));
-        continue;
-      }
-      if (runs_functions(scope->body)) {
-        place_slots(*scope, machine_, End::low);
-        scope->barrier = true;
-        count += number(scope->body, before + Expr(count));
-        program::for_each(scope->body, [&](Statement& inner) {
-          if (const program::Transfer* transfer = transfer_of(inner)) touched[root(transfer->tensor)] = {count, count};
-          if (const auto* inner_call = std::get_if<program::Call>(&inner.action))
-            for (const auto& [formal, actual] : inner_call->tensors) touched[root(actual)] = {count, count};
-        });
-        result.push_back(std::move(statement));
-        continue;
-      }
-      const bool steps = several() && steps_in(*scope) > 1;
-      if (several() && (steps || machine_.core.kernel_barrier || reads_stored(scope->body))) {
-        if (count > 0 || !base_.is_constant()) append_waits(result, *queues_.begin(), count);
-      } else {
-        kernel(*scope, touched, waited);
-      }
-      // Every other kernel at the upper end of each memory.
-      place_slots(*scope, machine_, machine_.core.kernel_barrier || count % 2 == 0 ? End::low : End::high);
-      if (steps) {
-        separate_steps(*scope, count);
-        count += steps_in(*scope);
-      } else {
-        signal(scope->body, ++count);
-      }
-      program::for_each(scope->body, [&](Statement& inner) {
-        const program::Transfer* transfer = transfer_of(inner);
-        if (!transfer) return;
-        Touched& entry = touched[root(transfer->tensor)];
-        (is_store(inner) ? entry.written : entry.read) = count;
-        for (const program::TransferDim& dim : transfer->dims)
-          if (!dim.through.empty()) touched[root(dim.through)].read = count;
-      });
-      result.push_back(std::move(statement));
+      return std::optional<Known>();
+    });
+  }
+
+  /// A kernel, or one of the graph's loops, behind `count` kernels of its body.
+  void one(program::Scope& scope, bool loops, std::int64_t count, Known& known, Block& waits) {
+    if (loops) {
+      scope.barrier = true;
+      return number(scope.body, base_ + Expr(count));
     }
-    block = std::move(result);
+    const bool steps = several() && KernelNumbers::steps_in(scope) > 1;
+    if (several() && (steps || machine_.core.kernel_barrier || reads_stored(scope.body))) {
+      if (count > 0 || !base_.is_constant()) append_waits(waits, *queues_.begin(), count);
+    } else {
+      kernel(scope, known.touched, known.waited);
+    }
+    if (steps)
+      separate_steps(scope, count);
+    else
+      signal(scope.body, known.count);
+  }
+
+  /// What a function may read and write.
+  void touch(Known& known, const program::Call& call) const {
+    for (const auto& [formal, actual] : call.tensors) known.touched[root(actual)] = {known.count, known.count};
+  }
+
+  /// What a statement of a kernel reads or writes; of a loop of the graph, in whichever trip.
+  void touch(Known& known, bool loops, const Statement& inner) const {
+    if (const auto* call = std::get_if<program::Call>(&inner.action)) return touch(known, *call);
+    const program::Transfer* transfer = transfer_of(inner);
+    if (!transfer) return;
+    Touched& entry = known.touched[root(transfer->tensor)];
+    if (loops) {
+      entry = {known.count, known.count};
+      return;
+    }
+    (is_store(inner) ? entry.written : entry.read) = known.count;
+    for (const program::TransferDim& dim : transfer->dims)
+      if (!dim.through.empty()) known.touched[root(dim.through)].read = known.count;
   }
 
   /// Kernels of this body that must be complete; nothing: no wait. Zero: all before the body.
@@ -283,12 +238,14 @@ class Overlap {
     scope.barrier = false;
     // A queue whose first transfer needs most waits once, at the start.
     std::map<std::string, std::int64_t> first, most;
-    for_each_unbarred(scope.body, [&](Statement& statement) {
-      if (!transfer_of(statement)) return;
-      const std::int64_t count = needed(statement, touched).value_or(-1);
-      first.try_emplace(statement.queue, count);
-      const auto entry = most.try_emplace(statement.queue, count).first;
-      entry->second = std::max(entry->second, count);
+    program::for_each_knowing(scope.body, 0, [&](const Statement& statement, int) {
+      if (transfer_of(statement)) {
+        const std::int64_t count = needed(statement, touched).value_or(-1);
+        first.try_emplace(statement.queue, count);
+        const auto entry = most.try_emplace(statement.queue, count).first;
+        entry->second = std::max(entry->second, count);
+      }
+      return unbarred(statement, 0);
     });
     Block start;
     for (const auto& [queue, count] : most) {
@@ -308,7 +265,8 @@ class Overlap {
       wait.pieces = base_ + Expr(count);
       if (several()) {
         wait.index = wait.pieces;
-        wait.pieces = count > 0 ? Expr(streams()) : min(Expr(streams()), base_ * Expr(streams()));
+        const Expr streams(numbers_.streams());
+        wait.pieces = count > 0 ? streams : min(streams, base_ * streams);
       }
       block.push_back(on(queue, std::move(wait)));
     }
@@ -316,22 +274,19 @@ class Overlap {
 
   /// Waits where they are needed; one holds for what follows in its block and inside it.
   void insert_waits(Block& block, const std::map<std::string, Touched>& touched,
-                    std::map<std::string, std::int64_t> waited) const {
-    Block result;
-    for (Statement& statement : block) {
+                    const std::map<std::string, std::int64_t>& waited) const {
+    using Waited = std::map<std::string, std::int64_t>;
+    program::rewrite_knowing(block, waited, [&](Statement& statement, Waited& known, Block& waits) {
       if (transfer_of(statement)) {
         const auto count = needed(statement, touched);
-        const auto known = waited.find(statement.queue);
-        if (count && (known == waited.end() || known->second < *count)) {
-          append_waits(result, statement.queue, *count);
-          waited[statement.queue] = *count;
+        const auto found = known.find(statement.queue);
+        if (count && (found == known.end() || found->second < *count)) {
+          append_waits(waits, statement.queue, *count);
+          known[statement.queue] = *count;
         }
       }
-      if (!behind_barrier(statement))
-        program::for_each_body(statement, [&](Block& body) { insert_waits(body, touched, waited); });
-      result.push_back(std::move(statement));
-    }
-    block = std::move(result);
+      return unbarred(statement, known);
+    });
   }
 
   /// Whether a loop bound, an address or a predicate reads a tensor.
@@ -354,6 +309,7 @@ class Overlap {
 
   program::Program& program_;
   const Share& machine_;
+  KernelNumbers numbers_;
   std::map<std::string, std::string> root_;
   std::set<std::string> given_;   ///< tensors that nothing stores to
   std::set<std::string> queues_;  ///< store queues
@@ -362,14 +318,8 @@ class Overlap {
 
 }  // namespace
 
-void place_and_overlap(program::Program& program, const Share& machine) {
-  if (!machine.core.kernel_barrier || program.cores * program.contexts > 1) return Overlap(program, machine).run();
-  const auto place = [&](Statement& statement) {
-    if (auto* kernel = std::get_if<program::Scope>(&statement.action)) place_slots(*kernel, machine, End::low);
-  };
-  std::for_each(program.body.begin(), program.body.end(), place);
-  for (program::Function& function : program.functions)
-    std::for_each(function.body.begin(), function.body.end(), place);
+void overlap(program::Program& program, const Share& machine) {
+  if (!machine.core.kernel_barrier || program.cores * program.contexts > 1) Overlap(program, machine).run();
 }
 
 }  // namespace tilesim::lower

@@ -6,17 +6,14 @@
 
 namespace tilesim::lower {
 
-/// Gives every slot its address.
-///
 /// For machines without a barrier between kernels (core.kernel_barrier): every kernel signals a semaphore of its core
 /// on each store queue when its stores are complete; loads of what earlier kernels stored, and stores over what they
-/// read or stored, wait for the count. Weights and inputs wait for nothing. Kernels take turns at the two ends of the
-/// scratchpad, so that the next one's tiles find room. A kernel whose loops or addresses read a stored tensor keeps its
-/// barrier. A function receives the number of kernels before it as a parameter.
+/// read or stored, wait for the count. Weights and inputs wait for nothing. A kernel whose loops or addresses read a
+/// stored tensor keeps its barrier. A function receives the number of kernels before it as a parameter.
 ///
 /// For programs of several cores: every core signals all cores when its part of a kernel (of a step of a kernel) is
 /// complete, one counter per kernel, and each waits until all have. Where the machine has a barrier between kernels,
 /// it holds across the cores.
-void place_and_overlap(program::Program& program, const Share& machine);
+void overlap(program::Program& program, const Share& machine);
 
 }  // namespace tilesim::lower

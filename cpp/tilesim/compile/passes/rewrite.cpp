@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "tilesim/compile/plan/divide.hpp"
+#include "tilesim/program/visit.hpp"
 
 namespace tilesim::lower {
 
@@ -15,7 +16,9 @@ class Substitution {
   explicit Substitution(const std::map<std::string, Expr>& values) : values_(values) {}
 
   void apply(program::Block& block) const {
-    for (program::Statement& statement : block) std::visit([&](auto& action) { apply(action); }, statement.action);
+    program::for_each(block, [&](program::Statement& statement) {
+      std::visit([&](auto& action) { apply(action); }, statement.action);
+    });
   }
 
  private:
@@ -33,12 +36,12 @@ class Substitution {
   void apply(program::VectorNodeSpec& spec) const { apply(spec.scalar); }
   void apply(program::VectorOutputSpec& spec) const { apply(spec.view), apply(spec.accumulate); }
 
-  void apply(program::For& loop) const { apply(loop.extent), apply(loop.body); }
-  void apply(program::If& branch) const { apply(branch.condition), apply(branch.then), apply(branch.otherwise); }
+  void apply(program::For& loop) const { apply(loop.extent); }
+  void apply(program::If& branch) const { apply(branch.condition); }
   void apply(program::Call& call) const {
     for (auto& [name, value] : call.parameters) apply(value);
   }
-  void apply(program::Scope& scope) const { apply(scope.body); }
+  void apply(program::Scope&) const {}
   void apply(program::Acquire&) const {}
   void apply(program::Receive&) const {}
   void apply(program::Commit&) const {}

@@ -56,17 +56,14 @@ Share with_contexts(const Share& machine, std::int64_t contexts) {
 }
 
 void over_contexts(program::Scope& kernel, std::int64_t contexts, std::int64_t of) {
-  const auto is_step = [](const program::Statement& s) { return std::holds_alternative<program::Scope>(s.action); };
-  if (!kernel.body.empty() && std::all_of(kernel.body.begin(), kernel.body.end(), is_step)) {
-    for (program::Statement& step : kernel.body) over_contexts(std::get<program::Scope>(step.action), contexts, of);
-    return;
-  }
-  if (contexts > 1)
-    substitute(kernel.body, {{"core", Expr::symbol("core") * Expr(contexts) + Expr::symbol("context")}});
-  if (contexts == of) return;
-  program::If has_part{less(Expr::symbol("context"), Expr(contexts)), std::move(kernel.body), {}};
-  kernel.body = {};
-  kernel.body.push_back(on("", std::move(has_part)));
+  for_each_step(kernel, [&](program::Scope& step) {
+    if (contexts > 1)
+      substitute(step.body, {{"core", Expr::symbol("core") * Expr(contexts) + Expr::symbol("context")}});
+    if (contexts == of) return;
+    program::If has_part{less(Expr::symbol("context"), Expr(contexts)), std::move(step.body), {}};
+    step.body = {};
+    step.body.push_back(on("", std::move(has_part)));
+  });
 }
 
 }  // namespace tilesim::lower

@@ -1,7 +1,9 @@
 // One program over several cores: which part of a kernel each core takes.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tilesim/compile/plan/core_sorts.hpp"
@@ -71,6 +73,14 @@ void divide_loops(program::Scope& scope, program::Program& program, TensorIndex&
 /// Parts of a kernel of which the cores from `used` on have none go to the regions of the memory in turn, instead of
 /// all to the first. Not for kernels whose cores send to each other.
 void take_regions_in_turn(program::Block& body, std::int64_t used, const Share& machine);
+
+/// Calls `call` with the kernel, or with each of its steps where it is nothing else.
+template <class Call>
+void for_each_step(program::Scope& kernel, const Call& call) {
+  const auto is_step = [](const program::Statement& s) { return std::holds_alternative<program::Scope>(s.action); };
+  if (kernel.body.empty() || !std::all_of(kernel.body.begin(), kernel.body.end(), is_step)) return call(kernel);
+  for (program::Statement& step : kernel.body) call(std::get<program::Scope>(step.action));
+}
 
 /// Replaces symbols in every expression of the block.
 void substitute(program::Block& block, const std::map<std::string, Expr>& values);

@@ -34,6 +34,9 @@ class Chip {
 };
 
 /// Counters over all jobs.
-struct Totals { std::int64_t tile_operations = 0, read_bytes = 0, written_bytes = 0, network_bytes = 0; };
+struct Totals {
+  std::int64_t tile_operations = 0, read_bytes = 0, written_bytes = 0, network_bytes = 0;
+  std::int64_t padding_bytes = 0;  ///< of those read and written
+};
 
 }  // namespace tilesim::engine

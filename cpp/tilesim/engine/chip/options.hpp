@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tilesim/base/cancel.hpp"
+#include "tilesim/engine/chip/computes.hpp"
 #include "tilesim/engine/dram/part.hpp"
 #include "tilesim/engine/noc/topology.hpp"
 #include "tilesim/machine/machine.hpp"
@@ -34,6 +35,7 @@ struct SimulateOptions {
   std::vector<std::string> resident;
   std::shared_ptr<LatencyBook> latencies;  ///< of tile computes, asked before the closed forms
   std::map<std::string, std::shared_ptr<LatencyBook>> sort_latencies;  ///< instead, by sort, where there are sorts
+  std::shared_ptr<engine::ComputePort> computes;  ///< times computes of the units that it takes; null: none
   CancelToken* cancel = nullptr;
 };
 

@@ -178,6 +178,7 @@ void Dispatch::resolve_transfer(Stream& stream, const program::Instruction& inst
   entry.address = moved.address;
   entry.bytes = moved.bytes;
   entry.index_bytes = moved.index_bytes;
+  entry.padding_bytes = moved.padding;
   if (instruction.counter >= 0) entry.index = counter_index(stream, instruction);
 }
 

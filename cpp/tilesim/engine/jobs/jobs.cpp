@@ -102,6 +102,11 @@ void Jobs::start_stream(JobState& job, std::int64_t core, std::int64_t context) 
   stream->queues.reserve(job.loaded->sorts.size());
   for (const std::int32_t sort : job.loaded->sorts)
     stream->queues.emplace_back(at(stream->kind->core.dma.queue_entries), units_.find(stream->physical_core, sort));
+  if (const ComputePort* computes = chip_.options.computes.get())
+    for (Queue& queue : stream->queues) {
+      const Unit& unit = units_[queue.unit];
+      queue.answered_later = computes->takes(unit.core, unit.kind);
+    }
   streams_.add(*stream);
   ++job.streams_left;
   agenda_.push(EventKind::stream, agenda_.now(), stream->number, 0);

@@ -11,10 +11,12 @@ void KernelCounters::add(const KernelCounters& other) {
   finish = std::max(finish, other.finish);
   for (const auto field : {&KernelCounters::count, &KernelCounters::cycles, &KernelCounters::exclusive,
                            &KernelCounters::load_bytes, &KernelCounters::store_bytes, &KernelCounters::below_bytes,
-                           &KernelCounters::array_busy, &KernelCounters::vector_busy, &KernelCounters::launch})
+                           &KernelCounters::array_busy, &KernelCounters::vector_busy, &KernelCounters::launch,
+                           &KernelCounters::padding_bytes, &KernelCounters::send_bytes})
     this->*field += other.*field;
-  multiply_adds += other.multiply_adds;
-  vector_operations += other.vector_operations;
+  for (const auto field :
+       {&KernelCounters::multiply_adds, &KernelCounters::vector_operations, &KernelCounters::array_multiply_adds})
+    this->*field += other.*field;
 }
 
 void KernelRuns::begin(std::int32_t scope, std::int64_t start, std::int64_t finish) {

@@ -24,15 +24,12 @@ struct Tensors;
 /// Where the bytes of a tensor lie in a memory of several regions: the number of a region, or one of these.
 enum Placement : std::int32_t { interleaved = -1, local = -2 };
 
-class MemorySystem : public MemoryCounts {
+class MemorySystem : public MemoryCounts, public Answering {
  public:
   /// Bytes [low, high), whole pages of 4096, lie in a region, interleaved, or each page where it is touched first.
   virtual void place(std::int64_t /*low*/, std::int64_t /*high*/, std::int32_t /*placement*/) {}
   virtual void forget(std::int64_t /*low*/, std::int64_t /*high*/) {}  ///< nobody will ask for them again
   virtual Offered offer(const Request& request, std::uint64_t tag, std::int64_t now) = 0;
-  /// Works until core cycle `until`, or to the end of the cycle in which something is done that was answered later.
-  virtual void drain(std::int64_t /*until*/, CancelToken* /*cancel*/, std::vector<Done>& /*done*/) {}
-  virtual bool idle() const { return true; }            ///< nothing is to be answered later
   virtual bool answers_later() const { return false; }  ///< everything, or nothing
   /// A cycle of `offer` below zero stands for a read whose completion nobody needed yet, as more of its transfer
   /// followed; the last piece's completion is not before it. This asks for it after all, once; others are given back.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "tilesim/base/cancel.hpp"
 #include "tilesim/engine/memory/pattern.hpp"
 
 namespace tilesim::engine {
@@ -21,7 +23,7 @@ struct Request {
   bool placed = false;  ///< contiguous all the same: one of the places that the pattern has been taken to
 };
 
-/// The answer to an offered request, in core cycles.
+/// The answer to what was offered, in core cycles.
 struct Offered {
   enum class Kind : std::uint8_t { refused, complete, later };
   Kind kind = Kind::refused;
@@ -39,6 +41,15 @@ struct Offered {
 struct Done {
   std::uint64_t tag = 0;  ///< as it was offered
   std::int64_t cycle = 0;
+};
+
+/// Who answers later what was offered: memory behind routers, units that time computes themselves.
+class Answering {
+ public:
+  virtual ~Answering() = default;
+  /// Works until core cycle `until`, or to the end of the cycle in which something is done that was answered later.
+  virtual void drain(std::int64_t /*until*/, CancelToken* /*cancel*/, std::vector<Done>& /*done*/) {}
+  virtual bool idle() const { return true; }  ///< nothing is to be answered later
 };
 
 }  // namespace tilesim::engine

@@ -117,16 +117,27 @@ void tile_runs(Pattern& pattern, const MemoryMap::Entry& entry, const std::array
   pattern.known = true;
 }
 
+/// Elements along an axis that are asked for, of those between the ends.
+std::int64_t asked(const program::Cursor& cursor, const program::CompiledTransfer& t, int axis, const Range& range) {
+  std::int64_t step = 1;
+  int dims = 0;
+  for (const auto& dim : t.dims)
+    if (dim.axis == axis) ++dims, step = std::abs(cursor.value(dim.step));
+  return dims == 1 && step > 1 ? (range.high - range.low) / step + 1 : range.high - range.low + 1;
+}
+
 /// Padded layouts: whole rows of lanes; whole tiles where the region starts at one and ends with the tensor.
-Moved tiled(const MemoryMap::Entry& entry, std::int64_t base, const Shape& shape,
-            const std::array<Range, max_dims>& ranges, std::size_t rank, Pattern* pattern) {
+Moved tiled(const MemoryMap::Entry& entry, std::int64_t base, const Shape& shape, const program::Cursor& cursor,
+            const program::CompiledTransfer& t, const std::array<Range, max_dims>& ranges, Pattern* pattern) {
   Moved moved;
-  std::int64_t elements = 1, offset = 0;
+  std::int64_t elements = 1, offset = 0, useful = 1;
+  const std::size_t rank = t.at.size();
   std::array<std::int64_t, max_dims> lows{}, extents{};
   moved.elements = 1;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     Range r = ranges[axis];
     moved.elements *= r.high - r.low + 1;
+    useful *= asked(cursor, t, static_cast<int>(axis), r);
     if (static_cast<int>(axis) == entry.order[0]) {
       const std::int64_t lanes = entry.tile[1];
       r.low = r.low / lanes * lanes;
@@ -140,6 +151,7 @@ Moved tiled(const MemoryMap::Entry& entry, std::int64_t base, const Shape& shape
     offset += r.low * entry.strides[axis];
   }
   moved.bytes = (elements * entry.element_bits + 7) / 8;
+  moved.padding = moved.bytes - (useful * entry.element_bits + 7) / 8;
   moved.address = base + entry.base + offset * entry.element_bits / 8;
   if (pattern) tile_runs(*pattern, entry, lows, extents, moved.bytes);
   return moved;
@@ -194,6 +206,7 @@ Moved dense(const MemoryMap::Entry& entry, std::int64_t base, const program::Cur
   const std::int64_t skew =
       aligned || runs == 1 ? moved.address % burst : (burst - 1) / 2;  // unequal alignments: their mean
   moved.bytes = runs * round_up(skew + bytes, burst);
+  moved.padding = moved.bytes - runs * bytes;
   if (pattern) {
     pattern->first_bits = offset * entry.element_bits;
     pattern->run_bytes = round_up(skew + bytes, burst);
@@ -217,13 +230,15 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
   const bool indirect =
       std::any_of(transfer.dims.begin(), transfer.dims.end(), [](const auto& dim) { return dim.through >= 0; });
   if (pattern) pattern->base = base + entry.base, pattern->burst = burst_bytes;
-  if (entry.tile.size() == 2 && !indirect) return tiled(entry, base, tensor.shape, ranges, transfer.at.size(), pattern);
+  if (entry.tile.size() == 2 && !indirect) return tiled(entry, base, tensor.shape, cursor, transfer, ranges, pattern);
   Moved moved = dense(entry, base, cursor, transfer, ranges, burst_bytes, pattern);
   if (pattern && indirect) pattern->known = false;
   for (const auto& dim : transfer.dims) {  // the rows' indices are read too
     if (dim.through < 0) continue;
     const DType dtype = program.tensors[static_cast<std::size_t>(cursor.tensor(dim.through))].dtype;
-    moved.index_bytes += round_up(packed_bytes(dtype, cursor.value(dim.extent)), burst_bytes);
+    const std::int64_t indices = packed_bytes(dtype, cursor.value(dim.extent));
+    moved.index_bytes += round_up(indices, burst_bytes);
+    moved.padding += round_up(indices, burst_bytes) - indices;
   }
   moved.bytes += moved.index_bytes;
   return moved;

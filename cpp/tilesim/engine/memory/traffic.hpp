@@ -28,6 +28,7 @@ struct MemoryMap {
 struct Moved {
   std::int64_t address = 0, bytes = 0, elements = 0;
   std::int64_t index_bytes = 0;  ///< part of `bytes`: indices of an indirect transfer, always read
+  std::int64_t padding = 0;      ///< part of `bytes`: beyond the elements and indices that are asked for
 };
 
 /// Bytes in whole bursts, and where they start, for a map that begins at `base`, a whole page. Elements outside the

@@ -5,51 +5,94 @@ namespace tilesim::engine {
 
 namespace {
 
-/// By kernel, and what is left: what no kernel caused.
-void count_by_kernel(Result& result, const Count& total, double OperationUse::* number) {
-  std::vector<Caused> caused;
-  for (const OperationUse& use : result.operations) caused.push_back({use.name, use.*number});
-  add_counts(result.counts, total, caused);
+/// Counts and the table that is for them.
+struct Book {
+  const Programs& programs;
+  Result& result;
+  std::vector<EnergyRate> table = {};
+
+  /// By kernel, and what is left: what no kernel caused, or has yet to end.
+  template <class Number>
+  void count(const Count& total, const Number& number) {
+    std::vector<Caused> caused;
+    for (const ProgramRow& program : programs)
+      for (const KernelRow& kernel : program.kernels)
+        caused.push_back({kernel.kernel, static_cast<double>(number(kernel.counters))});
+    add_counts(result.counts, total, caused);
+  }
+  /// An item with its energy in femtojoules, 0: not stated. `part`: the row of the energy that has it too.
+  void rate(const char* item, std::int64_t femtojoules, const char* part = "") {
+    table.push_back({item, static_cast<double>(femtojoules), femtojoules != 0, true, part});
+  }
+};
+
+void add_computes(const Parts& parts, Book& book) {
+  const EnergySpec& energy = parts.chip.machine.energy;
+  double cells = 0;
+  for (const Unit& unit : parts.units.all()) cells += unit.array_multiply_adds;
+  const double useful = book.result.multiply_adds;
+  book.count({"arrays", "multiply-adds", {}, {}, useful}, [](const KernelCounters& k) { return k.multiply_adds; });
+  book.count({"arrays", "padded multiply-adds", {}, {}, cells - useful},
+             [](const KernelCounters& k) { return k.array_multiply_adds - k.multiply_adds; });
+  book.count({"vector unit", "vector operations", {}, {}, book.result.vector_operations},
+             [](const KernelCounters& k) { return k.vector_operations; });
+  book.rate("multiply-adds", energy.mac);  // a cell that multiplies zeros is taken to need nothing
+  book.rate("vector operations", energy.vector_op);
 }
 
-EnergyRate rate_of(const char* item, std::int64_t femtojoules) {
-  return {item, static_cast<double>(femtojoules), femtojoules != 0};
+/// Bytes that the cores ask of a level, the elements and what lies beside them in bursts and padded layouts.
+void add_asked(const Parts& parts, Book& book, const char* part, const std::string& item, const char* level) {
+  const Totals& totals = parts.totals;
+  const auto asked = static_cast<double>(totals.read_bytes + totals.written_bytes);
+  const auto padding = static_cast<double>(totals.padding_bytes);
+  book.count({part, item, level, {}, asked - padding},
+             [](const KernelCounters& k) { return k.load_bytes + k.store_bytes - k.padding_bytes; });
+  book.count({part, "padded " + item, level, {}, padding}, [](const KernelCounters& k) { return k.padding_bytes; });
 }
 
-void add_memory(const Parts& parts, Result& result, std::vector<EnergyRate>& table) {
+void add_memory(const Parts& parts, Book& book) {
+  Result& result = book.result;
+  const bool cached = !parts.memory.caches().empty();
+  if (cached) {
+    const std::int64_t below = result.memory_read_bytes + result.memory_written_bytes;
+    add_asked(parts, book, "cache", "cache bytes", "cache");
+    book.count({"memory", "memory bytes", "DRAM", {}, static_cast<double>(below)},
+               [](const KernelCounters& k) { return k.below_bytes; });
+  } else {
+    add_asked(parts, book, "memory", "memory bytes", "DRAM");
+  }
   // A part's own energies count its commands; the machine's energy per byte would count them again.
   const std::vector<MemorySystem::Energy> commands = parts.memory.port().energy();
   for (const MemorySystem::Energy& one : commands) {
     result.counts.push_back({"memory", one.part, "DRAM", {}, static_cast<double>(one.count)});
-    table.push_back({one.part, static_cast<double>(one.each)});
+    book.table.push_back({one.part, static_cast<double>(one.each)});
   }
   if (!commands.empty()) return;
-  const std::int64_t bytes = result.memory_read_bytes + result.memory_written_bytes;
-  result.counts.push_back({"memory", "memory bytes", "DRAM", {}, static_cast<double>(bytes)});
-  table.push_back(rate_of("memory bytes", parts.chip.machine.energy.memory_byte));
+  book.rate("memory bytes", parts.chip.machine.energy.memory_byte);
+  book.rate("padded memory bytes", parts.chip.machine.energy.memory_byte, "memory bytes");
 }
 
 }  // namespace
 
-void add_energy(const Parts& parts, Result& result) {
+void add_energy(const Parts& parts, const Programs& programs, Result& result) {
   const EnergySpec& energy = parts.chip.machine.energy;
+  Book book{programs, result};
+  add_computes(parts, book);
+  constexpr const char* dma = "scratchpad bytes (DMA side)";
   std::int64_t scratchpad = 0;
   for (const Unit& unit : parts.units.all())
     if (unit.kind == UnitKind::load || unit.kind == UnitKind::store) scratchpad += unit.bytes;
-  constexpr const char* dma = "scratchpad bytes (DMA side)";
-  std::vector<EnergyRate> table{rate_of("multiply-adds", energy.mac), rate_of("vector operations", energy.vector_op),
-                                rate_of(dma, energy.scratchpad_byte)};
-  count_by_kernel(result, {"arrays", "multiply-adds", {}, {}, result.multiply_adds}, &OperationUse::multiply_adds);
-  count_by_kernel(result, {"vector unit", "vector operations", {}, {}, result.vector_operations},
-                  &OperationUse::vector_operations);
-  result.counts.push_back({"scratchpad", dma, "scratchpad", {}, static_cast<double>(scratchpad)});
-  add_memory(parts, result, table);
-  result.counts.push_back({"network", "network bytes", {}, {}, static_cast<double>(result.network_bytes)});
-  table.push_back(rate_of("network bytes", energy.network_byte));
+  book.count({"scratchpad", dma, "scratchpad", {}, static_cast<double>(scratchpad)},
+             [](const KernelCounters& k) { return k.load_bytes + k.store_bytes; });
+  book.rate(dma, energy.scratchpad_byte);
+  add_memory(parts, book);
+  book.count({"network", "network bytes", {}, {}, static_cast<double>(result.network_bytes)},
+             [](const KernelCounters& k) { return k.load_bytes + k.store_bytes + k.send_bytes; });
+  book.rate("network bytes", energy.network_byte);
   result.counts.push_back({"static", "static (ps)", {}, {}, result.seconds() * 1e12});
   const auto microwatts = static_cast<double>(energy.static_microwatts);
-  table.push_back({"static (ps)", microwatts * 1e-3, microwatts != 0, false});
-  result.energy = energy_of(result.counts, table);
+  book.table.push_back({"static (ps)", microwatts * 1e-3, microwatts != 0, false});
+  result.energy = energy_of(result.counts, book.table);
 }
 
 }  // namespace tilesim::engine

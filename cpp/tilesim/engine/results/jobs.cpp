@@ -43,17 +43,16 @@ OperationUse operation(const Parts& parts, const KernelRow& row, const ProgramRo
   return use;
 }
 
-/// Of jobs that have ended and of those under way.
-std::vector<ProgramRow> programs_of(const Jobs& jobs) {
-  std::vector<ProgramRow> programs = jobs.rows().programs();
+}  // namespace
+
+Programs programs_of(const Jobs& jobs) {
+  Programs programs = jobs.rows().programs();
   for (const auto& [id, job] : jobs.live())
     if (job->started) programs[at(jobs.rows()[id].program)].add(*job->loaded, job->kernels.counters());
   return programs;
 }
 
-}  // namespace
-
-void add_jobs(const Parts& parts, Result& result, Busiest& busiest) {
+void add_jobs(const Parts& parts, const Programs& programs, Result& result, Busiest& busiest) {
   const Rows& rows = parts.jobs.rows();
   if (rows.size() > 1)
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -61,7 +60,7 @@ void add_jobs(const Parts& parts, Result& result, Busiest& busiest) {
       result.jobs.push_back(
           {rows.programs()[at(row.program)].name, rows.cores(row), row.arrival, row.start, row.finish});
     }
-  for (const ProgramRow& program : programs_of(parts.jobs)) {
+  for (const ProgramRow& program : programs) {
     for (const KernelRow& kernel : program.kernels) {
       result.operations.push_back(operation(parts, kernel, program));
       busiest.launch += kernel.counters.launch;

@@ -77,9 +77,10 @@ Result result_of(const Parts& parts) {
   add_channels(parts, result, busiest);
   add_cache(parts, result, busiest);
   add_links(parts, result, busiest);
-  add_jobs(parts, result, busiest);
+  const Programs programs = programs_of(parts.jobs);
+  add_jobs(parts, programs, result, busiest);
   add_bound(busiest, result);
-  add_energy(parts, result);
+  add_energy(parts, programs, result);
   add_fidelity(parts, result);
   tell_books(parts.chip);
   add_sources(parts, result);

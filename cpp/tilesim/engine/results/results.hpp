@@ -18,21 +18,25 @@ struct Parts {
 
 Result result_of(const Parts& parts);
 
+/// Programs with the kernels of their jobs, of those that have ended and of those under way.
+using Programs = std::vector<ProgramRow>;
+Programs programs_of(const Jobs& jobs);  // jobs.cpp
+
 /// The busiest of each sort of part, for what bounds the run.
 struct Busiest { std::int64_t array = 0, vector = 0, memory = 0, cache = 0, network = 0, launch = 0; };
 
 // Contributors; each adds its own fields and rows.
-void add_units(const Parts& parts, Result& result, Busiest& busiest);     // units.cpp
-void add_channels(const Parts& parts, Result& result, Busiest& busiest);  // units.cpp
-void add_links(const Parts& parts, Result& result, Busiest& busiest);     // units.cpp
-void add_intervals(const Parts& parts, Result& result);                   // units.cpp
-void add_jobs(const Parts& parts, Result& result, Busiest& busiest);      // jobs.cpp
-void add_sources(const Parts& parts, Result& result);                     // jobs.cpp
-void add_cache(const Parts& parts, Result& result, Busiest& busiest);     // cache.cpp
-void add_cache_fidelity(const Parts& parts, Result& result);              // cache.cpp
-void add_energy(const Parts& parts, Result& result);                      // energy.cpp
-void add_fidelity(const Parts& parts, Result& result);                    // fidelity.cpp
-void add_views(const Parts& parts, Result& result);                       // views.cpp
+void add_units(const Parts& parts, Result& result, Busiest& busiest);                           // units.cpp
+void add_channels(const Parts& parts, Result& result, Busiest& busiest);                        // units.cpp
+void add_links(const Parts& parts, Result& result, Busiest& busiest);                           // units.cpp
+void add_intervals(const Parts& parts, Result& result);                                         // units.cpp
+void add_jobs(const Parts& parts, const Programs& programs, Result& result, Busiest& busiest);  // jobs.cpp
+void add_sources(const Parts& parts, Result& result);                                           // jobs.cpp
+void add_cache(const Parts& parts, Result& result, Busiest& busiest);                           // cache.cpp
+void add_cache_fidelity(const Parts& parts, Result& result);                                    // cache.cpp
+void add_energy(const Parts& parts, const Programs& programs, Result& result);                  // energy.cpp
+void add_fidelity(const Parts& parts, Result& result);                                          // fidelity.cpp
+void add_views(const Parts& parts, Result& result);                                             // views.cpp
 
 /// Core cycles for which the port or link that was busy longest passed bytes.
 std::int64_t network_busy(const Parts& parts);  // bounds.cpp

@@ -24,7 +24,7 @@ struct Entry {
   std::int32_t pattern = -1;  ///< of a transfer, with banks or a cache: where the bytes lie
   std::int64_t kernel = -1;   ///< number of the stream's kernel that it belongs to
   std::int64_t epoch = 0;     ///< acquire: scopes that ended before it in text order
-  std::int64_t address = 0, bytes = 0, index_bytes = 0;
+  std::int64_t address = 0, bytes = 0, index_bytes = 0, padding_bytes = 0;
   Descriptor descriptor;      ///< computes
   std::int64_t weights = -1;  ///< mma: identifies the stationary operand
   double work = 0;            ///< multiply-adds or element operations
@@ -71,8 +71,8 @@ struct Queue {
   std::int64_t chunks = 0;
   std::int64_t issue_ready = 0;    ///< DMA: the next transfer may be issued
   std::int64_t last_weights = -1;  ///< mma: stationary operand used last
-  // Behind a network of routers.
-  std::deque<std::int32_t> open;  ///< transfers and sends that are not over, in order
+  bool answered_later = false;     ///< computes: by SimulateOptions::computes
+  std::deque<std::int32_t> open;   ///< transfers, sends and computes that are not over, in order
   std::int64_t open_pieces = 0;
   bool waits_for_piece = false;
 };

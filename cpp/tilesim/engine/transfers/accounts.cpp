@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/tile/latency.hpp"
 
 namespace tilesim::engine {
 
@@ -80,14 +81,33 @@ void Accounts::transfer(Stream& stream, Queue& queue, const Entry& entry, std::i
   KernelCounters* kernel = entry.opcode == Opcode::send ? nullptr : stream.job->kernels.of(entry.scope);
   std::int64_t below = 0;
   if (entry.pattern >= 0) below = memory_.drop_pattern(entry.pattern, entry.opcode == Opcode::load, entry.bytes);
+  if (entry.opcode != Opcode::send) totals_.padding_bytes += entry.padding_bytes;
   if (kernel) {
     kernel->load_bytes += entry.bytes - stored;
     kernel->store_bytes += stored;
     kernel->below_bytes += below;
+    kernel->padding_bytes += entry.padding_bytes;
   }
   stream.kernels.used(entry.kernel, started, queue.done_until);
   if (store && entry.counter >= 0)
     agenda_.push(EventKind::count, queue.done_until, stream.number, entry.counter, Details{entry.index, 1, 0});
+}
+
+void Accounts::compute(Stream& stream, Queue& queue, const Entry& entry, const Computed& times) {
+  busy(stream, queue, times.started, times.busy, entry);
+  Unit& unit = units_[queue.unit];
+  unit.work += entry.work;
+  queue.done_until = std::max(queue.done_until, times.done);
+  queue.consumed_until = std::max(queue.consumed_until, times.consumed);
+  KernelCounters* const kernel = stream.job->kernels.of(entry.scope);
+  if (entry.opcode == Opcode::mma) {
+    const double cells = array_multiply_adds(stream.kind->core.array, entry.descriptor);
+    unit.array_multiply_adds += cells;
+    if (kernel) kernel->multiply_adds += entry.work, kernel->array_multiply_adds += cells;
+  } else if (kernel) {
+    kernel->vector_operations += entry.work;
+  }
+  stream.kernels.used(entry.kernel, times.started, queue.done_until);
 }
 
 void Accounts::moved(const Request& request) {

@@ -87,26 +87,25 @@ bool Heads::acquire(Stream& stream, int queue, const Entry& entry) {
 
 bool Heads::compute(Stream& stream, int queue, const Entry& entry) {
   Queue& q = stream.queues[at(queue)];
-  Unit& unit = units_[q.unit];
   const std::int64_t now = agenda_.now();
-  if (unit.busy_until > now) {
-    wake(agenda_, stream, queue, unit.busy_until);
-    return false;
-  }
-  CoreKind& kind = *stream.kind;
   const bool mma = entry.descriptor.kind == ComputeKind::mma;
   History history;
   history.weights_resident = entry.weights >= 0 && entry.weights == q.last_weights;
+  if (q.answered_later) {
+    history.pipelined = mma && !q.open.empty();
+    return transfers_.compute(stream, queue, entry, history);
+  }
+  if (const std::int64_t busy = units_[q.unit].busy_until; busy > now) {
+    wake(agenda_, stream, queue, busy);
+    return false;
+  }
+  CoreKind& kind = *stream.kind;
   history.pipelined = mma && q.busy_end == now && now > 0;
   const TileLatency latency = kind.latencies().latency(entry.descriptor, history);
   if (mma) q.last_weights = entry.weights;
-  accounts_.busy(stream, q, now, kind.after(now, latency.busy), entry);
-  unit.work += entry.work;
-  q.done_until = std::max(q.done_until, kind.after(now, latency.done));
-  q.consumed_until = std::max(q.consumed_until, kind.after(now, latency.consumed));
-  if (KernelCounters* kernel = stream.job->kernels.of(entry.scope))
-    (entry.opcode == Opcode::mma ? kernel->multiply_adds : kernel->vector_operations) += entry.work;
-  stream.kernels.used(entry.kernel, now, q.done_until);
+  accounts_.compute(
+      stream, q, entry,
+      {now, kind.after(now, latency.busy), kind.after(now, latency.consumed), kind.after(now, latency.done)});
   return true;
 }
 

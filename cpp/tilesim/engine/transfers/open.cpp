@@ -1,5 +1,5 @@
-// Transfers and sends through a network of routers: what takes how long is known when it is over, so commits, releases
-// and counts behind them wait until then.
+// Transfers and sends through a network of routers, computes of units that time them: what takes how long is known when
+// it is over, so commits, releases and counts behind them wait until then.
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
@@ -7,12 +7,23 @@
 
 namespace tilesim::engine {
 
+/// Both side by side: neither may be ahead of an answer of the other.
+void Transfers::drain(std::int64_t until, CancelToken* cancel) {
+  MemorySystem& memory = memory_.port();
+  if (!computes_ || computes_->idle()) return memory.drain(until, cancel, done_);
+  if (memory.idle()) return computes_->drain(until, cancel, done_);
+  for (std::int64_t cycle = agenda_.now(); cycle < until && done_.empty();) {
+    ++cycle;
+    memory.drain(cycle, cancel, done_);
+    computes_->drain(cycle, cancel, done_);
+  }
+}
+
 bool Transfers::advance(std::int64_t limit, CancelToken* cancel) {
   constexpr std::int64_t last_cycle = std::int64_t{1} << 61;
-  MemorySystem& port = memory_.port();
-  while (!port.idle()) {
+  while (!idle()) {
     const std::int64_t next = agenda_.empty() ? last_cycle : agenda_.next();
-    port.drain(std::min(next, limit < last_cycle ? limit + 1 : last_cycle), cancel, done_);
+    drain(std::min(next, limit < last_cycle ? limit + 1 : last_cycle), cancel);
     if (done_.empty()) return next <= limit;
     for (const Done& done : done_) {
       const Open& open = open_[at(static_cast<std::int64_t>(done.tag >> 16))];
@@ -65,6 +76,34 @@ bool Transfers::send(Stream& stream, int queue, const Entry& entry, std::vector<
   return false;
 }
 
+bool Transfers::compute(Stream& stream, int queue, const Entry& entry, const History& history) {
+  Queue& q = stream.queues[at(queue)];
+  const std::int64_t now = agenda_.now();
+  const Unit& unit = units_[q.unit];
+  const std::int32_t number = open(stream, queue, entry, now);
+  const Compute what{unit.core, unit.kind, q.unit, &entry.descriptor, history};
+  const Offered offered = computes_->offer(what, tag_of(number, no_target), now);
+  if (!offered.accepted()) {
+    q.open.pop_back();
+    free_open_.push_back(number);
+    accounts_.block(stream, q, UnitState::wait_port);
+    if (offered.cycle > now)
+      wake(agenda_, stream, queue, offered.cycle);
+    else
+      refused_.emplace_back(&stream, queue);
+    return false;
+  }
+  accounts_.unblock(stream, q);
+  if (entry.descriptor.kind == ComputeKind::mma) q.last_weights = entry.weights;
+  open_[at(number)].left = 1;
+  ++q.open_pieces;
+  if (offered.kind == Offered::Kind::complete)
+    agenda_.push(EventKind::piece, std::max(now, offered.cycle), stream.number, queue,
+                 static_cast<std::int64_t>(tag_of(number, no_target)));
+  issued(stream, queue, number);
+  return false;
+}
+
 void Transfers::piece(std::int64_t value) {
   Open& own = open_[at(value >> 16)];
   Stream& stream = *own.stream;
@@ -79,7 +118,31 @@ void Transfers::piece(std::int64_t value) {
     const auto& [other, version] = own.targets[at(target)];
     wake_queues(agenda_, *other, other->slots.arrive(own.entry.slot, version, own.entry.pieces).queues);
   }
+  const bool computed = own.entry.opcode != program::Opcode::load && own.entry.opcode != program::Opcode::store &&
+                        own.entry.opcode != program::Opcode::send;
   finish(stream, q);
+  if (computed) wake_refused();
+}
+
+/// Computes that found their unit taken look again.
+void Transfers::wake_refused() {
+  for (const auto& [waiting, number] : refused_) wake(agenda_, *waiting, number, agenda_.now());
+  refused_.clear();
+}
+
+/// As a transfer, a send or a compute: from its start until now.
+void Transfers::end(Stream& stream, Queue& queue, const Open& own) {
+  const std::int64_t last = std::max(agenda_.now(), own.passed);
+  switch (own.entry.opcode) {
+    case program::Opcode::send:
+      return accounts_.transfer(stream, queue, own.entry, own.started, last);
+    case program::Opcode::load:
+    case program::Opcode::store:
+      return accounts_.transfer(stream, queue, own.entry, own.started,
+                                stream.kind->after(last, stream.kind->core.dma.latency_cycles));
+    default:
+      return accounts_.compute(stream, queue, own.entry, {own.started, last, last, last});
+  }
 }
 
 /// Transfers are over in order.
@@ -89,9 +152,7 @@ void Transfers::finish(Stream& stream, Queue& queue) {
     Open& own = open_[at(transfer)];
     if (!own.issued || own.left > 0) return;
     queue.open.pop_front();
-    const std::int64_t latency = own.entry.opcode == program::Opcode::send ? 0 : stream.kind->core.dma.latency_cycles;
-    const std::int64_t last = std::max(agenda_.now(), own.passed);
-    accounts_.transfer(stream, queue, own.entry, own.started, stream.kind->after(last, latency));
+    end(stream, queue, own);
     for (const Effect& effect : own.after) {
       push(stream, std::max(agenda_.now(), queue.done_until) + effect.delay, effect);
       stream.done_until = std::max(stream.done_until, queue.done_until + effect.delay);

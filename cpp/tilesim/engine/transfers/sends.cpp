@@ -37,7 +37,9 @@ bool Sends::start(Stream& stream, int queue, const Entry& entry) {
       return false;
     }
   }
-  totals_.network_bytes += entry.bytes * static_cast<std::int64_t>(found.size());
+  const std::int64_t bytes = entry.bytes * static_cast<std::int64_t>(found.size());
+  totals_.network_bytes += bytes;
+  if (KernelCounters* kernel = stream.job->kernels.of(entry.scope)) kernel->send_bytes += bytes;
   for (const auto& [other, version] : found) other->slots.expect(entry.slot, version);
   if (routed) return transfers_.send(stream, queue, entry, std::move(found));
   std::int64_t last = sent->arrival;

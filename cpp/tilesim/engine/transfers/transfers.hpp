@@ -1,7 +1,6 @@
-// Loads and stores, and sends behind routers: pieces that memory answers at once, or later.
+// Loads and stores, at once or later; and whatever else is answered later: sends behind routers, computes.
 #pragma once
 
-#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -19,8 +18,8 @@ struct Effect {
 
 class Transfers {
  public:
-  Transfers(OffChip& memory, Agenda& agenda, Accounts& accounts)
-      : memory_(memory), agenda_(agenda), accounts_(accounts) {}
+  Transfers(const Chip& chip, OffChip& memory, Agenda& agenda, Units& units, Accounts& accounts)
+      : memory_(memory), agenda_(agenda), units_(units), accounts_(accounts), computes_(chip.options.computes.get()) {}
 
   /// The head of a queue. True: it is over already; else it has started, or the queue will be woken.
   bool start(Stream& stream, int queue, const Entry& entry);
@@ -28,13 +27,15 @@ class Transfers {
   using Target = std::pair<Stream*, std::int64_t>;  ///< version there
   /// A tile at the head of a queue, through routers. As `start`.
   bool send(Stream& stream, int queue, const Entry& entry, std::vector<Target> targets);
+  /// A compute at the head of a queue whose unit times it itself. As `start`.
+  bool compute(Stream& stream, int queue, const Entry& entry, const History& history);
   void piece(std::int64_t value);  ///< of an event: one has been answered
   /// The effect of an entry whose predecessors in its queue are complete at `time`, or when they are over.
   void after(Stream& stream, int queue, std::int64_t time, const Effect& effect);
-  /// Runs the memory that answers later up to the next event, or to something that becomes one. False if nothing is
-  /// left before `limit`.
+  /// Runs those that answer later up to the next event, or to something that becomes one. False if nothing is left
+  /// before `limit`.
   bool advance(std::int64_t limit, CancelToken* cancel);
-  bool idle() const { return memory_.port().idle(); }
+  bool idle() const { return memory_.port().idle() && (!computes_ || computes_->idle()); }
 
  private:
   /// What is under way and is answered later.
@@ -61,13 +62,19 @@ class Transfers {
   std::int32_t open(Stream& stream, int queue, const Entry& entry, std::int64_t started);
   void issued(Stream& stream, int queue, std::int32_t transfer);
   void finish(Stream& stream, Queue& queue);
+  void end(Stream& stream, Queue& queue, const Open& own);
+  void wake_refused();
+  void drain(std::int64_t until, CancelToken* cancel);
 
   OffChip& memory_;
   Agenda& agenda_;
+  Units& units_;
   Accounts& accounts_;
+  ComputePort* computes_;  ///< null: none
   std::vector<Open> open_;
   std::vector<std::int32_t> free_open_;
   std::vector<Done> done_;
+  std::vector<std::pair<Stream*, int>> refused_;  ///< queues of computes that wait for an answer
 };
 
 }  // namespace tilesim::engine

@@ -35,6 +35,7 @@ struct Unit {
   std::array<std::int64_t, unit_state_count> cycles{};
   std::int64_t operations = 0, bytes = 0;
   double work = 0;
+  double array_multiply_adds = 0;  ///< with those of ragged ends
 };
 
 /// All units that jobs have used so far. Names are looked up when a program comes, never while events run.

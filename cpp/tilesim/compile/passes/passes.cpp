@@ -1,0 +1,89 @@
+#include "tilesim/compile/passes/passes.hpp"
+
+#include <utility>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/compile/passes/addresses.hpp"
+#include "tilesim/compile/passes/numbers.hpp"
+#include "tilesim/compile/passes/overlap.hpp"
+#include "tilesim/compile/plan/contexts.hpp"
+#include "tilesim/compile/plan/divide.hpp"
+#include "tilesim/program/visit.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+/// Calls `call(kernel, facts)` with each kernel of the program.
+template <class Call>
+void for_each_kernel(Lowering& lowering, const Call& call) {
+  program::for_each_function(lowering.program, [&](program::Block& body, const std::string& function) {
+    const std::vector<KernelFacts>& facts = lowering.kernels[function];
+    std::size_t next = 0;
+    for (program::Statement& statement : body)
+      if (auto* kernel = std::get_if<program::Scope>(&statement.action)) {
+        require(next < facts.size(), "a kernel of which lowering has said nothing");
+        call(*kernel, facts[next++]);
+      }
+  });
+}
+
+void divide(Lowering& lowering) {
+  TensorIndex tensors;
+  std::map<std::int64_t, Share> shares;  // as contexts see it
+  for_each_kernel(lowering, [&](program::Scope& kernel, const KernelFacts& facts) {
+    if (facts.divided) return;
+    const Share& share =
+        shares.try_emplace(facts.contexts, with_contexts(lowering.machine, facts.contexts)).first->second;
+    if (!KernelNumbers::runs_functions(kernel.body))
+      return divide_loops(kernel, lowering.program, tensors, share);
+    for (program::Statement& statement : kernel.body)  // copies before and behind a loop of the graph
+      if (auto* step = std::get_if<program::Scope>(&statement.action))
+        divide_loops(*step, lowering.program, tensors, share);
+  });
+}
+
+void contexts(Lowering& lowering) {
+  if (lowering.program.contexts == 1) return;
+  for_each_kernel(lowering, [&](program::Scope& kernel, const KernelFacts& facts) {
+    over_contexts(kernel, facts.contexts, lowering.program.contexts);
+  });
+}
+
+/// The user wrote a graph, not the program: names in it that do not check are a mistake of the compiler.
+void check(Lowering& lowering) {
+  try {
+    program::check(lowering.program, &lowering.whole.core.scratchpad);
+  } catch (const Unsupported&) {
+    throw;
+  } catch (const UserError& error) {
+    throw InternalError("the compiler made a program of \"" + lowering.program.name +
+                        "\" that does not check: " + error.what());
+  }
+}
+
+}  // namespace
+
+std::span<const Pass> passes() {
+  static const std::vector<Pass> list{
+      {"divide", "loops of kernels over the cores, where trips are proven independent", {}, &divide},
+      {"contexts", "kernels over the contexts of a core", {"divide"}, &contexts},
+      {"overlap",
+       "kernels wait for what they need, not for all before",
+       {"divide", "contexts"},
+       [](Lowering& lowering) { overlap(lowering.program, lowering.machine); }},
+      {"addresses",
+       "a place for each slot, by lifetime",
+       {},
+       [](Lowering& lowering) { give_addresses(lowering.program, lowering.machine); }},
+      {"check", "the rules of tile programs hold", {"addresses"}, &check},
+  };
+  return list;
+}
+
+program::Program finished(Lowering lowering) {
+  for (const Pass& pass : passes()) pass.run(lowering);
+  return std::move(lowering.program);
+}
+
+}  // namespace tilesim::lower
