@@ -34,6 +34,8 @@ struct SimulateOptions {
   std::vector<std::string> resident;
   std::shared_ptr<LatencyBook> latencies;  ///< of tile computes, asked before the closed forms
   std::map<std::string, std::shared_ptr<LatencyBook>> sort_latencies;  ///< instead, by sort, where there are sorts
+  /// Tile operations beyond which a program is replayed; none: every operation is simulated. Never with a timeline.
+  std::optional<std::int64_t> replay_beyond;
   CancelToken* cancel = nullptr;
 };
 
