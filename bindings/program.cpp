@@ -38,12 +38,11 @@ py::list tensors(const Program& program) {
 }
 
 py::tuple contents(const Program& program) {
-  const auto [found, reads] = bindings::cancellable([&] {
-    return std::pair{program::contents(program), program::CompiledProgram(&program).reads_tensors};
-  });
+  const auto [found, reads] = bindings::cancellable(
+      [&] { return std::pair{program::contents(program), program::CompiledProgram(&program).reads_tensors}; });
   py::list kernels;
   for (const auto& kernel : found.kernels)
-    kernels.append(py::make_tuple(kernel.function, kernel.scope->kernel, kernel.scope->operation));
+    kernels.append(py::make_tuple(kernel.function, kernel.scope->kernel, py::tuple(py::cast(kernel.scope->operation))));
   return py::make_tuple(found.operations, reads, found.sends, kernels);
 }
 
@@ -111,6 +110,8 @@ void init_program(py::module_& module) {
           "check", [](const Program& program) { bindings::cancellable([&] { program::check(program); }); },
           "Checks structure, names and rings; raises UserError.")
       .def("tensors", &tensors, "Name, dtype, shape, role of every tensor.")
+      .def("read_tensors", &program::read_tensors,
+           "Tensors whose values loops or addresses read, of a function's own names also what calls pass for them.")
       .def("footprint", &program::footprint,
            "Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first.")
       .def_readonly("name", &Program::name)

@@ -564,6 +564,10 @@ class Program:
         """
         Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first.
         """
+    def read_tensors(self) -> list[str]:
+        """
+        Tensors whose values loops or addresses read, of a function's own names also what calls pass for them.
+        """
     def save(self, path: str, graph: Graph, header: str) -> None:
         """
         Writes .tsim: graph, program, and a JSON header of what else there is.

@@ -1,6 +1,7 @@
 // The expressions of statements: one place that knows where they stand.
 #pragma once
 
+#include <type_traits>
 #include <variant>
 #include <vector>
 

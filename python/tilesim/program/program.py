@@ -45,7 +45,7 @@ class Program:
         self.sort = ""
         self._prepared: _core.Graph | None = None
         self._operations, self._reads, self._sends = -1, False, False
-        self._kernels: list[tuple[str, str, str]] = []
+        self._kernels: list[tuple[str, str, tuple[str, ...]]] = []
         self._footprint: list[tuple[int, str]] | None = None
         self._weights: dict[str, Any] | None = None
         #: of `compile`, by name; to compile the same graph for another machine
@@ -238,7 +238,7 @@ class Program:
             self._operations = count  # last: another thread asks it whether the others are known
 
     @property
-    def kernels(self) -> list[tuple[str, str, str]]:
+    def kernels(self) -> list[tuple[str, str, tuple[str, ...]]]:
         """Function (empty: the program's own body), name and operations of every kernel, in the order of the text."""
         self._count()
         return self._kernels
