@@ -180,7 +180,8 @@ Function function(const Json& json) {
 Program Program::from_json(const Json& json) {
   ObjectReader reader(json);
   if (reader.string("schema") != "tilesim.program") json.at("schema").fail("not a program file", "\"tilesim.program\"");
-  if (reader.integer("version", 1, 1000000) > 2) json.at("version").fail("written by a newer Tilesim", "version 1 or 2");
+  if (reader.integer("version", 1, 1000000) > 2)
+    json.at("version").fail("written by a newer Tilesim", "version 1 or 2");
   Program program;
   program.name = reader.string_or("name", "");
   program.machine = reader.string_or("machine", "");
