@@ -54,7 +54,8 @@ Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::map<std::string, std::string>& placement,
                         const std::optional<std::shared_ptr<LatencyBook>>& latencies,
                         const std::vector<std::int64_t>& cores, const std::vector<std::string>& resident,
-                        const std::map<std::string, std::shared_ptr<LatencyBook>>& sort_latencies) {
+                        const std::map<std::string, std::shared_ptr<LatencyBook>>& sort_latencies,
+                        const std::optional<std::int64_t>& replay_beyond) {
   SimulateOptions options;
   Books books;  // the engine's own copies: others may read and fill the given ones meanwhile
   if (latencies && *latencies) options.latencies = books.opened(*latencies);
@@ -68,6 +69,7 @@ Result simulate_program(const program::Program& program, const Machine& machine,
   options.resident = resident;
   options.shuffle_seed = shuffle_seed;
   options.extra_statistic = extra_statistic;
+  options.replay_beyond = replay_beyond;
   options.tensors = arrays_of(tensors);
   Result result = bindings::cancellable([&](CancelToken& token) {
     options.cancel = &token;
@@ -146,7 +148,9 @@ void init_engine(py::module_& module) {
              py::arg("latencies") = py::none(), py::arg("cores") = std::vector<std::int64_t>{},
              py::arg("resident") = std::vector<std::string>{},
              py::arg("sort_latencies") = std::map<std::string, std::shared_ptr<LatencyBook>>{},
-             "Runs a program in simulated time, on the first cores or those given.");
+             py::arg("replay_beyond") = py::none(),
+             "Runs a program in simulated time, on the first cores or those given; with more tile operations than "
+             "`replay_beyond`, from its steady loops.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory,

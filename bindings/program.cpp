@@ -9,8 +9,8 @@
 #include "graph.hpp"
 #include "tilesim/base/json/tree.hpp"
 #include "tilesim/graph/file.hpp"
+#include "tilesim/program/count.hpp"
 #include "tilesim/program/flat/cursor.hpp"
-#include "tilesim/program/json/outline.hpp"
 #include "tilesim/program/run/execute.hpp"
 
 namespace py = pybind11;
@@ -35,6 +35,15 @@ py::list tensors(const Program& program) {
     rows.append(row);
   }
   return rows;
+}
+
+py::tuple contents(const Program& program) {
+  const auto [found, reads] = bindings::cancellable(
+      [&] { return std::pair{program::contents(program), program::CompiledProgram(&program).reads_tensors}; });
+  py::list kernels;
+  for (const auto& kernel : found.kernels)
+    kernels.append(py::make_tuple(kernel.function, kernel.scope->kernel, py::tuple(py::cast(kernel.scope->operation))));
+  return py::make_tuple(found.operations, reads, found.sends, kernels);
 }
 
 py::dict run(const Program& program, const py::dict& inputs, const std::string& order, std::int64_t seed,
@@ -94,24 +103,17 @@ void init_program(py::module_& module) {
           },
           py::arg("path"), py::arg("graph"), py::arg("header"),
           "Writes .tsim: graph, program, and a JSON header of what else there is.")
-      .def(
-          "outline",
-          [](const Program& program) {
-            return bindings::cancellable([&] { return program::outline(program).dump(); });
-          },
-          "The JSON form without statements: those in a row are an empty one in a loop.")
+      .def("contents", &contents,
+           "Tile operations executed (loops of unknown length once), whether loops or addresses depend on tensors, "
+           "whether cores send to each other, and function, name and operations of every kernel.")
       .def(
           "check", [](const Program& program) { bindings::cancellable([&] { program::check(program); }); },
           "Checks structure, names and rings; raises UserError.")
       .def("tensors", &tensors, "Name, dtype, shape, role of every tensor.")
-      .def(
-          "tensors_json",
-          [](const Program& program) {
-            Program only;
-            only.tensors = program.tensors;
-            return only.to_json().find("tensors")->dump();
-          },
-          "The tensors of the JSON form, a list.")
+      .def("read_tensors", &program::read_tensors,
+           "Tensors whose values loops or addresses read, of a function's own names also what calls pass for them.")
+      .def("footprint", &program::footprint,
+           "Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first.")
       .def_readonly("name", &Program::name)
       .def_readonly("machine", &Program::machine)
       .def_readonly("notes", &Program::notes)

@@ -556,9 +556,17 @@ class Program:
         """
         Checks structure, names and rings; raises UserError.
         """
-    def outline(self) -> str:
+    def contents(self) -> tuple:
         """
-        The JSON form without statements: those in a row are an empty one in a loop.
+        Tile operations executed (loops of unknown length once), whether loops or addresses depend on tensors, whether cores send to each other, and function, name and operations of every kernel.
+        """
+    def footprint(self) -> list[tuple[int, str]]:
+        """
+        Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first.
+        """
+    def read_tensors(self) -> list[str]:
+        """
+        Tensors whose values loops or addresses read, of a function's own names also what calls pass for them.
         """
     def save(self, path: str, graph: Graph, header: str) -> None:
         """
@@ -567,10 +575,6 @@ class Program:
     def tensors(self) -> list:
         """
         Name, dtype, shape, role of every tensor.
-        """
-    def tensors_json(self) -> str:
-        """
-        The tensors of the JSON form, a list.
         """
     def to_json(self) -> str:
         """
@@ -1328,9 +1332,9 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}, replay_beyond: typing.SupportsInt | typing.SupportsIndex | None = None) -> Result:
     """
-    Runs a program in simulated time, on the first cores or those given.
+    Runs a program in simulated time, on the first cores or those given; with more tile operations than `replay_beyond`, from its steady loops.
     """
 def stream_constants() -> list:
     """

@@ -80,7 +80,7 @@ def test_bytes_and_bounds_of_a_thousand_mappings() -> None:
             cost = product.cost(nest)
             program = _core.compile(graph.core, machine.core, "all", {product.operation: nest})
             result = json.loads(_core.simulate(program, machine.core).to_json())
-            (row,) = (row for row in result["operations"] if row["operation"] == product.operation)
+            (row,) = (row for row in result["operations"] if row["operation"] == [product.operation])
             what = f"{name} {product.info['extents']} {nest}"
             assert [row["load_bytes"], row["store_bytes"]] == [sum(cost["bytes"][:2]), cost["bytes"][2]], what
             assert cost["bound_cycles"] <= row["cycles"] + 1, what

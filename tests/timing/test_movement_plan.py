@@ -70,7 +70,7 @@ def main_step(program: ts.Program, operation: str) -> dict[str, Any]:
     """The innermost scope of the kernel that stores its result."""
     text = json.loads(program.core.to_json())
     blocks = [text["do"]] + [function["do"] for function in text["functions"]]
-    scopes = [s for block in blocks for s in statements(block) if "scope" in s and s.get("operation") == operation]
+    scopes = [s for block in blocks for s in statements(block) if "scope" in s and operation in s.get("operation", [])]
     return [s for s in scopes if not any("scope" in inner for inner in statements(s["do"]))][-1]
 
 

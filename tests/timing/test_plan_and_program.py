@@ -36,7 +36,7 @@ def scope_of(program: ts.Program, operation: str) -> dict[str, Any] | None:
         statement
         for block in blocks
         for statement in statements(block)
-        if "scope" in statement and operation in statement.get("operation", "").split("+")
+        if "scope" in statement and operation in statement.get("operation", [])
     ]
     return found[0] if len(found) == 1 else None
 
@@ -112,7 +112,7 @@ def check(seeds: range) -> None:
             program = ts.compile(graph, machine, mapping={name: nest})
             scope = scope_of(program, name)
             table = ts.simulate(program).data["operations"]
-            rows = [row for row in table if name in row["operation"].split("+")]
+            rows = [row for row in table if name in row["operation"]]
             if scope is None or len(rows) != 1:
                 continue
             try:

@@ -6,12 +6,12 @@ import json
 import random
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import tilesim as ts
 from tilesim import _core
-from tilesim.program import replay
 from tilesim.timing import simulate as api
 
 SHAPES: dict[str, tuple[str, Callable[[], ts.Graph]]] = {
@@ -38,8 +38,7 @@ def test_as_the_whole_simulation(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     program = ts.compile(graph(), machine, mapping="profile" if machine == "tpu-v3" else "heuristic")
     assert ('"if"' in program.core.to_json()) == (name == "something in the last trip only")
     whole = ts.simulate(program, replay=False)
-    for module in (api, replay):
-        monkeypatch.setattr(module, "LIMIT", max(2000, program.operations // 4))
+    monkeypatch.setattr(api, "LIMIT", max(2000, program.operations // 4))
     short = ts.simulate(program)
     assert any("replay" in text for text in short.approximations)
     assert not any("replay" in text for text in whole.approximations)
@@ -126,8 +125,7 @@ def compare_any(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> bool:
         return False
     if not 1500 < program.operations < most:
         return False
-    for module in (api, replay):
-        monkeypatch.setattr(module, "LIMIT", max(1000, program.operations // 4))
+    monkeypatch.setattr(api, "LIMIT", max(1000, program.operations // 4))
     short = ts.simulate(program)
     if not any(text.startswith("replay: ") for text in short.approximations):
         return False
@@ -142,59 +140,6 @@ def test_the_bound_that_is_said_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_the_bound_that_is_said_holds_for_ten_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(compare_any(seed, 60_000, monkeypatch) for seed in range(1000, 61_000)) >= 2000
-
-
-def test_alternating_trips_are_taken_in_whole_periods() -> None:
-    """Rows of 12 bytes a trip lie in bursts of 32 bytes anew after 8 trips; every third trip does more."""
-    load = {"tensor": "x", "at": ["3*i"], "dims": [{"extent": 3, "axis": 0, "stride": 1}], "slot": "s"}
-    loop = {"for": "i", "extent": 1000, "do": [{"load": load, "queue": "load0"}]}
-    document = {"tensors": [{"name": "x", "dtype": "f32", "shape": [3000]}], "do": [{"scope": "k", "do": [loop]}]}
-    memory = replay.Memory(32, 32)
-    ((found,),) = [list(group.values()) for group in replay.steady_loops(document, 10, memory).values()]
-    assert found == replay.Steady(1000, 8)
-    assert all((1000 - kept) % 8 == 0 for kept in replay._kept(found, 1))
-    loop["do"].append({"if": "i % 3 == 0", "then": [{"load": load, "queue": "load0"}]})
-    ((found,),) = [list(group.values()) for group in replay.steady_loops(document, 10, memory).values()]
-    assert found == replay.Steady(1000, 24)
-
-
-def test_loops_that_bend_in_their_middle_are_left_whole() -> None:
-    leaf = {"commit": "c", "queue": "vector"}
-    loop = {"for": "i", "extent": 1000, "do": [{"if": "i < 400", "then": [leaf, leaf]}, leaf]}
-    document = {"do": [{"scope": "s", "do": [loop]}]}
-    assert replay.steady_loops(document, 10) == {}
-    loop["do"][0]["if"] = "i < 999"
-    assert replay.steady_loops(document, 10) != {}
-    loop["do"][0] = {"wait": "c", "queue": "vector", "pieces": 1, "count": "min(7, 3000 - 5*i)"}
-    assert replay.steady_loops(document, 10) == {}
-    loop["do"][0]["count"] = "min(7, 5000 - 5*i)"
-    assert replay.steady_loops(document, 10) != {}
-
-
-def test_loops_that_grow_are_left_whole() -> None:
-    """A causal loop: the inner one has as many trips as the outer index says. It is no steady loop."""
-    leaf = {"commit": "c", "queue": "vector"}
-    inner = {"for": "j", "extent": "i + 1", "do": [leaf]}
-    document = {"do": [{"scope": "s", "do": [{"for": "i", "extent": 1000, "do": [inner]}]}]}
-    assert replay.steady_loops(document, 10) == {}
-    inner["extent"] = 3
-    assert replay.steady_loops(document, 10) == {("do", 0): {("do", 0, "do", 0): replay.Steady(1000, 1)}}
-    reads = {"load": {"tensor": "x", "at": ["read(order, i)"]}, "queue": "load0"}
-    document["do"][0]["do"][0]["do"] = [reads]
-    assert replay.steady_loops(document, 10) == {}
-
-
-def test_shortened_keeps_the_first_and_the_last_index() -> None:
-    """Index 0 and 1, then 998 and 999; names of slots and tensors are no indices."""
-    body = [{"load": {"tensor": "i", "at": ["4*i"], "slot": "i"}, "queue": "load0"}, {"if": "i == 999", "then": []}]
-    document = {"do": [{"for": "i", "extent": 1000, "do": body}]}
-    (loop,) = replay.shortened(document, {("do", 0): (1000, 4)})["do"]
-    load = loop["do"][0]["load"]
-    assert (loop["extent"], load["tensor"], load["slot"]) == (4, "i", "i")
-    seen = [_core.evaluate_expr(load["at"][0], {"i": i}) for i in range(4)]
-    assert seen == [0, 4, 4 * 998, 4 * 999]
-    assert [_core.evaluate_expr(loop["do"][1]["if"], {"i": i}) for i in range(4)] == [0, 0, 0, 1]
-    assert document["do"][0]["extent"] == 1000
 
 
 HUGE: dict[str, Callable[[], ts.Graph]] = {
@@ -216,17 +161,101 @@ def test_no_less_than_the_roofline(name: str, machine: str) -> None:
 
 def test_short_programs_are_simulated_whole() -> None:
     program = ts.compile(ts.models.resnet18(), "tpu-v3")
-    assert program.operations < replay.LIMIT
+    assert program.operations < api.LIMIT
     assert not any("replay" in text for text in ts.simulate(program).approximations)
 
 
+def by_hand(body: list[Any], **parts: Any) -> ts.Program:
+    """A program of units that take so many cycles each."""
+    document = {"schema": "tilesim.program", "version": 1, "name": "hand", "tensors": [], "do": body} | parts
+    return ts.Program(_core.Program.from_json(json.dumps(document)), None, ts.Machine.load("edge-8"))
+
+
+def unit(cycles: int | str, name: str = "one") -> dict[str, Any]:
+    return {"opaque": {"target": name, "cycles": cycles, "reads": [], "writes": []}, "queue": name}
+
+
 def test_operations_counts_loops_branches_and_calls() -> None:
-    leaf = {"commit": "c", "queue": "vector"}
-    document = {
-        "functions": [{"name": "f", "do": [{"for": "i", "extent": 5, "do": [leaf, leaf]}]}],
-        "do": [{"for": "k", "extent": 7, "do": [{"call": "f"}, leaf]}, {"scope": "s", "do": [leaf]}],
+    body = [{"for": "k", "extent": 7, "do": [{"call": "f"}, unit(1)]}, {"scope": "s", "do": [unit(1)]}]
+    functions = [{"name": "f", "do": [{"for": "i", "extent": 5, "do": [unit(1), unit(1)]}]}]
+    program = by_hand(body, functions=functions)
+    assert program.operations == 7 * (10 + 1) + 1
+    assert program.kernels == [("", "s", ())]
+    huge = [{"for": "i", "extent": 1 << 40, "do": [{"for": "j", "extent": 1 << 40, "do": [unit(1)]}]}]
+    assert by_hand(huge).operations == 2**63 - 1  # no more fits
+
+
+def test_branches_on_data_count_by_what_is_typical() -> None:
+    order = {"name": "x", "dtype": "i32", "shape": [4], "role": "input"} | {
+        "typical": {"values": [0, 3, 0, 0], "how": "a quarter"}
     }
-    assert replay.operations(json.loads(json.dumps(document))) == 7 * (10 + 1) + 1
+    branch = {"if": "read(x, i)", "then": [unit(1)] * 40}
+    program = by_hand([{"for": "i", "extent": 4, "do": [branch]}], tensors=[order])
+    assert program.operations == 4 * 10
+
+
+FUNCTIONS = {
+    "adds up": [{"name": "f", "parameters": ["p"], "do": [unit("3 + p")]}],
+    "bends": [{"name": "f", "parameters": ["p"], "do": [unit("max(5, p - 400)")]}],
+    "grows": [{"name": "f", "parameters": ["p"], "do": [{"for": "j", "extent": "p", "do": [unit(2)]}]}],
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_that_an_index_decides(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum over all trips by hand; a function whose work bends or grows with the trip is simulated whole."""
+    trips = 1000
+    body = [{"scope": "k", "do": [{"for": "i", "extent": trips, "do": [{"call": "f", "parameters": {"p": "i"}}]}]}]
+    program = by_hand(body, functions=FUNCTIONS[name])
+    monkeypatch.setattr(api, "LIMIT", 100)
+    result = ts.simulate(program)
+    busy = sum({"adds up": 3 + i, "bends": max(5, i - 400), "grows": 2 * i}[name] for i in range(trips))
+    assert next(row for row in result.data["units"] if row["unit"].endswith("one"))["cycles"]["busy"] == busy
+    replayed = any(text.startswith("replay: ") for text in result.approximations)
+    assert replayed == (name == "adds up")  # as much too little at one end as too much at the other
+
+
+LOOPS: dict[str, tuple[int, Callable[[int], int], str]] = {
+    "even": (1000, lambda i: 7, "7"),
+    "twice a period": (1002, lambda i: 5 if i % 3 == 0 else 2, "2 + 3 * (i % 3 == 0)"),
+    "last": (1000, lambda i: 90 if i == 999 else 3, "3 + 87 * (i == 999)"),
+    "bent in the middle": (1000, lambda i: min(7, 3000 - 5 * i) if i < 599 else 5, "max(5, min(7, 3000 - 5*i))"),
+    "two steps": (1000, lambda i: 9 if i < 400 else 4, "4 + 5 * (i < 400)"),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_by_hand(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Busy cycles of one unit are the sum over all trips, whether the loop is replayed or left whole."""
+    trips, cycles, text = LOOPS[name]
+    program = by_hand([{"scope": "k", "do": [{"for": "i", "extent": trips, "do": [unit(text)]}]}])
+    monkeypatch.setattr(api, "LIMIT", 100)
+    result = ts.simulate(program)
+    assert any(text.startswith("replay: ") for text in result.approximations) == (
+        name in {"even", "twice a period", "last"}
+    )
+    row = next(row for row in result.data["units"] if row["unit"].endswith("one"))
+    assert row["cycles"]["busy"] == sum(map(cycles, range(trips)))
+    assert result.data["tile_operations"] == trips
+
+
+def test_the_hash_is_that_of_the_whole_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = by_hand([{"scope": "k", "do": [{"for": "i", "extent": 1000, "do": [unit(7)]}]}])
+    whole = ts.simulate(program, replay=False)
+    monkeypatch.setattr(api, "LIMIT", 100)
+    assert ts.simulate(program).data["hashes"] == whole.data["hashes"]
+
+
+def test_regions_count_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes from the own and from other regions are those of the whole program."""
+    program = ts.compile(ts.workloads.softmax(2769, 2536), "chiplet-2")
+    whole = ts.simulate(program, replay=False)
+    monkeypatch.setattr(api, "LIMIT", program.operations // 4)
+    short = ts.simulate(program)
+    assert any(text.startswith("replay: ") for text in short.approximations)
+    for name in ("memory_local_bytes", "memory_remote_bytes"):
+        assert whole.data[name] > 0 and short.data[name] == pytest.approx(whole.data[name], rel=said(short)[1])
+    assert short.local_bytes + short.remote_bytes == short.memory_bytes
 
 
 def layers(count: int, shared: bool = False) -> ts.Graph:
@@ -247,8 +276,7 @@ def test_layers_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels that end before the next one starts: one layer more costs the same each time."""
     program = ts.compile(layers(9), "tpu-v3")
     whole = ts.simulate(program, replay=False)
-    for module in (api, replay):
-        monkeypatch.setattr(module, "LIMIT", 10)
+    monkeypatch.setattr(api, "LIMIT", 10)
     short = ts.simulate(program)
     assert any("replay: 9 calls of layer" in text for text in short.approximations)
     assert short.cycles == pytest.approx(whole.cycles, rel=1e-3)
@@ -258,30 +286,38 @@ def test_layers_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_within_what_is_said(short, whole)
 
 
-def test_calls_that_differ_or_overlap_are_not_alike() -> None:
+def calls_replayed(document: dict[str, Any]) -> bool:
+    core = _core.Program.from_json(json.dumps(document))
+    result = ts.simulate(ts.Program(core, None, ts.Machine.load("tpu-v3")))
+    return any(" calls of layer" in text for text in result.approximations)
+
+
+def test_calls_that_differ_or_overlap_are_not_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "LIMIT", 10)
     document = json.loads(ts.compile(layers(9), "tpu-v3").core.to_json())
-    first, last = replay._alike_calls(document) or (0, 0)
-    assert last - first == 9 and all("call" in statement for statement in document["do"][first:last])
-    assert replay._alike_calls(json.loads(ts.compile(layers(4), "tpu-v3").core.to_json())) is None
+    calls = [statement for statement in document["do"] if "call" in statement]
+    assert len(calls) == 9 and calls_replayed(document)
+    assert not calls_replayed(json.loads(ts.compile(layers(4), "tpu-v3").core.to_json()))
     different = json.loads(json.dumps(document))
-    different["do"][first + 4]["tensors"].popitem()
-    assert replay._alike_calls(different) is None
+    next(s for s in different["do"][::-1] if "call" in s)["label"] = "the last one"
+    middle = [s for s in different["do"] if "call" in s][4]
+    middle["label"] = "another"  # runs of four on both sides
+    assert not calls_replayed(different)
     reading = json.loads(json.dumps(document))
-    for name in [next(iter(call["tensors"].values())) for call in document["do"][first:last]]:
-        for tensor in reading["tensors"]:
-            if tensor["name"] == name:
-                tensor["typical"] = {"values": [1]}
-    assert replay._alike_calls(reading) is None
+    names = {next(iter(call["tensors"].values())) for call in calls}
+    for tensor in reading["tensors"]:
+        if tensor["name"] in names:
+            tensor["typical"] = {"values": [1], "how": "ones"}
+    assert not calls_replayed(reading)
     overlapping = json.loads(json.dumps(document))
     overlapping["functions"][0]["do"][0]["barrier"] = False
-    assert replay._alike_calls(overlapping) is None
+    assert not calls_replayed(overlapping)
 
 
 def test_no_bound_where_places_repeat_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of 3 elements over layout tiles of 128 lanes in two regions: 0.1 % was stated, 0.3 % was seen."""
     nest = {"tiles": [8, 8, 3], "order": [2, 1, 0], "depths": [2, 3, 1]}
     program = ts.compile(ts.workloads.matmul(906, 1160, 246), "chiplet-2", mapping={"matmul": nest}, cores=1)
-    for module in (api, replay):
-        monkeypatch.setattr(module, "LIMIT", max(2000, program.operations // 4))
+    monkeypatch.setattr(api, "LIMIT", max(2000, program.operations // 4))
     texts = [text for text in ts.simulate(program).approximations if text.startswith("replay: ")]
     assert texts and all("nothing bounds" in text for text in texts)

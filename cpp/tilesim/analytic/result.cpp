@@ -27,7 +27,8 @@ OperationUse use_of(const Cost& cost, double hertz, std::int64_t start) {
   const bool product = cost.kind == "contract" || cost.kind == "convolution" || cost.kind == "attention";
   const std::string_view bound = cost.bound();
   OperationUse use;
-  use.name = use.operation = cost.name;
+  use.name = cost.name;
+  use.operation = {cost.name};
   use.count = 1;
   use.cycles = use.exclusive = rounded(cost.seconds * hertz);
   use.start = start;

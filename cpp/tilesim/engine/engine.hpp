@@ -33,7 +33,7 @@ class Session {
   std::unique_ptr<State> state_;
 };
 
-/// One job, on cores 0..n-1 unless they are given.
+/// One job, on cores 0..n-1 unless they are given; replayed where it is long and the options say so.
 Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options = {},
                 std::vector<std::int64_t> cores = {});
 

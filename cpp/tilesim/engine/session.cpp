@@ -1,4 +1,8 @@
 #include "tilesim/engine/engine.hpp"
+
+#include <algorithm>
+
+#include "tilesim/engine/replay/replay.hpp"
 #include "tilesim/engine/simulator.hpp"
 
 namespace tilesim {
@@ -18,16 +22,54 @@ std::int64_t Session::now() const { return state_->simulator.now(); }
 std::optional<std::int64_t> Session::finished(int job) const { return state_->simulator.finished(job); }
 Result Session::result() const { return state_->simulator.result(); }
 
-Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options,
-                std::vector<std::int64_t> cores) {
+namespace {
+
+Result simulate_whole(const program::Program& program, const Machine& machine, const SimulateOptions& options,
+                      const std::vector<std::int64_t>& cores) {
   Session session(machine, options);
   Job job;
   job.program = std::make_shared<const program::CompiledProgram>(&program);
   job.tensors = options.tensors;
-  job.cores = std::move(cores);
+  job.cores = cores;
   session.submit(std::move(job));
   session.run();
   return session.result();
+}
+
+/// Whether a program is so long that its steady loops are looked for. With banks, long runs of equal layers take much
+/// longer than elsewhere. A program about as long as what it does has no loops worth finding.
+bool is_long(const program::Program& program, const Machine& machine, const SimulateOptions& options) {
+  constexpr std::int64_t few_statements = 100000, executions = 100;  // of a statement of a program with more
+  if (!options.replay_beyond || options.timeline) return false;
+  if (options.memory.value_or(machine.memory.kind) == "bank") {
+    std::int64_t bytes = 0;
+    for (const auto& [count, name] : program::footprint(program))
+      bytes += std::min(count, engine::replay::most_bank_bytes);
+    if (bytes > engine::replay::most_bank_bytes) return true;
+  }
+  const program::Contents contents = program::contents(program);
+  return contents.operations > *options.replay_beyond &&
+         (contents.statements < few_statements || contents.operations / executions > contents.statements);
+}
+
+}  // namespace
+
+Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options,
+                std::vector<std::int64_t> cores) {
+  const auto whole = [&](const program::Program& one) { return simulate_whole(one, machine, options, cores); };
+  if (!is_long(program, machine, options)) return whole(program);
+  const CacheSpec& cache = machine.memory.cache;
+  if ((cache.bytes() > 0 && !cache.software) || !options.resident.empty()) {
+    Result result = whole(program);
+    result.approximations.push_back(
+        "nothing is replayed: a cache makes every trip of a loop differ, all were simulated");
+    return result;
+  }
+  const std::int64_t around = machine.memory.interleave_bytes * machine.memory.channels;
+  const engine::replay::Places places{std::max<std::int64_t>(1, machine.memory.burst_bytes),
+                                      std::max<std::int64_t>(1, around)};
+  if (auto result = engine::replay::replayed(program, *options.replay_beyond, places, whole)) return std::move(*result);
+  return whole(program);
 }
 
 }  // namespace tilesim

@@ -222,8 +222,8 @@ struct Call {
   std::map<std::string, Expr> parameters;
 };
 struct Scope {
-  std::string kernel;     ///< name; empty: only slots
-  std::string operation;  ///< graph operation it serves, for reports
+  std::string kernel;                  ///< name; empty: only slots
+  std::vector<std::string> operation;  ///< names of the graph operations it serves, for reports
   std::int64_t launch_cycles = 0;
   bool barrier = false;
   std::vector<Slot> slots;
@@ -260,7 +260,7 @@ struct Program {
   Block body;
   std::vector<std::string> notes;  ///< what lowering approximated or added (padding, copies), shown in results
 
-  Json to_json() const;  ///< schema "tilesim.program", version 1
+  Json to_json() const;  ///< schema "tilesim.program", version 2; version 1 is read too
   static Program from_json(const Json& json);
   const Tensor* find_tensor(const std::string& name) const;
 };

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/json/names.hpp"
 
 namespace tilesim {
 
@@ -102,7 +103,7 @@ std::map<std::string, std::string> read_texts(const Json& json) {
 Json operation_json(const OperationUse& use) {
   Json json = Json::object();
   json.set("name", use.name);
-  json.set("operation", use.operation);
+  json.set("operation", names_json(use.operation));
   operation_fields(use, [&](const char* key, std::int64_t value) { json.set(key, value); });
   json.set("multiply_adds", use.multiply_adds);
   json.set("vector_operations", use.vector_operations);
@@ -115,7 +116,7 @@ OperationUse read_operation(const Json& json) {
   ObjectReader reader(json);
   OperationUse use;
   use.name = reader.string("name");
-  use.operation = reader.string("operation");
+  use.operation = names_of(reader.required("operation"));
   operation_fields(use, [&](const char* key, std::int64_t& value) { value = reader.required(key).as_int(); });
   use.multiply_adds = reader.required("multiply_adds").as_double();
   use.vector_operations = reader.required("vector_operations").as_double();
@@ -155,7 +156,7 @@ std::string_view name(UnitState state) { return state_names[static_cast<std::siz
 Json Result::to_json() const {
   Json json = Json::object();
   json.set("schema", "tilesim.result");
-  json.set("version", 1);
+  json.set("version", 2);
   json.set("program", program);
   json.set("machine", machine);
   json.set("source", source);
@@ -219,7 +220,8 @@ Json Result::to_json() const {
 Result Result::from_json(const Json& json) {
   ObjectReader reader(json);
   if (reader.string("schema") != "tilesim.result") json.at("schema").fail("not a result file", "\"tilesim.result\"");
-  if (reader.integer("version", 1, 1000000) != 1) json.at("version").fail("written by a newer Tilesim", "version 1");
+  if (reader.integer("version", 1, 1000000) > 2)
+    json.at("version").fail("written by a newer Tilesim", "version 1 or 2");
   Result result;
   result.program = reader.string("program");
   result.machine = reader.string("machine");

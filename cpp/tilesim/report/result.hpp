@@ -30,7 +30,7 @@ struct UnitUse {
 /// A kernel (outermost named scope), in cycles of the core clock.
 struct OperationUse {
   std::string name;                    ///< kernel
-  std::string operation;               ///< graph operations it serves
+  std::vector<std::string> operation;  ///< names of the graph operations it serves
   std::int64_t count = 0;              ///< executions (calls, loop trips)
   std::int64_t start = 0, finish = 0;  ///< of the first and last execution
   std::int64_t cycles = 0;             ///< sum over executions of finish - start, overlap with others included
@@ -94,7 +94,7 @@ struct Result {
   Json configuration;  ///< the resolved machine
 
   double seconds() const { return static_cast<double>(cycles) / static_cast<double>(hertz); }
-  Json to_json() const;  ///< schema "tilesim.result", version 1
+  Json to_json() const;  ///< schema "tilesim.result", version 2; version 1 is read too
   static Result from_json(const Json& json);
   /// Hash over all integers that timing decides (not versions or names of files): equal on every machine and build.
   std::string timing_hash() const;

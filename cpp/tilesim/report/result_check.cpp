@@ -33,6 +33,12 @@ bool is_type(const Json& value, const std::string& type) {
   return false;
 }
 
+/// A type by name, or several of them.
+bool is_one_of(const Json& value, const Json& types) {
+  if (types.kind() != Json::Kind::array) return is_type(value, types.as_string());
+  return std::ranges::any_of(types.items(), [&](const Json& type) { return is_type(value, type.as_string()); });
+}
+
 void check_number(const Json& value, const Json& schema) {
   if (!value.is_number()) return;
   const double number = value.as_double();
@@ -154,8 +160,8 @@ void check_schema(const Json& value, const Json& schema) {
       "items",   "minItems",   "maxItems",    "$id"};
   for (const auto& [key, unused] : schema.members())
     require(std::ranges::find(known, key) != known.end(), "a schema has a word that is not known");
-  if (const Json* type = schema.find("type"); type != nullptr && !is_type(value, type->as_string()))
-    value.fail("a value of another type", type->as_string());
+  if (const Json* type = schema.find("type"); type != nullptr && !is_one_of(value, *type))
+    value.fail("a value of another type", type->kind() == Json::Kind::array ? type->dump() : type->as_string());
   if (const Json* one = schema.find("const"); one != nullptr && !(value == *one))
     value.fail("another value", one->dump());
   if (const Json* some = schema.find("enum")) {

@@ -119,7 +119,7 @@ void Turns::elsewhere(const Elsewhere& what) {
   (what.unit == "host" ? host_ : link_) += cycles;
   OperationUse row;
   row.name = what.name;
-  row.operation = what.operation;
+  if (!what.operation.empty()) row.operation = {what.operation};
   row.count = 1;
   row.start = start;
   row.finish = start + cycles;

@@ -23,7 +23,7 @@ class Frame {
     const Graph& graph;
     const std::map<std::string, Array>& weights;  ///< by reference
     Numerics numerics;
-    std::set<std::string> off_array;  ///< kernels' operations (joined names) without a product on an array
+    std::set<std::string> off_array;  ///< operations of kernels without a product on an array
     CancelToken* cancel;
 
     /// The vector unit multiplies operands as they are.
@@ -31,11 +31,7 @@ class Frame {
       static const Numerics exact = exact_numerics();
       if (op.kind != Kind::contract && op.kind != Kind::convolution) return numerics;
       if (op.attributes.text("precision", "default") == "exact") return exact;
-      const std::string wanted = "+" + op.name + "+";
-      const bool off = std::any_of(off_array.begin(), off_array.end(), [&](const std::string& names) {
-        return ("+" + names + "+").find(wanted) != std::string::npos;
-      });
-      return off ? exact : numerics;
+      return off_array.contains(op.name) ? exact : numerics;
     }
   };
 

@@ -119,7 +119,8 @@ void find_off_array(const program::Block& block, std::set<std::string>& names) {
   for (const program::Statement& statement : block) {
     if (const auto* loop = std::get_if<program::For>(&statement.action)) find_off_array(loop->body, names);
     const auto* scope = std::get_if<program::Scope>(&statement.action);
-    if (scope && !scope->operation.empty() && !multiplies(scope->body)) names.insert(scope->operation);
+    if (scope && !scope->operation.empty() && !multiplies(scope->body))
+      names.insert(scope->operation.begin(), scope->operation.end());
     if (scope && scope->operation.empty()) find_off_array(scope->body, names);
   }
 }
@@ -172,7 +173,7 @@ class Verifier {
       const auto found = instance.by_tensor.find(tensor);
       if (found == instance.by_tensor.end() || !instance.reference.count(found->second)) continue;
       const Bounded& wanted = frame.value(found->second);
-      if (!check(kernel.operation, tensor, array, wanted)) continue;
+      if (!check(join(kernel.operation, "+"), tensor, array, wanted)) continue;
       rows_.back().rounds = frame.rounds(found->second);
       if (exact_ && !second_) mark_stored(tensor);
       // What later kernels read.
@@ -188,7 +189,7 @@ class Verifier {
       const std::string& tensor = entry.value(output).name;
       const auto found = outputs.find(tensor);
       if (checked_.count(tensor) || found == outputs.end()) continue;
-      program::Observed last{tensor, {}, 0, {}, {}, {{tensor, found->second.clone()}}};
+      program::Observed last{{tensor}, {}, 0, {}, {}, {{tensor, found->second.clone()}}};
       observe(last);
     }
   }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ import numpy as np
 from .. import _core
 from ..base.arguments import as_array
 from ..base.errors import nearest, user_error
-from ..base.files import loads
 from .mixed import MixedProgram, Turn
 from .program import Program
 
@@ -22,7 +20,6 @@ __all__ = ["Data", "PartData", "data_of_parts", "known_data"]
 MOST_FLOPS = 2e10
 """Arithmetic beyond which what timing reads is not computed from what was given: some ten seconds."""
 
-_READ = re.compile(r"read\(([^,()]+)")
 _RAGGED = (".counts", ".offsets")  # what lowering makes of the group sizes of a ragged product, as tensors of its own
 
 
@@ -70,29 +67,6 @@ def _unknown(given: Iterable[str], known: Iterable[str], place: str) -> None:
                 allowed=", ".join(names[:20]) + (", ..." if len(names) > 20 else ""),
                 suggestion=nearest(name, names),
             )
-
-
-def _expressions(node: Any) -> Iterable[str]:
-    if isinstance(node, str):
-        yield node
-    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from _expressions(inner)
-
-
-def _read_by(document: Mapping[str, Any]) -> list[str]:
-    """Tensors of the program whose values expressions read; of a function's formal tensors those that calls pass."""
-    texts = itertools.chain(_expressions(document["do"]), _expressions(document.get("functions", [])))
-    read = dict.fromkeys(name.strip() for text in texts if "read(" in text for name in _READ.findall(text))
-    passed = [call["tensors"] for call in _calls(document) if "tensors" in call]
-    actual = (tensors[name] for tensors in passed for name in read if name in tensors)
-    return list(dict.fromkeys([*read, *actual]))
-
-
-def _calls(node: Any) -> Iterable[dict[str, Any]]:
-    if isinstance(node, dict) and "call" in node:
-        yield node
-    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from _calls(inner)
 
 
 class _Values:
@@ -180,8 +154,7 @@ def known_data(program: Program, tensors: Mapping[str, Any]) -> Data:
     """
     if not tensors:
         return Data()
-    document = loads(program.core.to_json())
-    types = {tensor["name"]: tensor for tensor in document["tensors"]}
+    types = {tensor["name"]: tensor for tensor in program.core.tensors()}
     given = {name: _array(value) for name, value in tensors.items()}
     if program.graph is None:
         _unknown(given, types, program.core.name)
@@ -191,7 +164,7 @@ def known_data(program: Program, tensors: Mapping[str, Any]) -> Data:
     inputs = [row["name"] for row in (*prepared.inputs, *program.graph.core.inputs)]
     _unknown(given, dict.fromkeys([*inputs, *types, *values]), program.graph.name)
     arrays = {name: value for name, value in given.items() if name in types}
-    wanted = _read_by(document)
+    wanted = program.core.read_tensors()
     return _filled(arrays, prepared, wanted, given) if wanted else Data(arrays, given=tuple(given))
 
 
@@ -254,8 +227,7 @@ class PartData:
 
 def _names_of(part: Turn) -> set[str]:
     assert part.program is not None
-    document = loads(part.program.core.to_json())
-    return {*part.inputs, *(tensor["name"] for tensor in document["tensors"])}
+    return {*part.inputs, *(tensor["name"] for tensor in part.program.core.tensors())}
 
 
 def data_of_parts(program: MixedProgram, tensors: Mapping[str, Any]) -> PartData:

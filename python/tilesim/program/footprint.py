@@ -2,45 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import re
-from typing import Any
-
 from .. import _core
 from ..base.errors import user_error
 from ..machine.machine import Machine
 
-__all__ = ["check_capacity", "footprint", "over_capacity"]
-
-
-def _bits(dtype: str) -> int:
-    """Of i32, bf16, f8e4m3fn, bool."""
-    found = re.match(r"[a-z]+(\d+)", dtype)
-    return int(found[1]) if found else 8
-
-
-def _bytes(tensor: dict[str, Any]) -> int:
-    """With the padding of its layout."""
-    shape = [extent if isinstance(extent, int) else 0 for extent in tensor["shape"]]
-    tile = tensor.get("tile")
-    if tile and len(shape) >= 2:
-        order = tensor.get("minor_to_major") or list(range(len(shape)))[::-1]
-        for axis, granule in zip(order[:2], reversed(tile), strict=True):
-            shape[axis] = -(-shape[axis] // granule) * granule
-    return -(-math.prod(shape) * _bits(tensor["dtype"]) // 8)
-
-
-def footprint(tensors: list[dict[str, Any]]) -> list[tuple[int, str]]:
-    """Bytes and name of every tensor that has bytes of its own, largest first.
-
-    Args:
-        tensors: as in the JSON form of a program.
-
-    Returns:
-        The pairs; tensors whose extents are parameters count as nothing.
-    """
-    own = [(_bytes(tensor), str(tensor["name"])) for tensor in tensors if not tensor.get("alias_of")]
-    return sorted(own, key=lambda pair: (-pair[0], pair[1]))
+__all__ = ["check_capacity", "over_capacity"]
 
 
 def _gibibytes(count: int) -> str:
@@ -51,7 +17,7 @@ def over_capacity(tensors: list[tuple[int, str]], machine: Machine) -> tuple[str
     """What does not fit, in words, and what would; none where it fits or the machine does not say.
 
     Args:
-        tensors: of `footprint`.
+        tensors: a program's `footprint`.
         machine: whose `memory.capacity` counts.
 
     Returns:
@@ -69,7 +35,7 @@ def check_capacity(tensors: list[tuple[int, str]], machine: Machine) -> None:
     """Refuses a program that does not fit.
 
     Args:
-        tensors: of `footprint`.
+        tensors: a program's `footprint`.
         machine: whose `memory.capacity` counts.
 
     Raises:

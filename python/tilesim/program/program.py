@@ -10,14 +10,12 @@ from typing import Any
 from .. import _core
 from ..base.checked import checked_class
 from ..base.errors import path_text, shown
-from ..base.files import loads, parse_json, read_text, writing
+from ..base.files import parse_json, read_text, writing
 from ..graph import Graph, user_error
 from ..graph.kept import kept, restore
 from ..graph.trips import Trips, counted, told
 from ..machine.machine import Machine, MachineLike
 from ..results.result import Table
-from .footprint import footprint
-from .replay import operations
 
 __all__ = ["Program"]
 
@@ -47,7 +45,7 @@ class Program:
         self.sort = ""
         self._prepared: _core.Graph | None = None
         self._operations, self._reads, self._sends = -1, False, False
-        self._kernels: list[tuple[str, str, str]] = []
+        self._kernels: list[tuple[str, str, tuple[str, ...]]] = []
         self._footprint: list[tuple[int, str]] | None = None
         self._weights: dict[str, Any] | None = None
         #: of `compile`, by name; to compile the same graph for another machine
@@ -219,7 +217,7 @@ class Program:
     def footprint(self) -> list[tuple[int, str]]:
         """Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first."""
         if self._footprint is None:
-            self._footprint = footprint(loads(self.core.tensors_json()))
+            self._footprint = self.core.footprint()
         return self._footprint
 
     @property
@@ -236,19 +234,11 @@ class Program:
 
     def _count(self) -> None:
         if self._operations < 0:
-            document = loads(self.core.outline())
-            self._reads, self._sends = document["reads"], document["sends"]
-            bodies = [("", document["do"]), *((f["name"], f["do"]) for f in document["functions"])]
-            self._kernels = [
-                (name, statement["scope"], statement.get("operation", ""))
-                for name, body in bodies
-                for statement in body
-                if "scope" in statement
-            ]
-            self._operations = operations(document)  # last: another thread asks it whether the others are known
+            count, self._reads, self._sends, self._kernels = self.core.contents()
+            self._operations = count  # last: another thread asks it whether the others are known
 
     @property
-    def kernels(self) -> list[tuple[str, str, str]]:
+    def kernels(self) -> list[tuple[str, str, tuple[str, ...]]]:
         """Function (empty: the program's own body), name and operations of every kernel, in the order of the text."""
         self._count()
         return self._kernels

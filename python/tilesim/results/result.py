@@ -302,7 +302,11 @@ class Result:
         """
         text = read_text(path)
         _core.Result.check(text, path_text(path), json.dumps(Result.schema()))
-        return Result(loads(text))
+        data = loads(text)
+        for row in data["operations"]:
+            if isinstance(row["operation"], str):  # version 1
+                row["operation"] = [name for name in row["operation"].split("+") if name]
+        return Result(data)
 
     def timing_hash(self) -> str:
         """Hash over everything that timing decides.

@@ -75,13 +75,13 @@ class Attribution:
         """
         names = {name: {op["name"] for op in graph.operations(name)} for name in graph.functions}
         main, found = graph.core.main, cls()
-        places: dict[tuple[str, str], deque[str]] = {}
-        for function, kernel, operation in _scopes(program, main):
-            places.setdefault((kernel, operation), deque()).append(function)
+        places: dict[tuple[str, tuple[str, ...]], deque[str]] = {}
+        for function, kernel, operations in _scopes(program, main):
+            places.setdefault((kernel, operations), deque()).append(function)
         for row in result.data["operations"]:
-            left = places.get((row["name"], row["operation"]))
+            left = places.get((row["name"], tuple(row["operation"])))
             function = left.popleft() if left else main
-            pieces = _joined(row["operation"], names[function])
+            pieces = [resolved(name, names[function]) for name in row["operation"]]
             owner = resolved(row["name"], names[function]) or next((p for p in reversed(pieces) if p), "")
             if row["bound"] == "link" or not owner:
                 found.others.append(row)
@@ -101,23 +101,12 @@ def resolved(name: str, known: set[str]) -> str:
     return next((prefix for prefix in prefixes(name) if prefix in known), "")
 
 
-def _joined(text: str, known: set[str]) -> list[str]:
-    """The operations that a kernel's names, joined by "+", come from; names may hold a "+" of their own."""
-    pieces, found, at = text.split("+"), [], 0
-    while at < len(pieces):
-        ends = range(len(pieces), at, -1)
-        end, one = next(((e, o) for e in ends if (o := resolved("+".join(pieces[at:e]), known))), (at + 1, ""))
-        found.append(one)
-        at = end
-    return found
-
-
-def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, str]]:
+def _scopes(program: Program, main: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Function, kernel and operations of every kernel of a program."""
     parts = [t.program for t in program.turns if t.program] if isinstance(program, MixedProgram) else [program]
     for part in parts:
-        for function, kernel, operation in part.kernels:
-            yield function or main, kernel, operation
+        for function, kernel, operations in part.kernels:
+            yield function or main, kernel, operations
 
 
 @checked_class()

@@ -11,7 +11,6 @@ from .. import _core
 from ..analytic.lower_bound import lower_bound
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, shown, unsupported
-from ..base.files import loads
 from ..frontends.torch.entry import is_module
 from ..graph import Graph, nearest, user_error
 from ..graph.trips import measured, open_loops
@@ -26,7 +25,6 @@ from ..program.footprint import over_capacity
 from ..program.jobs import Job, cores_of, simulate_jobs
 from ..program.mixed import MixedProgram, Turn
 from ..program.program import Program
-from ..program.replay import LIMIT, LIMIT_BANKS, Memory, extended
 from ..results.result import Result
 from .execution import inputs_of
 from .execution import verify as verify_program
@@ -38,9 +36,7 @@ from .residency import capacity_of, residency
 __all__ = ["compile", "run", "simulate"]
 
 FIDELITIES = ("ideal", "simple", "bank")
-
-
-LONGEST_TEXT = 10_000_000  # characters of a program that is searched for steady loops in any case
+LIMIT = 4_000_000  # tile operations beyond which steady loops are replayed
 
 
 def with_network(machine: MachineLike, network: str | None) -> Machine:
@@ -194,37 +190,20 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     cores = cores_of(program, target)
     places = {name: str(place) for name, place in options.placement.items()}
 
-    def engine(core: _core.Program) -> dict[str, Any]:
-        parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
-        parts |= {"resident": names, "latencies": books.get(""), "placement": places}
-        parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
-        try:
-            result = _core.simulate(core, target.core, options.memory, options.timeline, data_of.arrays, **parts)
-        except _core.UserError as error:
-            raise _for_another(error, program, target) if elsewhere else error from None
-        return result.data()
-
-    data = None
-    many = dram is not None and sum(count for count, _ in program.footprint) > LIMIT_BANKS
-    long = options.replay and not options.timeline and (many or program.operations > LIMIT)
-    # What a cache holds is not linear in the trips of a loop.
-    cached = long and bool(by_itself or names)
-    text = program.core.to_json() if long and not cached else ""
-    # A program about as long as what it does has no loops worth finding: reading it takes longer than running it.
-    if text and (many or len(text) < LONGEST_TEXT or program.operations > len(text)):
-        around = _core.parse_bytes(target.get("memory.interleave_bytes")) * int(target.get("memory.channels"))
-        alike = Memory(_core.parse_bytes(target.get("memory.burst_bytes")), around)
-        data = extended(loads(text), lambda text: engine(_core.Program.from_json(text)), alike)
-    data = data or engine(program.core)
+    parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
+    parts |= {"resident": names, "latencies": books.get(""), "placement": places}
+    parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
+    parts["replay_beyond"] = LIMIT if options.replay else None
+    try:
+        found = _core.simulate(program.core, target.core, options.memory, options.timeline, data_of.arrays, **parts)
+    except _core.UserError as error:
+        raise _for_another(error, program, target) if elsewhere else error from None
+    data = found.data()
     data_of.tell(data)
     if elsewhere and program.machine is not None:
         data["approximations"].append(
             f"the program was compiled for {program.machine.name}: its tiles, layouts and units suit that machine; to "
             f"know {target.name}, compile for it"
-        )
-    if cached:
-        data["approximations"].append(
-            "nothing is replayed: a cache makes every trip of a loop differ, all were simulated"
         )
     if fabric != "simple" and program.sends and program.machine and program.machine.get("network.kind") == "simple":
         data["approximations"].append(

@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(observers_see_each_operation) {
   std::vector<std::string> seen;
   ExecuteOptions options;
   options.observe = [&](Observed& kernel) {
-    seen.push_back(kernel.operation);
+    seen.insert(seen.end(), kernel.operation.begin(), kernel.operation.end());
     BOOST_TEST(values(kernel.tensors.at("C")) == product(), boost::test_tools::per_element());
   };
   execute(parse(body, gemm_parts), inputs(), options);

@@ -34,7 +34,7 @@ Result sample() {
   result.units = {unit};
   OperationUse operation;
   operation.name = "k0";
-  operation.operation = "matmul";
+  operation.operation = {"matmul", "relu+x"};
   operation.count = 2;
   operation.start = 5;
   operation.finish = 900;

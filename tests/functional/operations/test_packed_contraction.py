@@ -84,7 +84,7 @@ def test_values_and_bytes_of_random_nests(machine: str) -> None:
             program = ts.compile(graph, machine, mapping={"conv": nest})
             equal_to_the_reference(graph, program)
             cost, result = product.cost(nest), ts.simulate(program)
-            (row,) = (row for row in result.data["operations"] if row["operation"] == "conv")
+            (row,) = (row for row in result.data["operations"] if row["operation"] == ["conv"])
             assert [row["load_bytes"], row["store_bytes"]] == [sum(cost["bytes"][:2]), cost["bytes"][2]], nest
             apart = product.cost({key: value for key, value in nest.items() if key != "pack"})
             assert apart["bytes"] == cost["bytes"] and cost["compute_cycles"] <= apart["compute_cycles"]

@@ -52,7 +52,7 @@ def test_a_fault_is_found_where_it_is() -> None:
     assert ts.verify(program).ok
 
     def change(document: dict[str, Any]) -> None:
-        scopes = [s for s in statements(document["do"]) if "relu" in s.get("operation", "")]
+        scopes = [s for s in statements(document["do"]) if any("relu" in name for name in s.get("operation", []))]
         for statement in statements(scopes[1]["do"]):
             for node in statement.get("vector", {}).get("nodes", []):
                 if node.get("function") == "relu":

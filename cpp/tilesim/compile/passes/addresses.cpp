@@ -80,7 +80,7 @@ std::optional<Refusal> misfit(const program::Scope& kernel, const Share& machine
   const ScratchpadSpec& memory = machine.core.scratchpad;
   const auto refusal = [&](const char* what, std::int64_t need, std::int64_t have) {
     return Refusal{{std::string("the tiles of this operation do not fit the ") + what,
-                    kernel.operation,
+                    join(kernel.operation, "+"),
                     std::to_string(need) + " bytes",
                     "at most " + std::to_string(have) + " bytes",
                     {}}};

@@ -67,7 +67,7 @@ class Divider {
   void run() {
     gather(scope_.body);
     if (facts_.known && stores_are_apart() && divide()) return;
-    const std::string& name = scope_.kernel.empty() ? scope_.operation : scope_.kernel;
+    const std::string name = scope_.kernel.empty() ? join(scope_.operation, "+") : scope_.kernel;
     program_.notes.push_back(name + ": its trips are not proven independent; the first core runs it alone");
     program::If first{less(Expr::symbol("core"), Expr(1)), std::move(scope_.body), {}};
     scope_.body = {};

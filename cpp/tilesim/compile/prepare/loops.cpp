@@ -146,7 +146,7 @@ program::Scope copy_step(const Context& context, const std::string& operation, c
   const TiledSpace t = tiled_space(shape, tiles.tiles, "i");
   const Shape strides = row_major_strides(t.tiles);
   program::Scope step;
-  step.operation = operation;
+  step.operation = {operation};
   step.barrier = true;
   step.slots = {ring_slot("x", to.dtype, element_count(t.tiles), "store0", tiles.depth)};
   Block body;
@@ -167,7 +167,8 @@ class LoopLowering {
   LoopLowering(Context& context, const Op& op, const LoopPlan& plan) : context_(context), op_(op), plan_(plan) {}
 
   program::Scope lower() {
-    scope_.kernel = scope_.operation = op_.name;
+    scope_.kernel = op_.name;
+    scope_.operation = {op_.name};
     scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
     scope_.barrier = true;
     for (std::size_t i = 0; i < plan_.states.size(); ++i) prepare(i);
@@ -222,7 +223,7 @@ class LoopLowering {
 
   void store_counter(const Placement& to) {
     program::Scope step;
-    step.operation = op_.name;
+    step.operation = {op_.name};
     step.barrier = true;
     step.slots = {ring_slot("count", to.dtype, 1, "store0")};
     program::VectorOp compute;

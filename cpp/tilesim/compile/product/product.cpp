@@ -309,10 +309,7 @@ program::Block ProductLowering::level(std::size_t depth) {
 
 program::Scope ProductLowering::lower() {
   scope_.kernel = kernel_.name;
-  std::string operations;
-  for (int op : kernel_.ops)
-    operations += (operations.empty() ? "" : "+") + context_.function.ops[static_cast<std::size_t>(op)].name;
-  scope_.operation = operations;
+  for (int op : kernel_.ops) scope_.operation.push_back(context_.function.ops[static_cast<std::size_t>(op)].name);
   scope_.launch_cycles = context_.machine.core.kernel_launch_cycles;
   scope_.barrier = true;
   if (context_.options.record && !ragged()) {

@@ -156,8 +156,7 @@ void refuse_tiles(const Context& context, const Kernel& kernel) {
 program::Scope named_scope(const Context& context, const Kernel& kernel) {
   program::Scope scope;
   scope.kernel = kernel.name;
-  for (int op : kernel.ops)
-    scope.operation += (scope.operation.empty() ? "" : "+") + context.function.ops[static_cast<std::size_t>(op)].name;
+  for (int op : kernel.ops) scope.operation.push_back(context.function.ops[static_cast<std::size_t>(op)].name);
   scope.launch_cycles = context.machine.core.kernel_launch_cycles;
   scope.barrier = true;
   return scope;

@@ -36,6 +36,8 @@ struct SimulateOptions {
   std::shared_ptr<LatencyBook> latencies;  ///< of tile computes, asked before the closed forms
   std::map<std::string, std::shared_ptr<LatencyBook>> sort_latencies;  ///< instead, by sort, where there are sorts
   std::shared_ptr<engine::ComputePort> computes;  ///< times computes of the units that it takes; null: none
+  /// Tile operations beyond which a program is replayed; none: every operation is simulated. Never with a timeline.
+  std::optional<std::int64_t> replay_beyond;
   CancelToken* cancel = nullptr;
 };
 

@@ -18,7 +18,8 @@ struct JobRow {
 
 struct KernelRow {
   std::size_t scope = 0;
-  std::string kernel, operation;
+  std::string kernel;
+  std::vector<std::string> operation;
   KernelCounters counters;
 };
 

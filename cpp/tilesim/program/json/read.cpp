@@ -1,6 +1,7 @@
 // The JSON form of a program: reading.
 #include <set>
 
+#include "tilesim/base/json/names.hpp"
 #include "tilesim/program/json/form.hpp"
 
 namespace tilesim::program {
@@ -33,7 +34,7 @@ Block block(const Json& json);
 Scope scope(ObjectReader& reader) {
   Scope s;
   s.kernel = reader.string("scope");
-  s.operation = reader.string_or("operation", "");
+  if (const Json* names = reader.optional("operation")) s.operation = names_of(*names);
   s.launch_cycles = reader.integer_or("launch_cycles", 0, 0, std::int64_t{1} << 40);
   s.barrier = reader.boolean_or("barrier", false);
   if (const Json* slots = reader.optional("slots"))
@@ -179,7 +180,8 @@ Function function(const Json& json) {
 Program Program::from_json(const Json& json) {
   ObjectReader reader(json);
   if (reader.string("schema") != "tilesim.program") json.at("schema").fail("not a program file", "\"tilesim.program\"");
-  if (reader.integer("version", 1, 1000000) != 1) json.at("version").fail("written by a newer Tilesim", "version 1");
+  if (reader.integer("version", 1, 1000000) > 2)
+    json.at("version").fail("written by a newer Tilesim", "version 1 or 2");
   Program program;
   program.name = reader.string_or("name", "");
   program.machine = reader.string_or("machine", "");

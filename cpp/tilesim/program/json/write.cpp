@@ -1,6 +1,7 @@
-// The JSON form of a program, schema "tilesim.program", version 1: writing.
+// The JSON form of a program, schema "tilesim.program", version 2: writing.
 #include <cmath>
 
+#include "tilesim/base/json/names.hpp"
 #include "tilesim/program/program.hpp"
 
 namespace tilesim::program {
@@ -151,7 +152,7 @@ struct Writer {
   }
   void operator()(const Scope& s) {
     json.set("scope", s.kernel);
-    if (!s.operation.empty()) json.set("operation", s.operation);
+    if (!s.operation.empty()) json.set("operation", names_json(s.operation));
     if (s.launch_cycles != 0) json.set("launch_cycles", s.launch_cycles);
     if (s.barrier) json.set("barrier", true);
     json.set("slots", list(s.slots, slot));
@@ -311,7 +312,7 @@ Json tensor(const Tensor& t) {
 Json Program::to_json() const {
   Json json = Json::object();
   json.set("schema", "tilesim.program");
-  json.set("version", 1);
+  json.set("version", 2);
   json.set("name", name);
   if (!machine.empty()) json.set("machine", machine);
   Json values = Json::object();

@@ -18,7 +18,7 @@ enum class Order : std::uint8_t { text, early_loads, random };
 
 /// A kernel that has just run.
 struct Observed {
-  std::string operation;                                    ///< of the graph, as the scope says
+  std::vector<std::string> operation;                       ///< of the graph, as the scope says
   std::string function;                                     ///< whose body the kernel is in; empty in the main body
   std::int64_t call = 0;                                    ///< ordinal of the call under way, 0 in the main body
   std::vector<std::pair<std::int64_t, std::string>> calls;  ///< under way, outermost first: ordinal and function

@@ -1,0 +1,34 @@
+// Lists of names in files.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/json/json.hpp"
+
+namespace tilesim {
+
+/// A list of names, or what files of an older version have instead: a text of names joined by "+".
+inline std::vector<std::string> names_of(const Json& json) {
+  std::vector<std::string> names;
+  if (json.kind() != Json::Kind::string) {
+    for (const Json& item : json.items()) names.push_back(item.as_string());
+    return names;
+  }
+  const std::string text = json.as_string();
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('+', from), text.size());
+    if (end > from) names.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return names;
+}
+
+inline Json names_json(const std::vector<std::string>& names) {
+  Json json = Json::array();
+  for (const std::string& name : names) json.push(name);
+  return json;
+}
+
+}  // namespace tilesim

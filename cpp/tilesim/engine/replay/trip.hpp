@@ -1,0 +1,43 @@
+// What one trip of a loop says.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tilesim/program/count.hpp"
+#include "tilesim/program/program.hpp"
+
+namespace tilesim::engine::replay {
+
+using Extents = program::Executions::Extents;
+
+/// An expression in terms of the indices around it.
+struct Place {
+  Expr expr;
+  bool moves = false;    ///< the loop's index is in it
+  bool extent = false;   ///< of an inner loop
+  bool counted = false;  ///< waits for what all trips so far have counted
+};
+
+struct Moved {
+  const program::Tensor* tensor = nullptr;
+  std::vector<Expr> at;
+};
+
+struct Trip {
+  std::string index;
+  std::int64_t trips = 0;
+  std::map<std::string, std::set<std::int64_t>> last;  ///< index of this and inner loops -> its last values, if known
+  std::vector<Place> places;
+  std::vector<Moved> moved;  ///< of loads and stores
+  bool calls = false;
+  bool unclear = false;  ///< a function that the index decides has an index of the same name
+};
+
+/// Functions are followed where the index decides one of their parameters. `instead`: loops that have other extents.
+Trip trip_of(const program::Program& program, const program::For& loop, const Extents& instead);
+
+}  // namespace tilesim::engine::replay
