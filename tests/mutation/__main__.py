@@ -31,9 +31,10 @@ def main() -> None:
     parser.add_argument("--except", nargs="*", default=[], dest="without", help="beginnings of paths left out")
     parser.add_argument("--seconds", type=float, default=90, help="of tests for one mutant")
     parser.add_argument("--only", nargs="*", type=int, default=None, help="numbers of mutants: tried again")
+    parser.add_argument("--tests", nargs="*", default=[], help="these tests instead of those that run the line")
     options = parser.parse_args()
     kind: type[Trial] = PythonTrial if options.language == "python" else CppTrial
-    trial = kind(ROOT, options.seconds)
+    trial = kind(ROOT, options.seconds, options.tests)
     report = ROOT / "build" / "mutation" / f"{options.language}-{options.seed}.json"
     known = json.loads(report.read_text()) if report.exists() else {}
     tried = 0

@@ -54,8 +54,8 @@ class Trial(ABC):
     suffix: str
     folder: str
 
-    def __init__(self, root: Path, seconds: float) -> None:
-        self.root, self.seconds = root, seconds
+    def __init__(self, root: Path, seconds: float, tests: list[str]) -> None:
+        self.root, self.seconds, self.given = root, seconds, tests
         self.place = root / "build" / "mutation"
         self.place.mkdir(parents=True, exist_ok=True)
         for name in HEAVY:
@@ -138,8 +138,8 @@ class PythonTrial(Trial):
 
     suffix, folder = ".py", "python/tilesim"
 
-    def __init__(self, root: Path, seconds: float) -> None:
-        super().__init__(root, seconds)
+    def __init__(self, root: Path, seconds: float, tests: list[str]) -> None:
+        super().__init__(root, seconds, tests)
         built = root / "build" / "release" / "python" / "tilesim"
         self.package = self.place / "python"
         shutil.rmtree(self.package, ignore_errors=True)
@@ -174,6 +174,9 @@ class PythonTrial(Trial):
 
     def batches(self, mutant: Mutant) -> Iterator[list[str]]:
         """A few quick tests of each file that runs the line, then the others, then those that run its function."""
+        if self.given:
+            yield self.given
+            return
         path = Path(mutant.path).relative_to(self.folder).as_posix()
         lines = self.lines.get(path, {})
         near: set[int] = set().union(*(lines.get(str(line), ()) for line in range(mutant.first, mutant.last + 1)))
@@ -202,8 +205,8 @@ class CppTrial(Trial):
 
     suffix, folder = ".cpp", "cpp/tilesim"
 
-    def __init__(self, root: Path, seconds: float) -> None:
-        super().__init__(root, seconds)
+    def __init__(self, root: Path, seconds: float, tests: list[str]) -> None:
+        super().__init__(root, seconds, tests)
         self.tree = Path(os.environ.get("TILESIM_MUTANT_TREE", self.place / "tree"))
         for name in COPIED:
             _copy(root / name, self.tree / name)
@@ -244,13 +247,13 @@ class CppTrial(Trial):
         has_tests = (self.root / "tests" / "cpp" / room).is_dir()
         if not self._build("_core", *([f"test_{room}"] if has_tests else []), TILESIM_MUTANT="1"):
             return Fate.BROKEN, ""
-        if has_tests:
+        if has_tests and not self.given:
             try:
                 if not self._run([str(test)], 3 * self.seconds):
                     return Fate.KILLED, f"test_{room}"
             except subprocess.TimeoutExpired:
                 return Fate.TIMEOUT, f"test_{room}"
-        tests = python_tests(mutant.path.removeprefix(f"{self.folder}/"))
+        tests = self.given or python_tests(mutant.path.removeprefix(f"{self.folder}/"))
         return self.pytest(self.build / "python", tests, 3 * self.seconds)
 
 
