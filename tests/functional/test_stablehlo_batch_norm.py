@@ -23,10 +23,12 @@ def module(name: str, kinds: list[str], results: list[str], feature: int) -> str
     takes = ", ".join(f"%a{i}: {kind}" for i, kind in enumerate(kinds))
     gives = ", ".join(results)
     outs = ", ".join(f"%r#{i}" for i in range(len(results))) if len(results) > 1 else "%r"
+    count = f":{len(results)}" if len(results) > 1 else ""
+    operands = ", ".join(f"%a{i}" for i in range(len(kinds)))
     return f"""
 module @one {{
   func.func public @main({takes}) -> ({gives}) {{
-    %r{f":{len(results)}" if len(results) > 1 else ""} = "stablehlo.{name}"({", ".join(f"%a{i}" for i in range(len(kinds)))}) <{{
+    %r{count} = "stablehlo.{name}"({operands}) <{{
       epsilon = {EPSILON} : f32, feature_index = {feature} : i64}}> : ({", ".join(kinds)}) -> ({gives})
     return {outs} : {gives}
   }}
@@ -59,7 +61,9 @@ def close(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 def test_inference(shape, feature):
     x, parts = arrays(shape, feature, 4)
     scale, offset, mean, variance = (wide(part, x, feature) for part in parts)
-    text = module("batch_norm_inference", [tensor(shape), *[tensor(shape[feature : feature + 1])] * 4], [tensor(shape)], feature)
+    text = module(
+        "batch_norm_inference", [tensor(shape), *[tensor(shape[feature : feature + 1])] * 4], [tensor(shape)], feature
+    )
     close(run(text, [x, *parts]), [(x - mean) / np.sqrt(variance + EPSILON) * scale + offset])
 
 

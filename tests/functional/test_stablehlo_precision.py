@@ -1,4 +1,4 @@
-"""reduce_precision of StableHLO: a float through a format of those widths and back, by numpy's and ml_dtypes' conversions."""
+"""reduce_precision of StableHLO: a float through a format of those widths and back, by conversions of numpy."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
     python tests/mutation python --seed 16 --count 120
     python tests/mutation cpp --seed 16 --count 40 --rooms engine/dram machine
 
-Works on a copy of the tree below build/mutation and prints each mutant with its fate, survivors with their change; the list
-goes to build/mutation/<language>-<seed>.json as well. Python mutants meet the tests that run their line, by the map that
-`mutation.covered` writes; C++ mutants the tests of their room (`rooms.py`).
+Works on a copy of the tree below build/mutation and prints each mutant with its fate, survivors with their change. The
+list goes to build/mutation/<language>-<seed>.json as well. Python mutants meet the tests that run their line, by the
+map that `mutation.covered` writes; C++ mutants the tests of their room (`rooms.py`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,13 @@ def main() -> None:
         fate, by = trial.fate(mutant)
         tried += fate is not Fate.BROKEN
         where = f"{mutant.path}:{mutant.first}"
-        known[str(number)] = {"where": where, "kind": mutant.kind, "fate": fate.value, "by": by, "diff": mutant.diff(ROOT)}
+        known[str(number)] = {
+            "where": where,
+            "kind": mutant.kind,
+            "fate": fate.value,
+            "by": by,
+            "diff": mutant.diff(ROOT),
+        }
         print(f"{number} {fate.value}: {where} {mutant.kind} {by}", flush=True)
         if fate is Fate.SURVIVED:
             print(mutant.diff(ROOT), flush=True)

@@ -2,8 +2,8 @@
 
     PYTHONPATH=build/release/python:tests python -m pytest -p mutation.covered tests/unit
 
-writes build/mutation/covered.json: the tests with their seconds, and per file {line: numbers of tests}. Runs add to what is
-there, so that the suite may be recorded in parts. Needs the package `coverage`.
+writes build/mutation/covered.json: the tests with their seconds, and per file {line: numbers of tests}. Runs add to
+what is there, so that the suite may be recorded in parts. Needs the package `coverage`.
 """
 
 import json

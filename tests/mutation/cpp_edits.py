@@ -1,4 +1,4 @@
-"""Edits of C++ by its tokens, laid out as clang-format leaves them: operators between blanks, one statement on a line."""
+"""Edits of C++ by its tokens, as clang-format lays them out: operators between blanks, a statement on a line."""
 
 from __future__ import annotations
 

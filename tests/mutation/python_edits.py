@@ -20,7 +20,14 @@ COMPARE = {
     ast.NotIn: ast.In,
 }
 TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
-ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult}
+ARITHMETIC = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+}
 LEFT_OUT = (ast.Expr, ast.AugAssign, ast.Continue, ast.Break, ast.Raise)
 
 
@@ -56,9 +63,8 @@ class _Edits:
     def statement(self, node: ast.AST) -> None:
         if isinstance(node, LEFT_OUT) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             self.replace(node, "pass", "statement left out")
-        elif isinstance(node, ast.Return) and node.value is not None:
-            if not (isinstance(node.value, ast.Constant) and node.value.value is None):
-                self.replace(node, "return None", "nothing returned")
+        elif isinstance(node, ast.Return) and node.value is not None and ast.unparse(node.value) != "None":
+            self.replace(node, "return None", "nothing returned")
         if isinstance(node, ast.If | ast.While | ast.IfExp):
             self.replace(node.test, f"(not ({ast.unparse(node.test)}))", "condition negated")
 

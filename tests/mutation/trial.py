@@ -24,7 +24,17 @@ from mutation.rooms import python_tests
 #: What tests import and what takes long; never Tilesim, which differs from mutant to mutant.
 HEAVY = ("numpy", "ml_dtypes", "typer", "pandas", "torch", "jax", "onnx", "scipy.optimize", "pytest")
 FIRST, FIRST_OF_A_FILE = 16, 3
-COPIED = ("cpp", "bindings", "cmake", "python", "configs", "tests", "CMakeLists.txt", "CMakePresets.json", "pyproject.toml")
+COPIED = (
+    "cpp",
+    "bindings",
+    "cmake",
+    "python",
+    "configs",
+    "tests",
+    "CMakeLists.txt",
+    "CMakePresets.json",
+    "pyproject.toml",
+)
 #: Rooms whose tests in C++ take longer than those in Python.
 LONG = ("engine",)
 #: Mutants are compiled quickly, and an unused variable is no error in them; what is not changed comes from ccache.
@@ -70,7 +80,11 @@ class Trial(ABC):
         """Those of a seed, without end before the lines are used up."""
         base = self.root / self.folder
         names = sorted(path.relative_to(base).as_posix() for path in base.rglob(f"*{self.suffix}"))
-        chosen = [name for name in names if name.startswith(tuple(rooms) or "") and not name.startswith(tuple(without) or "\0")]
+        chosen = [
+            name
+            for name in names
+            if name.startswith(tuple(rooms) or "") and not name.startswith(tuple(without) or "\0")
+        ]
         sources = {f"{self.folder}/{name}": (base / name).read_text() for name in chosen}
         edits = {path: self.edits(text) for path, text in sources.items()}
         return (mutant for mutant in drawn(edits, sources, seed) if self.is_valid(mutant))
@@ -223,7 +237,13 @@ class CppTrial(Trial):
     def _run(self, command: list[str], seconds: float | None = None, **environment: str) -> bool:
         with (self.place / "build.log").open("w") as log:
             done = subprocess.run(
-                command, cwd=self.tree, stdout=log, stderr=log, timeout=seconds, env={**os.environ, **environment}, check=False
+                command,
+                cwd=self.tree,
+                stdout=log,
+                stderr=log,
+                timeout=seconds,
+                env={**os.environ, **environment},
+                check=False,
             )
         return done.returncode == 0
 

@@ -126,11 +126,19 @@ def test_devices_can_be_held_out(tmp_path: Path) -> None:
 def test_few_rows_of_several_schemes_share_one_launch(tmp_path: Path) -> None:
     """8 rows each: the launch is one constant of all of them, the efficiency each scheme's own."""
     efficiency = {"bfloat16": 0.45, "fp8": 0.7}
-    shapes = [(1, 64, 64), (1, 128, 64), (2, 64, 128), (4, 64, 64), *[(8192, 8192, k) for k in (2048, 4096, 8192, 16384)]]
+    shapes = [
+        (1, 64, 64),
+        (1, 128, 64),
+        (2, 64, 128),
+        (4, 64, 64),
+        *[(8192, 8192, k) for k in (2048, 4096, 8192, 16384)],
+    ]
     columns = [np.ones(len(shapes)), *np.array(shapes, dtype=float).T.copy()]
     rows = []
     for dtype, share in efficiency.items():
-        core = gemm.estimator("h100", dtype, engine="vLLM").core({"launch": 15000.0, "efficiency": share, "energy": 0.001})
+        core = gemm.estimator("h100", dtype, engine="vLLM").core(
+            {"launch": 15000.0, "efficiency": share, "energy": 0.001}
+        )
         rows += [
             f"H100-SXM-80GB,vLLM,{dtype},{m},{n},{k},{seconds * 1e3:.9g}"
             for (m, n, k), seconds in zip(shapes, np.asarray(core.seconds(*columns)), strict=True)
@@ -147,7 +155,9 @@ def test_few_rows_of_several_schemes_share_one_launch(tmp_path: Path) -> None:
         assert entry.provenance["efficiency"] == "fitted on 8 rows"
         assert entry.fit_error["mean"] < 0.05
     report = validate("gemm", path, profile=profile)
-    assert report["mean_abs_error"] == pytest.approx(np.mean([entry.fit_error["mean"] for entry in profile.entries]), abs=1e-9)
+    assert report["mean_abs_error"] == pytest.approx(
+        np.mean([entry.fit_error["mean"] for entry in profile.entries]), abs=1e-9
+    )
 
 
 def test_sizes_can_be_held_out(tmp_path: Path) -> None:

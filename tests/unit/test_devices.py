@@ -119,7 +119,9 @@ NEVER = [-1, float("nan"), float("inf"), 1e40, 10**400, "many", True, [1], {}]
 
 
 @pytest.mark.parametrize("value", NEVER, ids=lambda value: repr(value)[:10])
-@pytest.mark.parametrize("key", ["units", "clock_hz", "partitions", "multicast", "launch_seconds", "power_watts", "year"])
+@pytest.mark.parametrize(
+    "key", ["units", "clock_hz", "partitions", "multicast", "launch_seconds", "power_watts", "year"]
+)
 def test_no_such_number(key: str, value: object) -> None:
     with pytest.raises(ts.UserError, match=f"device\\.{key}"):
         ts.Device.load({**ts.Device.load("t4").to_dict(), key: value})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import sys
@@ -24,7 +25,9 @@ def chain(count: int, width: int) -> ts.Graph:
     b = ts.GraphBuilder("chain")
     x = b.input("x", [16, width])
     for index in range(count):
-        x = b.op("contract", x, b.weight(f"w{index}", [width, width]), a_contract=[1], b_contract=[0], name=f"product{index}")
+        x = b.op(
+            "contract", x, b.weight(f"w{index}", [width, width]), a_contract=[1], b_contract=[0], name=f"product{index}"
+        )
     b.output(x)
     return b.build()
 
@@ -85,7 +88,7 @@ def test_nothing_of_a_cache_where_there_is_none(capsys: pytest.CaptureFixture[st
     lines = printed(ts.run(ts.workloads.matmul(32, 32, 32), machine="edge-8"), capsys)
     assert not any("Cache" in line or "more operations" in line for line in lines)
     assert "How it was modelled:" in lines
-    assert not any(a == b == "" for a, b in zip(lines, lines[1:], strict=False)), "two empty lines"
+    assert not any(a == b == "" for a, b in itertools.pairwise(lines)), "two empty lines"
 
 
 def test_two_results_side_by_side() -> None:
@@ -182,7 +185,14 @@ def test_kinds_of_values(value: Any, kind: Any, place: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (999_900, "999.9 kB"), (1e6, "1.0 MB"), (2.5e9, "2,500.0 MB")],
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (999_900, "999.9 kB"),
+        (1e6, "1.0 MB"),
+        (2.5e9, "2,500.0 MB"),
+    ],
 )
 def test_amounts(size: float, text: str) -> None:
     assert amount(size) == text

@@ -186,7 +186,9 @@ def test_defaults_are_those_of_the_standard():
         except ts.Unsupported:
             continue
         compared.update(node.op_type for node in case.model.graph.node)
-        texts = [re.sub(r"(?<=f32\()[^)]+", lambda number: f"{float(number[0]):.5g}", g.to_json()) for g in (short, long)]
+        texts = [
+            re.sub(r"(?<=f32\()[^)]+", lambda number: f"{float(number[0]):.5g}", g.to_json()) for g in (short, long)
+        ]
         if not alike(*map(json.loads, texts)):
             others[case.name] = [a.name for node in explicit.graph.node for a in node.attribute]
     assert not others
@@ -211,7 +213,15 @@ def test_zero_points_per_output_of_a_convolution():
         (got,) = run([node], {"x": x}, ["y"], {"w": w, "xz": x_zero, "wz": w_zero})
         np.testing.assert_array_equal(got, sums)
         scale = draw.uniform(0.5, 2, channels).astype(np.float32) * np.float32(2e-4)
-        parts = {"xs": np.float32(0.5), "xz": x_zero, "w": w, "ws": scale, "wz": w_zero, "ys": np.float32(0.25), "yz": np.uint8(7)}
+        parts = {
+            "xs": np.float32(0.5),
+            "xz": x_zero,
+            "w": w,
+            "ws": scale,
+            "wz": w_zero,
+            "ys": np.float32(0.25),
+            "yz": np.uint8(7),
+        }
         node = helper.make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], ["y"], group=groups)
         (got,) = run([node], {"x": x}, ["y"], parts)
         real = sums * 0.5 * scale.astype(np.float64).reshape(1, -1, 1, 1) / 0.25
