@@ -170,12 +170,19 @@ def alike(a, b):
     return a == b
 
 
+def same_values(case, a, b, inputs):
+    """To the bit, where a default is written in another way: a cap of 0 for none."""
+    given = dict(zip([declared.name for declared in case.model.graph.input], inputs, strict=False))
+    found = [list(ts.reference(g, {row["name"]: given[row["name"]] for row in g.inputs}).values()) for g in (a, b)]
+    return all(x.tobytes() == y.tobytes() for x, y in zip(*found, strict=True))
+
+
 def test_defaults_are_those_of_the_standard():
     """An attribute that is left out means what the standard's own table says: the same graph comes of both."""
     seen, compared, others = set(), set(), {}
     for case in node_cases(("averagepool", "maxpool", "lppool")):
         sort = tuple((node.op_type, *sorted(a.name for a in node.attribute)) for node in case.model.graph.node)
-        if not 13 <= opset(case) <= 20 or not in_our_dtypes(case) or sort in seen:
+        if opset(case) < 13 or not in_our_dtypes(case) or sort in seen:
             continue
         seen.add(sort)
         explicit, inputs = with_defaults(case.model, opset(case)), arrays(case.data_sets[0][0])
@@ -189,7 +196,7 @@ def test_defaults_are_those_of_the_standard():
         texts = [
             re.sub(r"(?<=f32\()[^)]+", lambda number: f"{float(number[0]):.5g}", g.to_json()) for g in (short, long)
         ]
-        if not alike(*map(json.loads, texts)):
+        if not alike(*map(json.loads, texts)) and not same_values(case, short, long, inputs):
             others[case.name] = [a.name for node in explicit.graph.node for a in node.attribute]
     assert not others
     assert len(compared) > 60
