@@ -239,6 +239,22 @@ def test_zero_points_per_output_of_a_convolution():
         assert len(np.unique(got)) > 20
 
 
+def test_zero_points_of_8_bit_floats():
+    """A zero point of a float is added before rounding: numbers that the format holds exactly."""
+    import ml_dtypes
+
+    x = np.array([0.0, 1.0, -2.0, 3.5, 8.0], np.float32)
+    zero = numpy_helper.from_array(np.array(1.5, ml_dtypes.float8_e4m3fn), "z")
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"])
+    back = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"])
+    made = model([node, back], {"x": x}, ["y"], {"s": np.float32(0.5)}, opset=19)
+    made.graph.initializer.append(zero)
+    graph = ts.from_onnx(made)
+    (got,) = ts.reference(graph, {"x": x}).values()
+    held = (x / 0.5 + 1.5).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    np.testing.assert_array_equal(got, (held - 1.5) * 0.5)
+
+
 @pytest.mark.slow
 def test_all_node_tests():
     """Of every opset: refused with a reason, never another value."""
