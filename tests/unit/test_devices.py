@@ -196,6 +196,12 @@ def test_several_sorts_of_units() -> None:
     assert (device.units, device.unit) == (2, "array")
     assert device.rate("bf16").flops_per_second == 8e12
     assert device.rate("f32").flops_per_second == 1e12
+    turned = ts.Device(levels=[level], units=[arrays, lanes])
+    assert (turned.units, turned.unit, turned.rate("bf16")) == (2, "array", device.rate("bf16"))
+    own = ts.Device(levels=[level], units=[lanes, arrays], matrix={"bf16": 3e12})
+    assert own.rate("bf16").flops_per_second == 3e12, "what is given for the whole device counts"
+    assert own.vector == device.vector and own.vector["f32"].flops_per_second == 1e12
+    assert not ts.Device(levels=[level], units=[arrays]).vector
     with pytest.raises(ts.UserError, match="cout"):
         ts.Device(levels=[level], units=[{"cout": 2}])
 

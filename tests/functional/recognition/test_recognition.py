@@ -64,7 +64,9 @@ def test_changes_are_told():
     lines = str(changes).splitlines()
     assert lines[0].startswith("@ main: ") and lines[1].startswith("- ") and lines[2] == "+ gelu_erf"
     assert list(graph.changes) == list(changes) and changes.counts() == {"activations": 1}
-    assert str(ts.optimize(graph)) == "no changes"
+    assert repr(changes) == "<Changes: 1 activations>"
+    again = ts.optimize(graph)
+    assert (str(again), repr(again)) == ("no changes", "<Changes: none>")
 
 
 def test_what_is_told_is_what_was_done():
