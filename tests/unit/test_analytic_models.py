@@ -307,3 +307,30 @@ def test_attention_follows_the_scheme(scheme: str) -> None:
     graphs = [ts.workloads.attention(1, 16, 512, 64, dtype=dtype) for dtype in ("f32", "f16")]
     seconds = [ts.estimate(graph, "a100", scheme=scheme).seconds for graph in graphs]
     assert seconds[0] == pytest.approx(seconds[1], rel=0.02)
+
+
+def test_suites_are_what_they_are_called() -> None:
+    """Operations of products from the extents that the names say, by hand."""
+    rows, width = 512, 4096
+    by_hand = {
+        "query, key, value": 2 * rows * 3 * width * width,
+        "output": 2 * rows * width * width,
+        "feed-forward up": 2 * rows * 4 * width * width,
+        "feed-forward down": 2 * rows * 4 * width * width,
+        "decode: query, key, value": 2 * 3 * width * width,
+        "decode: feed-forward up": 2 * 4 * width * width,
+        "stem 7x7": 2 * 112 * 112 * 64 * 3 * 7 * 7,
+        "3x3 64": 2 * 56 * 56 * 64 * 64 * 9,
+        "1x1 64-256": 2 * 56 * 56 * 64 * 256,
+        "3x3 256-128": 2 * 28 * 28 * 256 * 128 * 9,
+        **{f"{size} cubed": 2 * size**3 for size in (32, 128, 512, 2048, 8192)},
+    }
+    graphs = {name: graph for names in ("llm", "vision", "scaling") for name, graph in suite(names).items()}
+    assert {name: graphs[name].flops()["matrix"] for name in by_hand} == by_hand
+    shapes = {name: {tuple(row["shape"]) for row in graph.inputs} for name, graph in graphs.items()}
+    assert (32000, width) in shapes["embedding"]
+    assert shapes["relu"] == {(256, 56, 56)} and shapes["gelu"] == {(rows, 4 * width)}
+    assert shapes["attention"] == {(1, 32, rows, 128)}
+    assert shapes["decode: attention"] == {(1, 32, 1, 128), (1, 32, rows, 128)}
+    assert shapes["decode: attention, grouped"] == {(16, 32, 1, 128), (16, 8, 8192, 128)}
+    assert shapes["long attention, grouped, window"] == {(1, 32, 8192, 128), (1, 8, 8192, 128)}

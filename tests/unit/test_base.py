@@ -107,8 +107,15 @@ def test_json_with_bad_utf8(text):
         _core.parse_json(text)
 
 
+@pytest.mark.parametrize("text", [b"0\0", b"[1]\n\0[2]", b'{"a": 1}\0{', b"0\0\0\0", b"\0", b"[\0]", b'"\0"'])
+def test_json_with_a_zero_byte(text):
+    with pytest.raises(_core.UserError, match="not valid JSON"):
+        _core.parse_json(text)
+
+
 @quick
 @hypothesis.given(st.binary(max_size=60))
+@hypothesis.example(b"0\0\0\1\0\0\0\0\0\0\0")
 def test_any_bytes_are_json_or_an_error(text):
     try:
         normal = _core.parse_json(text)

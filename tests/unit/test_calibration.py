@@ -11,7 +11,7 @@ import pytest
 
 import tilesim as ts
 from tilesim.analytic import gemm
-from tilesim.analytic.calibrate import calibrate
+from tilesim.analytic.calibrate import FOLDS, _folds, calibrate
 from tilesim.analytic.constants import standard
 from tilesim.analytic.families import pack_keys, row_key, unpack_keys
 from tilesim.base.paths import configs_dir
@@ -121,6 +121,65 @@ def test_devices_can_be_held_out(tmp_path: Path) -> None:
     for ours, nothing in zip(carried, blind, strict=True):
         assert ours["mean"] < 0.08
         assert ours["mean"] < nothing["mean"] / 2
+
+
+def test_few_rows_of_several_schemes_share_one_launch(tmp_path: Path) -> None:
+    """8 rows each: the launch is one constant of all of them, the efficiency each scheme's own."""
+    efficiency = {"bfloat16": 0.45, "fp8": 0.7}
+    shapes = [
+        (1, 64, 64),
+        (1, 128, 64),
+        (2, 64, 128),
+        (4, 64, 64),
+        *[(8192, 8192, k) for k in (2048, 4096, 8192, 16384)],
+    ]
+    columns = [np.ones(len(shapes)), *np.array(shapes, dtype=float).T.copy()]
+    rows = []
+    for dtype, share in efficiency.items():
+        core = gemm.estimator("h100", dtype, engine="vLLM").core(
+            {"launch": 15000.0, "efficiency": share, "energy": 0.001}
+        )
+        rows += [
+            f"H100-SXM-80GB,vLLM,{dtype},{m},{n},{k},{seconds * 1e3:.9g}"
+            for (m, n, k), seconds in zip(shapes, np.asarray(core.seconds(*columns)), strict=True)
+        ]
+    path = write(tmp_path / "rows.csv", rows)
+    profile = calibrate(path, holdout="none")
+    assert len(profile.entries) == 2
+    assert profile.entries[0].constants["launch"] == profile.entries[1].constants["launch"]
+    for entry, share in zip(profile.entries, efficiency.values(), strict=True):
+        assert entry.rows == len(shapes)
+        assert entry.constants["launch"] == pytest.approx(15000, rel=0.1)
+        assert entry.constants["efficiency"] == pytest.approx(share, rel=0.15)
+        assert entry.provenance["launch"] == "fitted on 16 rows"
+        assert entry.provenance["efficiency"] == "fitted on 8 rows"
+        assert entry.fit_error["mean"] < 0.05
+    report = validate("gemm", path, profile=profile)
+    assert report["mean_abs_error"] == pytest.approx(
+        np.mean([entry.fit_error["mean"] for entry in profile.entries]), abs=1e-9
+    )
+
+
+def test_sizes_can_be_held_out(tmp_path: Path) -> None:
+    truth = {"launch": 11000.0, "efficiency": 0.55, "memory_share": 0.6}
+    profile = calibrate(synthetic(tmp_path / "rows.csv", truth, 16), holdout="size")
+    (row,) = profile.held_out
+    assert (row["holdout"], row["n"]) == ("size", 16)
+    assert 0.003 < row["mean"] < 0.2, "1 % of noise, seen from the other sizes"
+    assert row["median"] <= row["max"] and row["mean"] <= row["max"]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5, FOLDS, FOLDS + 1, 3 * FOLDS + 2])
+def test_each_row_is_left_out_once_with_its_like(parts: int) -> None:
+    values = np.random.default_rng(parts).integers(0, parts, 100).tolist()
+    folds = _folds(values, lambda value: value)  # type: ignore[arg-type]
+    assert len(folds) == min(FOLDS, len(set(values)))
+    assert sorted(index for fold in folds for index in fold) == list(range(100))
+    fold_of = {index: number for number, fold in enumerate(folds) for index in fold}
+    for value in set(values):
+        assert len({fold_of[index] for index in range(100) if values[index] == value}) == 1
+    several = [len({values[index] for index in fold}) for fold in folds]
+    assert max(several) - min(several) <= 1, "as many sorts of rows in each part"
 
 
 GOOD = "H100-SXM-80GB,vLLM,bfloat16,64,1024,1024,0.006"

@@ -115,6 +115,56 @@ def test_mistakes_in_a_device(change: dict[str, object], words: list[str]) -> No
         assert word in str(caught.value)
 
 
+NEVER = [-1, float("nan"), float("inf"), 1e40, 10**400, "many", True, [1], {}]
+
+
+@pytest.mark.parametrize("value", NEVER, ids=lambda value: repr(value)[:10])
+@pytest.mark.parametrize(
+    "key", ["units", "clock_hz", "partitions", "multicast", "launch_seconds", "power_watts", "year"]
+)
+def test_no_such_number(key: str, value: object) -> None:
+    with pytest.raises(ts.UserError, match=f"device\\.{key}"):
+        ts.Device.load({**ts.Device.load("t4").to_dict(), key: value})
+
+
+@pytest.mark.parametrize("value", NEVER, ids=lambda value: repr(value)[:10])
+@pytest.mark.parametrize("key", ["bytes", "line_bytes", "ways", "latency_seconds", "bytes_per_second"])
+def test_no_such_number_of_a_level(key: str, value: object) -> None:
+    level = {"name": "DRAM", "bytes": 1 << 34, "bytes_per_second": 3e11, key: value}
+    with pytest.raises(ts.UserError, match=f"levels\\[0\\]\\.{key}"):
+        ts.Device.load({**ts.Device.load("t4").to_dict(), "levels": [level]})
+
+
+@pytest.mark.parametrize("key", ["units", "partitions", "multicast", "year"])
+def test_halves_are_no_counts(key: str) -> None:
+    with pytest.raises(ts.UserError, match="whole number"):
+        ts.Device.load({**ts.Device.load("t4").to_dict(), key: 2020.5})
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"units": []}, "units"),
+        ({"units": [{"name": "a", "counts": 3}]}, "units[0]"),
+        ({"labels": "gpu"}, "labels"),
+        ({"labels": ["a", 3]}, "labels[1]"),
+        ({"clocks": [1e9]}, "clocks"),
+        ({"clocks": {"boost": -1e9}}, "clocks.boost"),
+        ({"matrix": [1e12]}, "matrix"),
+        ({"vector": [1e12]}, "vector"),
+        ({"levels": [3]}, "levels[0]"),
+        ({"sources": {"units": 1}}, "sources.units"),
+        ({"name": 3}, "name"),
+        ({"family": None}, "family"),
+        ({"shared_level": 1}, "shared_level"),
+    ],
+)
+def test_values_of_another_kind(change: dict[str, object], place: str) -> None:
+    with pytest.raises(ts.UserError) as caught:
+        ts.Device.load({**ts.Device.load("t4").to_dict(), **change})
+    assert caught.value.place == f"device.{place}"
+
+
 def test_mistakes_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "device.json"
     for text, word in (("{", "JSON"), ("{}", "tilesim.device"), (json.dumps({"schema": "tilesim.machine"}), "machine")):
@@ -146,6 +196,12 @@ def test_several_sorts_of_units() -> None:
     assert (device.units, device.unit) == (2, "array")
     assert device.rate("bf16").flops_per_second == 8e12
     assert device.rate("f32").flops_per_second == 1e12
+    turned = ts.Device(levels=[level], units=[arrays, lanes])
+    assert (turned.units, turned.unit, turned.rate("bf16")) == (2, "array", device.rate("bf16"))
+    own = ts.Device(levels=[level], units=[lanes, arrays], matrix={"bf16": 3e12})
+    assert own.rate("bf16").flops_per_second == 3e12, "what is given for the whole device counts"
+    assert own.vector == device.vector and own.vector["f32"].flops_per_second == 1e12
+    assert not ts.Device(levels=[level], units=[arrays]).vector
     with pytest.raises(ts.UserError, match="cout"):
         ts.Device(levels=[level], units=[{"cout": 2}])
 

@@ -203,3 +203,20 @@ def test_a_file_that_shrinks_is_refused(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(data[: len(data) // 2])
     with pytest.raises(ts.UserError, match="too short"):
         ts.reference(graph)
+
+
+@pytest.mark.parametrize(("rank", "is_read"), [(1, True), (63, True), (64, True), (65, False), (1000, False)])
+def test_dimensions_that_arrays_have(tmp_path, rank, is_read):
+    """As many as an array of numpy can have, and no more."""
+    path = tmp_path / "model.safetensors"
+    write_safetensors(path, {"w": np.arange(6, dtype=np.float32).reshape(2, 3)}, shape=[1] * (rank - 1) + [6])
+    b = ts.GraphBuilder("net")
+    b.output(b.input("x", (6,)) * b.weight("w", [1] * (min(rank, 64) - 1) + [6]).reshape(6), "y")
+    graph = b.build()
+    if is_read:
+        assert graph.load_weights(path) == ["w"]
+        (y,) = ts.reference(graph, [np.ones(6, np.float32)]).values()
+        np.testing.assert_array_equal(y, np.arange(6))
+    else:
+        with pytest.raises(ts.UserError, match="too many elements or dimensions"):
+            graph.load_weights(path)

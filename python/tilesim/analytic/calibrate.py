@@ -51,7 +51,6 @@ def _check(table: str, rows: Sequence[Measured], path: str) -> None:
     for row in rows:
         if row.status != "ok":
             raise user_error("a row cannot be read", place=f"{path}:{row.line}", value=row.reason)
-        key = tuple(cell for cell in cells_of(table, row)[:-1] if cell != row.cells["latency_ms"])
         key = tuple(str(row.cells.get(name)) for part in COLUMNS[table] for name in part if name != "latency_ms")
         if key in seen:
             raise user_error(

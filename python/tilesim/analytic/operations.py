@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import _core
@@ -27,13 +27,13 @@ class Cost:
     name: str
     kind: str
     seconds: float
-    terms: dict[str, float] = field(default_factory=dict)
-    bytes: float = 0.0
-    flops: float = 0.0
-    scheme: str = ""
-    model: str = ""
-    hits: float | None = None  # share of its bytes that the shared level holds; none: not modelled
-    occupancy: float | None = None  # share of the units that its tiles keep busy; none: not modelled
+    terms: dict[str, float]
+    bytes: float
+    flops: float
+    scheme: str
+    model: str
+    hits: float | None  # share of its bytes that the shared level holds; none: not modelled
+    occupancy: float | None  # share of the units that its tiles keep busy; none: not modelled
 
     @property
     def bound(self) -> str:

@@ -191,12 +191,6 @@ def _text(data: Mapping[str, Any], key: str, place: str, default: str = "") -> s
     return value
 
 
-def _labels(data: Any, place: str) -> tuple[str, ...]:
-    if not isinstance(data, (list, tuple)) or not all(isinstance(label, str) for label in data):
-        raise _fail(place, "a list of texts is needed", data)
-    return tuple(data)
-
-
 def _clocks(data: Any, place: str) -> dict[str, float]:
     if not isinstance(data, Mapping):
         raise _fail(place, "an object of clocks in hertz by name is needed", data)

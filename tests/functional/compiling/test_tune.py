@@ -20,6 +20,7 @@ import pytest
 import tilesim as ts
 from support.command import tilesim
 from tilesim import tune as tune_function
+from tilesim.mapping import products
 
 tuning: Any = sys.modules[tune_function.__module__]
 
@@ -300,3 +301,19 @@ def test_sweep_over_machines_and_mappings(tmp_path: Path) -> None:
     assert (
         one.rows[0]["cycles"] == ts.simulate(graph, ts.Machine.load("edge-8").replace({"core.array.count": 2})).cycles
     )
+
+
+@pytest.mark.parametrize("words", ["matmul:96,64,80", "matmul:33,700,65", "matmul:8,4096,8"])
+def test_nests_shown_are_those_of_the_rules(words: str) -> None:
+    """Each name once, at a nest that it chose; the default by a name of its own only where no rule chooses it."""
+    graph, machine = ts.workloads.matmul(*map(int, words.partition(":")[2].split(","))), ts.Machine.load("edge-8")
+    (chosen,) = products(graph, machine)
+    rules = {rule: products(graph, machine, mapping=rule)[0].nest for rule in ("heuristic", "cost")}
+    lines = command("map", words, "--machine", "edge-8", "--show", "--budget", "2").splitlines()
+    heads = [line.split(", ") for line in lines if line.partition(",")[0] in {*rules, "tuned", "profile (default)"}]
+    names = [name for head in heads for name in head]
+    assert len(names) == len(set(names)) and {*rules, "tuned"} <= set(names)
+    assert ("profile (default)" in names) == (chosen.nest not in rules.values())
+    for head in heads:
+        nests = [rules[name] for name in head if name in rules]
+        assert all(nest == nests[0] for nest in nests)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
+import re
 import warnings
 
 import numpy as np
@@ -16,7 +18,7 @@ onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tilesim[onnx
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from support.onnx_models import RNG, floats, model, run  # noqa: E402
-from tilesim.frontends.onnx.scope import DTYPES  # noqa: E402
+from tilesim.frontends.onnx.scope import DTYPES, OTHER_TYPES  # noqa: E402
 
 #: node tests of opset 13 to 20 that do not pass, with the reason (onnx 1.23.2)
 NOT_PASSED = {"test_image_decoder_": "ImageDecoder reads compressed images: no tensor program"}
@@ -125,6 +127,132 @@ def test_node_tests():
     assert len(cases) > 700
     assert not unlisted
     assert len(failures) <= 0.1 * len(cases)
+
+
+def test_types_are_those_of_the_standard():
+    """Every number of TensorProto.DataType: the dtype of that name, or told as what it is."""
+    short = (("bfloat", "bf"), ("complex", "c"), ("float", "f"), ("uint", "u"), ("int", "i"), ("_", ""))
+    for word, number in TensorProto.DataType.items():
+        if word in ("UNDEFINED", "STRING", "COMPLEX128", "UINT2", "INT2"):
+            assert OTHER_TYPES.get(number, "undefined") == word.lower()
+            continue
+        if number > 26:  # younger than what is read
+            continue
+        name = helper.tensor_dtype_to_np_dtype(number).name
+        for long, letters in short:
+            name = name.replace(long, letters)
+        assert DTYPES[number] == name
+    assert len(set(DTYPES.values())) == len(DTYPES)
+
+
+def with_defaults(model, version):
+    """The model with every default of the standard written out; none where nothing is left open."""
+    explicit = type(model)()
+    explicit.CopyFrom(model)
+    added = 0
+    for node in explicit.graph.node:
+        given = {attribute.name for attribute in node.attribute}
+        for name, attribute in onnx.defs.get_schema(node.op_type, version, node.domain).attributes.items():
+            if attribute.default_value.name and name not in given:
+                node.attribute.append(attribute.default_value)
+                added += 1
+    return explicit if added else None
+
+
+def alike(a, b):
+    """Equal but for what a float loses in a file of ONNX, which holds 32 bits of it."""
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or abs(a - b) <= 1e-6 * abs(a)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(alike(value, b[key]) for key, value in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(alike, a, b))
+    return a == b
+
+
+def same_values(case, a, b, inputs):
+    """To the bit, where a default is written in another way: a cap of 0 for none."""
+    given = dict(zip([declared.name for declared in case.model.graph.input], inputs, strict=False))
+    found = [list(ts.reference(g, {row["name"]: given[row["name"]] for row in g.inputs}).values()) for g in (a, b)]
+    return all(x.tobytes() == y.tobytes() for x, y in zip(*found, strict=True))
+
+
+def test_defaults_are_those_of_the_standard():
+    """An attribute that is left out means what the standard's own table says: the same graph comes of both."""
+    seen, compared, others = set(), set(), {}
+    for case in node_cases(("averagepool", "maxpool", "lppool")):
+        sort = tuple((node.op_type, *sorted(a.name for a in node.attribute)) for node in case.model.graph.node)
+        if opset(case) < 13 or not in_our_dtypes(case) or sort in seen:
+            continue
+        seen.add(sort)
+        explicit, inputs = with_defaults(case.model, opset(case)), arrays(case.data_sets[0][0])
+        if explicit is None:
+            continue
+        try:
+            short, long = (read(model, inputs) for model in (case.model, explicit))
+        except ts.Unsupported:
+            continue
+        compared.update(node.op_type for node in case.model.graph.node)
+        texts = [
+            re.sub(r"(?<=f32\()[^)]+", lambda number: f"{float(number[0]):.5g}", g.to_json()) for g in (short, long)
+        ]
+        if not alike(*map(json.loads, texts)) and not same_values(case, short, long, inputs):
+            others[case.name] = [a.name for node in explicit.graph.node for a in node.attribute]
+    assert not others
+    assert len(compared) > 60
+
+
+def test_zero_points_per_output_of_a_convolution():
+    """Integers exactly, with a zero point and a scale per output channel: sums by numpy."""
+    draw = np.random.default_rng(3)
+    for channels, groups in ((4, 1), (6, 2), (3, 3)):
+        x = draw.integers(0, 256, (2, 6, 7, 5)).astype(np.uint8)
+        w = draw.integers(0, 256, (channels, 6 // groups, 3, 2)).astype(np.uint8)
+        x_zero, w_zero = np.uint8(draw.integers(1, 255)), draw.integers(1, 255, channels).astype(np.uint8)
+        centered = w.astype(np.int64) - w_zero.reshape(-1, 1, 1, 1)
+        windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64) - x_zero, (3, 2), axis=(2, 3))
+        per_group = [
+            np.einsum("nchwij,ocij->nohw", part, kernel)
+            for part, kernel in zip(np.split(windows, groups, 1), np.split(centered, groups), strict=True)
+        ]
+        sums = np.concatenate(per_group, axis=1)
+        node = helper.make_node("ConvInteger", ["x", "w", "xz", "wz"], ["y"], group=groups)
+        (got,) = run([node], {"x": x}, ["y"], {"w": w, "xz": x_zero, "wz": w_zero})
+        np.testing.assert_array_equal(got, sums)
+        scale = draw.uniform(0.5, 2, channels).astype(np.float32) * np.float32(2e-4)
+        parts = {
+            "xs": np.float32(0.5),
+            "xz": x_zero,
+            "w": w,
+            "ws": scale,
+            "wz": w_zero,
+            "ys": np.float32(0.25),
+            "yz": np.uint8(7),
+        }
+        node = helper.make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], ["y"], group=groups)
+        (got,) = run([node], {"x": x}, ["y"], parts)
+        real = sums * 0.5 * scale.astype(np.float64).reshape(1, -1, 1, 1) / 0.25
+        wanted = np.clip(np.rint(real) + 7, 0, 255)
+        near_a_half = np.abs(np.abs(real - np.floor(real)) - 0.5) < 1e-4
+        assert got.dtype == np.uint8
+        assert np.all((got == wanted) | (near_a_half & (np.abs(got - wanted) <= 1)))
+        assert len(np.unique(got)) > 20
+
+
+def test_zero_points_of_8_bit_floats():
+    """A zero point of a float is added before rounding: numbers that the format holds exactly."""
+    import ml_dtypes
+
+    x = np.array([0.0, 1.0, -2.0, 3.5, 8.0], np.float32)
+    zero = numpy_helper.from_array(np.array(1.5, ml_dtypes.float8_e4m3fn), "z")
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"])
+    back = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"])
+    made = model([node, back], {"x": x}, ["y"], {"s": np.float32(0.5)}, opset=19)
+    made.graph.initializer.append(zero)
+    graph = ts.from_onnx(made)
+    (got,) = ts.reference(graph, {"x": x}).values()
+    held = (x / 0.5 + 1.5).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    np.testing.assert_array_equal(got, (held - 1.5) * 0.5)
 
 
 @pytest.mark.slow

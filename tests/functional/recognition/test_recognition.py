@@ -64,7 +64,28 @@ def test_changes_are_told():
     lines = str(changes).splitlines()
     assert lines[0].startswith("@ main: ") and lines[1].startswith("- ") and lines[2] == "+ gelu_erf"
     assert list(graph.changes) == list(changes) and changes.counts() == {"activations": 1}
-    assert str(ts.optimize(graph)) == "no changes"
+    assert repr(changes) == "<Changes: 1 activations>"
+    again = ts.optimize(graph)
+    assert (str(again), repr(again)) == ("no changes", "<Changes: none>")
+
+
+def test_what_is_told_is_what_was_done():
+    """A change by one pass alone names what was there before, and what is there now."""
+    by_kind = {"activations", "gates", "softmax", "normalize", "attention", "transposes", "rotary"}
+    compared = set()
+    for name in patterns.CASES:
+        before, _ = patterns.built(name)
+        for one in ts.optimize(before.copy()).counts():
+            after = before.copy()
+            changes = ts.optimize(after, one)
+            there, now = (set(patterns.kinds(graph)) for graph in (before, after))
+            if len(changes) != 1 or one not in by_kind:
+                continue
+            was, became = (changes[0][key].split(", ") for key in ("before", "after"))
+            assert set(was) <= there, (name, one)
+            assert {word.partition(" (")[0] for word in became} <= now, (name, one, became)
+            compared.add(one)
+    assert len(compared) >= len(by_kind) - 1
 
 
 @pytest.mark.parametrize("name", ["attention", "rotary", "rms norm of bf16", "three layers", "softmax"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,33 @@ def statements(block: list[dict[str, Any]]) -> Any:
         yield statement
         for key in ("do", "then", "else"):
             yield from statements(statement.get(key, []))
+
+
+def absolute(document: dict[str, Any]) -> None:
+    """A relu computes |x|."""
+    for statement in statements(document["do"]):
+        for node in statement.get("vector", {}).get("nodes", []):
+            if node.get("function") == "relu":
+                node["function"] = "abs"
+
+
+def test_run_verifies_where_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that computes something else is no result where `run` is to verify, and one where it is not."""
+    module = sys.modules["tilesim.timing.simulate"]
+    compiled = ts.compile
+
+    @functools.wraps(compiled)
+    def wrong(*args: Any, **options: Any) -> ts.Program:
+        return altered(compiled(*args, **options), absolute)
+
+    b = ts.GraphBuilder("small")
+    b.output(b.apply("relu", b.input("x", [64, 64])))
+    graph = b.build()
+    assert ts.run(graph, machine="edge-8", verify=True).cycles > 0
+    monkeypatch.setattr(module, "compile", wrong)
+    assert ts.run(graph, machine="edge-8").cycles > 0
+    with pytest.raises(ts.UserError, match="differs from the reference"):
+        ts.run(graph, machine="edge-8", verify=True)
 
 
 def test_a_fault_is_found_where_it_is() -> None:

@@ -133,6 +133,9 @@ class JsonHandler {
     fail("not valid JSON: " + shortened(reason), {});
   }
 
+  /// The library takes a zero byte behind a value for the end of the text, whatever follows.
+  void refuse_zero_byte() const { fail("not valid JSON: a zero byte follows the value", {}); }
+
   Json take() { return std::move(root_); }
 
  private:
@@ -219,6 +222,7 @@ Json Json::parse(std::string_view text, const std::string& source) {
       freed_aside(JsonHandler(position, std::make_shared<const std::string>(source)), text.size() > large);
   nlohmann::json::sax_parse(CountingIterator(text.data(), &position),
                             CountingIterator(text.data() + text.size(), &position), handler.get());
+  if (text.find('\0') != std::string_view::npos) handler->refuse_zero_byte();
   return handler->take();
 }
 

@@ -41,7 +41,7 @@ def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
     """Opset 23 and later, where neither scores nor lengths are asked for; else the standard's own function."""
     plain = len([name for name in node.outputs[3:] if name]) == 0 and not node.has(6)
     q, k, v, mask = (scope.get(node, i) for i in range(4))
-    known = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap"}
+    known = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "qk_matmul_output_mode"}
     if not plain or node.number("softcap") != 0 or not known.issuperset(node.attributes) or q.dtype in ("f16", "bf16"):
         return scope.model.inline(scope, node, scope.model.definition(scope, node))
     flat = q.ndim == 3
