@@ -46,8 +46,8 @@ py::tuple contents(const Program& program) {
   return py::make_tuple(found.operations, reads, found.sends, kernels);
 }
 
-py::dict run(const Program& program, const py::dict& inputs, const std::string& order, std::int64_t seed,
-             bool find_races) {
+py::dict execute_program(const Program& program, const py::dict& inputs, const std::string& order, std::int64_t seed,
+                         bool find_races) {
   program::ExecuteOptions options;
   const std::map<std::string, program::Order> orders{
       {"text", program::Order::text}, {"early_loads", program::Order::early_loads}, {"random", program::Order::random}};
@@ -118,8 +118,8 @@ void init_program(py::module_& module) {
       .def_readonly("machine", &Program::machine)
       .def_readonly("notes", &Program::notes)
       .def_readonly("cores", &Program::cores);
-  module.def("execute", &run, py::arg("program"), py::arg("inputs"), py::arg("order") = "text", py::arg("seed") = 0,
-             py::arg("find_races") = false,
+  module.def("execute", &execute_program, py::arg("program"), py::arg("inputs"), py::arg("order") = "text",
+             py::arg("seed") = 0, py::arg("find_races") = false,
              "Runs a program on arrays by tensor name; returns outputs and final state.");
   module.def(
       "mutants",

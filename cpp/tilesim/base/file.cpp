@@ -71,7 +71,7 @@ void remove_abandoned(const std::filesystem::path& directory) {
   }
 }
 
-constexpr std::int64_t chunk = std::int64_t{4} << 20;
+constexpr std::int64_t at_once = std::int64_t{4} << 20;
 constexpr std::int64_t synced_at_once = std::int64_t{32} << 20;  // what the last fsync, which nothing ends, waits for
 
 }  // namespace
@@ -97,7 +97,7 @@ InputFile::~InputFile() { ::close(descriptor_); }
 std::int64_t InputFile::read(std::int64_t offset, void* to, std::int64_t bytes) const {
   std::int64_t done = 0;
   while (done < bytes) {
-    const auto wanted = static_cast<std::size_t>(std::min(bytes - done, chunk));
+    const auto wanted = static_cast<std::size_t>(std::min(bytes - done, at_once));
     const ssize_t got = ::pread(descriptor_, static_cast<char*>(to) + done, wanted, offset + done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) unreadable(path_, reason(errno));
@@ -164,7 +164,7 @@ void ReplacedFile::fail(int error) const {
 
 void ReplacedFile::write(const void* data, std::int64_t bytes) {
   for (std::int64_t done = 0; done < bytes;) {
-    const auto wanted = static_cast<std::size_t>(std::min(bytes - done, chunk));
+    const auto wanted = static_cast<std::size_t>(std::min(bytes - done, at_once));
     const ssize_t written = ::write(descriptor_, static_cast<const char*>(data) + done, wanted);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(errno);

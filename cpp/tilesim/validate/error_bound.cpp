@@ -11,13 +11,12 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
+#include "tilesim/validate/rounding.hpp"
 #include "tilesim/validate/solve_bound.hpp"
 
 namespace tilesim::validate {
 
 namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
 
 bool any_error(const std::vector<Bounded>& operands) {
   return std::any_of(operands.begin(), operands.end(), [](const Bounded& b) { return !b.error.empty(); });
@@ -78,12 +77,6 @@ Array magnitude(const Array& array) {
   return result;
 }
 
-double distance(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double d = std::fabs(a - b);
-  return std::isnan(d) ? infinite : d;
-}
-
 /// Largest distance of the results at the corners of the operands' intervals from those at the centre.
 std::vector<Array> corner_distances(const Probe& probe, const std::vector<Bounded>& operands, bool all_corners) {
   std::vector<std::size_t> uncertain;
@@ -112,11 +105,6 @@ std::vector<Array> corner_distances(const Probe& probe, const std::vector<Bounde
     }
   }
   return distances;
-}
-
-double gamma(std::int64_t n, double u) {
-  const double nu = static_cast<double>(n) * u;
-  return nu < 1 ? nu / (1 - nu) : infinite;
 }
 
 /// Terms of the longest sum that makes one element.

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "tilesim/validate/rounding.hpp"
 
 namespace tilesim::validate {
 
 namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// Square or not, row-major.
 struct Matrix {
@@ -66,11 +65,6 @@ double largest_row(const Matrix& a) {
     if (!(sum <= largest)) largest = sum;  // NaN too
   }
   return largest;
-}
-
-double gamma(std::int64_t n, double u) {
-  const double nu = static_cast<double>(n) * u;
-  return nu < 1 ? nu / (1 - nu) : infinite;
 }
 
 double unit_of(const Array& result) { return unit_roundoff(result.dtype() == DType::f64 ? DType::f64 : DType::f32); }

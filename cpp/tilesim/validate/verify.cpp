@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <set>
 
 #include "tilesim/base/error.hpp"
@@ -12,18 +11,11 @@
 #include "tilesim/program/visit.hpp"
 #include "tilesim/validate/exact_values.hpp"
 #include "tilesim/validate/frame.hpp"
+#include "tilesim/validate/rounding.hpp"
 
 namespace tilesim::validate {
 
 namespace {
-
-constexpr double infinite = std::numeric_limits<double>::infinity();
-
-double distance(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double d = std::fabs(a - b);
-  return std::isnan(d) ? infinite : d;
-}
 
 Comparison compare(const Array& tiled, const Bounded& wanted) {
   Comparison row;

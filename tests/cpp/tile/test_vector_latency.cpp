@@ -39,7 +39,7 @@ Descriptor vector(std::int64_t elements, std::int64_t lane_extent, std::array<st
   return d;
 }
 
-TileLatency latency(const Machine& machine, const Descriptor& descriptor) {
+TileLatency latency_of(const Machine& machine, const Descriptor& descriptor) {
   return ClosedForm(machine).latency(descriptor, {});
 }
 
@@ -50,11 +50,11 @@ BOOST_AUTO_TEST_SUITE(vector_latency)
 BOOST_AUTO_TEST_CASE(whole_registers_by_hand) {
   const Machine chip = machine();
   // 64 elements in rows of 16: 8 rows of lanes, 2 registers.
-  BOOST_TEST(latency(chip, vector(64, 16, {3, 0, 0, 0})).busy == 2 * 3);
-  BOOST_TEST(latency(chip, vector(64, 16, {0, 2, 0, 0})).busy == 2 * 2 * 2);
-  BOOST_TEST(latency(chip, vector(64, 16, {0, 0, 1, 0})).busy == 2 * 8);
-  BOOST_TEST(latency(chip, vector(64, 16, {0, 0, 0, 1})).busy == 9);  // 2 registers x 4.5
-  const TileLatency all = latency(chip, vector(64, 16, {3, 2, 1, 1}));
+  BOOST_TEST(latency_of(chip, vector(64, 16, {3, 0, 0, 0})).busy == 2 * 3);
+  BOOST_TEST(latency_of(chip, vector(64, 16, {0, 2, 0, 0})).busy == 2 * 2 * 2);
+  BOOST_TEST(latency_of(chip, vector(64, 16, {0, 0, 1, 0})).busy == 2 * 8);
+  BOOST_TEST(latency_of(chip, vector(64, 16, {0, 0, 0, 1})).busy == 9);  // 2 registers x 4.5
+  const TileLatency all = latency_of(chip, vector(64, 16, {3, 2, 1, 1}));
   BOOST_TEST(all.busy == 2 * 3 + 2 * 4 + 2 * 8 + 9);
   BOOST_TEST(all.done == all.busy + 5);
   BOOST_TEST(all.consumed == all.busy);
@@ -64,16 +64,16 @@ BOOST_AUTO_TEST_CASE(whole_registers_by_hand) {
 BOOST_AUTO_TEST_CASE(ragged_lanes_cost_a_full_register) {
   const Machine chip = machine();
   // Rows of 9 elements take two rows of lanes each, as rows of 16 do.
-  BOOST_TEST(latency(chip, vector(36, 9, {1, 0, 0, 0})).busy == latency(chip, vector(64, 16, {1, 0, 0, 0})).busy);
+  BOOST_TEST(latency_of(chip, vector(36, 9, {1, 0, 0, 0})).busy == latency_of(chip, vector(64, 16, {1, 0, 0, 0})).busy);
   // One element per row: 64 rows of lanes, 16 registers.
-  BOOST_TEST(latency(chip, vector(64, 1, {1, 0, 0, 0})).busy == 16);
+  BOOST_TEST(latency_of(chip, vector(64, 1, {1, 0, 0, 0})).busy == 16);
   // 5 rows of lanes fill a register and one row of the next.
-  BOOST_TEST(latency(chip, vector(40, 8, {1, 0, 0, 0})).busy == 2);
+  BOOST_TEST(latency_of(chip, vector(40, 8, {1, 0, 0, 0})).busy == 2);
 }
 
 BOOST_AUTO_TEST_CASE(dtypes_pack_where_the_unit_can) {
   Machine chip = machine();
-  const auto busy = [&](DType dtype) { return latency(chip, vector(256, 8, {1, 0, 0, 0}, dtype)).busy; };
+  const auto busy = [&](DType dtype) { return latency_of(chip, vector(256, 8, {1, 0, 0, 0}, dtype)).busy; };
   BOOST_TEST(busy(DType::f32) == 8);
   BOOST_TEST(busy(DType::bf16) == 8);
   BOOST_TEST(busy(DType::f64) == 16);
@@ -90,19 +90,19 @@ BOOST_AUTO_TEST_CASE(issue_reductions_copies_and_nothing) {
   Descriptor d = vector(256, 8, {1, 0, 0, 0});
   d.lane_reductions = 3;
   // 32 rows are 8 registers of 128 bytes, which pass the cross-lane unit at 64 a cycle, three times.
-  BOOST_TEST(latency(chip, d).busy == 3 * 8 * 2 + 3 * 6);
-  BOOST_TEST(latency(chip, d).limit == std::string("lanes"));
+  BOOST_TEST(latency_of(chip, d).busy == 3 * 8 * 2 + 3 * 6);
+  BOOST_TEST(latency_of(chip, d).limit == std::string("lanes"));
   d.elements = 256 * 64, d.lane_extent = 8 * 64;  // as many rows, 64 times as long: 512 additions
-  BOOST_TEST(latency(chip, d).busy == 512 + 3 * 6);
+  BOOST_TEST(latency_of(chip, d).busy == 512 + 3 * 6);
   d.lane_extent = 1;  // nothing to combine
   d.elements = 256;
-  BOOST_TEST(latency(chip, d).busy == 64 + 3 * 6);
-  BOOST_TEST(latency(chip, vector(256, 8, {0, 0, 0, 0})).busy == 8);  // a copy passes through the unit
-  BOOST_TEST(latency(chip, vector(0, 8, {1, 1, 1, 1})).done == 0);
-  BOOST_TEST(latency(chip, vector(1, 1, {1, 0, 0, 0})).busy == 1);
+  BOOST_TEST(latency_of(chip, d).busy == 64 + 3 * 6);
+  BOOST_TEST(latency_of(chip, vector(256, 8, {0, 0, 0, 0})).busy == 8);  // a copy passes through the unit
+  BOOST_TEST(latency_of(chip, vector(0, 8, {1, 1, 1, 1})).done == 0);
+  BOOST_TEST(latency_of(chip, vector(1, 1, {1, 0, 0, 0})).busy == 1);
   chip.core.vector.issue = 2;
-  BOOST_TEST(latency(chip, vector(256, 8, {1, 0, 0, 0})).busy == 4);
-  BOOST_TEST(latency(chip, vector(288, 8, {1, 0, 0, 0})).busy == 5);  // 9 registers at 2 a cycle
+  BOOST_TEST(latency_of(chip, vector(256, 8, {1, 0, 0, 0})).busy == 4);
+  BOOST_TEST(latency_of(chip, vector(288, 8, {1, 0, 0, 0})).busy == 5);  // 9 registers at 2 a cycle
 }
 
 BOOST_AUTO_TEST_CASE(running_sums_along_lanes_take_their_steps) {
@@ -110,17 +110,17 @@ BOOST_AUTO_TEST_CASE(running_sums_along_lanes_take_their_steps) {
   Descriptor d = vector(256, 8, {1, 0, 0, 0});
   d.lane_scans = 1;
   // 8 registers, 3 steps: 24 shifts of 128 bytes at 64 a cycle beside 8 * (1 + 3) additions; each step's latency.
-  BOOST_TEST(latency(chip, d).busy == 48 + 3 * 10);
+  BOOST_TEST(latency_of(chip, d).busy == 48 + 3 * 10);
   chip.core.cross_lane.bytes_per_cycle = 128;
-  BOOST_TEST(latency(chip, d).busy == 32 + 3 * 10);
+  BOOST_TEST(latency_of(chip, d).busy == 32 + 3 * 10);
   chip.core.cross_lane.bytes_per_cycle = 64;
   d.lane_extent = 16;  // the sum of the first 8 lanes goes on to the others: one more shift of each register
-  BOOST_TEST(latency(chip, d).busy == 64 + 3 * 10);
+  BOOST_TEST(latency_of(chip, d).busy == 64 + 3 * 10);
   d.lane_extent = 5;  // ragged: 52 rows are 13 registers
   d.elements = 260;
-  BOOST_TEST(latency(chip, d).busy == 13 * 3 * 2 + 3 * 10);
+  BOOST_TEST(latency_of(chip, d).busy == 13 * 3 * 2 + 3 * 10);
   d.lane_extent = 1;
-  BOOST_TEST(latency(chip, d).busy == latency(chip, vector(260, 1, {1, 0, 0, 0})).busy);
+  BOOST_TEST(latency_of(chip, d).busy == latency_of(chip, vector(260, 1, {1, 0, 0, 0})).busy);
 }
 
 BOOST_AUTO_TEST_CASE(cross_lane_unit_by_hand) {
@@ -128,12 +128,12 @@ BOOST_AUTO_TEST_CASE(cross_lane_unit_by_hand) {
   Descriptor d;
   d.kind = ComputeKind::permute;
   d.elements = 100;
-  BOOST_TEST(latency(chip, d).busy == 7);  // 400 bytes at 64 a cycle
-  BOOST_TEST(latency(chip, d).done == 7 + 10);
+  BOOST_TEST(latency_of(chip, d).busy == 7);  // 400 bytes at 64 a cycle
+  BOOST_TEST(latency_of(chip, d).done == 7 + 10);
   d.dtype = DType::i8;
-  BOOST_TEST(latency(chip, d).busy == 2);
+  BOOST_TEST(latency_of(chip, d).busy == 2);
   d.elements = 1;
-  BOOST_TEST(latency(chip, d).busy == 1);
+  BOOST_TEST(latency_of(chip, d).busy == 1);
 }
 
 BOOST_AUTO_TEST_CASE(indexed_and_sort_by_hand) {
@@ -141,22 +141,22 @@ BOOST_AUTO_TEST_CASE(indexed_and_sort_by_hand) {
   Descriptor d;
   d.kind = ComputeKind::indexed;
   d.elements = 64;
-  BOOST_TEST(latency(chip, d).busy == 2);  // one element per lane and cycle: 2 registers
+  BOOST_TEST(latency_of(chip, d).busy == 2);  // one element per lane and cycle: 2 registers
   d.kind = ComputeKind::sort;
   d.lane_extent = d.k = 8;  // all are kept
   // Bitonic: 3 levels, 3 * 4 / 2 passes of a compare and an exchange on 64 / 32 registers.
-  BOOST_TEST(latency(chip, d).busy == 6 * 2 * 2);
+  BOOST_TEST(latency_of(chip, d).busy == 6 * 2 * 2);
 }
 
 BOOST_AUTO_TEST_CASE(opaque_takes_what_it_declares) {
   Descriptor d;
   d.kind = ComputeKind::opaque;
   d.duration = 1234;
-  const TileLatency t = latency(machine(), d);
+  const TileLatency t = latency_of(machine(), d);
   BOOST_TEST(t.busy == 1234);
   BOOST_TEST(t.done == 1234);
   d.duration = -1;
-  BOOST_TEST(latency(machine(), d).busy == 0);
+  BOOST_TEST(latency_of(machine(), d).busy == 0);
 }
 
 BOOST_AUTO_TEST_CASE(the_store_answers_as_the_model_does) {

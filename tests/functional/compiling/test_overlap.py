@@ -9,6 +9,7 @@ import pytest
 import tilesim as ts
 from support.program_checks import unnoticed_mutants
 from tilesim import _core
+from tilesim.models.transformer import TextConfig, bert
 
 
 def chain() -> ts.Graph:
@@ -22,7 +23,7 @@ def chain() -> ts.Graph:
 
 def layers() -> ts.Graph:
     """A function called three times: its temporaries are stored over in each call."""
-    return ts.models.bert_base(sequence=4)
+    return bert(TextConfig("bert", 3, 96, 4, 61, 16), sequence=4)
 
 
 SMALL = {"core.scratchpad.bytes": "16 KiB", "core.kernel_barrier": False}

@@ -113,7 +113,7 @@ std::optional<Side> side_of(const Reader& reader, ValueId x) {
 }
 
 /// What both sorts of products need to know about themselves.
-struct Product {
+struct IntegerProduct {
   Op op;
   Side a, b;
   TensorType type;              ///< of the result
@@ -173,7 +173,7 @@ struct Given {
   ValueId a, b, a_scale = no_value, b_scale = no_value, a_zero = no_value, b_zero = no_value, bias = no_value;
 };
 
-Given given(const Product& product, const Values& leaves) {
+Given given(const IntegerProduct& product, const Values& leaves) {
   std::size_t next = 0;
   const auto take = [&](ValueId there) { return there == no_value ? no_value : leaves[next++]; };
   Given result{take(product.a.q), take(product.b.q)};
@@ -185,7 +185,7 @@ Given given(const Product& product, const Values& leaves) {
   return result;
 }
 
-Values leaves_of(const Product& product) {
+Values leaves_of(const IntegerProduct& product) {
   Values leaves;
   const ValueId bias = product.op.operands.size() > 2 ? product.op.operands[2] : no_value;
   for (const ValueId value :
@@ -195,7 +195,7 @@ Values leaves_of(const Product& product) {
 }
 
 /// Scales, bias and the dtype of the result, behind the sums in i32.
-ValueId scaled(Builder& builder, const Product& product, const Given& values, ValueId sum) {
+ValueId scaled(Builder& builder, const IntegerProduct& product, const Given& values, ValueId sum) {
   const std::size_t rank = product.type.shape.size();
   const auto with_bias = [&](ValueId y, DType dtype) {
     if (values.bias == no_value) return y;
@@ -253,7 +253,7 @@ ValueId window_sums(Builder& builder, ValueId x, ValueId w, Attributes attribute
   return builder.op(Kind::convolution, {x, ones}, attributes)[0];
 }
 
-ValueId build(Builder& builder, const Product& product, const Values& leaves) {
+ValueId build(Builder& builder, const IntegerProduct& product, const Values& leaves) {
   const Given values = given(product, leaves);
   const std::size_t rank = product.type.shape.size();
   const DType a_type = builder.type(values.a).dtype, b_type = builder.type(values.b).dtype;
@@ -284,7 +284,7 @@ ValueId build(Builder& builder, const Product& product, const Values& leaves) {
 }
 
 /// Places of an operand's axes in a contraction's result: batch, then the free ones of a, then those of b.
-bool place_contract(const Reader& reader, Product& product) {
+bool place_contract(const Reader& reader, IntegerProduct& product) {
   const auto list = [&](const char* name) { return product.op.attributes.integers(name, {}); };
   std::int64_t next = static_cast<std::int64_t>(list("a_batch").size());
   const auto places = [&](ValueId x, const Integers& batch, const Integers& summed) {
@@ -307,7 +307,7 @@ bool place_contract(const Reader& reader, Product& product) {
   return ordered(product.a_places) && ordered(product.b_places);
 }
 
-bool place_convolution(const Reader& reader, Product& product) {
+bool place_convolution(const Reader& reader, IntegerProduct& product) {
   const Attributes& attributes = product.op.attributes;
   const std::string &x = attributes.text("x_labels"), &w = attributes.text("w_labels");
   const auto channel = static_cast<std::int64_t>(attributes.text("y_labels").find('C'));
@@ -335,7 +335,7 @@ std::vector<Candidate> match_integer_product(const Reader& reader, const Op& op)
   const auto a = side_of(reader, op.operands[0]), b = side_of(reader, op.operands[1]);
   if (!a || !b || a->real != b->real) return {};
   const ValueId root = op.results[0];
-  Product product{op, *a, *b, reader.type(root), 0, {}, {}};
+  IntegerProduct product{op, *a, *b, reader.type(root), 0, {}, {}};
   const bool placed = op.kind == Kind::contract ? place_contract(reader, product) : place_convolution(reader, product);
   const auto summed = [](const Side& side, const Integers& places) {
     return side.axis >= 0 && places[at(side.axis)] < 0;

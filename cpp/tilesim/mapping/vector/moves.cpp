@@ -8,7 +8,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-constexpr std::int64_t largest = INT64_MAX / 8;
+constexpr std::int64_t unbounded = INT64_MAX / 8;
 
 /// Elements along one of the two minor axes of a tiled tensor: whole rows of lanes; whole tiles where the region starts
 /// at one and ends with the tensor.
@@ -75,7 +75,7 @@ Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strid
       aligned &= strides[i] / 8 % burst == 0;
     }
   }
-  if (tiled) return {offset / 8, packed_bytes(operand.dtype, std::min(elements, largest / 64))};
+  if (tiled) return {offset / 8, packed_bytes(operand.dtype, std::min(elements, unbounded / 64))};
   const std::int64_t skew = aligned || runs == 1 ? offset / 8 % burst : (burst - 1) / 2;
   return {offset / 8, saturating(runs, round_up(skew + ceil_div(run, 8), burst))};
 }
@@ -97,7 +97,8 @@ std::int64_t shuffled_bytes(const VectorProblem& problem, const VectorOperand& o
   const auto lane = static_cast<std::size_t>(tiles.lane);
   const bool spread = operand.use == VectorOperand::Use::load && operand.step[lane] == 0;
   const std::int64_t copies = spread ? std::min(machine.core.vector.lanes, size[lane]) : 1;
-  return packed_bytes(operand.dtype, std::min(largest / 8, saturating(held_elements(problem, operand, size), copies)));
+  return packed_bytes(operand.dtype,
+                      std::min(unbounded / 8, saturating(held_elements(problem, operand, size), copies)));
 }
 
 std::vector<VectorStage> stages_of(const VectorProblem& problem) {

@@ -8,7 +8,7 @@ namespace tilesim::program {
 
 namespace {
 
-Json expr(const Expr& e) { return e.is_constant() ? Json(e.value()) : Json(e.text()); }
+Json expr_json(const Expr& e) { return e.is_constant() ? Json(e.value()) : Json(e.text()); }
 
 template <class Range, class Write>
 Json list(const Range& range, Write write) {
@@ -33,11 +33,11 @@ Json view(const View& v) {
   Json json = Json::object();
   json.set("slot", v.slot);
   if (v.back != 0) json.set("back", v.back);
-  if (!is_zero(v.offset)) json.set("offset", expr(v.offset));
+  if (!is_zero(v.offset)) json.set("offset", expr_json(v.offset));
   json.set("dims", list(v.dims, [](const Dim& d) {
              Json pair = Json::array();
-             pair.push(expr(d.extent));
-             pair.push(expr(d.stride));
+             pair.push(expr_json(d.extent));
+             pair.push(expr_json(d.stride));
              return pair;
            }));
   return json;
@@ -46,22 +46,22 @@ Json view(const View& v) {
 Json transfer(const Transfer& t) {
   Json json = Json::object();
   json.set("tensor", t.tensor);
-  json.set("at", list(t.at, expr));
+  json.set("at", list(t.at, expr_json));
   json.set("dims", list(t.dims, [](const TransferDim& d) {
              Json dim = Json::object();
-             dim.set("extent", expr(d.extent));
+             dim.set("extent", expr_json(d.extent));
              if (d.axis >= 0) dim.set("axis", d.axis);
-             if (!(d.step == Expr(1))) dim.set("step", expr(d.step));
-             dim.set("stride", expr(d.stride));
+             if (!(d.step == Expr(1))) dim.set("step", expr_json(d.step));
+             dim.set("stride", expr_json(d.stride));
              if (!d.through.empty()) {
                dim.set("through", d.through);
-               dim.set("through_at", list(d.through_at, expr));
+               dim.set("through_at", list(d.through_at, expr_json));
              }
              return dim;
            }));
   json.set("slot", t.slot);
   if (t.back != 0) json.set("back", t.back);
-  if (!is_zero(t.offset)) json.set("offset", expr(t.offset));
+  if (!is_zero(t.offset)) json.set("offset", expr_json(t.offset));
   if (t.fill) json.set("fill", number(*t.fill));
   return json;
 }
@@ -88,7 +88,7 @@ Json node(const VectorNodeSpec& spec) {
       json.set("value", number(n.number));
       break;
     case VectorNode::Op::scalar:
-      json.set("value", expr(spec.scalar));
+      json.set("value", expr_json(spec.scalar));
       break;
     case VectorNode::Op::function:
       json.set("function", std::string(info(n.function).name)), arguments();
@@ -115,7 +115,7 @@ Json numerics(const Numerics& n) {
   return json;
 }
 
-Json slot(const Slot& s) {
+Json slot_json(const Slot& s) {
   Json json = Json::object();
   json.set("name", s.name);
   json.set("dtype", std::string(name(s.dtype)));
@@ -134,11 +134,11 @@ struct Writer {
 
   void operator()(const For& s) {
     json.set("for", s.index);
-    json.set("extent", expr(s.extent));
+    json.set("extent", expr_json(s.extent));
     json.set("do", block(s.body));
   }
   void operator()(const If& s) {
-    json.set("if", expr(s.condition));
+    json.set("if", expr_json(s.condition));
     json.set("then", block(s.then));
     if (!s.otherwise.empty()) json.set("else", block(s.otherwise));
   }
@@ -146,7 +146,7 @@ struct Writer {
     json.set("call", s.function);
     Json tensors = Json::object(), parameters = Json::object();
     for (const auto& [formal, actual] : s.tensors) tensors.set(formal, actual);
-    for (const auto& [formal, value] : s.parameters) parameters.set(formal, expr(value));
+    for (const auto& [formal, value] : s.parameters) parameters.set(formal, expr_json(value));
     json.set("tensors", std::move(tensors));
     if (parameters.size()) json.set("parameters", std::move(parameters));
   }
@@ -155,7 +155,7 @@ struct Writer {
     if (!s.operation.empty()) json.set("operation", names_json(s.operation));
     if (s.launch_cycles != 0) json.set("launch_cycles", s.launch_cycles);
     if (s.barrier) json.set("barrier", true);
-    json.set("slots", list(s.slots, slot));
+    json.set("slots", list(s.slots, slot_json));
     json.set("do", block(s.body));
   }
   void operator()(const Acquire& s) {
@@ -175,25 +175,25 @@ struct Writer {
   void operator()(const Wait& s) {
     if (!s.counter.empty()) {
       json.set("wait_counter", s.counter);
-      if (!is_zero(s.index)) json.set("index", expr(s.index));
+      if (!is_zero(s.index)) json.set("index", expr_json(s.index));
     } else {
       json.set("wait", s.slot);
       if (s.back != 0) json.set("back", s.back);
     }
-    if (!(s.pieces == Expr(1))) json.set("pieces", expr(s.pieces));
+    if (!(s.pieces == Expr(1))) json.set("pieces", expr_json(s.pieces));
   }
   void operator()(const Signal& s) {
     json.set("signal", s.counter);
-    json.set("core", expr(s.core));
-    if (!is_zero(s.index)) json.set("index", expr(s.index));
-    if (!(s.count == Expr(1))) json.set("count", expr(s.count));
+    json.set("core", expr_json(s.core));
+    if (!is_zero(s.index)) json.set("index", expr_json(s.index));
+    if (!(s.count == Expr(1))) json.set("count", expr_json(s.count));
   }
   void operator()(const Load& s) { json.set("load", transfer(s.transfer)); }
   void operator()(const Store& s) {
     json.set("store", transfer(s.transfer));
     if (s.signal.empty()) return;
     json.set("signals", s.signal);
-    if (!is_zero(s.signal_index)) json.set("signals_index", expr(s.signal_index));
+    if (!is_zero(s.signal_index)) json.set("signals_index", expr_json(s.signal_index));
   }
   void operator()(const MmaOp& s) {
     Json body = Json::object();
@@ -203,7 +203,7 @@ struct Writer {
     Json dims = Json::array();
     for (int count : {s.batch_dims, s.m_dims, s.n_dims, s.k_dims}) dims.push(count);
     body.set("dims", std::move(dims));
-    if (!is_zero(s.accumulate)) body.set("accumulate", expr(s.accumulate));
+    if (!is_zero(s.accumulate)) body.set("accumulate", expr_json(s.accumulate));
     if (!(s.numerics == Numerics{})) body.set("numerics", numerics(s.numerics));
     if (s.stationary_a) body.set("stationary_a", true);
     if (s.packed != 1) body.set("packed", s.packed);
@@ -211,7 +211,7 @@ struct Writer {
   }
   void operator()(const VectorOp& s) {
     Json body = Json::object();
-    body.set("extents", list(s.extents, expr));
+    body.set("extents", list(s.extents, expr_json));
     body.set("inputs", list(s.inputs, view));
     body.set("nodes", list(s.nodes, node));
     body.set("outputs", list(s.outputs, [](const VectorOutputSpec& o) {
@@ -222,7 +222,7 @@ struct Writer {
                  output.set("reduce", list(o.reduce, [](int dim) { return Json(dim); }));
                  output.set("combiner", std::string(name(o.combiner)));
                }
-               if (!is_zero(o.accumulate)) output.set("accumulate", expr(o.accumulate));
+               if (!is_zero(o.accumulate)) output.set("accumulate", expr_json(o.accumulate));
                return output;
              }));
     if (s.lane_dim >= 0) body.set("lane_dim", s.lane_dim);
@@ -254,7 +254,7 @@ struct Writer {
   void operator()(const OpaqueOp& s) {
     Json body = Json::object();
     body.set("target", s.target);
-    body.set("cycles", expr(s.cycles));
+    body.set("cycles", expr_json(s.cycles));
     body.set("reads", list(s.reads, view));
     body.set("writes", list(s.writes, view));
     json.set("opaque", std::move(body));
@@ -263,14 +263,14 @@ struct Writer {
     Json body = Json::object();
     body.set("from", view(s.from));
     body.set("slot", s.slot);
-    if (!is_zero(s.offset)) body.set("offset", expr(s.offset));
+    if (!is_zero(s.offset)) body.set("offset", expr_json(s.offset));
     body.set("dims", list(s.dims, [](const Dim& d) {
                Json pair = Json::array();
-               pair.push(expr(d.extent));
-               pair.push(expr(d.stride));
+               pair.push(expr_json(d.extent));
+               pair.push(expr_json(d.stride));
                return pair;
              }));
-    body.set("cores", list(s.cores, expr));
+    body.set("cores", list(s.cores, expr_json));
     if (s.pieces != 1) body.set("pieces", s.pieces);
     json.set("send", std::move(body));
   }
@@ -286,12 +286,12 @@ Json block(const Block& statements) {
   });
 }
 
-Json tensor(const Tensor& t) {
+Json tensor_json(const Tensor& t) {
   static const char* const roles[] = {"input", "output", "weight", "temporary", "state"};
   Json json = Json::object();
   json.set("name", t.name);
   json.set("dtype", std::string(name(t.dtype)));
-  json.set("shape", list(t.shape, expr));
+  json.set("shape", list(t.shape, expr_json));
   json.set("role", roles[static_cast<std::size_t>(t.role)]);
   if (!t.alias_of.empty()) json.set("alias_of", t.alias_of);
   if (!t.minor_to_major.empty())
@@ -320,7 +320,7 @@ Json Program::to_json() const {
   json.set("parameters", std::move(values));
   json.set("cores", cores);
   json.set("contexts", contexts);
-  json.set("tensors", list(tensors, tensor));
+  json.set("tensors", list(tensors, tensor_json));
   json.set("counters", list(counters, [](const Counter& c) {
              Json counter = Json::object();
              counter.set("name", c.name);
@@ -328,7 +328,7 @@ Json Program::to_json() const {
              if (c.semaphore) counter.set("semaphore", true);
              return counter;
            }));
-  json.set("slots", list(slots, slot));
+  json.set("slots", list(slots, slot_json));
   json.set("functions", list(functions, [](const Function& f) {
              Json function = Json::object();
              function.set("name", f.name);
