@@ -17,7 +17,8 @@ constexpr std::int64_t most_tile_bytes = INT64_MAX / 8;
 
 TileList::TileList(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine, const CoreTrips& own,
                    std::int64_t core)
-    : streamed(streams(problem, tiles)),
+    : plan(mapping::plan(problem, tiles, machine)),
+      streamed(plan.streamed || !plan.parts.empty()),
       rings(problem.operands.size()),
       active(own.workers),
       loads(static_cast<std::size_t>(machine.core.dma.load_queues)),
@@ -28,7 +29,9 @@ TileList::TileList(const VectorProblem& problem, const VectorTiles& tiles, const
       stages_(stages_of(problem)),
       rank_(problem.space.size()),
       contexts_(static_cast<double>(std::max<std::int64_t>(1, tiles.contexts))),
-      trips_(own.trips) {
+      trips_(own.trips),
+      index_(rank_, 0),
+      part_(problem.taps.size(), 0) {
   make_rings();
   if (core < 0)
     find_part();
@@ -44,30 +47,34 @@ void TileList::make_rings() {
     const VectorOperand& operand = problem_.operands[k];
     Ring& ring = rings[k];
     ring.strides = strides_of(operand);
+    if (!operand.access.empty()) ring.map.emplace(problem_, operand, machine_);
     ring.base = next;
+    ring.pieces = plan.buffers[k].in_pieces;
     const bool moves = operand.use != VectorOperand::Use::scratch;
-    ring.shuffled = moves && changes_lanes(problem_, operand, tiles_);
-    if (operand.use == VectorOperand::Use::load) {
-      ring.queue = inputs_.size() % loads.size();
-      inputs_.push_back(static_cast<int>(k));
-    }
     if (operand.use == VectorOperand::Use::store && !operand.held) shared = static_cast<int>(k);
     if (moves && !ring.strides.empty())
       next += round_up(ring.strides.back() / 8 * std::max<std::int64_t>(1, operand.extents.back()) + 1, page);
-    for (std::size_t axis = 0; axis < rank_; ++axis)
-      ring.pieces &= tiles_.sub.empty() || tiles_.sub[axis] >= tiles_.tiles[axis] || operand.step[axis] > 0;
   }
 }
 
-/// Bytes of all operands of the tile at these numbers.
-std::int64_t TileList::tile_bytes(const Sizes& index) const {
-  Sizes start(rank_), size(rank_);
-  place(index, start, size);
+Moved TileList::moved_by(std::size_t operand, const Place& place) const {
+  const Ring& ring = rings[operand];
+  if (ring.map) return ring.map->moved(place, taps_);
+  Sizes start, size;
+  for (const Stretch& along : place) {
+    start.push_back(along.start);
+    size.push_back(along.size);
+  }
+  return moved(problem_.operands[operand], ring.strides, start, size, machine_);
+}
+
+/// Bytes of all operands of the tile at hand.
+std::int64_t TileList::tile_bytes() const {
+  const Place tile = place();
   std::int64_t bytes = 0;
   for (std::size_t k = 0; k < rings.size(); ++k)
     if (problem_.operands[k].use != VectorOperand::Use::scratch)
-      bytes =
-          std::min(bytes + moved(problem_.operands[k], rings[k].strides, start, size, machine_).bytes, most_tile_bytes);
+      bytes = std::min(bytes + moved_by(k, tile).bytes, most_tile_bytes);
   return bytes;
 }
 
@@ -75,13 +82,12 @@ std::int64_t TileList::tile_bytes(const Sizes& index) const {
 /// parts, the first part begins with one and others do not.
 void TileList::find_part() {
   first_.assign(rank_, 0);
-  const Sizes none(rank_, 0);
   for (std::size_t axis = 0; axis < rank_; ++axis) {
     const std::int64_t all = ceil_div(std::max<std::int64_t>(1, problem_.space[axis]), tiles_.tiles[axis]);
     for (const std::int64_t begin : {trips_[axis], all - trips_[axis]}) {
       if (begin <= first_[axis] || begin + trips_[axis] > all) continue;
-      const std::int64_t before = tile_bytes(none), other = std::exchange(first_[axis], begin);
-      if (tile_bytes(none) <= before) first_[axis] = other;
+      const std::int64_t before = tile_bytes(), other = std::exchange(first_[axis], begin);
+      if (tile_bytes() <= before) first_[axis] = other;
     }
   }
 }
@@ -98,30 +104,32 @@ void TileList::take_part(const CoreTrips& own, std::int64_t core) {
   }
 }
 
-/// The tile's start and size at these numbers of tiles.
-void TileList::place(const Sizes& index, Sizes& start, Sizes& size) const {
+TileList::Place TileList::place() const {
+  Place tile(rank_);
   for (std::size_t axis = 0; axis < rank_; ++axis) {
-    start[axis] = (first_[axis] + index[axis]) * tiles_.tiles[axis];
-    size[axis] = std::min(tiles_.tiles[axis], std::max<std::int64_t>(1, problem_.space[axis]) - start[axis]);
+    const std::int64_t extent = std::max<std::int64_t>(1, problem_.space[axis]);
+    const bool back = problem_.backward && problem_.scanned == static_cast<int>(axis);
+    const std::int64_t number = back ? trips_[axis] - 1 - index_[axis] : first_[axis] + index_[axis];
+    tile[axis].start = number * tiles_.tiles[axis];
+    tile[axis].size = std::min(tiles_.tiles[axis], extent - tile[axis].start);
   }
+  return tile;
 }
 
-/// The next of the tiles along these axes, the last axis fastest; false after the last one.
-bool TileList::advance(Sizes& index, bool of_rows, bool all) const {
-  for (std::size_t axis = rank_; axis-- > 0;) {
-    if (!all && problem_.reduced[axis] != of_rows) continue;
-    if (++index[axis] < trips_[axis]) return true;
+/// The next trip of these loops, the last one fastest; false after the last trip.
+bool TileList::advance(const std::vector<VectorPlan::Loop>& loops, Sizes& index, const Sizes& trips) const {
+  for (std::size_t i = loops.size(); i-- > 0;) {
+    const auto axis = static_cast<std::size_t>(loops[i].axis);
+    if (++index[axis] < (trips.empty() ? loops[i].trips : trips[axis])) return true;
     index[axis] = 0;
   }
   return false;
 }
 
 /// Tiles at ends are smaller: those of a stretch may all be, so that what is not walked is measured in points.
-void TileList::add_points(const Sizes& index) {
-  Sizes start(rank_, 0), size(rank_, 1);
-  place(index, start, size);
+void TileList::add_points() {
   double count = 1;
-  for (std::int64_t extent : size) count *= static_cast<double>(extent);
+  for (const Stretch& along : place()) count *= static_cast<double>(along.size);
   points.push_back(count);
 }
 
@@ -132,145 +140,158 @@ double TileList::points_of_all() const {
 }
 
 void TileList::make_entries() {
-  double tiles = 1, columns = 1, passes = 0;
+  double tiles = 1, columns = 1;
   for (std::size_t axis = 0; axis < rank_; ++axis) (problem_.reduced[axis] ? columns : tiles) *= double(trips_[axis]);
-  bool after = false;
-  for (const VectorStage& stage : stages_) {
-    passes = std::max(passes, static_cast<double>(stage.pass));
-    after |= stage.pass == 0;
-  }
+  for (const VectorPlan::Loop& loop : plan.parts) columns *= static_cast<double>(loop.trips);
   total = tiles * columns;
   rows = tiles;
-  Sizes index(rank_, 0);
-  int pieces = 0;
   do {
-    if (!streamed) {
-      if (active == 1) add_points(index);
-      pieces += add_step(index, -1);
+    if (streamed) {
+      add_row();
+    } else {
+      if (active == 1) add_points();
+      for (const VectorPhase& phase : plan.phases) add_step(phase);
+    }
+  } while (pieces_ < most_pieces_walked && advance(plan.rows, index_, trips_));
+}
+
+/// Tiles of a row, or parts of a window, of each pass; then what is done once for them.
+bool TileList::next_column() {
+  const bool more = advance(plan.parts, part_, {}) || advance(plan.columns, index_, trips_);
+  for (const VectorPlan::Loop& loop : plan.parts) {
+    const auto axis = static_cast<std::size_t>(loop.axis);
+    taps_[axis].start = part_[axis] * loop.tile;
+    taps_[axis].size = std::min(loop.tile, problem_.taps[axis] - taps_[axis].start);
+  }
+  return more;
+}
+
+void TileList::add_row() {
+  const double columns = total / rows;
+  const auto streaming = static_cast<double>(
+      std::count_if(plan.phases.begin(), plan.phases.end(), [](const VectorPhase& phase) { return phase.streams; }));
+  const double most = std::max(8.0, most_pieces_walked / std::max(1.0, streaming));
+  for (const VectorPhase& phase : plan.phases) {
+    if (!phase.streams) {
+      add_step(phase);
       continue;
     }
-    const double most = std::max(8.0, most_pieces_walked / std::max(1.0, passes));
-    for (std::int64_t pass = 1; pass <= static_cast<std::int64_t>(passes); ++pass) {
-      Stretch stretch{static_cast<std::size_t>(steps_), 0, std::max(0.0, columns - most)};
-      double column = 0;
-      do pieces += add_step(index, pass);
-      while (++column < most && advance(index, true, false));
-      stretch.end = static_cast<std::size_t>(steps_);
-      stretches.push_back(stretch);
-      for (std::size_t axis = 0; axis < rank_; ++axis)
-        if (problem_.reduced[axis]) index[axis] = 0;
-    }
-    if (after) pieces += add_step(index, 0);
-    ++rows_walked;
-  } while (pieces < most_pieces_walked && advance(index, false, !streamed));
-}
-
-/// Starts and sizes of the tile's pieces.
-void TileList::cut(const Sizes& start, const Sizes& size, std::vector<Sizes>& starts, std::vector<Sizes>& sizes) const {
-  starts = {start};
-  sizes = {size};
-  if (tiles_.sub.empty()) return;
-  for (std::size_t axis = 0; axis < rank_; ++axis) {
-    if (tiles_.sub[axis] >= size[axis]) continue;
-    std::vector<Sizes> cut_starts, cut_sizes;
-    for (std::size_t i = 0; i < starts.size(); ++i)
-      for (std::int64_t at = 0; at < size[axis]; at += tiles_.sub[axis]) {
-        cut_starts.push_back(starts[i]);
-        cut_starts.back()[axis] += at;
-        cut_sizes.push_back(sizes[i]);
-        cut_sizes.back()[axis] = std::min(tiles_.sub[axis], size[axis] - at);
-      }
-    starts = std::move(cut_starts);
-    sizes = std::move(cut_sizes);
+    for (std::size_t axis = 0; axis < problem_.taps.size() && !plan.parts.empty(); ++axis)
+      taps_.push_back({0, problem_.tap_tiles[axis]});
+    Pass pass{static_cast<std::size_t>(steps_), 0, std::max(0.0, columns - most)};
+    double column = 0;
+    do add_step(phase);
+    while (++column < most && next_column());
+    pass.end = static_cast<std::size_t>(steps_);
+    passes.push_back(pass);
+    for (const VectorPlan::Loop& loop : plan.columns) index_[static_cast<std::size_t>(loop.axis)] = 0;
+    part_.assign(part_.size(), 0);
+    taps_.clear();
   }
+  ++rows_walked;
 }
 
-/// A tile of a pass (-1: of the only one): its transfers and computes. Returns how many pieces it has.
-int TileList::add_step(const Sizes& index, std::int64_t pass) {
-  Sizes start(rank_), size(rank_);
-  place(index, start, size);
-  std::vector<Sizes> starts, sizes;
-  cut(start, size, starts, sizes);
+/// The tile's pieces.
+std::vector<TileList::Place> TileList::cut(const Place& tile) const {
+  std::vector<Place> pieces{tile};
+  for (std::size_t axis = 0; axis < tiles_.sub.size(); ++axis) {
+    if (tiles_.sub[axis] >= tile[axis].size) continue;
+    std::vector<Place> smaller;
+    for (const Place& piece : pieces)
+      for (std::int64_t at = 0; at < tile[axis].size; at += tiles_.sub[axis]) {
+        smaller.push_back(piece);
+        smaller.back()[axis].start += at;
+        smaller.back()[axis].size = std::min(tiles_.sub[axis], tile[axis].size - at);
+      }
+    pieces = std::move(smaller);
+  }
+  return pieces;
+}
+
+/// What a phase moves and computes for the tile at hand: what comes whole, then the others piece by piece.
+void TileList::add_step(const VectorPhase& phase) {
+  const Place tile = place();
+  const std::vector<Place> pieces = cut(tile);
   const int step = steps_++;
-  std::vector<Need> results;
-  std::vector<bool> wanted(rings.size(), pass < 0);
-  for (const VectorStage& stage : stages_)
-    if (stage.pass == pass)
-      for (int k : stage.loads) wanted[static_cast<std::size_t>(k)] = true;
+  pieces_ += static_cast<int>(pieces.size());
   std::vector<Need>& needs = reads.emplace_back();
-  for (int k : inputs_)
-    if (wanted[static_cast<std::size_t>(k)]) needs.push_back({k, at(k).versions++});
-  for (const bool whole : {true, false})
-    for (std::size_t piece = 0; piece < (whole ? 1 : starts.size()); ++piece)
-      for (const Need& need : needs)
-        if (starts.size() == 1 ? whole : at(need.operand).pieces != whole)
-          add_load(need, step, whole ? start : starts[piece], whole ? size : sizes[piece]);
-  std::size_t last = stages_.size();
-  for (std::size_t s = 0; s < stages_.size(); ++s) {
-    const VectorStage& stage = stages_[s];
-    if (pass >= 0 && stage.pass != pass) continue;
+  for (int k : phase.loads) needs.push_back({k, at(k).versions++});
+  for (const Need& need : needs)
+    if (pieces.size() == 1 || !at(need.operand).pieces) add_load(need, step, tile);
+  for (const Place& piece : pieces)
+    for (const Need& need : needs)
+      if (pieces.size() > 1 && at(need.operand).pieces) add_load(need, step, piece);
+  std::vector<Need> results;
+  for (int s : phase.stages) {
+    const VectorStage& stage = stages_[static_cast<std::size_t>(s)];
     results.clear();
     for (int k : stage.stores) results.push_back({k, at(k).versions++});
-    const std::size_t pieces = stage.points ? 1 : starts.size();
-    for (std::size_t piece = 0; piece < pieces; ++piece) {
-      const Sizes& from = stage.points ? start : starts[piece];
-      const Sizes& extent = stage.points ? size : sizes[piece];
-      add_item(stage, step, static_cast<int>(piece), extent, results);
-      for (const Need& result : results)
-        add_store(result, step, static_cast<int>(piece), from, extent, piece + 1 == pieces);
+    const std::size_t count = stage.points ? 1 : pieces.size();
+    for (std::size_t piece = 0; piece < count; ++piece) {
+      const Place& here = stage.points ? tile : pieces[piece];
+      add_item(stage, step, static_cast<int>(piece), here, results);
+      for (const Need& result : results) add_store(result, step, static_cast<int>(piece), here, piece + 1 == count);
     }
-    last = s;
   }
-  if (last < stages_.size()) items.back().frees = true;
-  return static_cast<int>(starts.size());
+  if (!phase.stages.empty()) items.back().frees = true;
 }
 
-void TileList::add_load(const Need& need, int step, const Sizes& start, const Sizes& size) {
+void TileList::add_load(const Need& need, int step, const Place& place) {
   const VectorOperand& operand = problem_.operands[static_cast<std::size_t>(need.operand)];
   const Ring& ring = at(need.operand);
-  Sizes one = size;
+  Place one = place;
   std::int64_t count = 1;
   for (int axis : operand.apart) {
-    one[static_cast<std::size_t>(axis)] = 1;
-    count =
-        std::min(count * size[static_cast<std::size_t>(axis)], most_tile_bytes / size[static_cast<std::size_t>(axis)]);
+    const std::int64_t size = std::exchange(one[static_cast<std::size_t>(axis)].size, 1);
+    count = std::min(count * size, most_tile_bytes / size);
   }
   const std::int64_t walked = std::min(count, most_apart);  // of more of them, each stands for several
-  const Moved move = moved(operand, ring.strides, start, one, machine_);
+  const Moved move = moved_by(static_cast<std::size_t>(need.operand), one);
+  std::vector<Transfer>& queue = loads[plan.buffers[static_cast<std::size_t>(need.operand)].queue];
   for (std::int64_t i = 0; i < walked; ++i) {
     const std::int64_t bytes = (i + 1) * count / walked * move.bytes - i * count / walked * move.bytes;
     // From where is data: the engine offers them at the tensor's begin.
     const std::int64_t address = ring.base + (operand.apart.empty() ? move.address : 0);
-    loads[ring.queue].push_back({need.operand, need.version, 0, step, i + 1 == walked, address, bytes});
+    queue.push_back({need.operand, need.version, 0, step, i + 1 == walked, address, bytes});
   }
-  if (ring.shuffled) turn(need, operand, size);
+  if (turned(need.operand)) turn(need, place);
 }
 
-void TileList::add_store(const Need& need, int step, int piece, const Sizes& start, const Sizes& size, bool last) {
+void TileList::add_store(const Need& need, int step, int piece, const Place& place, bool last) {
+  const Moved move = moved_by(static_cast<std::size_t>(need.operand), place);
+  stores.push_back({need.operand, need.version, piece, step, last, at(need.operand).base + move.address, move.bytes});
+  if (turned(need.operand)) turn(need, place);
+}
+
+void TileList::turn(const Need& need, const Place& place) {
+  Sizes size;
+  for (const Stretch& along : place) size.push_back(along.size);
   const VectorOperand& operand = problem_.operands[static_cast<std::size_t>(need.operand)];
-  const Ring& ring = at(need.operand);
-  const Moved move = moved(operand, ring.strides, start, size, machine_);
-  stores.push_back({need.operand, need.version, piece, step, last, ring.base + move.address, move.bytes});
-  if (ring.shuffled) turn(need, operand, size);
-}
-
-void TileList::turn(const Need& need, const VectorOperand& operand, const Sizes& size) {
   const std::int64_t bytes = shuffled_bytes(problem_, operand, tiles_, size, machine_);
   const double busy = static_cast<double>(ceil_div(bytes, machine_.core.cross_lane.bytes_per_cycle));
   turns.push_back({need.operand, need.version, std::max(1.0, busy)});
 }
 
-void TileList::add_item(const VectorStage& stage, int step, int piece, const Sizes& size,
+void TileList::add_item(const VectorStage& stage, int step, int piece, const Place& place,
                         const std::vector<Need>& results) {
   Item item;
   item.step = step;
   item.piece = piece;
   if (problem_.points > 0) {
-    const TileLatency latency = stage_latency(problem_, stage, tiles_.lane, size, closed_form_);
+    Sizes size;
+    Shape taps;
+    bool first = true;
+    for (std::size_t axis = 0; axis < rank_; ++axis) {
+      size.push_back(place[axis].size);
+      if (problem_.reduced[axis] || problem_.scanned == static_cast<int>(axis)) first &= index_[axis] == 0;
+    }
+    for (const Stretch& along : taps_) taps.push_back(along.size);
+    for (const std::int64_t part : part_) first &= part == 0;
+    const TileLatency latency = stage_latency(problem_, stage, tiles_.lane, size, taps, first, closed_form_);
     item.busy = static_cast<double>(latency.busy) * std::min(contexts_, active);
     item.done = item.busy + static_cast<double>(latency.done - latency.busy);
   }
-  item.waits = stage.reductions > 0 && !streamed;
+  item.waits = stage.reductions > 0 && !streamed && !plan.carries;
   item.results = results;
   items.push_back(std::move(item));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tilesim/mapping/vector/moves.hpp"
@@ -17,9 +18,9 @@ class TileList {
   /// An operand's buffers. Versions count the tiles that it has had.
   struct Ring {
     std::vector<std::int64_t> strides;
+    std::optional<TensorMap> map;  ///< where its access is known
     std::int64_t base = 0;
-    bool shuffled = false, pieces = true;
-    std::size_t queue = 0;  ///< that loads it
+    bool pieces = true;
     int versions = 0;
   };
   struct Transfer {
@@ -32,7 +33,7 @@ class TileList {
     double busy = 0;
   };
   struct Need { int operand = 0, version = 0; };
-  struct Stretch {                   ///< of a pass over a row of tiles
+  struct Pass {                      ///< over a row of tiles
     std::size_t first = 0, end = 0;  ///< steps
     double skipped = 0;              ///< tiles that are not walked
   };
@@ -46,7 +47,8 @@ class TileList {
 
   double points_of_all() const;
 
-  bool streamed = false;
+  VectorPlan plan;
+  bool streamed = false;  ///< several tiles, or parts of a window, give one of the results
   std::vector<Ring> rings;
   int shared = -1;                           ///< the result whose buffers are those that are loaded; -1: none
   double active = 1, total = 1;              ///< cores (of contexts) at work; steps of the busiest
@@ -55,28 +57,34 @@ class TileList {
   std::vector<Turn> turns;
   std::vector<Item> items;
   std::vector<std::vector<Need>> reads;  ///< per step
-  std::vector<Stretch> stretches;
+  std::vector<Pass> passes;
   double rows = 1, rows_walked = 0;  ///< of tiles that stream by
   std::vector<double> points;        ///< per step of tiles that are not streamed, on one core
 
  private:
   using Sizes = std::vector<std::int64_t>;
+  /// One tile, or piece: a stretch per axis; and the taps at hand of a window in parts.
+  using Place = std::vector<Stretch>;
 
-  std::int64_t tile_bytes(const Sizes& index) const;
+  Moved moved_by(std::size_t operand, const Place& place) const;
+  std::int64_t tile_bytes() const;
   void make_rings();
   void find_part();
   void take_part(const CoreTrips& own, std::int64_t core);
-  void place(const Sizes& index, Sizes& start, Sizes& size) const;
-  bool advance(Sizes& index, bool of_rows, bool all) const;
-  void add_points(const Sizes& index);
+  Place place() const;
+  std::vector<Place> cut(const Place& tile) const;
+  bool advance(const std::vector<VectorPlan::Loop>& loops, Sizes& index, const Sizes& trips) const;
+  bool next_column();
+  void add_points();
   void make_entries();
-  void cut(const Sizes& start, const Sizes& size, std::vector<Sizes>& starts, std::vector<Sizes>& sizes) const;
-  int add_step(const Sizes& index, std::int64_t pass);
+  void add_row();
+  void add_step(const VectorPhase& phase);
   Ring& at(int operand) { return rings[static_cast<std::size_t>(operand)]; }
-  void add_load(const Need& need, int step, const Sizes& start, const Sizes& size);
-  void add_store(const Need& need, int step, int piece, const Sizes& start, const Sizes& size, bool last);
-  void turn(const Need& need, const VectorOperand& operand, const Sizes& size);
-  void add_item(const VectorStage& stage, int step, int piece, const Sizes& size, const std::vector<Need>& results);
+  bool turned(int operand) const { return plan.buffers[static_cast<std::size_t>(operand)].turned; }
+  void add_load(const Need& need, int step, const Place& place);
+  void add_store(const Need& need, int step, int piece, const Place& place, bool last);
+  void turn(const Need& need, const Place& place);
+  void add_item(const VectorStage& stage, int step, int piece, const Place& place, const std::vector<Need>& results);
 
   const VectorProblem& problem_;
   const VectorTiles& tiles_;
@@ -84,10 +92,11 @@ class TileList {
   ClosedForm closed_form_;
   std::vector<VectorStage> stages_;
   std::size_t rank_;
-  double contexts_;  ///< of a core, that take turns on its units
-  std::vector<int> inputs_;
-  Sizes trips_, first_;  ///< of the part that is walked: tiles, and where they begin
-  int steps_ = 0;
+  double contexts_;            ///< of a core, that take turns on its units
+  Sizes trips_, first_;        ///< of the part that is walked: tiles, and where they begin
+  Sizes index_, part_;         ///< of the tile at hand, and of the window's part
+  std::vector<Stretch> taps_;  ///< at hand; empty: all
+  int steps_ = 0, pieces_ = 0;
 };
 
 }  // namespace tilesim::mapping

@@ -24,12 +24,12 @@ class TileWalk {
         number_(static_cast<std::size_t>(std::max<std::int64_t>(0, core))),
         store_(machine, true) {
     for (std::size_t i = 0; i < list_.loads.size(); ++i) loads_.push_back({Queue(machine, false), i, 0});
-    for (const TileList::Ring& ring : list_.rings) {
+    for (std::size_t k = 0; k < list_.rings.size(); ++k) {
       Ring& own = rings_.emplace_back();
-      own.raw.resize(static_cast<std::size_t>(ring.versions));
+      own.raw.resize(static_cast<std::size_t>(list_.rings[k].versions));
       own.ready.resize(own.raw.size());
-      own.shuffled = ring.shuffled;
-      own.pieces = ring.pieces;
+      own.shuffled = list_.plan.buffers[k].turned;
+      own.pieces = list_.rings[k].pieces;
     }
   }
 
@@ -107,11 +107,10 @@ class TileWalk {
   /// are alike.
   double streamed_cycles(double last) const {
     double walked = last;
-    for (const TileList::Stretch& stretch : list_.stretches) {
-      const std::size_t middle = (stretch.first + stretch.end) / 2;
-      if (stretch.skipped == 0 || middle == 0 || middle >= stretch.end || stretch.end > ends_.size()) continue;
-      walked +=
-          stretch.skipped * (ends_[stretch.end - 1] - ends_[middle - 1]) / static_cast<double>(stretch.end - middle);
+    for (const TileList::Pass& pass : list_.passes) {
+      const std::size_t middle = (pass.first + pass.end) / 2;
+      if (pass.skipped == 0 || middle == 0 || middle >= pass.end || pass.end > ends_.size()) continue;
+      walked += pass.skipped * (ends_[pass.end - 1] - ends_[middle - 1]) / static_cast<double>(pass.end - middle);
     }
     return walked * std::max(1.0, list_.rows / std::max(1.0, list_.rows_walked));
   }
