@@ -291,7 +291,9 @@ void TileList::add_item(const VectorStage& stage, int step, int piece, const Pla
     item.busy = static_cast<double>(latency.busy) * std::min(contexts_, active);
     item.done = item.busy + static_cast<double>(latency.done - latency.busy);
   }
-  item.waits = stage.reductions > 0 && !streamed && !plan.carries;
+  const bool ordered = stage.kind == ComputeKind::sort && stages_.size() > 1;  // positions, which the next stage reads
+  item.waits = (stage.reductions > 0 && !streamed && !plan.carries) || ordered ||
+               (stage.kind == ComputeKind::indexed && stage.stores.empty());
   item.results = results;
   items.push_back(std::move(item));
 }
