@@ -97,7 +97,7 @@ std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorT
   return std::min(most_bytes, bytes + saturating(round_up(std::min(beside, most_bytes / 8), 64), tiles.depth));
 }
 
-Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
+Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine) {
   const std::size_t rank = problem.space.size();
   if (tiles.tiles.size() != rank)
     return {false, "tiles of " + problem.operation + " need " + std::to_string(rank) + " sizes, one per axis"};
@@ -127,7 +127,7 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Mac
 namespace {
 
 /// Cycles between the core and memory and back.
-double round_trip(const Machine& machine) {
+double round_trip(const Share& machine) {
   const auto hertz = static_cast<double>(machine.core.clock.hertz);
   return static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz +
          2.0 * static_cast<double>(machine.network.latency_cycles) * hertz /
@@ -135,7 +135,7 @@ double round_trip(const Machine& machine) {
 }
 
 /// Cycles of a queue for one transfer of so many bytes: no more than its requests in flight share a round trip.
-double trip_cycles(double bytes, const Machine& machine) {
+double trip_cycles(double bytes, const Share& machine) {
   const DmaSpec& dma = machine.core.dma;
   const std::int64_t whole = std::max<std::int64_t>(16384, machine.memory.interleave_bytes * machine.memory.channels);
   const auto chunk = static_cast<double>(std::max<std::int64_t>(1, std::min(whole, dma.outstanding_bytes)));
@@ -160,7 +160,7 @@ struct Queues {
 };
 
 void add(Queues& queues, const VectorProblem& problem, int operand, const VectorTiles& tiles, const VectorTiles& walked,
-         const Prepared::Total& total, const Machine& machine) {
+         const Prepared::Total& total, const Share& machine) {
   const VectorOperand& own = problem.operands[static_cast<std::size_t>(operand)];
   const std::size_t way = own.use == VectorOperand::Use::load ? 0 : 1;
   const double mean = total.bytes / std::max(1.0, total.transfers);
@@ -188,7 +188,7 @@ double turns_of(const VectorProblem& problem, const VectorTiles& tiles, bool str
 
 }  // namespace
 
-VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine, Prepared& own) {
+VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own) {
   VectorCost cost;
   VectorTiles walked = tiles;  // pieces move and are computed on as tiles of their size
   if (!tiles.sub.empty()) walked.tiles = tiles.sub;
@@ -253,7 +253,7 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
   return cost;
 }
 
-VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
+VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine) {
   Prepared own(problem, machine);
   VectorCost cost = priced(problem, tiles, machine, own);
   if (problem.ranks || problem.walks) cost.cycles = walked_cycles(problem, tiles, machine);

@@ -52,8 +52,7 @@ mapping::VectorTiles fastest(const Context& context, const mapping::VectorProble
 }
 
 /// The usual tiles, cut further while their buffers do not fit: axes that are combined last.
-mapping::VectorTiles fitting(const mapping::VectorProblem& problem, mapping::VectorTiles tiles,
-                             const Machine& machine) {
+mapping::VectorTiles fitting(const mapping::VectorProblem& problem, mapping::VectorTiles tiles, const Share& machine) {
   for (const bool combined : {false, true})
     for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {
       const bool stays = !problem.whole.empty() && problem.whole[axis];

@@ -8,7 +8,7 @@ namespace tilesim::mapping {
 
 namespace {
 
-constexpr std::int64_t most = INT64_MAX / 8;
+constexpr std::int64_t largest = INT64_MAX / 8;
 
 /// Elements along one of the two minor axes of a tiled tensor: whole rows of lanes; whole tiles where the region starts
 /// at one and ends with the tensor.
@@ -35,7 +35,7 @@ void divide(const std::vector<std::int64_t>& trips, std::size_t axis, std::int64
 }  // namespace
 
 Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
-            const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Machine& machine) {
+            const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Share& machine) {
   const std::size_t rank = operand.axes.size();
   const bool tiled = operand.layout.size() == 2 && rank >= 2;
   const std::int64_t burst = machine.memory.burst_bytes;
@@ -63,18 +63,18 @@ Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strid
       aligned &= strides[i] / 8 % burst == 0;
     }
   }
-  if (tiled) return {offset / 8, packed_bytes(operand.dtype, std::min(elements, most / 64))};
+  if (tiled) return {offset / 8, packed_bytes(operand.dtype, std::min(elements, largest / 64))};
   const std::int64_t skew = aligned || runs == 1 ? offset / 8 % burst : (burst - 1) / 2;
   return {offset / 8, saturating(runs, round_up(skew + ceil_div(run, 8), burst))};
 }
 
 std::int64_t shuffled_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
-                            const std::vector<std::int64_t>& size, const Machine& machine) {
+                            const std::vector<std::int64_t>& size, const Share& machine) {
   if (!problem.turns || !changes_lanes(problem, operand, tiles)) return 0;
   const auto lane = static_cast<std::size_t>(tiles.lane);
   const bool spread = operand.use == VectorOperand::Use::load && operand.step[lane] == 0;
   const std::int64_t copies = spread ? std::min(machine.core.vector.lanes, size[lane]) : 1;
-  return packed_bytes(operand.dtype, std::min(most / 8, saturating(held_elements(problem, operand, size), copies)));
+  return packed_bytes(operand.dtype, std::min(largest / 8, saturating(held_elements(problem, operand, size), copies)));
 }
 
 CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, std::int64_t cores) {

@@ -14,11 +14,11 @@ namespace tilesim::mapping {
 
 /// What memory moves, about, for the tile that starts at a point, of an operand without access.
 Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
-            const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Machine& machine);
+            const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Share& machine);
 
 /// Bytes that pass the cross-lane unit for a tile of this size; those spread to all lanes fill a row of lanes each.
 std::int64_t shuffled_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
-                            const std::vector<std::int64_t>& size, const Machine& machine);
+                            const std::vector<std::int64_t>& size, const Share& machine);
 
 /// Of one stage on a tile of this size, with as many taps of a window at hand (empty: all); `first` of its row. Nothing
 /// where nothing is computed.
@@ -29,7 +29,7 @@ TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage
 /// it.
 class Prepared {
  public:
-  Prepared(const VectorProblem& problem, const Machine& machine);
+  Prepared(const VectorProblem& problem, const Share& machine);
 
   /// Tiles under a plan, each time that they come: how often, and their bytes.
   struct Total { double bytes = 0, transfers = 0; };
@@ -49,7 +49,7 @@ class Prepared {
               std::vector<std::int64_t>& size, std::size_t axis, double count);
 
   const VectorProblem& problem_;
-  const Machine& machine_;
+  const Share& machine_;
   ClosedForm closed_form_;
   std::vector<VectorStage> stages_;
   std::vector<VectorPhase> phases_[2];
@@ -59,7 +59,7 @@ class Prepared {
 };
 
 /// By a closed form.
-VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine, Prepared& own);
+VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own);
 
 /// Trips over tiles, per axis, of the core that has most of them; how many cores (or contexts of them) are at work.
 /// Loops over tiles are what they divide; those along which tiles depend on each other stay whole.

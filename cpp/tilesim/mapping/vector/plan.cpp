@@ -128,7 +128,7 @@ VectorPlan::Buffer buffer_of(const VectorProblem& problem, const VectorOperand& 
 
 }  // namespace
 
-VectorPlan plan(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
+VectorPlan plan(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine) {
   VectorPlan plan;
   const std::size_t rank = problem.space.size();
   plan.streamed = streams(problem, tiles);

@@ -51,7 +51,7 @@ struct VectorPlan {
   std::vector<VectorPhase> phases;
   bool in_pieces() const;
 };
-VectorPlan plan(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine);
+VectorPlan plan(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine);
 
 /// The problem's stages, or the one that stands for them.
 std::vector<VectorStage> stages_of(const VectorProblem& problem);

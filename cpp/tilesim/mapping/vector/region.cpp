@@ -20,7 +20,7 @@ std::vector<std::int64_t> strides_of(const VectorOperand& operand) {
   return result;
 }
 
-TensorMap::TensorMap(const VectorProblem& problem, const VectorOperand& operand, const Machine& machine)
+TensorMap::TensorMap(const VectorProblem& problem, const VectorOperand& operand, const Share& machine)
     : problem_(problem),
       operand_(operand),
       burst_(machine.memory.burst_bytes),

@@ -17,7 +17,7 @@ using Cuts = std::vector<std::vector<Stretch>>;
 class TensorMap {
  public:
   /// Of an operand whose access is known. Problem and operand outlive it.
-  TensorMap(const VectorProblem& problem, const VectorOperand& operand, const Machine& machine);
+  TensorMap(const VectorProblem& problem, const VectorOperand& operand, const Share& machine);
 
   /// One tile: a stretch of one per axis. `taps`: those at hand; empty: all of them.
   Moved moved(const std::vector<Stretch>& tile, const std::vector<Stretch>& taps) const;

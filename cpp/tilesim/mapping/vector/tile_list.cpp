@@ -15,7 +15,7 @@ constexpr std::int64_t most_tile_bytes = INT64_MAX / 8;
 
 }  // namespace
 
-TileList::TileList(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine, const CoreTrips& own,
+TileList::TileList(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, const CoreTrips& own,
                    std::int64_t core)
     : plan(mapping::plan(problem, tiles, machine)),
       streamed(plan.streamed || !plan.parts.empty()),

@@ -12,7 +12,7 @@ namespace tilesim::mapping {
 class TileList {
  public:
   /// Of the busiest core, or of one of those that are walked together.
-  TileList(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine, const CoreTrips& own,
+  TileList(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, const CoreTrips& own,
            std::int64_t core = -1);
 
   /// An operand's buffers. Versions count the tiles that it has had.
@@ -88,7 +88,7 @@ class TileList {
 
   const VectorProblem& problem_;
   const VectorTiles& tiles_;
-  const Machine& machine_;
+  const Share& machine_;
   ClosedForm closed_form_;
   std::vector<VectorStage> stages_;
   std::size_t rank_;

@@ -38,7 +38,7 @@ TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage
   return lines;
 }
 
-Prepared::Prepared(const VectorProblem& problem, const Machine& machine)
+Prepared::Prepared(const VectorProblem& problem, const Share& machine)
     : problem_(problem),
       machine_(machine),
       closed_form_(machine),

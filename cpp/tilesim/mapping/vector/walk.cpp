@@ -15,7 +15,7 @@ namespace {
 
 class TileWalk {
  public:
-  TileWalk(TileList list, const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine,
+  TileWalk(TileList list, const VectorProblem& problem, const VectorTiles& tiles, const Share& machine,
            std::int64_t core)
       : list_(std::move(list)),
         problem_(problem),
@@ -209,7 +209,7 @@ class TileWalk {
   TileList list_;
   const VectorProblem& problem_;
   const VectorTiles& tiles_;
-  const Machine& machine_;
+  const Share& machine_;
   std::size_t number_ = 0;   ///< of the core, on the memory
   std::size_t loading_ = 0;  ///< queue of the next request; past the last one: a store
   std::vector<Ring> rings_;
@@ -224,7 +224,7 @@ class TileWalk {
 
 }  // namespace
 
-double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Machine& machine) {
+double walked_cycles(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine) {
   constexpr double never = std::numeric_limits<double>::infinity();
   constexpr std::int64_t most_together = 64;
   const CoreTrips own = busiest_trips(problem, tiles, machine.core.count);
