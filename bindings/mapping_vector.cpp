@@ -9,6 +9,7 @@
 #include "messages.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/mapping/vector/movement.hpp"
+#include "tilesim/mapping/vector/plan.hpp"
 
 namespace py = pybind11;
 
@@ -52,6 +53,7 @@ py::dict cost_to_python(const mapping::VectorCost& cost) {
   result["read_bytes"] = cost.read_bytes;
   result["written_bytes"] = cost.written_bytes;
   result["transfers"] = cost.transfers;
+  result["vector_cycles"] = cost.vector;
   result["compute_cycles"] = cost.compute;
   result["memory_cycles"] = cost.memory;
   result["cycles"] = cost.cycles;
@@ -113,6 +115,31 @@ mapping::VectorTiles checked(const VectorProblem& own, const py::dict& tiles) {
   return result;
 }
 
+py::dict plan_to_python(const mapping::VectorPlan& plan) {
+  py::list loops, buffers;
+  const auto add = [&](const std::vector<mapping::VectorPlan::Loop>& from, const char* stem) {
+    for (const mapping::VectorPlan::Loop& loop : from)
+      loops.append(py::make_tuple(stem + std::to_string(loop.axis), loop.trips));
+  };
+  add(plan.rows, "i");
+  add(plan.columns, "i");
+  add(plan.parts, "w");
+  for (const mapping::VectorPlan::Buffer& buffer : plan.buffers) {
+    py::dict row;
+    row["there"] = buffer.there;
+    row["elements"] = buffer.elements;
+    row["depth"] = buffer.depth;
+    row["in_pieces"] = buffer.in_pieces;
+    row["turned"] = buffer.turned;
+    buffers.append(row);
+  }
+  py::dict result;
+  result["loops"] = loops;
+  result["pieces"] = plan.pieces;
+  result["buffers"] = buffers;
+  return result;
+}
+
 }  // namespace
 
 void init_mapping_vector(py::module_& module) {
@@ -130,7 +157,14 @@ void init_mapping_vector(py::module_& module) {
           [](const VectorProblem& own, const py::dict& tiles) {
             return cost_to_python(mapping::price(own.problem, checked(own, tiles), own.machine));
           },
-          py::arg("tiles"), "Estimate: bytes, transfers and cycles.")
+          py::arg("tiles"), "Bytes and transfers, cycles of the vector unit, and an estimate of all cycles.")
+      .def(
+          "vector_plan",
+          [](const VectorProblem& own, const py::dict& tiles) {
+            return plan_to_python(mapping::plan(own.problem, checked(own, tiles), own.machine));
+          },
+          py::arg("tiles"),
+          "Loops outer to inner (name, trips), pieces per axis and buffers per operand, of a kernel that computes.")
       .def(
           "scratchpad_bytes",
           [](const VectorProblem& own, const py::dict& tiles) {

@@ -466,7 +466,7 @@ class VectorProblem:
     """
     def cost(self, tiles: dict) -> dict:
         """
-        Estimate: bytes, transfers and cycles.
+        Bytes and transfers, cycles of the vector unit, and an estimate of all cycles.
         """
     def legal(self, tiles: dict) -> tuple[bool, str]:
         """
@@ -475,6 +475,10 @@ class VectorProblem:
     def plan(self, tiles: dict) -> typing.Any:
         """
         Loops (axis, trips), buffers (name, dtype, elements, depth), whether tiles are permuted and the pieces until one may be used, of a kernel that moves data from known places; None of others.
+        """
+    def vector_plan(self, tiles: dict) -> dict:
+        """
+        Loops outer to inner (name, trips), pieces per axis and buffers per operand, of a kernel that computes.
         """
     def scratchpad_bytes(self, tiles: dict) -> int:
         """

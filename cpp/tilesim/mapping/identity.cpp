@@ -83,24 +83,34 @@ std::string identity(const VectorProblem& problem) {
     out.add_all(operand.extents);
     out.add_all(operand.layout);
     out.add_all(operand.apart);
+    for (const AxisAccess& axis : operand.access) out.add(Access{{axis}});
+    for (const auto* list : {&operand.dilation, &operand.before, &operand.most}) out.add_all(*list);
     for (std::int64_t number :
          {static_cast<std::int64_t>(operand.use), static_cast<std::int64_t>(operand.dtype), operand.depth,
           std::int64_t{operand.held}, std::int64_t{operand.certain}, operand.minor_step, operand.minor_offset,
-          std::int64_t{operand.minor_mixed}, operand.row})
+          std::int64_t{operand.minor_mixed}, operand.row, std::int64_t{operand.between}})
       out.add(number);
   }
   out.add_all(problem.functions);
   for (const VectorStage& stage : problem.stages) {
     out.add_all(stage.functions);
-    for (std::int64_t number : {std::int64_t{stage.reductions}, std::int64_t{stage.points}, stage.pass})
+    if (stage.first) out.add_all(*stage.first);
+    for (std::int64_t number :
+         {static_cast<std::int64_t>(stage.kind), static_cast<std::int64_t>(stage.dtype.value_or(problem.dtype)),
+          std::int64_t{stage.reductions}, std::int64_t{stage.scans}, std::int64_t{stage.points},
+          std::int64_t{stage.taps}, static_cast<std::int64_t>(stage.rows), std::int64_t{stage.line},
+          std::int64_t{stage.sorted}, stage.kept, stage.pass})
       out.add(number);
     out.add_all(stage.loads);
     out.add_all(stage.stores);
   }
   out.add(problem.whole_tiles);
+  out.add_all(problem.taps);
+  out.add_all(problem.tap_tiles);
   for (std::int64_t number :
        {problem.passes, problem.points, problem.bytes_per_point, problem.contexts, std::int64_t{problem.ranks},
-        std::int64_t{problem.walks}, std::int64_t{problem.scanned}, static_cast<std::int64_t>(problem.dtype)})
+        std::int64_t{problem.walks}, std::int64_t{problem.scanned}, std::int64_t{problem.turns},
+        std::int64_t{problem.backward}, static_cast<std::int64_t>(problem.dtype)})
     out.add(number);
   return std::move(out.text);
 }

@@ -21,48 +21,14 @@ double compulsory_bytes(const VectorProblem& problem, const VectorOperand& opera
   for (std::size_t i = 0; i < operand.axes.size(); ++i) {
     if (operand.axes[i] < 0) continue;
     const auto axis = static_cast<std::size_t>(operand.axes[i]);
-    const std::int64_t reach = operand.reach.empty() ? 1 : operand.reach[axis];
+    const std::int64_t reach = !operand.dilation.empty() ? operand.dilation[axis] * (problem.taps[axis] - 1) + 1
+                               : operand.reach.empty()   ? 1
+                                                         : operand.reach[axis];
     const std::int64_t outside = reach > 1 ? reach - 1 : 0;  // windows may lie in the padding on both sides
     const std::int64_t touched = std::min(operand.extents[i], problem.space[axis]) - 2 * outside;
     elements *= static_cast<double>(std::max<std::int64_t>(1, touched));
   }
   return elements * static_cast<double>(bits(operand.dtype)) / 8;
-}
-
-/// Cycles of the vector unit for all tiles, ragged ones at their own extent: full and last piece of every axis.
-double compute_cycles(const VectorProblem& problem, const VectorStage& stage, VectorTiles& tiles, ClosedForm& latency,
-                      std::size_t axis, double count) {
-  for (; axis < problem.space.size(); ++axis) {
-    const std::int64_t extent = problem.space[axis], tile = tiles.tiles[axis];
-    if (stage.points && problem.reduced[axis]) continue;
-    if (tile >= extent || extent % tile == 0) {
-      if (tile < extent) count *= static_cast<double>(extent / tile);
-      continue;
-    }
-    const auto full = static_cast<double>(extent / tile);
-    const double cycles = compute_cycles(problem, stage, tiles, latency, axis + 1, count * full);
-    tiles.tiles[axis] = extent % tile;
-    const double last = compute_cycles(problem, stage, tiles, latency, axis + 1, count);
-    tiles.tiles[axis] = tile;
-    return cycles + last;
-  }
-  return static_cast<double>(stage_latency(problem, stage, tiles.lane, tiles.tiles, latency).busy) * count;
-}
-
-/// Mean bytes of a tile: those of the first two, which begin differently within bursts.
-double mean_bytes(const VectorProblem& problem, const VectorOperand& operand, const std::vector<std::int64_t>& strides,
-                  const VectorTiles& tiles, const Share& machine) {
-  std::vector<std::int64_t> start(problem.space.size(), 0), size = tiles.tiles;
-  const std::int64_t first = moved(operand, strides, start, size, machine).bytes;
-  if (operand.layout.size() == 2) return static_cast<double>(first);
-  double filled = 1;  // of full tiles, by the tensor: the last ones are ragged
-  for (std::size_t axis = 0; axis < start.size(); ++axis) {
-    const std::int64_t extent = std::max<std::int64_t>(1, problem.space[axis]), trips = ceil_div(extent, size[axis]);
-    start[axis] = trips > 1 ? size[axis] : 0;
-    if (operand.step[axis] > 0) filled *= static_cast<double>(extent) / static_cast<double>(trips * size[axis]);
-  }
-  const std::int64_t second = moved(operand, strides, start, size, machine).bytes;
-  return filled * (static_cast<double>(first) + static_cast<double>(second)) / 2;
 }
 
 /// What is wrong with the pieces of tiles that are right otherwise; empty: nothing.
@@ -84,7 +50,8 @@ std::string wrong_pieces(const VectorProblem& problem, const VectorTiles& tiles)
     return "a tile has " + std::to_string(pieces) + " pieces; at most " + std::to_string(most_pieces) + " are possible";
   const bool reduces = std::find(problem.reduced.begin(), problem.reduced.end(), true) != problem.reduced.end();
   for (const VectorOperand& operand : problem.operands) {
-    if (changes_lanes(problem, operand, tiles)) return "a tile whose elements change lanes comes whole";
+    if (problem.turns && changes_lanes(problem, operand, tiles))
+      return "a tile whose elements change lanes comes whole";
     if (operand.use != VectorOperand::Use::scratch && bits(operand.dtype) < 8)
       return "sub-tiles of elements smaller than a byte would share bytes";
     bool rows = !reduces;
@@ -117,11 +84,12 @@ bool changes_lanes(const VectorProblem& problem, const VectorOperand& operand, c
 std::int64_t vector_scratchpad_bytes(const VectorProblem& problem, const VectorTiles& tiles) {
   std::int64_t bytes = 0;
   for (const VectorOperand& operand : problem.operands) {
-    if (!operand.held) continue;
+    if (!operand.held || !is_there(problem, operand, tiles)) continue;
     const std::int64_t elements = held_elements(problem, operand, tiles.tiles);
     const bool scratch = operand.use == VectorOperand::Use::scratch;
     const std::int64_t one = elements >= most_bytes / 8 ? most_bytes : packed_bytes(operand.dtype, elements);
-    bytes = std::min(most_bytes, bytes + saturating(round_up(one, 64), scratch ? operand.depth : tiles.depth));
+    bytes = std::min(most_bytes,
+                     bytes + saturating(round_up(one, 64), scratch && operand.depth > 0 ? operand.depth : tiles.depth));
   }
   std::int64_t beside = problem.bytes_per_point;
   for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
@@ -182,55 +150,78 @@ double trip_cycles(double bytes, const Share& machine) {
 
 }  // namespace
 
-Prepared prepared(const VectorProblem& problem) {
-  Prepared own{stages_of(problem), {}};
-  for (const VectorOperand& operand : problem.operands) own.strides.push_back(strides_of(operand));
-  return own;
+namespace {
+
+/// What the loads, or stores, of all tiles take.
+struct Queues {
+  double bytes[2] = {0, 0}, cycles[2] = {0, 0};  ///< of loads, of stores; where nothing else takes the memory
+  double transfers = 0, exposed = 0;             ///< exposed: of the first tile
+  double shuffled = 0, turned = 0, changes = 0;  ///< cross-lane unit: bytes of all tiles and of one; operands
+};
+
+void add(Queues& queues, const VectorProblem& problem, int operand, const VectorTiles& tiles, const VectorTiles& walked,
+         const Prepared::Total& total, const Share& machine) {
+  const VectorOperand& own = problem.operands[static_cast<std::size_t>(operand)];
+  const std::size_t way = own.use == VectorOperand::Use::load ? 0 : 1;
+  const double mean = total.bytes / std::max(1.0, total.transfers);
+  queues.bytes[way] += total.bytes;
+  queues.cycles[way] += total.transfers * trip_cycles(mean, machine);
+  queues.transfers += total.transfers;
+  queues.exposed += mean;
+  const auto changed = static_cast<double>(shuffled_bytes(problem, own, tiles, walked.tiles, machine));
+  queues.shuffled += changed * total.transfers;
+  queues.turned += changed;
+  queues.changes += changed > 0 ? 1 : 0;
 }
 
-VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, ClosedForm& closed_form,
-                  const Prepared& own) {
+/// Loops of a phase that stand around it, in all.
+double turns_of(const VectorProblem& problem, const VectorTiles& tiles, bool streams) {
+  const bool rows_only = !streams && mapping::streams(problem, tiles);
+  double turns = 1;
+  for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
+    if (!rows_only || !problem.reduced[axis])
+      turns *= static_cast<double>(ceil_div(std::max<std::int64_t>(1, problem.space[axis]), tiles.tiles[axis]));
+  for (std::size_t axis = 0; axis < problem.taps.size() && streams; ++axis)
+    turns *= static_cast<double>(ceil_div(problem.taps[axis], problem.tap_tiles[axis]));
+  return turns;
+}
+
+}  // namespace
+
+VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own) {
   VectorCost cost;
   VectorTiles walked = tiles;  // pieces move and are computed on as tiles of their size
   if (!tiles.sub.empty()) walked.tiles = tiles.sub;
-  const std::int64_t passes = streams(problem, tiles) ? std::max<std::int64_t>(1, problem.passes) : 1;
-  double steps = 1, rows = 1, turns = static_cast<double>(passes);
-  for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {
-    const std::int64_t extent = std::max<std::int64_t>(1, problem.space[axis]);
-    turns *= static_cast<double>(ceil_div(extent, tiles.tiles[axis]));
-    const auto trips = static_cast<double>(ceil_div(extent, walked.tiles[axis]));
-    steps *= trips;
-    if (!problem.reduced[axis]) rows *= trips;
+  double rows = 1, turns = 0, computing = 0, least = 0;
+  for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
+    if (!problem.reduced[axis])
+      rows *= static_cast<double>(ceil_div(std::max<std::int64_t>(1, problem.space[axis]), walked.tiles[axis]));
+  Queues queues;
+  for (const VectorPhase& phase : own.phases(tiles_follow(problem, tiles))) {
+    if (!phase.loads.empty()) turns += turns_of(problem, tiles, phase.streams);
+    for (int k : phase.loads) {
+      const bool pieces = in_pieces(problem, problem.operands[static_cast<std::size_t>(k)], tiles);
+      add(queues, problem, k, tiles, walked, own.total(static_cast<std::size_t>(k), tiles, pieces, phase.streams),
+          machine);
+    }
+    for (int s : phase.stages) {
+      const VectorStage& stage = own.stages()[static_cast<std::size_t>(s)];
+      computing += own.busy(stage, tiles, phase.streams);
+      for (int k : stage.stores)
+        add(queues, problem, k, tiles, walked,
+            own.total(static_cast<std::size_t>(k), tiles, !stage.points, phase.streams), machine);
+    }
   }
-  double in_queue[2] = {0, 0};  // cycles of the load and store queues where nothing else takes the memory
-  double exposed = 0, transfers = 0, read = 0, written = 0, least = 0;
-  double shuffled = 0, turned = 0, changes = 0;  // cross-lane unit: bytes of all tiles and of one; operands
-  for (const VectorOperand& operand : problem.operands) {
-    if (operand.use == VectorOperand::Use::scratch) continue;
-    const auto number = static_cast<std::size_t>(&operand - problem.operands.data());
-    const double bytes = mean_bytes(problem, operand, own.strides[number], walked, machine);
-    const bool load = operand.use == VectorOperand::Use::load;
-    const double times = load ? steps * static_cast<double>(passes) : spans_rows(problem, operand) ? steps : rows;
-    (load ? read : written) += bytes * times;
-    const auto changed = static_cast<double>(shuffled_bytes(problem, operand, walked, walked.tiles, machine));
-    in_queue[load ? 0 : 1] += times * trip_cycles(bytes, machine);
-    shuffled += changed * times;
-    turned += changed;
-    changes += changed > 0 ? 1 : 0;
-    least += compulsory_bytes(problem, operand);
-    transfers += times;
-    exposed += bytes;
-  }
-  double computing = 0;
-  for (const VectorStage& stage : own.stages) computing += compute_cycles(problem, stage, walked, closed_form, 0, 1);
-  if (problem.stages.empty()) computing *= static_cast<double>(passes);
+  for (const VectorOperand& operand : problem.operands) least += compulsory_bytes(problem, operand);
+  const double read = queues.bytes[0], written = queues.bytes[1], transfers = queues.transfers;
   const auto lanes_rate = static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
-  const double lanes_latency = changes * static_cast<double>(machine.core.cross_lane.latency);
+  const double lanes_latency = queues.changes * static_cast<double>(machine.core.cross_lane.latency);
   // Cores take rows of tiles, contexts of a core share its units; the machine at hand has one part of the bandwidth.
   const auto count = static_cast<double>(machine.core.count);
   const double workers = std::max(1.0, std::min(count, rows));
   const double units = std::max(1.0, workers / static_cast<double>(std::max<std::int64_t>(1, tiles.contexts)));
-  cost.compute = std::max(computing, shuffled / lanes_rate) / units;
+  cost.vector = computing;
+  cost.compute = std::max(computing, queues.shuffled / lanes_rate) / units;
   const double hertz = static_cast<double>(machine.core.clock.hertz);
   const double peak = static_cast<double>(machine.memory.bytes_per_second) * count / hertz;
   const double rate = peak * machine.memory.efficiency;
@@ -251,19 +242,20 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
       {cost.memory, "memory"},
       {ring, "the ring of buffers"},
       {issue, "issue of transfers"},
-      {in_queue[0] / workers / static_cast<double>(machine.core.dma.load_queues), "latency of loads"},
-      {in_queue[1] / workers, "latency of stores"}};
+      {queues.cycles[0] / workers / static_cast<double>(machine.core.dma.load_queues), "latency of loads"},
+      {queues.cycles[1] / workers, "latency of stores"}};
   const auto longest = std::max_element(std::begin(parts), std::end(parts));
   cost.limit = longest->second;
   cost.bound = least / peak;
   // Of the first tile's loads and the last one's stores nothing hides what they take.
-  cost.cycles = longest->first + exposed / rate + turned / lanes_rate + lanes_latency + latency + transfers / workers;
+  cost.cycles = longest->first + queues.exposed / rate + queues.turned / lanes_rate + lanes_latency + latency +
+                transfers / workers;
   return cost;
 }
 
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine) {
-  ClosedForm closed_form(machine);
-  VectorCost cost = priced(problem, tiles, machine, closed_form, prepared(problem));
+  Prepared own(problem, machine);
+  VectorCost cost = priced(problem, tiles, machine, own);
   if (problem.ranks || problem.walks) cost.cycles = walked_cycles(problem, tiles, machine);
   return cost;
 }

@@ -3,11 +3,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tilesim/base/cancel.hpp"
 #include "tilesim/mapping/nest.hpp"
+#include "tilesim/tile/tile.hpp"
 
 namespace tilesim::mapping {
 
@@ -33,24 +35,41 @@ struct VectorOperand {
   std::vector<int> axes;
   Shape extents;
   Shape layout;            ///< the two minor axes are padded to these, {second minor, minor}; empty: dense
-  std::int64_t depth = 2;  ///< of scratch; loads and stores have the tiles' depth
+  std::int64_t depth = 2;  ///< of scratch, 0: the tiles' depth; loads and stores have the tiles' depth
   bool held = true;        ///< false: stored from a buffer that is counted already
+  bool between = false;    ///< scratch that is there only where the tiles of a row, or parts of a window, stream by
   bool certain = true;     ///< all its elements within the space are moved at least once
   /// Along the minor axis in memory: elements from one point to the next (negative: mirrored), the first point's place,
   /// and whether several axes of the space lie along it, other than by whole rows of lanes.
   std::int64_t minor_step = 1, minor_offset = 0;
   bool minor_mixed = false;
-  std::int64_t row = 1;    ///< elements along the minor axis that memory moves together, a row of lanes; 1: any
+  std::int64_t row = 1;  ///< elements along the minor axis that memory moves together, a row of lanes; 1: any
+  /// Of each axis of the tensor in memory, minor first: by the axes of the space, where the place of a tile is `step`
+  /// times its own. What is priced is then exactly what the engine counts. Empty: as `axes` and `reach` say, about.
+  std::vector<AxisAccess> access;
+  Shape dilation, before;  ///< per axis: from one tap of a window to the next, padding before the first; empty: none
+  Shape most;              ///< per axis: no more elements of a tile than these; empty: all
   std::vector<int> apart;  ///< axes of the space: each position along them comes in a transfer of its own
 };
 
 /// One compute of the vector unit on a tile.
 struct VectorStage {
-  std::array<std::int32_t, 4> functions{};  ///< per point: simple, multiply, divide, transcendental
-  int reductions = 0;                       ///< of the reduced axes
-  bool points = false;                      ///< on one point per row, not on the whole tile
-  std::int64_t pass = 1;                    ///< in which, where the tiles of a row stream by; 0: after all of them
-  std::vector<int> loads, stores;           ///< operands
+  using Functions = std::array<std::int32_t, 4>;  ///< per point: simple, multiply, divide, transcendental
+  enum class Rows : std::uint8_t { any, whole, streamed };
+  Functions functions{};
+  /// Of the first tile of a row, where these differ: there is nothing yet that it is combined with.
+  std::optional<Functions> first;
+  ComputeKind kind = ComputeKind::vector;
+  std::optional<DType> dtype;     ///< of what it reads first; none: the problem's
+  int reductions = 0, scans = 0;  ///< of the reduced axes, or the scanned one
+  bool points = false;            ///< on one point per row, not on the whole tile
+  bool taps = true;               ///< on all taps of a window, or those at hand
+  Rows rows = Rows::any;          ///< done only where rows are whole, or where their tiles stream by
+  int line = -1;                  ///< axis of which each line is a compute of its own; -1: none
+  int sorted = -1;                ///< axis that is sorted, and how many elements of it are kept
+  std::int64_t kept = 0;
+  std::int64_t pass = 1;           ///< in which, where the tiles of a row stream by; 0: after all of them
+  std::vector<int> loads, stores;  ///< operands
 };
 
 struct VectorProblem {
@@ -64,14 +83,17 @@ struct VectorProblem {
   std::int64_t passes = 1;
   std::vector<VectorOperand> operands;
   std::array<std::int32_t, 4> functions{};  ///< per point: simple, multiply, divide, transcendental
-  std::int64_t points = 1;                  ///< computed per point of the space (taps of a window)
-  std::int64_t bytes_per_point = 0;         ///< on chip beside the operands, per buffer
-  std::string whole_tiles;                  ///< why tiles cannot come in pieces; empty: they can
-  std::int64_t contexts = 1;                ///< of a core, that share the kernel
-  bool ranks = true;                        ///< whether the tiles are loaded, computed on and stored one by one
-  bool walks = false;                       ///< the same of a kernel that moves data: one load and one store per tile
-  std::vector<VectorStage> stages;          ///< in order; empty: one, of all loads and stores
-  int scanned = -1;                         ///< axis of a running sum; -1: none
+  std::int64_t points = 1;                  ///< computed per point of the space; 0: nothing is computed
+  Shape taps, tap_tiles;             ///< of a window, per axis, and of the parts that it is cut into; empty: none
+  bool turns = true;                 ///< whether the cross-lane unit takes tiles whose elements change lanes
+  bool backward = false;             ///< the tiles along the scanned axis, last to first
+  std::int64_t bytes_per_point = 0;  ///< on chip beside the operands, per buffer
+  std::string whole_tiles;           ///< why tiles cannot come in pieces; empty: they can
+  std::int64_t contexts = 1;         ///< of a core, that share the kernel
+  bool ranks = true;                 ///< whether the tiles are loaded, computed on and stored one by one
+  bool walks = false;                ///< the same of a kernel that moves data: one load and one store per tile
+  std::vector<VectorStage> stages;   ///< in order; empty: one, of all loads and stores
+  int scanned = -1;                  ///< axis of a running sum; -1: none
   DType dtype = DType::f32;
 };
 
@@ -84,8 +106,10 @@ Legality legal(const VectorProblem& problem, const VectorTiles& tiles, const Sha
 bool changes_lanes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles);
 
 struct VectorCost {
-  std::int64_t read_bytes = 0, written_bytes = 0;  ///< off chip, whole bursts or layout tiles
+  /// Off chip, whole bursts or layout tiles: what the engine counts, but of kernels that move data about.
+  std::int64_t read_bytes = 0, written_bytes = 0;
   std::int64_t transfers = 0;
+  double vector = 0;  ///< cycles in which vector units compute, of all cores together
   double compute = 0, memory = 0;
   double cycles = 0;  ///< an estimate, to rank with
   double bound = 0;   ///< no tiles take less: every operand once at the peak bandwidth

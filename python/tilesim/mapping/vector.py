@@ -67,8 +67,9 @@ class VectorKernel:
             nest: none: the ones that were chosen.
 
         Returns:
-            `read_bytes`, `written_bytes`, `transfers`, `compute_cycles`, `memory_cycles`, `cycles` (an estimate to rank
-            with), `limit`, and `bound_cycles` (every operand once at the peak bandwidth).
+            `read_bytes` and `written_bytes` (of kernels that compute: the program's, exactly), `transfers`,
+            `vector_cycles` (in which the vector units of all cores compute), `compute_cycles`, `memory_cycles`,
+            `cycles` (an estimate to rank with), `limit`, and `bound_cycles` (every operand once at the peak bandwidth).
         """
         return dict(self.problem.cost(nest or self.nest))
 

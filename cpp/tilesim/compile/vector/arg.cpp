@@ -3,6 +3,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/compile/vector/vector.hpp"
 
 namespace tilesim::lower {
@@ -40,9 +41,9 @@ struct Nodes {
 
 }  // namespace
 
-/// Position in the row, all reduced axes counted as one, row-major.
-int VectorLowering::flat_index(Compute& compute) const {
-  Nodes n{compute.dag.nodes()};
+/// Position in the row, all reduced axes counted as one, row-major; `streamed`: of a tile that may begin anywhere.
+int VectorLowering::flat_index(std::vector<program::VectorNodeSpec>& nodes, bool streamed) const {
+  Nodes n{nodes};
   int sum = -1;
   std::int64_t stride = 1;
   Expr base = 0;
@@ -56,9 +57,80 @@ int VectorLowering::flat_index(Compute& compute) const {
     stride *= space_[axis];
   }
   if (sum < 0) return n.constant(0);
-  if (base.is_constant() && base.value() == 0) return sum;
+  if (!streamed) return sum;
   n.nodes.push_back({{.op = VectorNode::Op::scalar, .dtype = DType::i64}, base});
   return n.apply(Function::add, sum, static_cast<int>(n.nodes.size()) - 1, -1, DType::i64);
+}
+
+/// Where x is the tile's extreme; beyond all indices elsewhere.
+int VectorLowering::where_node(std::vector<program::VectorNodeSpec>& nodes, int x, int best, bool streamed) const {
+  Nodes n{nodes};
+  const DType dtype = context_.value(op(reduces_[0]).operands[0]).type.dtype;
+  const int same = n.same(x, best, is_float(dtype));
+  const int index = flat_index(nodes, streamed);
+  return n.apply(Function::select, same, index, n.constant(beyond), DType::i64);
+}
+
+/// Takes the tile's extreme if it beats the row's so far, or equals it at a smaller index (tiles of several axes do not
+/// come in order of their indices). Inputs: extreme and index of the tile, and of the row.
+std::array<int, 2> VectorLowering::merged_nodes(std::vector<program::VectorNodeSpec>& nodes,
+                                                const std::array<int, 4>& inputs) const {
+  Nodes n{nodes};
+  const auto [value, index, best, found] = inputs;
+  const Op& reduce = op(reduces_[0]);
+  const DType dtype = context_.value(reduce.operands[0]).type.dtype;
+  const bool largest = reduce.attributes.text("combiner") == "argmax", floating = is_float(dtype);
+  int beats = n.apply(largest ? Function::greater : Function::less, value, best);
+  if (floating)
+    beats = n.apply(Function::logical_or, beats,
+                    n.apply(Function::logical_and, n.apply(Function::is_nan, value),
+                            n.apply(Function::logical_not, n.apply(Function::is_nan, best))));
+  const int earlier =
+      n.apply(Function::logical_and, n.same(value, best, floating), n.apply(Function::less, index, found));
+  const int take = n.apply(Function::logical_or, beats, earlier);
+  return {n.apply(Function::select, take, value, best, sum_dtype(dtype)),
+          n.apply(Function::select, take, index, found, DType::i64)};
+}
+
+void VectorLowering::add_arg_stages() {
+  using Rows = mapping::VectorStage::Rows;
+  const ValueId operand = op(reduces_[0]).operands[0];
+  mapping::VectorStage extreme = stage({operand}, {});
+  ++extreme.functions[0];
+  extreme.reductions = 1;
+  const auto inputs = static_cast<int>(kernel_.inputs.size());
+  if (!extreme.dtype) extreme.dtype = dtype_of_input(inputs);
+  for (const bool streamed : {false, true}) {
+    DagBuilder dag(context_);
+    for (std::size_t axis = 0; axis < space_.size(); ++axis) {
+      dag.axis_dim.push_back(static_cast<int>(axis));
+      dag.axis_start.push_back(start(axis));
+    }
+    for (int i = 0; i < inputs; ++i) dag.bind_input(kernel_.inputs[at(i)], i);
+    const int x = dag.node_of(operand, ops_);
+    const int best = add_node(dag.nodes(), {.op = VectorNode::Op::input, .index = inputs});
+    mapping::VectorStage where = work_of(dag.nodes(), {where_node(dag.nodes(), x, best, streamed)});
+    ++where.functions[0];
+    where.reductions = 1;
+    where.loads = extreme.loads;
+    where.rows = streamed ? Rows::streamed : Rows::whole;
+    if (!streamed) where.stores = {inputs};
+    if (!streamed) add_stage(extreme, 0);
+    add_stage(std::move(where), 0);
+  }
+  std::vector<program::VectorNodeSpec> nodes;
+  std::array<int, 4> all{};
+  for (int i = 0; i < 4; ++i) all[at(i)] = add_node(nodes, {.op = VectorNode::Op::input, .index = inputs + i});
+  const std::array<int, 2> merged = merged_nodes(nodes, all);
+  mapping::VectorStage merge = work_of(nodes, {merged[0], merged[1]}), last;
+  merge.first.emplace();
+  merge.points = last.points = true;
+  merge.rows = last.rows = Rows::streamed;
+  last.dtype = DType::i64;
+  last.pass = 0;
+  last.stores = {inputs};
+  add_stage(std::move(merge), 0);
+  add_stage(std::move(last), 0);
 }
 
 /// Slots: "best" and "found" of the tile (one point per row).
@@ -82,9 +154,8 @@ void VectorLowering::arg_of_tile(Block& block) const {
   Nodes n{second.dag.nodes()};
   const int x = second.dag.node_of(reduce.operands[0], ops_);
   const int best = n.input(second.op, view(sums_[0]), sum_dtype(dtype));
-  const int same = n.same(x, best, is_float(dtype));
   program::VectorOutputSpec output;
-  output.node = n.apply(Function::select, same, flat_index(second), n.constant(beyond), DType::i64);
+  output.node = where_node(n.nodes, x, best, streamed_);
   output.reduce = reduced_dims();
   output.combiner = Combiner::minimum;
   const Held& target = streamed_ ? sums_[1] : outputs_[0];
@@ -98,37 +169,22 @@ void VectorLowering::arg_of_tile(Block& block) const {
   block.push_back(on("vector", program::Wait{target.slot, 0, {}, 0, 1}));
 }
 
-/// Takes the tile's extreme if it beats the row's so far, or equals it at a smaller index (tiles of several axes do not
-/// come in order of their indices).
 void VectorLowering::merge_arg(Block& block) const {
-  const Op& reduce = op(reduces_[0]);
-  const DType dtype = context_.value(reduce.operands[0]).type.dtype, held = sum_dtype(dtype);
-  const bool largest = reduce.attributes.text("combiner") == "argmax", floating = is_float(dtype);
-  Compute merge = begin(true, {});
+  Compute merge = begin(true, {}), copy = begin(true, {});
   merge.op.inputs.clear();
   merge.dag.nodes().clear();
-  Nodes n{merge.dag.nodes()};
-  const int value = n.input(merge.op, view(sums_[0], true), held);
-  const int index = n.input(merge.op, view(sums_[1], true), DType::i64);
-  const int best = n.input(merge.op, view(sums_[2], true), held);
-  const int found = n.input(merge.op, view(sums_[3], true), DType::i64);
-  int beats = n.apply(largest ? Function::greater : Function::less, value, best);
-  if (floating)
-    beats = n.apply(Function::logical_or, beats,
-                    n.apply(Function::logical_and, n.apply(Function::is_nan, value),
-                            n.apply(Function::logical_not, n.apply(Function::is_nan, best))));
-  const int earlier =
-      n.apply(Function::logical_and, n.same(value, best, floating), n.apply(Function::less, index, found));
-  const int take = n.apply(Function::logical_or, beats, earlier);
-  const int nodes[2] = {n.apply(Function::select, take, value, best, held),
-                        n.apply(Function::select, take, index, found, DType::i64)};
-  Compute copy = begin(true, {});
-  copy.op.inputs = {view(sums_[0], true), view(sums_[1], true)};
   copy.dag.nodes().clear();
+  copy.op.inputs = {view(sums_[0], true), view(sums_[1], true)};
+  Nodes n{merge.dag.nodes()};
+  std::array<int, 4> inputs{};
+  for (std::size_t i = 0; i < 4; ++i)
+    inputs[i] = n.input(merge.op, view(sums_[i], true), problem_.operands[sums_[i].operand].dtype);
+  const std::array<int, 2> nodes = merged_nodes(n.nodes, inputs);
   for (int i = 0; i < 2; ++i) {
-    add_node(copy.dag.nodes(), {.op = VectorNode::Op::input, .index = i, .dtype = i == 0 ? held : DType::i64});
+    const DType dtype = problem_.operands[sums_[at(i)].operand].dtype;
+    add_node(copy.dag.nodes(), {.op = VectorNode::Op::input, .index = i, .dtype = dtype});
     copy.op.outputs.push_back({i, view(sums_[at(2 + i)], true), {}, Combiner::add, 0});
-    merge.op.outputs.push_back({nodes[i], view(sums_[at(2 + i)], true), {}, Combiner::add, 0});
+    merge.op.outputs.push_back({nodes[at(i)], view(sums_[at(2 + i)], true), {}, Combiner::add, 0});
   }
   finish(merge);
   finish(copy);
@@ -139,16 +195,13 @@ void VectorLowering::merge_arg(Block& block) const {
 }
 
 Block VectorLowering::arg_body() {
-  const Op& reduce = op(reduces_[0]);
-  const ValueId result = reduce.results[0];
-  const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype);
-  sums_.push_back(hold(result, "best", held, {"vector"}, 2));
-  if (streamed_) {
-    sums_.push_back(hold(result, "found", DType::i64, {"vector"}, 2));
-    sums_.push_back(hold(result, "row_best", held, {"vector"}, 2));
-    sums_.push_back(hold(result, "row_found", DType::i64, {"vector"}, 2));
+  const ValueId result = op(reduces_[0]).results[0];
+  std::size_t operand = kernel_.inputs.size() + kernel_.outputs.size();
+  for (const char* name : {"best", "found", "row_best", "row_found"}) {
+    if (plan_.buffers[operand].there) sums_.push_back(hold(result, operand, name, "vector"));
+    ++operand;
   }
-  std::vector<ValueId> wanted = inputs_of({reduce.operands[0]});
+  const std::vector<int>& wanted = plan_.phases[0].loads;
   Block body;
   load_inputs(wanted, body);
   arg_of_tile(body);
@@ -159,8 +212,7 @@ Block VectorLowering::arg_body() {
   }
   body.push_back(on("vector", program::Release{sums_[0].slot, 0}));
   if (!streamed_) return body;
-  for (std::size_t axis = space_.size(); axis-- > 0;)
-    if (reduced_[axis]) wrap_loop(axis, body);
+  body = wrap_loops(plan_.columns, "i", std::move(body));
   Block block;
   for (int i = 2; i < 4; ++i) block.push_back(on("", program::Acquire{sums_[at(i)].slot, {"vector"}}));
   std::move(body.begin(), body.end(), std::back_inserter(block));

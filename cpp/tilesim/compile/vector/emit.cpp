@@ -32,22 +32,19 @@ std::vector<ValueId> VectorLowering::inputs_of(const std::vector<ValueId>& value
   return inputs;
 }
 
-void VectorLowering::load_inputs(const std::vector<ValueId>& wanted, Block& block, bool points) const {
-  const std::set<ValueId> all(wanted.begin(), wanted.end());
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (!all.count(inputs_[i].value)) continue;
-    block.push_back(on("", program::Acquire{inputs_[i].slot, {load_queue(i)}}));
-    block.push_back(on(load_queue(i), program::Load{transfer(inputs_[i])}));
-    block.push_back(on(load_queue(i), program::Commit{inputs_[i].slot, 0, 1}));
-    if (inputs_[i].shuffled) permute(inputs_[i], true, points, block);
-    block.push_back(on("vector", program::Wait{inputs_[i].slot, 0, {}, 0, inputs_[i].shuffled ? 2 : 1}));
+void VectorLowering::load_inputs(const std::vector<int>& wanted, Block& block, bool points) const {
+  for (int i : wanted) {
+    const Held& held = inputs_[at(i)];
+    block.push_back(on("", program::Acquire{held.slot, {load_queue(held)}}));
+    block.push_back(on(load_queue(held), program::Load{transfer(held)}));
+    block.push_back(on(load_queue(held), program::Commit{held.slot, 0, 1}));
+    if (held.shuffled) permute(held, true, points, block);
+    block.push_back(on("vector", program::Wait{held.slot, 0, {}, 0, held.shuffled ? 2 : 1}));
   }
 }
 
-void VectorLowering::release_inputs(const std::vector<ValueId>& wanted, Block& block) const {
-  const std::set<ValueId> all(wanted.begin(), wanted.end());
-  for (const Held& held : inputs_)
-    if (all.count(held.value)) block.push_back(on("vector", program::Release{held.slot, 0}));
+void VectorLowering::release_inputs(const std::vector<int>& wanted, Block& block) const {
+  for (int i : wanted) block.push_back(on("vector", program::Release{inputs_[at(i)].slot, 0}));
 }
 
 VectorLowering::Compute VectorLowering::begin(bool points, const std::set<int>& finished) const {

@@ -1,5 +1,6 @@
 // sort and top_k: whole rows on chip, sorted by the vector unit; what is carried along follows the positions.
 #include <algorithm>
+#include <map>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
@@ -68,31 +69,112 @@ class OrderLowering {
                        "at most " + std::to_string(context_.machine.core.scratchpad.bytes) + " bytes",
                        "sort shorter rows, or place the operation on the host"});
     const int last = static_cast<int>(shape_.size()) - 1;
-    const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem(bytes), {choice.tiles, last, 2});
-    depth_ = chosen.depth;
+    make_problem();
+    const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem_, {choice.tiles, last, 2});
+    plan_ = mapping::plan(problem_, chosen, context_.machine);
     t_ = tiled_space(shape_, chosen.tiles, "i");
     in_tiles_ = out_tiles_ = t_.tiles;
     out_tiles_[dim_] = std::max<std::int64_t>(1, kept());
   }
 
-  /// Passes of compare and exchange make the estimate too rough to choose by.
-  mapping::VectorProblem problem(std::int64_t bytes) const {
-    using Use = mapping::VectorOperand::Use;
-    mapping::VectorProblem problem = vector_problem(context_, kernel_, shape_);
-    problem.kernel += attributes_text(op_);
-    problem.ranks = false;
-    problem.lanes = {static_cast<int>(shape_.size()) - 1};
-    problem.whole.assign(shape_.size(), false);
-    problem.whole[dim_] = true;
-    problem.bytes_per_point = bytes / 2;
+  void make_problem() {
+    problem_ = vector_problem(context_, kernel_, shape_);
+    problem_.kernel += attributes_text(op_);
+    problem_.lanes = {static_cast<int>(shape_.size()) - 1};
+    problem_.turns = false;
+    problem_.whole.assign(shape_.size(), false);
+    problem_.whole[dim_] = true;
+    if (op_.kind == Kind::top_k)
+      describe_top_k();
+    else
+      describe_sort();
+  }
+
+  /// The operand that a slot holds: what memory has of it, or nothing.
+  int describe(const std::string& slot, DType dtype, mapping::VectorOperand::Use use, ValueId value = no_value) {
+    mapping::VectorOperand operand;
+    if (value != no_value) {
+      operand = placed_operand(context_, placement(value), shape_.size(), use);
+      give_access(context_, placement(value), operand);
+    }
+    operand.use = use;
+    operand.dtype = dtype;
+    operand.depth = 0;
+    operand.step.assign(shape_.size(), 1);
+    problem_.operands.push_back(std::move(operand));
+    const auto number = static_cast<int>(problem_.operands.size()) - 1;
+    numbers_[slot] = at(number);
+    return number;
+  }
+
+  int describe_scratch(const std::string& slot, DType dtype) {
+    return describe(slot, dtype, mapping::VectorOperand::Use::scratch);
+  }
+
+  int describe_result(const std::string& slot, DType dtype, std::size_t result) {
+    if (!stored(result)) return describe_scratch(slot, dtype);
+    return describe(slot, placement(op_.results[result]).dtype, mapping::VectorOperand::Use::store,
+                    op_.results[result]);
+  }
+
+  void describe_inputs() {
     for (std::size_t i = 0; i < op_.operands.size(); ++i)
       if (loaded(i))
-        problem.operands.push_back(placed_operand(context_, placement(op_.operands[i]), shape_.size(), Use::load));
-    for (std::size_t i = 0; i < op_.results.size(); ++i)
-      if (stored(i))
-        problem.operands.push_back(placed_operand(context_, placement(op_.results[i]), shape_.size(), Use::store));
-    for (mapping::VectorOperand& operand : problem.operands) operand.held = false;  // among the bytes per point
-    return problem;
+        describe(op_.kind == Kind::top_k ? "x" : numbered("x", i), placement(op_.operands[i]).dtype,
+                 mapping::VectorOperand::Use::load, op_.operands[i]);
+  }
+
+  /// A sort of what a slot holds, or lines of it put in another order.
+  void add_stage(ComputeKind kind, const std::string& from, const std::vector<std::string>& results) {
+    mapping::VectorStage stage;
+    stage.kind = kind;
+    stage.dtype = problem_.operands[numbers_.at(from)].dtype;
+    const auto dim = static_cast<int>(dim_);
+    (kind == ComputeKind::sort ? stage.sorted : stage.line) = dim;
+    stage.kept = kept();
+    for (const auto& [slot, number] : numbers_) {
+      const mapping::VectorOperand::Use use = problem_.operands[number].use;
+      const bool result = std::find(results.begin(), results.end(), slot) != results.end();
+      if (use == mapping::VectorOperand::Use::load) stage.loads.push_back(static_cast<int>(number));
+      if (use == mapping::VectorOperand::Use::store && result) stage.stores.push_back(static_cast<int>(number));
+    }
+    problem_.stages.push_back(std::move(stage));
+  }
+
+  void describe_top_k() {
+    describe_inputs();
+    const int results[] = {describe_result("keys", placement(op_.operands[0]).dtype, 0),
+                           describe_result("places", position_dtype(), 1)};
+    for (int number : results) {
+      problem_.operands[at(number)].most = shape_;
+      problem_.operands[at(number)].most[dim_] = std::max<std::int64_t>(1, kept());
+    }
+    add_stage(ComputeKind::sort, "x", {"keys", "places"});
+  }
+
+  /// The slots and computes of `sort`.
+  void describe_sort() {
+    describe_inputs();
+    const std::size_t last = keys() - 1;
+    const bool direct = keys() == 1 && stored(0);
+    describe_scratch("places", DType::i32);
+    if (!direct) describe_scratch(numbered("sorted", last), placement(op_.operands[last]).dtype);
+    for (std::size_t key = last; key-- > 0;) {
+      for (const char* stem : {"taken", "sorted"})
+        describe_scratch(numbered(stem, key), placement(op_.operands[key]).dtype);
+      for (const char* stem : {"moves", "places"}) describe_scratch(numbered(stem, key), DType::i32);
+    }
+    for (std::size_t i = 0; i < op_.operands.size(); ++i)
+      if (stored(i)) describe_result(numbered("y", i), placement(op_.operands[i]).dtype, i);
+    add_stage(ComputeKind::sort, numbered("x", last),
+              direct ? std::vector<std::string>{"y0"} : std::vector<std::string>{});
+    for (std::size_t key = last; key-- > 0;) {
+      add_stage(ComputeKind::indexed, numbered("x", key), {});
+      add_stage(ComputeKind::sort, numbered("taken", key), {});
+      add_stage(ComputeKind::indexed, "places", {});
+    }
+    for (std::size_t i = direct ? 1 : 0; i < op_.operands.size(); ++i)
+      if (stored(i)) add_stage(ComputeKind::indexed, numbered("x", i), {numbered("y", i)});
   }
 
   DType widest_key() const {
@@ -104,8 +186,10 @@ class OrderLowering {
     return widest;
   }
 
-  void add_slot(const std::string& name, DType dtype, const Shape& tiles, const std::string& consumer) {
-    scope_.slots.push_back(ring_slot(name, dtype, element_count(tiles), consumer, depth_));
+  void add_slot(const std::string& name, const std::string& consumer) {
+    const std::size_t number = numbers_.at(name);
+    const mapping::VectorPlan::Buffer& buffer = plan_.buffers[number];
+    scope_.slots.push_back(ring_slot(name, problem_.operands[number].dtype, buffer.elements, consumer, buffer.depth));
   }
 
   /// All axes, the sorted one last.
@@ -120,11 +204,12 @@ class OrderLowering {
 
   void load(const std::string& slot, ValueId value, Block& block) {
     const Placement& from = placement(value);
-    add_slot(slot, from.dtype, in_tiles_, "vector");
-    block.push_back(on("", program::Acquire{slot, {"load0"}}));
+    add_slot(slot, "vector");
+    const std::string queue = "load" + std::to_string(plan_.buffers[numbers_.at(slot)].queue);
+    block.push_back(on("", program::Acquire{slot, {queue}}));
     block.push_back(
-        on("load0", program::Load{region_transfer(from, t_.start, t_.extent, row_major_strides(in_tiles_), slot)}));
-    block.push_back(on("load0", program::Commit{slot, 0, 1}));
+        on(queue, program::Load{region_transfer(from, t_.start, t_.extent, row_major_strides(in_tiles_), slot)}));
+    block.push_back(on(queue, program::Commit{slot, 0, 1}));
     block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
   }
 
@@ -159,8 +244,8 @@ class OrderLowering {
   void top_k() {
     Block block;
     load("x", op_.operands[0], block);
-    add_slot("keys", placement(op_.operands[0]).dtype, out_tiles_, stored(0) ? "store0" : "vector");
-    add_slot("places", position_dtype(), out_tiles_, stored(1) ? "store0" : "vector");
+    add_slot("keys", stored(0) ? "store0" : "vector");
+    add_slot("places", stored(1) ? "store0" : "vector");
     acquire("keys", block);
     acquire("places", block);
     program::SortOp order{view("x", in_tiles_, shape_[dim_]), view("keys", out_tiles_, kept()),
@@ -169,7 +254,7 @@ class OrderLowering {
     block.push_back(on("vector", program::Release{"x", 0}));
     finish("keys", 0, block);
     finish("places", 1, block);
-    scope_.body = wrap_loops(t_, std::move(block), dim_);
+    scope_.body = wrap_loops(plan_.rows, "i", std::move(block));
   }
 
   void finish(const std::string& slot, std::size_t result, Block& block) const {
@@ -213,12 +298,12 @@ class OrderLowering {
     Block block;
     for (std::size_t i = 0; i < op_.operands.size(); ++i)
       if (loaded(i)) load(numbered("x", i), op_.operands[i], block);
-    add_slot("places", DType::i32, in_tiles_, "vector");
+    add_slot("places", "vector");
     acquire("places", block);
     const std::size_t last = keys() - 1;
     const bool direct = keys() == 1 && stored(0);  // the sorted keys are the first result
     const std::string sorted = direct ? "y0" : numbered("sorted", last);
-    add_slot(sorted, placement(op_.operands[last]).dtype, in_tiles_, direct ? "store0" : "vector");
+    add_slot(sorted, direct ? "store0" : "vector");
     acquire(sorted, block);
     sort_by(numbered("x", last), sorted, "places", block);
     ready("places", block);
@@ -229,7 +314,7 @@ class OrderLowering {
       if (!stored(i)) continue;
       const std::string y = numbered("y", i);
       if (!(direct && i == 0)) {
-        add_slot(y, placement(op_.operands[i]).dtype, in_tiles_, "store0");
+        add_slot(y, "store0");
         acquire(y, block);
         gather(numbered("x", i), places, y, block);
       }
@@ -238,18 +323,17 @@ class OrderLowering {
     for (std::size_t i = 0; i < op_.operands.size(); ++i)
       if (loaded(i)) block.push_back(on("vector", program::Release{numbered("x", i), 0}));
     free(places, block);
-    scope_.body = wrap_loops(t_, std::move(block), dim_);
+    scope_.body = wrap_loops(plan_.rows, "i", std::move(block));
   }
 
   /// Sorts by one more key what `places` has ordered; the slot of the new positions.
   std::string refine(std::size_t key, const std::string& places, Block& block) {
-    const DType dtype = placement(op_.operands[key]).dtype;
     const std::string taken = numbered("taken", key), sorted = numbered("sorted", key), moves = numbered("moves", key),
                       result = numbered("places", key);
-    add_slot(taken, dtype, in_tiles_, "vector");
-    add_slot(sorted, dtype, in_tiles_, "vector");
-    add_slot(moves, DType::i32, in_tiles_, "vector");
-    add_slot(result, DType::i32, in_tiles_, "vector");
+    add_slot(taken, "vector");
+    add_slot(sorted, "vector");
+    add_slot(moves, "vector");
+    add_slot(result, "vector");
     for (const std::string& slot : {taken, sorted, moves, result}) acquire(slot, block);
     gather(numbered("x", key), places, taken, block);
     ready(taken, block);
@@ -288,7 +372,9 @@ class OrderLowering {
   std::size_t dim_;
   bool descending_ = false;
   program::Scope scope_;
-  std::int64_t depth_ = 2;
+  mapping::VectorProblem problem_;
+  std::map<std::string, std::size_t> numbers_;  ///< of operands, by slot
+  mapping::VectorPlan plan_;
   TiledSpace t_;
   Shape in_tiles_, out_tiles_;
 };

@@ -2,22 +2,13 @@
 // the first piece while the rest is on its way, and the first results leave while the last ones are computed.
 #include <algorithm>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/vector/vector.hpp"
 
 namespace tilesim::lower {
 
 using program::Block;
-
-std::int64_t VectorLowering::piece_trips(std::size_t axis) const {
-  return sub_.empty() ? 1 : ceil_div(std::min(tiles_[axis], space_[axis]), sub_[axis]);
-}
-
-bool VectorLowering::in_pieces() const {
-  for (std::size_t axis = 0; axis < sub_.size(); ++axis)
-    if (piece_trips(axis) > 1) return true;
-  return false;
-}
 
 Expr VectorLowering::piece_start(std::size_t axis) const {
   return piece_trips(axis) == 1 ? Expr(0) : Expr::symbol("s" + std::to_string(axis)) * Expr(sub_[axis]);
@@ -28,13 +19,6 @@ Expr VectorLowering::piece_number() const {
   for (std::size_t axis = 0; axis < space_.size(); ++axis)
     if (piece_trips(axis) > 1) number = number * Expr(piece_trips(axis)) + Expr::symbol("s" + std::to_string(axis));
   return number;
-}
-
-/// Inputs that broadcast along an axis in pieces come whole.
-bool VectorLowering::arrives_in_pieces(const Held& held) const {
-  for (std::size_t axis = 0; axis < space_.size(); ++axis)
-    if (piece_trips(axis) > 1 && !held.spans[axis]) return false;
-  return true;
 }
 
 program::Statement VectorLowering::piece_loops(Block body) const {
@@ -67,19 +51,20 @@ Expr VectorLowering::pieces_before() const {
 }
 
 void VectorLowering::load_in_pieces(Block& block) {
-  std::vector<ValueId> whole;
-  for (const Held& held : inputs_)
-    if (!arrives_in_pieces(held)) whole.push_back(held.value);
+  std::vector<int> whole;
+  for (int i : plan_.phases[0].loads)
+    if (!arrives_in_pieces(inputs_[at(i)])) whole.push_back(i);
   load_inputs(whole, block);
   Block pieces;
   at_piece_ = true;
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    if (!arrives_in_pieces(inputs_[i])) continue;
-    block.push_back(on("", program::Acquire{inputs_[i].slot, {load_queue(i)}}));
+  for (int i : plan_.phases[0].loads) {
+    const Held& held = inputs_[at(i)];
+    if (!arrives_in_pieces(held)) continue;
+    block.push_back(on("", program::Acquire{held.slot, {load_queue(held)}}));
     Block load;
-    load.push_back(on(load_queue(i), program::Load{transfer(inputs_[i])}));
+    load.push_back(on(load_queue(held), program::Load{transfer(held)}));
     only_elements(std::move(load), pieces);
-    pieces.push_back(on(load_queue(i), program::Commit{inputs_[i].slot, 0, 1}));
+    pieces.push_back(on(load_queue(held), program::Commit{held.slot, 0, 1}));
   }
   at_piece_ = false;
   if (!pieces.empty()) block.push_back(piece_loops(std::move(pieces)));
@@ -130,31 +115,36 @@ Block VectorLowering::body_in_pieces() {
   Block block;
   load_in_pieces(block);
   std::set<int> finished;
-  for (std::size_t i = 0; i < reduces_.size(); ++i) {
-    block.push_back(on("", program::Acquire{sums_[i].slot, {"vector"}}));
-    Block piece, reduce;
-    await_pieces(piece);
-    at_piece_ = true;
-    const Expr before = pieces_before();
-    emit_reduce(i, finished, before.is_constant() ? Expr(0) : less(Expr(0), before), reduce);
-    only_elements(std::move(reduce), piece);
-    at_piece_ = false;
-    block.push_back(piece_loops(std::move(piece)));
-    block.push_back(on("vector", program::Commit{sums_[i].slot, 0, 1}));
-    block.push_back(on("vector", program::Wait{sums_[i].slot, 0, {}, 0, 1}));
-    finished.insert(static_cast<int>(i));
+  for (int s : plan_.phases[0].stages) {
+    const Source& source = sources_[at(s)];
+    if (source.reduce < 0 && problem_.stages[at(s)].points) {
+      Compute compute = begin(true, finished);
+      emit_outputs(compute, source.values, block);
+    } else if (source.reduce < 0) {
+      outputs_in_pieces(source.values, finished, block);
+    } else {
+      reduce_in_pieces(source.reduce, finished, block);
+      finished.insert(source.reduce);
+    }
   }
-  std::vector<ValueId> points, full, all;
-  for (const Held& held : outputs_) (spans_rows(held.spans) || reduces_.empty() ? full : points).push_back(held.value);
-  for (const Held& held : inputs_) all.push_back(held.value);
-  if (!points.empty()) {
-    Compute compute = begin(true, finished);
-    emit_outputs(compute, points, block);
-  }
-  if (!full.empty()) outputs_in_pieces(full, finished, block);
-  release_inputs(all, block);
+  release_inputs(plan_.phases[0].loads, block);
   for (const Held& held : sums_) block.push_back(on("vector", program::Release{held.slot, 0}));
   return block;
+}
+
+void VectorLowering::reduce_in_pieces(int reduce, const std::set<int>& finished, Block& block) {
+  const std::string& slot = sums_[at(reduce)].slot;
+  block.push_back(on("", program::Acquire{slot, {"vector"}}));
+  Block piece, sum;
+  await_pieces(piece);
+  at_piece_ = true;
+  const Expr before = pieces_before();
+  emit_reduce(at(reduce), finished, before.is_constant() ? Expr(0) : less(Expr(0), before), sum);
+  only_elements(std::move(sum), piece);
+  at_piece_ = false;
+  block.push_back(piece_loops(std::move(piece)));
+  block.push_back(on("vector", program::Commit{slot, 0, 1}));
+  block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
 }
 
 }  // namespace tilesim::lower

@@ -9,23 +9,15 @@
 
 namespace tilesim::lower {
 
-namespace {
-constexpr std::int32_t where_functions = 6;  // comparison, index and selection: where the extreme of a row lies
-}
-
 /// The tiles to use, with those of make_tiles as the usual ones.
 void VectorLowering::choose() {
   const int last = static_cast<int>(space_.size()) - 1;
-  problem_ = problem();
+  make_problem();
   const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem_, {tiles_, std::max(last, 0), 2});
-  chosen_ = chosen;
-  if (chosen.tiles != tiles_) {
-    tiles_ = chosen.tiles;
-    streamed_ = false;
-    for (std::size_t axis = 0; axis < space_.size(); ++axis) streamed_ |= reduced_[axis] && cut(axis);
-  }
+  plan_ = mapping::plan(problem_, chosen, context_.machine);
+  tiles_ = chosen.tiles;
+  streamed_ = plan_.streamed;
   lane_ = space_.empty() ? -1 : chosen.lane;
-  depth_ = chosen.depth;
   sub_ = chosen.sub;
 }
 
@@ -38,8 +30,7 @@ mapping::VectorOperand VectorLowering::scratch(ValueId value, DType dtype) const
   return operand;
 }
 
-void VectorLowering::find_shuffle(Held& held, std::size_t operand) const {
-  held.shuffled = mapping::changes_lanes(problem_, problem_.operands[operand], chosen_);
+void VectorLowering::find_shuffle(Held& held) const {
   if (!held.shuffled) return;
   const std::size_t rank = shape(held.value).size();
   const bool shrunk = dropped(held.value);
@@ -86,29 +77,42 @@ mapping::VectorOperand VectorLowering::operand(ValueId value, mapping::VectorOpe
     if (axis >= 0 && !spanned[at(axis)]) axis = -1;
   }
   operand.step.assign(spanned.begin(), spanned.end());
+  give_access(context_, context_.placements[at(value)], operand);
+  for (AxisAccess& axis : operand.access) {
+    for (AxisAccess::Term& term : axis.terms) term.dim = axis_of[at(term.dim)];
+    std::erase_if(axis.terms, [&](const AxisAccess::Term& term) { return !spanned[at(term.dim)]; });
+  }
   return operand;
 }
 
-mapping::VectorProblem VectorLowering::problem() const {
-  mapping::VectorProblem problem = vector_problem(context_, kernel_, space_);
-  problem.reduced = reduced_;
-  problem.passes = std::max(1, passes());
-  problem.whole_tiles.clear();
+void VectorLowering::make_problem() {
+  using Use = mapping::VectorOperand::Use;
+  problem_ = vector_problem(context_, kernel_, space_);
+  problem_.reduced = reduced_;
+  problem_.passes = std::max(1, passes());
+  problem_.whole_tiles.clear();
   if (std::any_of(reduces_.begin(), reduces_.end(), [&](int i) { return is_arg(i); }))
-    problem.whole_tiles = "where the extreme of a row lies is found in whole tiles";
-  for (ValueId input : kernel_.inputs) problem.operands.push_back(operand(input, mapping::VectorOperand::Use::load));
-  for (ValueId output : kernel_.outputs)
-    problem.operands.push_back(operand(output, mapping::VectorOperand::Use::store));
+    problem_.whole_tiles = "where the extreme of a row lies is found in whole tiles";
+  for (ValueId input : kernel_.inputs) problem_.operands.push_back(operand(input, Use::load));
+  for (ValueId output : kernel_.outputs) problem_.operands.push_back(operand(output, Use::store));
   for (int i : reduces_) {
     const ValueId result = op(i).results[0];
     const DType held = sum_dtype(context_.value(op(i).operands[0]).type.dtype);
-    problem.operands.push_back(scratch(result, held));
+    problem_.operands.push_back(scratch(result, held));
     if (!is_arg(i)) continue;
-    problem.operands.push_back(scratch(result, held));  // extreme and index of the row, where tiles of it stream
-    for (int index = 0; index < 2; ++index) problem.operands.push_back(scratch(result, DType::i64));
+    // Where tiles of a row stream: the tile's index, and extreme and index of the row.
+    for (const DType dtype : {DType::i64, held, DType::i64}) {
+      problem_.operands.push_back(scratch(result, dtype));
+      problem_.operands.back().between = true;
+    }
   }
-  problem.stages = stages();
-  return problem;
+  make_stages();
+}
+
+/// Of an input of a compute: those of the kernel, then the reductions' sums.
+DType VectorLowering::dtype_of_input(int number) const {
+  const std::size_t inputs = kernel_.inputs.size(), i = at(number);
+  return problem_.operands[i < inputs ? i : i + kernel_.outputs.size()].dtype;
 }
 
 /// The compute that gives these values, as it is emitted.
@@ -118,20 +122,16 @@ mapping::VectorStage VectorLowering::stage(const std::vector<ValueId>& values, c
     dag.axis_dim.push_back(static_cast<int>(axis));
     dag.axis_start.push_back(start(axis));
   }
-  for (std::size_t i = 0; i < kernel_.inputs.size(); ++i) dag.bind_input(kernel_.inputs[i], static_cast<int>(i));
+  const auto inputs = static_cast<int>(kernel_.inputs.size());
+  for (int i = 0; i < inputs; ++i) dag.bind_input(kernel_.inputs[at(i)], i);
   for (int i : finished) {
     const ValueId result = op(reduces_[at(i)]).results[0];
-    const int sum = add_node(dag.nodes(), {.op = VectorNode::Op::input, .dtype = context_.value(result).type.dtype});
+    const int sum = add_node(dag.nodes(), {.op = VectorNode::Op::input, .index = inputs + i});
     dag.bind_node(result, result_node(dag.nodes(), at(i), sum));
   }
   std::vector<int> roots;
   for (ValueId value : values) roots.push_back(dag.node_of(value, ops_));
-  const std::vector<bool> needed = needed_nodes(dag.nodes(), roots);
-  std::vector<program::VectorNodeSpec> nodes;
-  for (std::size_t i = 0; i < needed.size(); ++i)
-    if (needed[i]) nodes.push_back(dag.nodes()[i]);
-  mapping::VectorStage result;
-  result.functions = program::work_of(nodes, -1).functions;
+  mapping::VectorStage result = work_of(dag.nodes(), roots);
   const std::vector<ValueId> wanted = inputs_of(values);
   for (std::size_t i = 0; i < kernel_.inputs.size(); ++i)
     if (std::find(wanted.begin(), wanted.end(), kernel_.inputs[i]) != wanted.end())
@@ -139,9 +139,51 @@ mapping::VectorStage VectorLowering::stage(const std::vector<ValueId>& values, c
   return result;
 }
 
+/// Functions per point, and the type of what is read first.
+mapping::VectorStage VectorLowering::work_of(const std::vector<program::VectorNodeSpec>& nodes,
+                                             const std::vector<int>& roots) const {
+  const std::vector<bool> needed = needed_nodes(nodes, roots);
+  std::vector<program::VectorNodeSpec> kept;
+  mapping::VectorStage result;
+  for (std::size_t i = 0; i < needed.size(); ++i) {
+    if (!needed[i]) continue;
+    kept.push_back(nodes[i]);
+    if (!result.dtype && nodes[i].node.op == VectorNode::Op::input) result.dtype = dtype_of_input(nodes[i].node.index);
+  }
+  result.functions = program::work_of(kept, -1).functions;
+  return result;
+}
+
+void VectorLowering::add_stage(mapping::VectorStage stage, int reduce, std::vector<ValueId> values) {
+  problem_.stages.push_back(std::move(stage));
+  sources_.push_back({reduce, std::move(values)});
+}
+
+/// One compute for these outputs; none where there are none.
+void VectorLowering::add_outputs(const std::vector<ValueId>& values, bool points, std::int64_t pass,
+                                 mapping::VectorStage::Rows rows) {
+  if (values.empty()) return;
+  std::set<int> finished;  // of what a pass needs, all that it may read; what it does not read costs nothing
+  for (std::size_t i = 0; i < reduces_.size(); ++i)
+    if (points || rows == mapping::VectorStage::Rows::whole || level_of(op(reduces_[i]).results[0]) < pass)
+      finished.insert(static_cast<int>(i));
+  mapping::VectorStage outputs = stage(values, finished);
+  outputs.points = points;
+  outputs.pass = pass;
+  outputs.rows = rows;
+  for (std::size_t i = 0; i < kernel_.outputs.size(); ++i)
+    if (std::find(values.begin(), values.end(), kernel_.outputs[i]) != values.end())
+      outputs.stores.push_back(static_cast<int>(kernel_.inputs.size() + i));
+  if (!outputs.dtype) outputs.dtype = problem_.operands[at(outputs.stores[0])].dtype;
+  add_stage(std::move(outputs), -1, values);
+}
+
 /// The computes on a tile, in the order in which they are emitted.
-std::vector<mapping::VectorStage> VectorLowering::stages() const {
-  std::vector<mapping::VectorStage> stages;
+void VectorLowering::make_stages() {
+  using Rows = mapping::VectorStage::Rows;
+  problem_.stages.clear();
+  sources_.clear();
+  if (!reduces_.empty() && is_arg(reduces_[0])) return add_arg_stages();
   std::set<int> finished;
   for (std::size_t i = 0; i < reduces_.size(); ++i) {
     const Op& reduce = op(reduces_[i]);
@@ -149,27 +191,26 @@ std::vector<mapping::VectorStage> VectorLowering::stages() const {
     ++sums.functions[reduce.attributes.text("combiner") == "multiply" ? 1 : 0];
     sums.reductions = 1;
     sums.pass = level_of(reduce.results[0]);
-    stages.push_back(sums);
+    if (!sums.dtype) sums.dtype = dtype_of_input(static_cast<int>(kernel_.inputs.size() + i));
+    add_stage(std::move(sums), static_cast<int>(i));
     finished.insert(static_cast<int>(i));
-    if (!is_arg(reduces_[i])) continue;
-    sums.functions[0] += where_functions;
-    stages.push_back(sums);
   }
   std::vector<ValueId> points, full;
-  for (ValueId output : kernel_.outputs)
-    (spans_rows(spans(output)) || reduces_.empty() ? full : points).push_back(output);
-  for (const auto* values : {&points, &full}) {
-    if (values->empty()) continue;
-    const bool arg = !reduces_.empty() && is_arg(reduces_[0]);
-    mapping::VectorStage last = arg ? mapping::VectorStage{} : stage(*values, finished);
-    last.points = values == &points;
-    last.pass = last.points ? 0 : passes();
-    for (std::size_t i = 0; i < kernel_.outputs.size(); ++i)
-      if (std::find(values->begin(), values->end(), kernel_.outputs[i]) != values->end())
-        last.stores.push_back(static_cast<int>(kernel_.inputs.size() + i));
-    stages.push_back(std::move(last));
+  std::set<int> levels;
+  for (ValueId output : kernel_.outputs) {
+    const bool all = spans_rows(spans(output)) || reduces_.empty();
+    (all ? full : points).push_back(output);
+    if (all) levels.insert(level_of(output));
   }
-  return stages;
+  add_outputs(points, true, 0, Rows::any);
+  if (levels.size() <= 1) return add_outputs(full, false, levels.empty() ? 1 : *levels.begin() + 1, Rows::any);
+  add_outputs(full, false, passes(), Rows::whole);
+  for (const int level : levels) {
+    std::vector<ValueId> own;
+    for (ValueId output : full)
+      if (level_of(output) == level) own.push_back(output);
+    add_outputs(own, false, level + 1, Rows::streamed);
+  }
 }
 
 }  // namespace tilesim::lower

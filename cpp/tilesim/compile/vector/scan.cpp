@@ -4,6 +4,7 @@
 #include "tilesim/compile/plan/lanes.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/compile/vector/vector.hpp"
+#include "tilesim/program/vector_work.hpp"
 
 namespace tilesim::lower {
 
@@ -28,17 +29,21 @@ class ScanLowering {
     program::Scope scope = named_scope(context_, kernel_);
     if (element_count(shape_) == 0) return scope;
     choose();
-    const std::int64_t elements = element_count(t_.tiles);
-    scope.slots = {ring_slot("x", from_.dtype, elements, "vector", depth_),
-                   ring_slot("y", to_.dtype, elements, "store0", depth_)};
-    if (carries())
-      scope.slots.push_back(ring_slot("carry", sum_dtype(from_.dtype), elements / t_.tiles[dim_], "vector"));
+    const auto slot = [&](const char* name, std::size_t operand, const char* consumer) {
+      const mapping::VectorPlan::Buffer& buffer = plan_.buffers[operand];
+      if (buffer.there)
+        scope.slots.push_back(
+            ring_slot(name, problem_.operands[operand].dtype, buffer.elements, consumer, buffer.depth));
+    };
+    slot("x", 0, "vector");
+    slot("y", 1, "store0");
+    slot("carry", 2, "vector");
     scope.body = body();
     return scope;
   }
 
  private:
-  bool carries() const { return t_.trips(dim_) > 1; }
+  bool carries() const { return plan_.carries; }
 
   void choose() {
     const std::int64_t bytes = 2 * (host_bytes(from_.dtype) + host_bytes(to_.dtype));
@@ -57,50 +62,65 @@ class ScanLowering {
       if (!choose_tiles(choice, context_.machine))
         throw UserError({"not even one element of a scan fits the scratchpad", op_.name, {}, {}, {}});
     }
-    const mapping::VectorProblem asked = problem();
+    make_problem();
     const mapping::VectorTiles chosen =
-        vector_tiles(context_, kernel_, asked, {choice.tiles, static_cast<int>(shape_.size()) - 1, 2});
-    from_shuffled_ = mapping::changes_lanes(asked, asked.operands[0], chosen);
-    to_shuffled_ = mapping::changes_lanes(asked, asked.operands[1], chosen);
+        vector_tiles(context_, kernel_, problem_, {choice.tiles, static_cast<int>(shape_.size()) - 1, 2});
+    plan_ = mapping::plan(problem_, chosen, context_.machine);
     lane_ = chosen.lane;
-    depth_ = chosen.depth;
     t_ = tiled_space(shape_, chosen.tiles, "i");
     if (!carries() || !op_.attributes.flag("reverse")) return;
     t_.start[dim_] = (Expr(t_.trips(dim_) - 1) - Expr::symbol("i" + std::to_string(dim_))) * Expr(t_.tiles[dim_]);
     t_.extent[dim_] = min(Expr(t_.tiles[dim_]), Expr(shape_[dim_]) - t_.start[dim_]);
   }
 
-  mapping::VectorProblem problem() const {
-    mapping::VectorProblem problem = vector_problem(context_, kernel_, shape_);
-    problem.operands = {placed_operand(context_, from_, shape_.size(), mapping::VectorOperand::Use::load),
-                        placed_operand(context_, to_, shape_.size(), mapping::VectorOperand::Use::store)};
+  void make_problem() {
+    using Use = mapping::VectorOperand::Use;
+    problem_ = vector_problem(context_, kernel_, shape_);
+    problem_.operands = {placed_operand(context_, from_, shape_.size(), Use::load),
+                         placed_operand(context_, to_, shape_.size(), Use::store)};
+    give_access(context_, from_, problem_.operands[0]);
+    give_access(context_, to_, problem_.operands[1]);
     mapping::VectorOperand carry;
-    carry.use = mapping::VectorOperand::Use::scratch;
+    carry.use = Use::scratch;
     carry.dtype = sum_dtype(from_.dtype);
+    carry.between = true;
     carry.step.assign(shape_.size(), 1);
     carry.step[dim_] = 0;
-    problem.operands.push_back(std::move(carry));
-    problem.functions = {1, 0, 0, 0};
-    problem.scanned = static_cast<int>(dim_);
-    return problem;
+    problem_.operands.push_back(std::move(carry));
+    problem_.functions = {1, 0, 0, 0};
+    problem_.scanned = static_cast<int>(dim_);
+    problem_.backward = op_.attributes.flag("reverse");
+    mapping::VectorStage whole, tile;
+    whole.rows = mapping::VectorStage::Rows::whole;
+    tile.rows = mapping::VectorStage::Rows::streamed;
+    whole.functions = functions_of(compute(true, false));
+    tile.functions = functions_of(compute(false, true));
+    tile.first = functions_of(compute(true, true));
+    whole.dtype = tile.dtype = from_.dtype;
+    whole.scans = tile.scans = tile.reductions = 1;
+    whole.loads = tile.loads = {0};
+    whole.stores = tile.stores = {1};
+    problem_.stages = {whole, tile};
   }
 
-  View view(const std::string& slot, bool carried = false) const {
-    Shape tiles = t_.tiles;
-    if (carried) tiles[dim_] = 1;
-    const Shape strides = row_major_strides(tiles);
+  static mapping::VectorStage::Functions functions_of(const program::VectorOp& op) {
+    return program::work_of(op).functions;
+  }
+
+  /// Of the tile; before one is chosen, of no place.
+  View view(const std::string& slot, std::size_t operand) const {
     View result{slot, 0, 0, {}};
-    for (std::size_t axis = 0; axis < shape_.size(); ++axis)
-      result.dims.push_back({t_.extent[axis], carried && axis == dim_ ? 0 : strides[axis]});
+    for (std::size_t axis = 0; axis < t_.extent.size(); ++axis)
+      result.dims.push_back({t_.extent[axis], plan_.buffers[operand].strides[axis]});
     return result;
   }
 
   /// y = scan(x), combined with the carry where there is one; the carry takes in the whole tile.
-  program::VectorOp compute(bool first) const {
+  program::VectorOp compute(bool first, bool carries) const {
     program::VectorOp op;
     op.extents = t_.extent;
     op.lane_dim = lane_;
-    op.inputs.push_back(view("x"));
+    op.inputs.push_back(view("x", 0));
     add_node(op.nodes, {.op = VectorNode::Op::input, .dtype = from_.dtype});
     int y = add_node(op.nodes, {.op = VectorNode::Op::scan,
                                 .index = static_cast<int>(dim_),
@@ -110,7 +130,7 @@ class ScanLowering {
                                 .reverse = op_.attributes.flag("reverse"),
                                 .exclusive = op_.attributes.flag("exclusive")});
     if (!first) {
-      op.inputs.push_back(view("carry", true));
+      op.inputs.push_back(view("carry", 2));
       const DType wide = sum_dtype(from_.dtype);
       const int carry = add_node(op.nodes, {.op = VectorNode::Op::input, .index = 1, .dtype = wide});
       y = add_node(op.nodes, {.op = VectorNode::Op::function,
@@ -118,9 +138,8 @@ class ScanLowering {
                               .arguments = {carry, y, -1},
                               .dtype = wide});
     }
-    op.outputs.push_back({y, view("y"), {}, Combiner::add, 0});
-    if (carries())
-      op.outputs.push_back({0, view("carry", true), {static_cast<int>(dim_)}, combiner_, Expr(first ? 0 : 1)});
+    op.outputs.push_back({y, view("y", 1), {}, Combiner::add, 0});
+    if (carries) op.outputs.push_back({0, view("carry", 2), {static_cast<int>(dim_)}, combiner_, Expr(first ? 0 : 1)});
     return op;
   }
 
@@ -149,39 +168,41 @@ class ScanLowering {
   }
 
   Block body() const {
-    const Shape strides = row_major_strides(t_.tiles);
-    const auto in = from_shuffled_ ? memory_strides(context_, from_, t_.tiles) : strides;
-    const auto out = to_shuffled_ ? memory_strides(context_, to_, t_.tiles) : strides;
+    const bool from_shuffled = plan_.buffers[0].turned, to_shuffled = plan_.buffers[1].turned;
+    const Shape& strides = plan_.buffers[0].strides;
+    const auto in = from_shuffled ? memory_strides(context_, from_, t_.tiles) : strides;
+    const auto out = to_shuffled ? memory_strides(context_, to_, t_.tiles) : strides;
     const Expr tile = Expr::symbol("i" + std::to_string(dim_));
     Block block;
     block.push_back(on("", program::Acquire{"x", {"load0"}}));
     block.push_back(on("load0", program::Load{region_transfer(from_, t_.start, t_.extent, in, "x")}));
     block.push_back(on("load0", program::Commit{"x", 0, 1}));
-    if (from_shuffled_) permute_in_place(whole("x", in), whole("x", strides), block);
-    block.push_back(on("vector", program::Wait{"x", 0, {}, 0, from_shuffled_ ? 2 : 1}));
+    if (from_shuffled) permute_in_place(whole("x", in), whole("x", strides), block);
+    block.push_back(on("vector", program::Wait{"x", 0, {}, 0, from_shuffled ? 2 : 1}));
     block.push_back(on("", program::Acquire{"y", {"vector"}}));
     if (carries()) {
       program::If first{equal(tile, Expr(0)), {}, {}};
-      first.then.push_back(on("vector", compute(true)));
-      first.otherwise.push_back(on("vector", compute(false)));
+      first.then.push_back(on("vector", compute(true, true)));
+      first.otherwise.push_back(on("vector", compute(false, true)));
       block.push_back(on("", std::move(first)));
     } else {
-      block.push_back(on("vector", compute(true)));
+      block.push_back(on("vector", compute(true, false)));
     }
     block.push_back(on("vector", program::Commit{"y", 0, 1}));
     block.push_back(on("vector", program::Release{"x", 0}));
-    if (to_shuffled_) permute_in_place(whole("y", strides), whole("y", out), block);
-    block.push_back(on("store0", program::Wait{"y", 0, {}, 0, to_shuffled_ ? 2 : 1}));
+    if (to_shuffled) permute_in_place(whole("y", strides), whole("y", out), block);
+    block.push_back(on("store0", program::Wait{"y", 0, {}, 0, to_shuffled ? 2 : 1}));
     block.push_back(on("store0", program::Store{region_transfer(to_, t_.start, t_.extent, out, "y"), {}, 0}));
     block.push_back(on("store0", program::Release{"y", 0}));
-    if (!carries()) return wrap_loops(t_, std::move(block));
-    Block rows;
+    if (!carries()) return wrap_loops(plan_.rows, "i", std::move(block));
+    const std::vector<mapping::VectorPlan::Loop> outer(plan_.rows.begin(), plan_.rows.end() - 1);
+    Block rows, tiles = wrap_loops({plan_.rows.back()}, "i", std::move(block));
     rows.push_back(on("", program::Acquire{"carry", {"vector"}}));
-    rows.push_back(loop("i" + std::to_string(dim_), Expr(t_.trips(dim_)), std::move(block)));
+    std::move(tiles.begin(), tiles.end(), std::back_inserter(rows));
     rows.push_back(on("vector", program::Commit{"carry", 0, 1}));
     rows.push_back(on("vector", program::Wait{"carry", 0, {}, 0, 1}));
     rows.push_back(on("vector", program::Release{"carry", 0}));
-    return wrap_loops(t_, std::move(rows), dim_);
+    return wrap_loops(outer, "i", std::move(rows));
   }
 
   Context& context_;
@@ -193,8 +214,8 @@ class ScanLowering {
   Combiner combiner_;
   TiledSpace t_;
   int lane_ = -1;
-  bool from_shuffled_ = false, to_shuffled_ = false;  ///< elements change lanes between memory and tile
-  std::int64_t depth_ = 2;
+  mapping::VectorProblem problem_;
+  mapping::VectorPlan plan_;
 };
 
 }  // namespace

@@ -137,6 +137,16 @@ program::Block wrap_loops(const TiledSpace& t, program::Block body, std::size_t 
   return body;
 }
 
+program::Block wrap_loops(const std::vector<mapping::VectorPlan::Loop>& loops, const std::string& stem,
+                          program::Block body) {
+  for (std::size_t i = loops.size(); i-- > 0;) {
+    program::Block inner = std::move(body);
+    body.clear();
+    body.push_back(loop(stem + std::to_string(loops[i].axis), Expr(loops[i].trips), std::move(inner)));
+  }
+  return body;
+}
+
 program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer,
                         std::int64_t depth) {
   program::Slot slot;

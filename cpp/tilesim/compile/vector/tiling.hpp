@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tilesim/compile/plan/plan.hpp"
-#include "tilesim/mapping/vector.hpp"
+#include "tilesim/mapping/vector/plan.hpp"
 
 namespace tilesim::lower {
 
@@ -41,6 +41,8 @@ mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, 
 /// What is loaded from or stored to a placement, for tiles of a space that it is indexed by.
 mapping::VectorOperand placed_operand(const Context& context, const Placement& placement, std::size_t rank,
                                       mapping::VectorOperand::Use use);
+/// Tells the operand where exactly its tiles lie in a placement whose axes are those of the space.
+void give_access(const Context& context, const Placement& placement, mapping::VectorOperand& operand);
 /// The problem of a kernel without operands: name, kinds and types of its operations, functions per point.
 mapping::VectorProblem vector_problem(const Context& context, const Kernel& kernel, const Shape& space);
 
@@ -60,6 +62,9 @@ struct TiledSpace {
 TiledSpace tiled_space(const Shape& space, const Shape& tiles, const std::string& stem);
 /// The loops of the axes that are cut, axis 0 outermost; `skip`: an axis that has its loop already.
 program::Block wrap_loops(const TiledSpace& t, program::Block body, std::size_t skip = SIZE_MAX);
+/// The loops of a plan, named `stem` and the axis.
+program::Block wrap_loops(const std::vector<mapping::VectorPlan::Loop>& loops, const std::string& stem,
+                          program::Block body);
 /// A ring of buffers.
 program::Slot ring_slot(const std::string& name, DType dtype, std::int64_t elements, const std::string& consumer,
                         std::int64_t depth = 2);

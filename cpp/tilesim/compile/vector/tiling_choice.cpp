@@ -51,6 +51,18 @@ mapping::VectorTiles fastest(const Context& context, const mapping::VectorProble
   return best->tiles;
 }
 
+/// The usual tiles, cut further while their buffers do not fit: axes that are combined last.
+mapping::VectorTiles fitting(const mapping::VectorProblem& problem, mapping::VectorTiles tiles, const Share& machine) {
+  for (const bool combined : {false, true})
+    for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {
+      const bool stays = !problem.whole.empty() && problem.whole[axis];
+      if (stays || (problem.reduced[axis] && !combined)) continue;
+      while (tiles.tiles[axis] > 1 && mapping::vector_scratchpad_bytes(problem, tiles) > machine.core.scratchpad.bytes)
+        tiles.tiles[axis] = ceil_div(tiles.tiles[axis], 2);
+    }
+  return tiles;
+}
+
 /// The tiles that the cost model prefers to the usual ones; equal problems of a program are solved once.
 mapping::VectorTiles searched_tiles(const Context& context, const mapping::VectorProblem& problem,
                                     const mapping::VectorTiles& usual) {
@@ -91,6 +103,20 @@ mapping::VectorOperand placed_operand(const Context& context, const Placement& p
   return operand;
 }
 
+void give_access(const Context& context, const Placement& placement, mapping::VectorOperand& operand) {
+  const program::Tensor* tensor = find_tensor(context, placement.tensor);
+  const std::size_t axes = placement.axes.size();
+  const bool ordered = tensor && tensor->minor_to_major.size() == axes;
+  operand.access.clear();
+  for (std::size_t i = 0; i < axes; ++i)
+    operand.access.push_back(
+        placement.axes[ordered ? static_cast<std::size_t>(tensor->minor_to_major[i]) : axes - 1 - i]);
+  if (axes > 0) return;
+  operand.access.emplace_back();  // a scalar, as an axis of one element
+  operand.axes = {-1};
+  operand.extents = {1};
+}
+
 mapping::VectorProblem vector_problem(const Context& context, const Kernel& kernel, const Shape& space) {
   mapping::VectorProblem problem;
   problem.operation = kernel.name;
@@ -119,7 +145,7 @@ mapping::VectorProblem vector_problem(const Context& context, const Kernel& kern
 mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, mapping::VectorProblem problem,
                                   const mapping::VectorTiles& usual) {
   if (problem.lanes.empty()) problem.lanes = lanes_of(context.machine, problem);
-  mapping::VectorTiles chosen = usual;
+  mapping::VectorTiles chosen = problem.ranks ? fitting(problem, usual, context.machine) : usual;
   chosen.contexts = problem.contexts;
   const auto given = context.options.vectors.find(kernel.name);
   if (given != context.options.vectors.end()) {

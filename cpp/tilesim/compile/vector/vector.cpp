@@ -34,9 +34,8 @@ Lowered VectorLowering::lower() {
   scope_ = named_scope(context_, kernel_);
   make_slots();
   const bool arg = !reduces_.empty() && is_arg(reduces_[0]);
-  scope_.body = arg ? arg_body() : streamed_ ? streamed_body() : in_pieces() ? body_in_pieces() : resident_body();
-  for (std::size_t axis = space_.size(); axis-- > 0;)
-    if (!streamed_ || !reduced_[axis]) wrap_loop(axis, scope_.body);
+  scope_.body = arg ? arg_body() : streamed_ ? streamed_body() : plan_.in_pieces() ? body_in_pieces() : resident_body();
+  scope_.body = wrap_loops(plan_.rows, "i", std::move(scope_.body));
   return std::move(scope_);
 }
 
@@ -134,48 +133,24 @@ Expr VectorLowering::tile_extent(std::size_t axis) const {
                                           : min(Expr(tiles_[axis]), Expr(space_[axis]) - tile_start(axis));
 }
 
-void VectorLowering::wrap_loop(std::size_t axis, Block& body) const {
-  if (!cut(axis)) return;
-  Block inner = std::move(body);
-  body.clear();
-  body.push_back(loop("i" + std::to_string(axis), Expr(ceil_div(space_[axis], tiles_[axis])), std::move(inner)));
-}
-
-VectorLowering::Held VectorLowering::hold(ValueId value, const std::string& slot, DType dtype,
-                                          std::vector<std::string> consumers, std::int64_t depth) {
-  Held held{value, slot, spans(value), {}};
-  Shape extents;
-  for (std::size_t axis = 0; axis < space_.size(); ++axis)
-    extents.push_back(held.spans[axis] ? std::min(tiles_[axis], space_[axis]) : 1);
-  held.strides = row_major_strides(extents);
-  for (std::size_t axis = 0; axis < space_.size(); ++axis)
-    if (!held.spans[axis]) held.strides[axis] = 0;
-  program::Slot declared;
-  declared.name = slot;
-  declared.dtype = dtype;
-  declared.elements = std::max<std::int64_t>(1, element_count(extents));
-  declared.depth = depth;
-  declared.consumers = std::move(consumers);
-  scope_.slots.push_back(std::move(declared));
+VectorLowering::Held VectorLowering::hold(ValueId value, std::size_t operand, const std::string& slot,
+                                          const std::string& consumer) {
+  const mapping::VectorPlan::Buffer& buffer = plan_.buffers[operand];
+  scope_.slots.push_back(ring_slot(slot, problem_.operands[operand].dtype, buffer.elements, consumer, buffer.depth));
+  Held held{value, operand, slot, spans(value), buffer.strides, buffer.turned};
+  find_shuffle(held);
   return held;
 }
 
 void VectorLowering::make_slots() {
-  for (std::size_t i = 0; i < kernel_.inputs.size(); ++i) {
-    const ValueId value = kernel_.inputs[i];
-    inputs_.push_back(hold(value, "x" + std::to_string(i), context_.placements[at(value)].dtype, {"vector"}, depth_));
-    find_shuffle(inputs_.back(), i);
-  }
-  for (int i : reduces_) {
-    if (is_arg(i)) continue;
-    sums_.push_back(hold(op(i).results[0], "r" + std::to_string(sums_.size()),
-                         sum_dtype(context_.value(op(i).operands[0]).type.dtype), {"vector"}, 2));
-  }
-  for (std::size_t i = 0; i < kernel_.outputs.size(); ++i) {
-    const ValueId value = kernel_.outputs[i];
-    outputs_.push_back(hold(value, "y" + std::to_string(i), context_.placements[at(value)].dtype, {"store0"}, depth_));
-    find_shuffle(outputs_.back(), kernel_.inputs.size() + i);
-  }
+  const std::size_t inputs = kernel_.inputs.size(), outputs = kernel_.outputs.size();
+  for (std::size_t i = 0; i < inputs; ++i)
+    inputs_.push_back(hold(kernel_.inputs[i], i, "x" + std::to_string(i), "vector"));
+  std::size_t operand = inputs + outputs;
+  for (int i : reduces_)
+    if (!is_arg(i)) sums_.push_back(hold(op(i).results[0], operand++, "r" + std::to_string(sums_.size()), "vector"));
+  for (std::size_t i = 0; i < outputs; ++i)
+    outputs_.push_back(hold(kernel_.outputs[i], inputs + i, "y" + std::to_string(i), "store0"));
 }
 
 int VectorLowering::level_of(ValueId value) const {
@@ -214,8 +189,8 @@ program::Transfer VectorLowering::transfer(const Held& held) const {
   return result;
 }
 
-std::string VectorLowering::load_queue(std::size_t i) const {
-  return "load" + std::to_string(static_cast<std::int64_t>(i) % context_.machine.core.dma.load_queues);
+std::string VectorLowering::load_queue(const Held& held) const {
+  return "load" + std::to_string(plan_.buffers[held.operand].queue);
 }
 
 std::vector<int> VectorLowering::reduced_dims() const {
@@ -240,26 +215,25 @@ Expr VectorLowering::tiles_before() const {
 }
 
 Block VectorLowering::resident_body() {
+  const mapping::VectorPhase& phase = plan_.phases[0];
   Block block;
-  std::vector<ValueId> wanted;
-  for (const Held& held : inputs_) wanted.push_back(held.value);
-  load_inputs(wanted, block);
+  load_inputs(phase.loads, block);
   std::set<int> finished;
-  for (std::size_t i = 0; i < reduces_.size(); ++i) {
-    block.push_back(on("", program::Acquire{sums_[i].slot, {"vector"}}));
-    emit_reduce(i, finished, 0, block);
-    block.push_back(on("vector", program::Commit{sums_[i].slot, 0, 1}));
-    block.push_back(on("vector", program::Wait{sums_[i].slot, 0, {}, 0, 1}));
-    finished.insert(static_cast<int>(i));
+  for (int s : phase.stages) {
+    const Source& source = sources_[at(s)];
+    if (source.reduce < 0) {
+      Compute compute = begin(problem_.stages[at(s)].points, finished);
+      emit_outputs(compute, source.values, block);
+      continue;
+    }
+    const Held& sum = sums_[at(source.reduce)];
+    block.push_back(on("", program::Acquire{sum.slot, {"vector"}}));
+    emit_reduce(at(source.reduce), finished, 0, block);
+    block.push_back(on("vector", program::Commit{sum.slot, 0, 1}));
+    block.push_back(on("vector", program::Wait{sum.slot, 0, {}, 0, 1}));
+    finished.insert(source.reduce);
   }
-  std::vector<ValueId> points, full;
-  for (const Held& held : outputs_) (spans_rows(held.spans) || reduces_.empty() ? full : points).push_back(held.value);
-  for (const auto* group : {&points, &full}) {
-    if (group->empty()) continue;
-    Compute compute = begin(group == &points, finished);
-    emit_outputs(compute, *group, block);
-  }
-  release_inputs(wanted, block);
+  release_inputs(phase.loads, block);
   for (const Held& held : sums_) block.push_back(on("vector", program::Release{held.slot, 0}));
   return block;
 }
@@ -272,58 +246,49 @@ bool VectorLowering::spans_rows(const std::vector<bool>& spanned) const {
 
 /// Rows longer than the scratchpad: a pass over their tiles per level, then what is left of one point per row.
 Block VectorLowering::streamed_body() {
-  const int last = passes();
   Block block;
-  for (int level = 1; level <= last; ++level) {
-    Block pass = stream_pass(level);
-    std::move(pass.begin(), pass.end(), std::back_inserter(block));
-  }
   std::set<int> finished;
-  std::vector<ValueId> points;
-  for (std::size_t i = 0; i < reduces_.size(); ++i) finished.insert(static_cast<int>(i));
-  for (const Held& held : outputs_)
-    if (!spans_rows(held.spans)) points.push_back(held.value);
-  const std::vector<ValueId> wanted = inputs_of(points);
-  load_inputs(wanted, block, true);
-  if (!points.empty()) {
-    Compute compute = begin(true, finished);
-    emit_outputs(compute, points, block);
+  for (const mapping::VectorPhase& phase : plan_.phases) {
+    if (phase.streams) {
+      Block pass = stream_pass(phase, finished);
+      std::move(pass.begin(), pass.end(), std::back_inserter(block));
+      continue;
+    }
+    load_inputs(phase.loads, block, true);
+    for (int s : phase.stages) {
+      Compute compute = begin(true, finished);
+      emit_outputs(compute, sources_[at(s)].values, block);
+    }
+    release_inputs(phase.loads, block);
   }
-  release_inputs(wanted, block);
   for (const Held& held : sums_) block.push_back(on("vector", program::Release{held.slot, 0}));
   return block;
 }
 
-/// Reductions of this level, and values of the whole space that need those of the levels below.
-Block VectorLowering::stream_pass(int level) {
-  std::set<int> finished, now;
-  std::vector<ValueId> computed, full;
-  for (std::size_t i = 0; i < reduces_.size(); ++i) {
-    const int own = level_of(op(reduces_[i]).results[0]);
-    if (own < level) finished.insert(static_cast<int>(i));
-    if (own == level) now.insert(static_cast<int>(i)), computed.push_back(op(reduces_[i]).operands[0]);
+/// Reductions of one level, and values of the whole space that need those of the levels below, which are finished.
+Block VectorLowering::stream_pass(const mapping::VectorPhase& phase, std::set<int>& finished) {
+  std::vector<int> now;
+  Block block, body;
+  load_inputs(phase.loads, body);
+  for (int s : phase.stages) {
+    const Source& source = sources_[at(s)];
+    if (source.reduce < 0) {
+      Compute compute = begin(false, finished);
+      emit_outputs(compute, source.values, body);
+      continue;
+    }
+    emit_reduce(at(source.reduce), finished, less(Expr(0), tiles_before()), body);
+    now.push_back(source.reduce);
   }
-  for (const Held& held : outputs_)
-    if (spans_rows(held.spans) && level_of(held.value) + 1 == level) full.push_back(held.value);
-  computed.insert(computed.end(), full.begin(), full.end());
-  const std::vector<ValueId> wanted = inputs_of(computed);
-  Block body;
-  load_inputs(wanted, body);
-  for (int i : now) emit_reduce(at(i), finished, less(Expr(0), tiles_before()), body);
-  if (!full.empty()) {
-    Compute compute = begin(false, finished);
-    emit_outputs(compute, full, body);
-  }
-  release_inputs(wanted, body);
-  for (std::size_t axis = space_.size(); axis-- > 0;)
-    if (reduced_[axis]) wrap_loop(axis, body);
-  Block block;
+  release_inputs(phase.loads, body);
+  body = wrap_loops(plan_.columns, "i", std::move(body));
   for (int i : now) block.push_back(on("", program::Acquire{sums_[at(i)].slot, {"vector"}}));
   std::move(body.begin(), body.end(), std::back_inserter(block));
   for (int i : now) {
     block.push_back(on("vector", program::Commit{sums_[at(i)].slot, 0, 1}));
     block.push_back(on("vector", program::Wait{sums_[at(i)].slot, 0, {}, 0, 1}));
   }
+  finished.insert(now.begin(), now.end());
   return block;
 }
 

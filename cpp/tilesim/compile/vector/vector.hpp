@@ -2,6 +2,7 @@
 // otherwise tiles of them stream by, once per level of reductions that depend on each other.
 #pragma once
 
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -10,7 +11,7 @@
 
 #include "tilesim/compile/plan/plan.hpp"
 #include "tilesim/compile/plan/row_bytes.hpp"
-#include "tilesim/mapping/vector.hpp"
+#include "tilesim/mapping/vector/plan.hpp"
 
 namespace tilesim::lower {
 
@@ -23,6 +24,7 @@ class VectorLowering {
   /// A value held in a slot: its extent along each space axis is the tile's, or 1.
   struct Held {
     ValueId value = no_value;
+    std::size_t operand = 0;  ///< of the mapping problem
     std::string slot;
     std::vector<bool> spans;                        ///< per space axis
     std::vector<std::int64_t> strides;              ///< per space axis, 0 where it does not span
@@ -47,9 +49,14 @@ class VectorLowering {
   bool dropped(ValueId value) const;
   void make_tiles(bool rows_whole);
   void choose();
-  mapping::VectorProblem problem() const;
-  std::vector<mapping::VectorStage> stages() const;
+  void make_problem();
+  void make_stages();
   mapping::VectorStage stage(const std::vector<ValueId>& values, const std::set<int>& finished) const;
+  void add_stage(mapping::VectorStage stage, int reduce, std::vector<ValueId> values = {});
+  void add_outputs(const std::vector<ValueId>& values, bool points, std::int64_t pass, mapping::VectorStage::Rows rows);
+  void add_arg_stages();
+  mapping::VectorStage work_of(const std::vector<program::VectorNodeSpec>& nodes, const std::vector<int>& roots) const;
+  DType dtype_of_input(int number) const;
   mapping::VectorOperand operand(ValueId value, mapping::VectorOperand::Use use) const;
   mapping::VectorOperand scratch(ValueId value, DType dtype) const;
   Expr start(std::size_t axis) const;
@@ -57,18 +64,16 @@ class VectorLowering {
   Expr tile_start(std::size_t axis) const;  ///< as start and extent, of the whole tile
   Expr tile_extent(std::size_t axis) const;
   bool cut(std::size_t axis) const { return tiles_[axis] < space_[axis]; }
-  void wrap_loop(std::size_t axis, program::Block& body) const;
-  Held hold(ValueId value, const std::string& slot, DType dtype, std::vector<std::string> consumers,
-            std::int64_t depth);
-  /// Of an operand of the mapping problem: whether it is permuted in its slot, and the strides before or after that.
-  void find_shuffle(Held& held, std::size_t operand) const;
+  Held hold(ValueId value, std::size_t operand, const std::string& slot, const std::string& consumer);
+  /// Strides before or after a permutation in its slot.
+  void find_shuffle(Held& held) const;
   void permute(const Held& held, bool loaded, bool points, program::Block& block) const;
   void make_slots();
   /// Reductions that must be finished before the value can be computed, one after the other.
   int level_of(ValueId value) const;
   program::View view(const Held& held, bool points = false) const;
   program::Transfer transfer(const Held& held) const;
-  std::string load_queue(std::size_t i) const;
+  std::string load_queue(const Held& held) const;
   std::vector<int> reduced_dims() const;
   std::int64_t row_count() const;
   /// Positive from the second tile of a row on.
@@ -78,11 +83,11 @@ class VectorLowering {
   int passes() const;
   program::Block resident_body();
   program::Block streamed_body();
-  program::Block stream_pass(int level);
+  program::Block stream_pass(const mapping::VectorPhase& phase, std::set<int>& finished);
 
   // vector_emit.cpp
-  void load_inputs(const std::vector<ValueId>& wanted, program::Block& block, bool points = false) const;
-  void release_inputs(const std::vector<ValueId>& wanted, program::Block& block) const;
+  void load_inputs(const std::vector<int>& wanted, program::Block& block, bool points = false) const;
+  void release_inputs(const std::vector<int>& wanted, program::Block& block) const;
   std::vector<ValueId> inputs_of(const std::vector<ValueId>& values) const;
   Compute begin(bool points, const std::set<int>& finished) const;
   void bind_result(Compute& compute, std::size_t index) const;
@@ -94,15 +99,15 @@ class VectorLowering {
   void store_outputs(Compute& compute, const std::vector<const Held*>& targets, program::Block& block) const;
 
   // vector_pieces.cpp
-  bool in_pieces() const;
-  std::int64_t piece_trips(std::size_t axis) const;
+  std::int64_t piece_trips(std::size_t axis) const { return plan_.pieces[axis]; }
   Expr piece_start(std::size_t axis) const;
   Expr piece_number() const;
-  bool arrives_in_pieces(const Held& held) const;
+  bool arrives_in_pieces(const Held& held) const { return plan_.buffers[held.operand].in_pieces; }
   program::Statement piece_loops(program::Block body) const;
   void only_elements(program::Block body, program::Block& block) const;
   Expr pieces_before() const;
   program::Block body_in_pieces();
+  void reduce_in_pieces(int reduce, const std::set<int>& finished, program::Block& block);
   void load_in_pieces(program::Block& block);
   void await_pieces(program::Block& block) const;
   void outputs_in_pieces(const std::vector<ValueId>& values, const std::set<int>& finished, program::Block& block);
@@ -111,7 +116,9 @@ class VectorLowering {
   program::Block arg_body();
   void arg_of_tile(program::Block& block) const;
   void merge_arg(program::Block& block) const;
-  int flat_index(Compute& compute) const;
+  int flat_index(std::vector<program::VectorNodeSpec>& nodes, bool streamed) const;
+  int where_node(std::vector<program::VectorNodeSpec>& nodes, int x, int best, bool streamed) const;
+  std::array<int, 2> merged_nodes(std::vector<program::VectorNodeSpec>& nodes, const std::array<int, 4>& inputs) const;
 
   Context& context_;
   const Kernel& kernel_;
@@ -119,12 +126,17 @@ class VectorLowering {
   Shape space_, tiles_;
   std::vector<bool> reduced_;
   mapping::VectorProblem problem_;
-  mapping::VectorTiles chosen_;
+  /// What the problem's stages are emitted as: a reduction, or these outputs.
+  struct Source {
+    int reduce = -1;
+    std::vector<ValueId> values;
+  };
+  std::vector<Source> sources_;
+  mapping::VectorPlan plan_;
   Shape sub_;              ///< sub-tile sizes; empty: tiles come whole
   bool at_piece_ = false;  ///< starts and extents are those of the piece at hand
   bool tiles_fit_ = false, streamed_ = false;
   int lane_ = -1;               ///< axis over the lanes
-  std::int64_t depth_ = 2;      ///< buffers of inputs and outputs
   std::int64_t overfetch_ = 1;  ///< what memory moves at least, over what the tiles hold
   program::Scope scope_;
   std::vector<int> reduces_;

@@ -33,10 +33,13 @@ class WindowLowering {
     program::Scope scope = named_scope(context_, kernel_);
     if (element_count(out_) == 0) return scope;
     choose();
-    const std::int64_t results = element_count(y_.tiles);
-    scope.slots = {ring_slot("x", from_.dtype, element_count(region(y_.tiles, w_.tiles)), "vector", depth_),
-                   ring_slot("y", to_.dtype, results, "store0", depth_)};
-    if (parts() > 1) scope.slots.push_back(ring_slot("sum", wide_, results, "vector"));
+    for (std::size_t i = 0; i < problem_.operands.size(); ++i) {
+      static const char* const names[][2] = {{"x", "vector"}, {"y", "store0"}, {"sum", "vector"}};
+      const mapping::VectorPlan::Buffer& buffer = plan_.buffers[i];
+      if (buffer.there)
+        scope.slots.push_back(
+            ring_slot(names[i][0], problem_.operands[i].dtype, buffer.elements, names[i][1], buffer.depth));
+    }
     scope.body = body();
     return scope;
   }
@@ -52,11 +55,7 @@ class WindowLowering {
     return result;
   }
 
-  std::int64_t parts() const {
-    std::int64_t count = 1;
-    for (std::size_t axis = 0; axis < rank(); ++axis) count *= w_.trips(axis);
-    return count;
-  }
+  bool in_parts() const { return !plan_.parts.empty(); }
 
   /// Outputs are cut outer axes first. Taps are cut before where a window takes more than a quarter of the budget, so
   /// that neighbouring outputs still share what is loaded.
@@ -84,10 +83,11 @@ class WindowLowering {
     if (bytes(tiles) > static_cast<double>(capacity))
       throw UserError({"not even one tap of a window fits the scratchpad", op_.name, {}, {}, {}});
     cut_for_cores(tiles);
+    make_problem(taps);
     const mapping::VectorTiles chosen =
-        vector_tiles(context_, kernel_, problem(taps), {tiles, static_cast<int>(rank()) - 1, 2});
+        vector_tiles(context_, kernel_, problem_, {tiles, static_cast<int>(rank()) - 1, 2});
+    plan_ = mapping::plan(problem_, chosen, context_.machine);
     lane_ = chosen.lane;
-    depth_ = chosen.depth;
     y_ = tiled_space(out_, chosen.tiles, "i");
     w_ = tiled_space(window_, taps, "w");
   }
@@ -110,22 +110,39 @@ class WindowLowering {
         tiles[axis] = std::max(least.granules[axis], ceil_div(tiles[axis], 2));
   }
 
-  mapping::VectorProblem problem(const Shape& taps) const {
-    mapping::VectorProblem problem = vector_problem(context_, kernel_, out_);
-    problem.operands = {placed_operand(context_, from_, rank(), mapping::VectorOperand::Use::load),
-                        placed_operand(context_, to_, rank(), mapping::VectorOperand::Use::store)};
-    problem.operands[0].step = strides_;
-    problem.operands[0].reach = region(Shape(rank(), 1), taps);
-    if (taps != window_) {
-      mapping::VectorOperand sum;
-      sum.use = mapping::VectorOperand::Use::scratch;
-      sum.dtype = wide_;
-      sum.step.assign(rank(), 1);
-      problem.operands.push_back(std::move(sum));
-    }
-    problem.points = element_count(window_);
-    problem.functions = {combiner_ == Combiner::multiply ? 0 : 1, combiner_ == Combiner::multiply ? 1 : 0, 0, 0};
-    return problem;
+  void make_problem(const Shape& taps) {
+    using Use = mapping::VectorOperand::Use;
+    problem_ = vector_problem(context_, kernel_, out_);
+    problem_.turns = false;
+    problem_.taps = window_;
+    problem_.tap_tiles = taps;
+    problem_.functions = {};
+    problem_.functions[combiner_ == Combiner::multiply ? 1 : 0] = 1;
+    mapping::VectorOperand in = placed_operand(context_, from_, rank(), Use::load),
+                           result = placed_operand(context_, to_, rank(), Use::store), sum;
+    give_access(context_, from_, in);
+    give_access(context_, to_, result);
+    in.step = strides_;
+    in.reach = region(Shape(rank(), 1), taps);
+    in.dilation = dilation_;
+    for (std::size_t axis = 0; axis < rank(); ++axis) in.before.push_back(pads_[2 * axis]);
+    sum.use = Use::scratch;
+    sum.dtype = wide_;
+    sum.step.assign(rank(), 1);
+    sum.between = true;
+    problem_.operands = {std::move(in), std::move(result), std::move(sum)};
+    mapping::VectorStage reduced, part, rounding;
+    reduced.functions[combiner_ == Combiner::multiply ? 1 : 0] = 1;
+    reduced.dtype = from_.dtype;
+    reduced.loads = {0};
+    part = reduced;
+    reduced.rows = mapping::VectorStage::Rows::whole;
+    reduced.stores = rounding.stores = {1};
+    part.rows = rounding.rows = mapping::VectorStage::Rows::streamed;
+    rounding.pass = 0;
+    rounding.taps = false;
+    rounding.dtype = wide_;
+    problem_.stages = {std::move(reduced), std::move(part), std::move(rounding)};
   }
 
   /// What padding reads as: the combiner's neutral element, or the nearest that the type has (some have no infinity).
@@ -206,11 +223,11 @@ class WindowLowering {
     part.push_back(on("load0", program::Load{load()}));
     part.push_back(on("load0", program::Commit{"x", 0, 1}));
     part.push_back(on("vector", program::Wait{"x", 0, {}, 0, 1}));
-    const bool several = parts() > 1;
+    const bool several = in_parts();
     if (several) {
       Expr before = 0;
-      for (std::size_t axis = 0; axis < rank(); ++axis)
-        if (w_.trips(axis) > 1) before = before + Expr::symbol("w" + std::to_string(axis));
+      for (const mapping::VectorPlan::Loop& loop : plan_.parts)
+        before = before + Expr::symbol("w" + std::to_string(loop.axis));
       part.push_back(on("vector", compute("sum", less(Expr(0), before))));
     } else {
       part.push_back(on("", program::Acquire{"y", {"vector"}}));
@@ -220,7 +237,7 @@ class WindowLowering {
       part.push_back(on("vector", program::Release{"x", 0}));
       Block all;
       all.push_back(on("", program::Acquire{"sum", {"vector"}}));
-      part = wrap_loops(w_, std::move(part));
+      part = wrap_loops(plan_.parts, "w", std::move(part));
       std::move(part.begin(), part.end(), std::back_inserter(all));
       all.push_back(on("vector", program::Commit{"sum", 0, 1}));
       all.push_back(on("vector", program::Wait{"sum", 0, {}, 0, 1}));
@@ -234,7 +251,7 @@ class WindowLowering {
     part.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
     part.push_back(on("store0", program::Store{region_transfer(to_, y_.start, y_.extent, strides, "y"), {}, 0}));
     part.push_back(on("store0", program::Release{"y", 0}));
-    return wrap_loops(y_, std::move(part));
+    return wrap_loops(plan_.rows, "i", std::move(part));
   }
 
   Context& context_;
@@ -247,7 +264,8 @@ class WindowLowering {
   DType wide_;
   TiledSpace y_, w_;
   int lane_ = -1;
-  std::int64_t depth_ = 2;
+  mapping::VectorProblem problem_;
+  mapping::VectorPlan plan_;
 };
 
 }  // namespace

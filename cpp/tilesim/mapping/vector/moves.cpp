@@ -34,18 +34,6 @@ void divide(const std::vector<std::int64_t>& trips, std::size_t axis, std::int64
 
 }  // namespace
 
-std::vector<std::int64_t> strides_of(const VectorOperand& operand) {
-  std::vector<std::int64_t> result;
-  std::int64_t stride = bits(operand.dtype);
-  for (std::size_t i = 0; i < operand.axes.size(); ++i) {
-    result.push_back(stride);
-    const bool padded = operand.layout.size() == 2 && i < 2;
-    const std::int64_t extent = padded ? round_up(operand.extents[i], operand.layout[1 - i]) : operand.extents[i];
-    stride = saturating(stride, std::max<std::int64_t>(1, extent));
-  }
-  return result;
-}
-
 Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
             const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Share& machine) {
   const std::size_t rank = operand.axes.size();
@@ -80,54 +68,14 @@ Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strid
   return {offset / 8, saturating(runs, round_up(skew + ceil_div(run, 8), burst))};
 }
 
-std::int64_t held_elements(const VectorProblem& problem, const VectorOperand& operand,
-                           const std::vector<std::int64_t>& size) {
-  std::int64_t count = 1;
-  for (std::size_t axis = 0; axis < problem.space.size(); ++axis) {
-    if (operand.step[axis] == 0) continue;
-    const std::int64_t reach = operand.reach.empty() ? 1 : operand.reach[axis];
-    count = saturating(count, operand.step[axis] * (std::min(size[axis], problem.space[axis]) - 1) + reach);
-  }
-  return count;
-}
-
 std::int64_t shuffled_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
                             const std::vector<std::int64_t>& size, const Share& machine) {
-  if (!changes_lanes(problem, operand, tiles)) return 0;
+  if (!problem.turns || !changes_lanes(problem, operand, tiles)) return 0;
   const auto lane = static_cast<std::size_t>(tiles.lane);
   const bool spread = operand.use == VectorOperand::Use::load && operand.step[lane] == 0;
   const std::int64_t copies = spread ? std::min(machine.core.vector.lanes, size[lane]) : 1;
   return packed_bytes(operand.dtype,
                       std::min(unbounded / 8, saturating(held_elements(problem, operand, size), copies)));
-}
-
-std::vector<VectorStage> stages_of(const VectorProblem& problem) {
-  if (!problem.stages.empty()) return problem.stages;
-  VectorStage all;
-  all.functions = problem.functions;
-  for (std::size_t i = 0; i < problem.operands.size(); ++i) {
-    if (problem.operands[i].use == VectorOperand::Use::load) all.loads.push_back(static_cast<int>(i));
-    if (problem.operands[i].use == VectorOperand::Use::store) all.stores.push_back(static_cast<int>(i));
-  }
-  return {all};
-}
-
-TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage, int lane,
-                          const std::vector<std::int64_t>& size, LatencyModel& latency) {
-  Descriptor d;
-  d.kind = ComputeKind::vector;
-  d.dtype = problem.dtype;
-  d.elements = problem.points;
-  const auto extent = [&](std::size_t axis) {
-    return stage.points && problem.reduced[axis] ? 1 : std::min(size[axis], problem.space[axis]);
-  };
-  for (std::size_t axis = 0; axis < problem.space.size(); ++axis) d.elements = saturating(d.elements, extent(axis));
-  const auto over = static_cast<std::size_t>(lane);
-  d.lane_extent = problem.space.empty() ? 1 : extent(over);
-  d.functions = stage.functions;
-  if (!problem.space.empty() && problem.reduced[over]) d.lane_reductions = stage.reductions;
-  if (problem.scanned == lane) d.lane_scans = 1;
-  return latency.latency(d, {});
 }
 
 CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, std::int64_t cores) {
@@ -149,18 +97,6 @@ CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, 
     result.trips[axis] = ceil_div(result.trips[axis], result.parts[axis]);
   }
   return result;
-}
-
-bool streams(const VectorProblem& problem, const VectorTiles& tiles) {
-  for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
-    if (problem.reduced[axis] && tiles.tiles[axis] < problem.space[axis]) return true;
-  return false;
-}
-
-bool spans_rows(const VectorProblem& problem, const VectorOperand& operand) {
-  for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
-    if (problem.reduced[axis] && operand.step[axis] > 0 && problem.space[axis] > 1) return true;
-  return false;
 }
 
 }  // namespace tilesim::mapping

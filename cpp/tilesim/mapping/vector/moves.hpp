@@ -1,53 +1,65 @@
-// What one tile of a vector kernel moves and computes, for the closed form and for the walk.
+// What the tiles of a vector kernel move and compute, one by one for the walk and in all for the closed form.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <unordered_map>
 #include <vector>
 
-#include "tilesim/mapping/vector.hpp"
+#include "tilesim/mapping/vector/plan.hpp"
+#include "tilesim/mapping/vector/region.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim::mapping {
 
-/// The product, or a count beyond every memory.
-inline std::int64_t saturating(std::int64_t a, std::int64_t b) {
-  constexpr std::int64_t most = INT64_MAX / 8;
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) || product > most ? most : product;
-}
-
-struct Moved { std::int64_t address = 0, bytes = 0; };  ///< from the tensor's beginning
-
-/// Bits from one element of the tensor to the next along each of its axes, minor first.
-std::vector<std::int64_t> strides_of(const VectorOperand& operand);
-
-/// What memory moves for the tile that starts at a point, by the engine's rule: whole rows of lanes and tiles of the
-/// layout, or contiguous runs in whole bursts.
+/// What memory moves, about, for the tile that starts at a point, of an operand without access.
 Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
             const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Share& machine);
 
-/// Elements on chip for a tile of this size.
-std::int64_t held_elements(const VectorProblem& problem, const VectorOperand& operand,
-                           const std::vector<std::int64_t>& size);
 /// Bytes that pass the cross-lane unit for a tile of this size; those spread to all lanes fill a row of lanes each.
 std::int64_t shuffled_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
                             const std::vector<std::int64_t>& size, const Share& machine);
 
-/// The problem's stages, or the one that stands for them.
-std::vector<VectorStage> stages_of(const VectorProblem& problem);
-/// Of one stage on a tile of this size; nothing where nothing is computed.
+/// Of one stage on a tile of this size, with as many taps of a window at hand (empty: all); `first` of its row. Nothing
+/// where nothing is computed.
 TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage, int lane,
-                          const std::vector<std::int64_t>& size, LatencyModel& latency);
+                          const std::vector<std::int64_t>& size, const Shape& taps, bool first, LatencyModel& latency);
 
-/// What is the same for all tiles.
-struct Prepared {
-  std::vector<VectorStage> stages;
-  std::vector<std::vector<std::int64_t>> strides;  ///< per operand
+/// What is the same for all tiles, and what has been found for some. Not shared between threads; the problem outlives
+/// it.
+class Prepared {
+ public:
+  Prepared(const VectorProblem& problem, const Share& machine);
+
+  /// Tiles under a plan, each time that they come: how often, and their bytes.
+  struct Total { double bytes = 0, transfers = 0; };
+  Total total(std::size_t operand, const VectorTiles& tiles, bool in_pieces, bool streams);
+  /// Cycles of the vector unit for all tiles of a stage, each at its own size.
+  double busy(const VectorStage& stage, const VectorTiles& tiles, bool streams);
+  const std::vector<VectorPhase>& phases(bool follow) const { return phases_[follow ? 1 : 0]; }
+  const std::vector<VectorStage>& stages() const { return stages_; }
+  ClosedForm& closed_form() { return closed_form_; }
+
+ private:
+  struct Size { std::int64_t size = 1, count = 1; };
+  using Sizes = std::vector<Size>;  ///< along one axis
+  struct Hash { std::size_t operator()(const std::vector<std::int64_t>& key) const; };
+  Total about(std::size_t operand, const std::vector<std::int64_t>& tile) const;
+  double busy(const VectorStage& stage, int lane, const std::vector<Sizes>& sizes, bool first,
+              std::vector<std::int64_t>& size, std::size_t axis, double count);
+
+  const VectorProblem& problem_;
+  const Share& machine_;
+  ClosedForm closed_form_;
+  std::vector<VectorStage> stages_;
+  std::vector<VectorPhase> phases_[2];
+  std::vector<std::optional<TensorMap>> maps_;      ///< per operand, where its access is known
+  std::vector<std::vector<std::int64_t>> strides_;  ///< of the others
+  std::unordered_map<std::vector<std::int64_t>, Total, Hash> known_;
 };
-Prepared prepared(const VectorProblem& problem);
+
 /// By a closed form.
-VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, ClosedForm& closed_form,
-                  const Prepared& own);
+VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own);
 
 /// Trips over tiles, per axis, of the core that has most of them; how many cores (or contexts of them) are at work.
 /// Loops over tiles are what they divide; those along which tiles depend on each other stay whole.
@@ -57,10 +69,5 @@ struct CoreTrips {
   double workers = 1;
 };
 CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, std::int64_t cores);
-
-/// Whether an axis that is combined is cut, so that the tiles of a row stream by.
-bool streams(const VectorProblem& problem, const VectorTiles& tiles);
-/// Whether a result of the kernel has elements along the combined axes.
-bool spans_rows(const VectorProblem& problem, const VectorOperand& operand);
 
 }  // namespace tilesim::mapping

@@ -77,8 +77,7 @@ class VectorSearch {
         machine_(machine),
         keep_(keep),
         cancel_(cancel),
-        closed_form_(machine),
-        own_(prepared(problem)),
+        own_(problem, machine),
         sizes_(all_sizes(problem, machine)) {
     for (std::size_t axis = 0; start && axis < sizes_.size(); ++axis) {
       std::vector<std::int64_t>& sizes = sizes_[axis];
@@ -105,8 +104,7 @@ class VectorSearch {
 
  private:
   void add(const VectorTiles& tiles) {
-    if (legal(problem_, tiles, machine_).legal)
-      found_.push_back({tiles, priced(problem_, tiles, machine_, closed_form_, own_)});
+    if (legal(problem_, tiles, machine_).legal) found_.push_back({tiles, priced(problem_, tiles, machine_, own_)});
   }
 
   /// Whole tiles of all sizes, lanes and depths.
@@ -214,7 +212,6 @@ class VectorSearch {
   const Share& machine_;
   std::size_t keep_;
   CancelToken* cancel_;
-  ClosedForm closed_form_;
   Prepared own_;
   std::vector<std::vector<std::int64_t>> sizes_;
   std::vector<RankedTiles> found_, walked_;
