@@ -476,10 +476,6 @@ class VectorProblem:
         """
         Loops (axis, trips), buffers (name, dtype, elements, depth), whether tiles are permuted and the pieces until one may be used, of a kernel that moves data from known places; None of others.
         """
-    def vector_plan(self, tiles: dict) -> dict:
-        """
-        Loops outer to inner (name, trips), pieces per axis and buffers per operand, of a kernel that computes.
-        """
     def scratchpad_bytes(self, tiles: dict) -> int:
         """
         Bytes of scratchpad that the tiles take.
@@ -487,6 +483,10 @@ class VectorProblem:
     def search(self, keep: typing.SupportsInt | typing.SupportsIndex = 1) -> list:
         """
         The tiles with the least estimates, best first, with their cost.
+        """
+    def vector_plan(self, tiles: dict) -> dict:
+        """
+        Loops outer to inner (name, trips), pieces per axis and buffers per operand, of a kernel that computes.
         """
     def walk(self, tiles: dict) -> float:
         """

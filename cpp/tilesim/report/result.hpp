@@ -88,10 +88,12 @@ struct Result {
   std::vector<std::string> labels;             ///< of intervals
   std::vector<Interval> intervals;
   std::int64_t intervals_dropped = 0;
-  Json memory;         ///< bytes of each channel over time, commands of each bank; null: not recorded
-  Json cache;          ///< what the cache before the channels did, in all and per tensor; null: there was none
-  Json network;        ///< links, endpoints and packets of a network of routers; null: there was none
-  Json configuration;  ///< the resolved machine
+  std::string lowering;  ///< "native" or "best"; empty: not known
+  Json bounds;           ///< the least that the workload needs; null: not known
+  Json memory;           ///< bytes of each channel over time, commands of each bank; null: not recorded
+  Json cache;            ///< what the cache before the channels did, in all and per tensor; null: there was none
+  Json network;          ///< links, endpoints and packets of a network of routers; null: there was none
+  Json configuration;    ///< the resolved machine
 
   double seconds() const { return static_cast<double>(cycles) / static_cast<double>(hertz); }
   Json to_json() const;  ///< schema "tilesim.result", version 2; version 1 is read too

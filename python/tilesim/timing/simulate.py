@@ -128,7 +128,8 @@ def simulate(
     target = program.machine if machine is None else Machine.load(machine)
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
-    if program.machine is not None and program.machine.name == target.name and not has_profile(program.machine):
+    own = program.machine if program.machine is not None and program.machine.name == target.name else target
+    if program.options.get("lowering") == "best" or (has_profile(target) and not has_profile(own)):
         target = lowered_as(target, "best")
     return _simulate(program, target, options)
 
@@ -210,8 +211,8 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
             "the program was compiled for multicasts that pass the sender's port once; routers take one packet per "
             f"destination: compile for a machine with network.kind={fabric}"
         )
-    if found := over_capacity(program.footprint, target):
-        text = f"memory.capacity is not enforced: {found[0]} on {found[1]}; compile with capacity='error' to refuse it"
+    if over := over_capacity(program.footprint, target):
+        text = f"memory.capacity is not enforced: {over[0]} on {over[1]}; compile with capacity='error' to refuse it"
         data["approximations"].append(text)
     data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
     if latencies is not None:

@@ -35,8 +35,7 @@ void divide(Lowering& lowering) {
     if (facts.divided) return;
     const Share& share =
         shares.try_emplace(facts.contexts, with_contexts(lowering.machine, facts.contexts)).first->second;
-    if (!KernelNumbers::runs_functions(kernel.body))
-      return divide_loops(kernel, lowering.program, tensors, share);
+    if (!KernelNumbers::runs_functions(kernel.body)) return divide_loops(kernel, lowering.program, tensors, share);
     for (program::Statement& statement : kernel.body)  // copies before and behind a loop of the graph
       if (auto* step = std::get_if<program::Scope>(&statement.action))
         divide_loops(*step, lowering.program, tensors, share);
