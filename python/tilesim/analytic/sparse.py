@@ -1,0 +1,164 @@
+"""Sparse cores: how long a product takes on multipliers that skip zeros, in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _core
+from ..base.arguments import whole
+from ..base.errors import shown, user_error
+
+__all__ = ["DSTC", "EYERISS_V2_PE", "SIGMA_256", "SparseCore", "SparseTime", "reference_patterns"]
+
+
+@dataclass(frozen=True)
+class SparseTime:
+    """What a product takes on a sparse core."""
+
+    cycles: float
+    products: float
+    placements: float
+    partial_sums: float
+    spilled: float
+
+
+@dataclass(frozen=True)
+class SparseCore:
+    """A core of multipliers that skips zeros; docs/sparse.md has the rules.
+
+    Args:
+        multipliers: how many; a power of two for `inner`.
+        read_ports: inner: ports of the distribution network, a divisor of the multipliers; a word a cycle each.
+        write_ports: output lines, a sum a cycle each.
+        dataflow: "inner" (stationary vectors, as SIGMA), "outer" (columns by rows), "row" (Gustavson).
+        lanes: outer: how the multipliers are arranged, elements of a by elements of b; none: any pairs.
+        tile: outer: rows and columns of results that are summed in place; none: sums pass the write ports.
+        accumulators: sums that fit on the core; more go out and come back. 0: all fit.
+        segment: row: elements of b fetched at once, a cycle each even if all are zero. 0: whole rows, empty ones free.
+    """
+
+    multipliers: int = 256
+    read_ports: int = 256
+    write_ports: int = 256
+    dataflow: str = "inner"
+    lanes: tuple[int, int] | None = None
+    tile: tuple[int, int] | None = None
+    accumulators: int = 0
+    segment: int = 0
+
+    def _settings(self) -> dict[str, int]:
+        values = asdict(self)
+        pairs: dict[str, tuple[int, int]] = {key: values.pop(key) or (0, 0) for key in ("lanes", "tile")}
+        values.pop("dataflow")
+        settings = {key: whole(key, value, 0) for key, value in values.items()}
+        for key, names in (("lanes", ("lanes_a", "lanes_b")), ("tile", ("tile_m", "tile_n"))):
+            settings.update({name: whole(key, value, 0) for name, value in zip(names, pairs[key], strict=True)})
+        return settings
+
+    def time(self, a: ArrayLike, b: ArrayLike, stationary: str = "a") -> SparseTime:
+        """From operands, or from their patterns.
+
+        Args:
+            a: [m, k]; what is not zero counts.
+            b: [k, n].
+            stationary: "a" or "b": the operand whose vectors are held (inner) or walked over (row).
+
+        Returns:
+            Cycles, and counts.
+
+        Raises:
+            UserError: for settings out of range, or operands that are no matrices of one contracted extent.
+        """
+        patterns = [np.asarray(operand) != 0 for operand in (a, b)]
+        return SparseTime(**_core.sparse_time(self.dataflow, self._settings(), *patterns, _held(stationary)))
+
+    def expected(
+        self, m: int, n: int, k: int, a_density: float = 1.0, b_density: float = 1.0, stationary: str = "a"
+    ) -> SparseTime:
+        """In expectation over all places of the elements that are not zero.
+
+        Args:
+            m: rows of the result.
+            n: columns of the result.
+            k: contracted extent.
+            a_density: share of elements that are not zero.
+            b_density: share of elements that are not zero.
+            stationary: as in `time`.
+
+        Returns:
+            Cycles, and counts; inner: the mean of four drawn patterns.
+
+        Raises:
+            UserError: for settings or densities out of range.
+        """
+        m, n, k = (whole(name, value, 0) for name, value in (("m", m), ("n", n), ("k", k)))
+        counts = (round(density("a_density", a_density) * m * k), round(density("b_density", b_density) * k * n))
+        found = _core.expected_sparse_time(self.dataflow, self._settings(), m, n, k, *counts, _held(stationary))
+        return SparseTime(**found)
+
+    def replace(self, **changes: Any) -> SparseCore:
+        """The core with other settings.
+
+        Args:
+            changes: settings by name.
+
+        Returns:
+            A new core.
+        """
+        return replace(self, **changes)
+
+
+SIGMA_256 = SparseCore(256, 128, 128, "inner")
+"""SIGMA (Qin et al., HPCA 2020) with 256 multipliers and half as many ports."""
+DSTC = SparseCore(128, 24, 128, "outer", lanes=(8, 16), tile=(32, 32))
+"""Dual-side sparse tensor core (Wang et al., ISCA 2021): steps of 8 by 16, sums of 32 by 32 in the accumulator."""
+EYERISS_V2_PE = SparseCore(1, 1, 1, "row", segment=3)
+"""One multiplier of an Eyeriss v2 PE (Chen et al., 2019); `segment` was chosen on four measured layers."""
+
+
+def density(name: str, value: float) -> float:
+    """Checks a density.
+
+    Args:
+        name: of the argument.
+        value: share of elements that are not zero.
+
+    Returns:
+        The share.
+
+    Raises:
+        UserError: for anything outside 0 to 1.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise user_error("a density is out of range", place=name, value=shown(value), allowed="0 to 1")
+    return number
+
+
+def reference_patterns(m: int, n: int, k: int, a_density: float, b_density: float) -> tuple[Any, Any]:
+    """The patterns behind the reference runs of SIGMA: one xorshift stream, densities in whole percents.
+
+    Args:
+        m: rows of a.
+        n: columns of b.
+        k: contracted extent.
+        a_density: share of elements of a that are not zero.
+        b_density: share of elements of b that are not zero.
+
+    Returns:
+        Boolean arrays [m, k] and [k, n].
+    """
+    return _core.draw_patterns(m, n, k, density("a_density", a_density), density("b_density", b_density))
+
+
+def _held(stationary: str) -> bool:
+    if stationary not in ("a", "b"):
+        raise user_error("an operand is named a or b", place="stationary", value=shown(stationary), allowed="a, b")
+    return stationary == "b"
