@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "cancel.hpp"
-#include "tilesim/analytic/sparse.hpp"
+#include "tilesim/analytic/sparse/core.hpp"
 #include "tilesim/base/error.hpp"
 
 namespace py = pybind11;

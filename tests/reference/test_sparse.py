@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from support.reference import table
+from tilesim import UserError
 from tilesim.cli.main import app
 from tilesim.validation.sparse import sparse
 
@@ -52,7 +53,7 @@ def judged(folder: Path, **changes: str) -> dict[str, Any]:
 
 
 def test_a_row_by_hand(tmp_path: Path) -> None:
-    """40 full vectors, one per placement: one word held, 33 streamed, 6 levels, 3 more, as every multiplier has a port."""
+    """40 full vectors, one per placement: one word held, 33 streamed, 6 levels, and 3, as every multiplier has a port."""
     row = judged(tmp_path)
     assert (row["status"], row["predicted_cycles"], row["error"]) == ("ok", 40 * (1 + 33 + 6 + 3), 0)
     relative = judged(tmp_path, cycles="", relative_to_dense="1.0")
@@ -88,5 +89,5 @@ def test_command(tmp_path: Path) -> None:
     assert outcome.exit_code == 0
     assert "STONNE|sigma" in outcome.output and (tmp_path / "report.json").is_file()
     (tmp_path / "none.csv").write_text("source,unit\nSTONNE,sigma\n", encoding="utf-8")
-    outcome = CliRunner().invoke(app, ["validate", "sparse", "--cases", str(tmp_path / "none.csv")])
-    assert outcome.exit_code == 2 and "lacks the column" in outcome.output
+    with pytest.raises(UserError, match="lacks the column m"):
+        sparse(tmp_path / "none.csv")

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tilesim/analytic/sparse.hpp"
+#include "tilesim/analytic/sparse/core.hpp"
 
 namespace tilesim::analytic {
 

@@ -1,11 +1,11 @@
-#include "tilesim/analytic/sparse.hpp"
+#include "tilesim/analytic/sparse/core.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 
-#include "tilesim/analytic/sparse_inner.hpp"
+#include "tilesim/analytic/sparse/inner.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
 

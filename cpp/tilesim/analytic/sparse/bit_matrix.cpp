@@ -1,7 +1,7 @@
 #include <bit>
 #include <cmath>
 
-#include "tilesim/analytic/sparse.hpp"
+#include "tilesim/analytic/sparse/bit_matrix.hpp"
 
 namespace tilesim::analytic {
 

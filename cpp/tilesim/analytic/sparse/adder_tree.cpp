@@ -1,4 +1,4 @@
-#include "tilesim/analytic/adder_tree.hpp"
+#include "tilesim/analytic/sparse/adder_tree.hpp"
 
 #include <bit>
 

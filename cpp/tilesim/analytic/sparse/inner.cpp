@@ -1,10 +1,10 @@
-#include "tilesim/analytic/sparse_inner.hpp"
+#include "tilesim/analytic/sparse/inner.hpp"
 
 #include <algorithm>
 #include <map>
 #include <vector>
 
-#include "tilesim/analytic/adder_tree.hpp"
+#include "tilesim/analytic/sparse/adder_tree.hpp"
 #include "tilesim/base/interrupt.hpp"
 
 namespace tilesim::analytic {
