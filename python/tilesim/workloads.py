@@ -89,9 +89,9 @@ def sparse_matmul(
     of_a = None if dense_a else operand("a", (m, k), a_density, format, 1, seed, b.dtype)
     of_b = operand("b", (k, n), b_density, format, 0, seed, b.dtype)
     left = b.input("a", (m, k)) if of_a is None else b.weight("a", data=of_a)
-    axes = {"a_batch": [], "a_contract": [1], "b_batch": [], "b_contract": [0]}
-    formats = {"b_format": format} if dense_a else {"a_format": format, "b_format": format}
-    b.output(b.op("contract", left, b.weight("b", data=of_b), name="sparse_matmul", **axes, **formats), "y")
+    attributes: dict[str, Any] = {"a_batch": [], "a_contract": [1], "b_batch": [], "b_contract": [0]}
+    attributes.update({"b_format": format} if dense_a else {"a_format": format, "b_format": format})
+    b.output(b.op("contract", left, b.weight("b", data=of_b), name="sparse_matmul", **attributes), "y")
     return b.build()
 
 

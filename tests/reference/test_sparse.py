@@ -53,7 +53,7 @@ def judged(folder: Path, **changes: str) -> dict[str, Any]:
 
 
 def test_a_row_by_hand(tmp_path: Path) -> None:
-    """40 full vectors, one per placement: one word held, 33 streamed, 6 levels, and 3, as every multiplier has a port."""
+    """40 full vectors, one per placement: one word held, 33 streamed, 6 levels, and 3 (not 4: no network)."""
     row = judged(tmp_path)
     assert (row["status"], row["predicted_cycles"], row["error"]) == ("ok", 40 * (1 + 33 + 6 + 3), 0)
     relative = judged(tmp_path, cycles="", relative_to_dense="1.0")

@@ -73,8 +73,8 @@ class SparseCore:
         Raises:
             UserError: for settings out of range, or operands that are no matrices of one contracted extent.
         """
-        patterns = [np.asarray(operand) != 0 for operand in (a, b)]
-        return SparseTime(**_core.sparse_time(self.dataflow, self._settings(), *patterns, _held(stationary)))
+        of_a, of_b = np.asarray(a) != 0, np.asarray(b) != 0
+        return SparseTime(**_core.sparse_time(self.dataflow, self._settings(), of_a, of_b, _held(stationary)))
 
     def expected(
         self, m: int, n: int, k: int, a_density: float = 1.0, b_density: float = 1.0, stationary: str = "a"

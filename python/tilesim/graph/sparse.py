@@ -122,8 +122,8 @@ def expand(stored: Compressed, along: int = 0) -> NDArray[Any]:
     if format == "bitmap":
         dense[_flags(parts, "mask", rows * columns).reshape(rows, columns)] = values
     elif format in ("csr", "csc"):
-        target = dense if format == "csr" else dense.T
-        target[_places(parts, *target.shape, len(values))] = values
+        target, lines = (dense, (rows, columns)) if format == "csr" else (dense.T, (columns, rows))
+        target[_places(parts, lines, len(values))] = values
     elif format == "2:4":
         target = dense if along == 1 else dense.T
         _fill_groups(target, values, _part(parts, "offsets"))
@@ -134,7 +134,7 @@ def expand(stored: Compressed, along: int = 0) -> NDArray[Any]:
         if format == "zero_tiles":
             tiles[~_flags(parts, "flags", count[0] * count[1]).reshape(count)] = values
         else:
-            tiles[_places(parts, *count, len(values))] = values
+            tiles[_places(parts, count, len(values))] = values
         whole = tiles.transpose(0, 2, 1, 3).reshape(count[0] * size, count[1] * size)
         dense[...] = whole[:rows, :columns]
     return dense
@@ -150,7 +150,8 @@ def _rows(dense: NDArray[Any]) -> _Parts:
     }
 
 
-def _places(parts: Mapping[str, NDArray[Any]], rows: int, columns: int, count: int) -> tuple[Any, Any]:
+def _places(parts: Mapping[str, NDArray[Any]], shape: tuple[int, int], count: int) -> tuple[Any, Any]:
+    rows, columns = shape
     pointers, indices = _part(parts, "pointers").astype(np.int64), _part(parts, "indices").astype(np.int64)
     if len(pointers) != rows + 1:
         raise user_error("pointers are not one more than rows", value=str(len(pointers)), allowed=str(rows + 1))
