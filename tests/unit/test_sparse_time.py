@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import tilesim as ts
-from tilesim.analytic.sparse import DSTC, EYERISS_V2_PE, SparseCore, reference_patterns
+from tilesim.analytic.sparse import SparseCore, reference_patterns
+from tilesim.base.paths import configs_dir
 
 Bits = NDArray[np.bool_]
 Run = tuple[list[int], bool]  # contraction indices of one sum, and whether a multiplier before them carries a sum
@@ -172,8 +175,8 @@ def test_the_written_rule_of_one_long_vector() -> None:
 def test_density_zero_and_one() -> None:
     for core in (
         SparseCore(64, 16, 16),
-        DSTC,
-        EYERISS_V2_PE,
+        SparseCore.load("dstc"),
+        SparseCore.load("eyeriss-v2-pe"),
         SparseCore(64, 8, 8, "outer"),
         SparseCore(8, 8, 8, "row"),
     ):
@@ -296,6 +299,30 @@ def test_reference_patterns_are_the_generator() -> None:
 def test_settings_out_of_range(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ts.UserError, match=words):
         SparseCore().replace(**settings).time(np.ones((2, 2)), np.ones((2, 2)))
+
+
+def test_presets_and_files(tmp_path: Path) -> None:
+    assert SparseCore.names() == ["dstc", "eyeriss-v2-pe", "sigma-256"]
+    for name in SparseCore.names():
+        text = (configs_dir() / "sparse" / f"{name}.json").read_text(encoding="utf-8")
+        given = json.loads(text)
+        assert given["name"] == name and set(given["sources"]) == set(given["settings"])
+        core = SparseCore.load(name)
+        assert (core.multipliers, core.dataflow) == (given["settings"]["multipliers"], given["settings"]["dataflow"])
+    with pytest.raises(ts.UserError, match="Did you mean 'sigma-256'"):
+        SparseCore.load("sigma-265")
+    for settings, words in (
+        ({"multiplier": 2}, "Did you mean 'multipliers'"),
+        ({"multipliers": 48}, "power of two"),
+        ({"multipliers": "many"}, "multipliers"),
+        ({"dataflow": 3}, "dataflow"),
+        ({"lanes": [1, 2, 3]}, "no pair"),
+        ([], "settings"),
+    ):
+        file = tmp_path / "core.json"
+        file.write_text(json.dumps({"schema": "tilesim.sparse_core", "version": 1, "settings": settings}), "utf-8")
+        with pytest.raises(ts.UserError, match=words):
+            SparseCore.load(file)
 
 
 def test_operands_that_do_not_fit() -> None:

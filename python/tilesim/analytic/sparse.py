@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import os
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ from numpy.typing import ArrayLike
 
 from .. import _core
 from ..base.arguments import whole
-from ..base.errors import shown, user_error
+from ..base.errors import nearest, shown, user_error
+from ..base.files import read_json
+from ..base.paths import configs_dir
+from ..base.presets import preset_file
 
-__all__ = ["DSTC", "EYERISS_V2_PE", "SIGMA_256", "SparseCore", "SparseTime", "reference_patterns"]
+__all__ = ["SparseCore", "SparseTime", "reference_patterns"]
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,60 @@ class SparseCore:
     accumulators: int = 0
     segment: int = 0
 
+    @classmethod
+    def names(cls) -> list[str]:
+        """The shipped presets.
+
+        Returns:
+            Names, sorted.
+        """
+        return sorted(path.stem for path in (configs_dir() / "sparse").glob("*.json"))
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str]) -> SparseCore:
+        """A preset or a file; each says where its settings come from.
+
+        Args:
+            source: name or path.
+
+        Returns:
+            The core.
+
+        Raises:
+            UserError: for an unknown name, a damaged file, or a setting that does not exist or is out of range.
+        """
+        path = preset_file(source, "sparse", "sparse core", cls.names())
+        given = read_json(path, "tilesim.sparse_core").get("settings")
+        if not isinstance(given, dict):
+            raise user_error(
+                "a sparse core has settings", place=f"{path}: settings", value=shown(given), allowed="a dict"
+            )
+        known = [field.name for field in fields(cls)]
+        for key in given:
+            if key not in known:
+                raise user_error(
+                    "unknown setting of a sparse core",
+                    place=f"{path}: settings",
+                    value=shown(key),
+                    allowed=", ".join(known),
+                    suggestion=nearest(key, known),
+                )
+        settings: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+        }
+        core = cls(**settings)
+        core.expected(0, 0, 0)  # checks the settings
+        return core
+
     def _settings(self) -> dict[str, int]:
         values = asdict(self)
-        pairs: dict[str, tuple[int, int]] = {key: values.pop(key) or (0, 0) for key in ("lanes", "tile")}
-        values.pop("dataflow")
+        pairs = {key: values.pop(key) or (0, 0) for key in ("lanes", "tile")}
+        for key, pair in pairs.items():
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise user_error("a setting of a sparse core is no pair", place=key, value=shown(pair), allowed="a, b")
+        flow = values.pop("dataflow")
+        if not isinstance(flow, str):
+            raise user_error("a dataflow is a name", place="dataflow", value=shown(flow), allowed="inner, outer, row")
         settings = {key: whole(key, value, 0) for key, value in values.items()}
         for key, names in (("lanes", ("lanes_a", "lanes_b")), ("tile", ("tile_m", "tile_n"))):
             settings.update({name: whole(key, value, 0) for name, value in zip(names, pairs[key], strict=True)})
@@ -110,14 +164,6 @@ class SparseCore:
             A new core.
         """
         return replace(self, **changes)
-
-
-SIGMA_256 = SparseCore(256, 128, 128, "inner")
-"""SIGMA (Qin et al., HPCA 2020) with 256 multipliers and half as many ports."""
-DSTC = SparseCore(128, 24, 128, "outer", lanes=(8, 16), tile=(32, 32))
-"""Dual-side sparse tensor core (Wang et al., ISCA 2021): steps of 8 by 16, sums of 32 by 32 in the accumulator."""
-EYERISS_V2_PE = SparseCore(1, 1, 1, "row", segment=3)
-"""One multiplier of an Eyeriss v2 PE (Chen et al., 2019); `segment` was chosen on four measured layers."""
 
 
 def density(name: str, value: float) -> float:

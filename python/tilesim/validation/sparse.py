@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ..analytic.sparse import DSTC, EYERISS_V2_PE, SparseCore, density, reference_patterns
+from ..analytic.sparse import SparseCore, density, reference_patterns
 from ..base.errors import Unsupported, UserError, shown, user_error
 from ..base.validation import envelope, positive, read_cases
 
@@ -15,7 +15,7 @@ __all__ = ["sparse"]
 _EYERISS = "eyeriss v2 pe"
 _Row = dict[str, Any]
 FITTED = ("L07", "L13", "L21", "L25")
-"""Layers on which `EYERISS_V2_PE.segment` was chosen."""
+"""Layers on which `segment` of the preset eyeriss-v2-pe was chosen."""
 
 
 def sparse(cases: str | os.PathLike[str]) -> dict[str, Any]:
@@ -98,12 +98,13 @@ def _sigma(row: _Row, a_density: float, b_density: float) -> float:
 
 
 def _dstc(row: _Row, a_density: float, b_density: float) -> float:
-    return DSTC.expected(*_shape(row), a_density, b_density).cycles
+    return SparseCore.load("dstc").expected(*_shape(row), a_density, b_density).cycles
 
 
 def _eyeriss(row: _Row, a_density: float, b_density: float) -> float:
     """Of every activation that is not zero, the column of weights a is walked over."""
-    return EYERISS_V2_PE.expected(*_shape(row), a_density, b_density, stationary="b").cycles
+    core = SparseCore.load("eyeriss-v2-pe")
+    return core.expected(*_shape(row), a_density, b_density, stationary="b").cycles
 
 
 _PREDICTORS: dict[str, Callable[[_Row, float, float], float]] = {"sigma": _sigma, "dstc": _dstc, _EYERISS: _eyeriss}
