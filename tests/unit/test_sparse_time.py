@@ -334,3 +334,11 @@ def test_operands_that_do_not_fit() -> None:
         SparseCore().time(np.ones((2, 2)), np.ones((2, 2)), "c")
     with pytest.raises(ts.UserError, match="a_density"):
         SparseCore().expected(2, 2, 2, 1.5)
+    with pytest.raises(ts.UserError, match="too large to be drawn"):
+        SparseCore().expected(1 << 20, 2, 1 << 20)
+    for extents in ((-1, 2, 2), (2, 1 << 40, 2)):
+        for call in (SparseCore().expected, SparseCore(8, 8, 8, "outer").expected):
+            with pytest.raises(ts.UserError, match=r"m|n"):
+                call(*extents)
+        with pytest.raises(ts.UserError, match=r"m|n"):
+            reference_patterns(*extents, 0.5, 0.5)

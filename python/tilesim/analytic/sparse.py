@@ -18,6 +18,9 @@ from ..base.presets import preset_file
 
 __all__ = ["SparseCore", "SparseTime", "reference_patterns"]
 
+MOST_EXTENT = 1 << 24
+MOST_DRAWN = 1 << 32
+
 
 @dataclass(frozen=True)
 class SparseTime:
@@ -147,9 +150,9 @@ class SparseCore:
             Cycles, and counts; inner: the mean of four drawn patterns.
 
         Raises:
-            UserError: for settings or densities out of range.
+            UserError: for settings, extents or densities out of range.
         """
-        m, n, k = (whole(name, value, 0) for name, value in (("m", m), ("n", n), ("k", k)))
+        m, n, k = _extents(m, n, k, drawn=self.dataflow == "inner")
         counts = (round(density("a_density", a_density) * m * k), round(density("b_density", b_density) * k * n))
         found = _core.expected_sparse_time(self.dataflow, self._settings(), m, n, k, *counts, _held(stationary))
         return SparseTime(**found)
@@ -200,8 +203,24 @@ def reference_patterns(m: int, n: int, k: int, a_density: float, b_density: floa
 
     Returns:
         Boolean arrays [m, k] and [k, n].
+
+    Raises:
+        UserError: for extents or densities out of range.
     """
+    m, n, k = _extents(m, n, k, drawn=True)
     return _core.draw_patterns(m, n, k, density("a_density", a_density), density("b_density", b_density))
+
+
+def _extents(m: int, n: int, k: int, drawn: bool) -> tuple[int, int, int]:
+    """Extents; where elements are drawn one by one, no more than a few thousand million."""
+    m, n, k = (whole(name, value, 0, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k)))
+    if drawn and k * max(m, n) > MOST_DRAWN:
+        raise user_error(
+            "patterns are too large to be drawn",
+            value=f"{m} x {k} and {k} x {n}",
+            allowed=f"{MOST_DRAWN} elements",
+        )
+    return m, n, k
 
 
 def _held(stationary: str) -> bool:

@@ -154,6 +154,7 @@ SparseTime expected_outer(const SparseCore& core, const SparseCounts& c) {
                   over_blocks(c.n, wide, of_b, c.b_nonzeros, steps(core.lanes_b));
   } else {
     time.cycles = depth * over_blocks(c.m, high, of_a, c.a_nonzeros, [&](std::int64_t x) {
+                    worked(64);
                     return over_blocks(c.n, wide, of_b, c.b_nonzeros, [&](std::int64_t y) {
                       return static_cast<double>(divided_up(x * y, core.multipliers));
                     });
