@@ -97,6 +97,7 @@ py::array predict(const GemmModel& model, const Column& batch, const Column& m, 
 }  // namespace
 
 void init_closed_forms(py::module_& module);  // closed_forms.cpp
+void init_sparse(py::module_& module);        // sparse.cpp
 
 void init_analytic(py::module_& module) {
   py::class_<GemmModel>(module, "GemmModel", "Closed-form time of matrix products on one device with one scheme.")
@@ -117,4 +118,5 @@ void init_analytic(py::module_& module) {
           py::arg("batch"), py::arg("m"), py::arg("n"), py::arg("k"),
           "Every term per row, shape [count, terms]; columns are gemm_term_names().");
   init_closed_forms(module);
+  init_sparse(module);
 }

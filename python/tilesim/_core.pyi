@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -1119,6 +1119,10 @@ def dram_trace(name: str, requests: typing.SupportsInt | typing.SupportsIndex, b
     """
     Addresses and write flags by name.
     """
+def draw_patterns(m: typing.SupportsInt | typing.SupportsIndex, n: typing.SupportsInt | typing.SupportsIndex, k: typing.SupportsInt | typing.SupportsIndex, a_density: typing.SupportsFloat | typing.SupportsIndex, b_density: typing.SupportsFloat | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex = 88172645463325252) -> tuple[numpy.typing.NDArray[numpy.bool], numpy.typing.NDArray[numpy.bool]]:
+    """
+    Patterns of a, then of b, from one xorshift stream (left 13, right 7, left 17), densities in whole percents.
+    """
 def dtype_bits(dtype: str) -> int:
     """
     Bits of one element as stored in a memory.
@@ -1146,6 +1150,10 @@ def evaluate_op(kind: str, operands: collections.abc.Iterable, attributes: dict 
 def execute(program: Program, inputs: dict, order: str = 'text', seed: typing.SupportsInt | typing.SupportsIndex = 0, find_races: bool = False) -> dict:
     """
     Runs a program on arrays by tensor name; returns outputs and final state.
+    """
+def expected_sparse_time(dataflow: str, settings: collections.abc.Mapping[str, typing.SupportsInt | typing.SupportsIndex], m: typing.SupportsInt | typing.SupportsIndex, n: typing.SupportsInt | typing.SupportsIndex, k: typing.SupportsInt | typing.SupportsIndex, a_nonzeros: typing.SupportsInt | typing.SupportsIndex, b_nonzeros: typing.SupportsInt | typing.SupportsIndex, hold_b: bool = False) -> dict[str, float]:
+    """
+    The same in expectation, from counts of nonzeros.
     """
 def flit_network(topology: NetworkTopology, router: NetworkRouter, seed: typing.SupportsInt | typing.SupportsIndex = 1) -> Network:
     """
@@ -1339,6 +1347,10 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
 def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}, replay_beyond: typing.SupportsInt | typing.SupportsIndex | None = None) -> Result:
     """
     Runs a program in simulated time, on the first cores or those given; with more tile operations than `replay_beyond`, from its steady loops.
+    """
+def sparse_time(dataflow: str, settings: collections.abc.Mapping[str, typing.SupportsInt | typing.SupportsIndex], a: typing.Annotated[numpy.typing.ArrayLike, numpy.bool], b: typing.Annotated[numpy.typing.ArrayLike, numpy.bool], hold_b: bool = False) -> dict[str, float]:
+    """
+    Cycles and counts of [m, k] times [k, n] on a sparse core, from the patterns of both.
     """
 def stream_constants() -> list:
     """

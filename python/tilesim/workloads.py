@@ -10,7 +10,18 @@ from .base.arguments import whole
 from .base.checked import checked
 from .graph import Graph, GraphBuilder, user_error
 
-__all__ = ["attention", "conv2d", "elementwise", "embedding", "experts", "layer_norm", "matmul", "rms_norm", "softmax"]
+__all__ = [
+    "attention",
+    "conv2d",
+    "elementwise",
+    "embedding",
+    "experts",
+    "layer_norm",
+    "matmul",
+    "rms_norm",
+    "softmax",
+    "sparse_matmul",
+]
 
 
 @checked()
@@ -34,6 +45,53 @@ def matmul(m: int, n: int, k: int, *, dtype: str = "f32", batch: int | None = No
     b = GraphBuilder("matmul", dtype=dtype)
     lead = () if batch is None else (whole("batch", batch, 0),)
     b.output(b.matmul(b.input("a", (*lead, m, k)), b.input("b", (*lead, k, n)), name="matmul"), "y")
+    return b.build()
+
+
+@checked()
+def sparse_matmul(
+    m: int,
+    n: int,
+    k: int,
+    a_density: float = 1.0,
+    b_density: float = 0.1,
+    format: str = "bitmap",
+    seed: int = 0,
+    *,
+    dtype: str = "f32",
+) -> Graph:
+    """A matrix product, [m, k] · [k, n], of operands with zeros. Its meaning is that of a dense product.
+
+    Args:
+        m: rows of the result.
+        n: columns of the result.
+        k: contracted extent.
+        a_density: share of elements of a that are not zero; below 1, a is a weight with such zeros, else an input.
+        b_density: the same of b, which is a weight.
+        format: how operands with zeros are stored: bitmap, csr, csc (zeros anywhere), block:N (blocks of N by N are
+            zero or full), zero_tiles (tiles of 128 by 128 are), 2:4 (at most two of four neighbours along k are not
+            zero); recorded as a_format and b_format of the operation.
+        seed: of places and values.
+        dtype: of operands; values that are not zero are whole and up to 7.
+
+    Returns:
+        Graph with weight b, input or weight a, and output y.
+
+    Raises:
+        UserError: for a negative extent, a density outside 0 to 1 (2:4: 0 to 0.5, but for a dense a), an unknown format
+            or dtype.
+    """
+    from .graph.zeros import operand
+
+    m, n, k = (whole(name, value, 0) for name, value in (("m", m), ("n", n), ("k", k)))
+    b = GraphBuilder("sparse_matmul", dtype=dtype)
+    dense_a = a_density == 1
+    of_a = None if dense_a else operand("a", (m, k), a_density, format, 1, seed, b.dtype)
+    of_b = operand("b", (k, n), b_density, format, 0, seed, b.dtype)
+    left = b.input("a", (m, k)) if of_a is None else b.weight("a", data=of_a)
+    attributes: dict[str, Any] = {"a_batch": [], "a_contract": [1], "b_batch": [], "b_contract": [0]}
+    attributes.update({"b_format": format} if dense_a else {"a_format": format, "b_format": format})
+    b.output(b.op("contract", left, b.weight("b", data=of_b), name="sparse_matmul", **attributes), "y")
     return b.build()
 
 

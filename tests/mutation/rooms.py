@@ -92,6 +92,7 @@ TESTS: dict[str, list[str]] = {
     ],
     "analytic": [
         "unit/test_closed_forms.py",
+        "unit/test_sparse_time.py",
         "unit/test_analytic_gemm.py",
         "unit/test_analytic_models.py",
         "unit/test_analytic_terms.py",

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from support.reference import table
 from tilesim.base.paths import sample
 from tilesim.cli.main import app
-from tilesim.validation import analytic, noc, tables
+from tilesim.validation import analytic, noc, sparse, tables
 
 #: Largest mean and single error of a sample: what the README states of the whole table, with room for the smaller
 #: number of rows, but below any error that would make the statement untrue.
@@ -55,7 +55,15 @@ def test_sample_of_tpu_v3() -> None:
     assert report["max_abs_error"] <= 0.09
 
 
-@pytest.mark.parametrize("name", ["tpu-v3", "vector"])
+def test_sample_of_sparse_units() -> None:
+    groups = sparse.sparse(sample("sparse"))["groups"]
+    assert groups["STONNE|sigma"]["n"] >= 20
+    assert groups["STONNE|sigma"]["max_abs_error"] == 0  # the wiring is the reference's: equal, not near
+    assert groups["DSTC|dstc"]["mean_abs_error"] <= 0.05
+    assert groups["Eyeriss v2 PE"]["mean_abs_error"] <= 0.03
+
+
+@pytest.mark.parametrize("name", ["tpu-v3", "vector", "sparse"])
 def test_validate_without_a_file(name: str) -> None:
     outcome = CliRunner().invoke(app, ["validate", name])
     assert outcome.exit_code == 0

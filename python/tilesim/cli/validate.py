@@ -10,6 +10,7 @@ import typer
 from ..base.files import writing
 from ..base.paths import sample
 from ..validation import noc as noc_table
+from ..validation import sparse as sparse_table
 from ..validation import tables
 from .analytic import DeviceName, Json, ProfileFile
 from .load import write
@@ -119,6 +120,37 @@ def validate_dram(
     _summary(report)
 
 
+def validate_sparse(
+    cases: Annotated[
+        str | None,
+        typer.Option(help="CSV: source, unit, m, n, k, a_density, b_density, cycles, ...; the shipped sample if none."),
+    ] = None,
+    json_: Json = None,
+) -> None:
+    """Compare with measured cycles of units that skip zeros."""
+    with step("predicting and comparing"):
+        report = sparse_table.sparse(cases_of("sparse", cases))
+    if json_:
+        write(report, json_)
+    if json_ == "-":
+        return
+    _said("sparse", cases)
+    _groups(report, 2)
+    _summary(report)
+    for reason in sorted({row["reason"] for row in report["rows"] if row["status"] != "ok"})[:10]:
+        typer.echo(f"not predicted: {reason}")
+
+
+def _groups(report: dict[str, Any], digits: int = 1) -> None:
+    width = max([len("group"), *map(len, report["groups"])])
+    typer.echo(f"{'group':<{width}}  {'rows':>6} {'mean':>7} {'median':>7} {'worst':>7}  not predicted")
+    for key, row in {**report["groups"], "all": report}.items():
+        typer.echo(
+            f"{key:<{width}}  {row['n']:>6} {row['mean_abs_error']:>7.{digits}%} "
+            f"{row['median_abs_error']:>7.{digits}%} {row['max_abs_error']:>7.{digits}%}  {row['n_unsupported']}"
+        )
+
+
 def _summary(report: dict[str, Any]) -> None:
     typer.echo(
         f"{report['n']} rows: mean {report['mean_abs_error']:.2%}, median {report['median_abs_error']:.2%}, "
@@ -143,13 +175,7 @@ def _validate(
     if json_ == "-":
         return
     _said(table, cases)
-    width = max([len("group"), *map(len, report["groups"])])
-    typer.echo(f"{'group':<{width}}  {'rows':>6} {'mean':>7} {'median':>7} {'worst':>7}  not predicted")
-    for key, row in {**report["groups"], "all": report}.items():
-        typer.echo(
-            f"{key:<{width}}  {row['n']:>6} {row['mean_abs_error']:>7.1%} {row['median_abs_error']:>7.1%} "
-            f"{row['max_abs_error']:>7.1%}  {row['n_unsupported']}"
-        )
+    _groups(report)
     for key, row in (decisions(report) if table == "gemm" else {}).items():
         typer.echo(
             f"does it help? {key}: right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}; "
@@ -212,4 +238,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "attention": validate_attention,
     "conv": validate_conv,
     "vector": validate_vector,
+    "sparse": validate_sparse,
 }

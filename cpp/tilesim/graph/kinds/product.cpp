@@ -67,7 +67,20 @@ DType product_dtype(const Op& op, const TensorType& a, const TensorType& b) {
   return a.dtype;
 }
 
+/// "block:" takes the extent of a block in elements.
+void check_format(const Op& op, const std::string& attribute) {
+  static const std::vector<std::string> known{"dense", "bitmap", "csr", "csc", "2:4", "zero_tiles", "block:32"};
+  const std::string format = op.attributes.text(attribute, "dense");
+  const bool block = format.starts_with("block:") && format.size() > 6 && format.size() < 12 && format[6] != '0' &&
+                     format.find_first_not_of("0123456789", 6) == std::string::npos;
+  if (!block && std::find(known.begin(), known.end(), format) == known.end())
+    refuse("attribute '" + attribute + "' is no format of zeros", "'" + format + "'",
+           "dense, bitmap, csr, csc, block:N, 2:4, zero_tiles");
+}
+
 std::vector<TensorType> infer_contract(const Op& op, Types operands, const Graph&) {
+  check_format(op, "a_format");
+  check_format(op, "b_format");
   const TensorType &a = *operands[0], &b = *operands[1];
   const ContractAxes axes = contract_axes(op, a, b);
   check_disjoint(axes.a_batch, axes.a_contract, "a");
@@ -296,7 +309,8 @@ void add_products(std::vector<KindInfo>& table) {
                    .operand_names = {"a", "b", "bias"},
                    .attributes = {optional("a_batch", A::integers), optional("b_batch", A::integers),
                                   optional("a_contract", A::integers), optional("b_contract", A::integers),
-                                  optional("dtype", A::dtype), optional("precision", A::text, {"default", "exact"})},
+                                  optional("dtype", A::dtype), optional("precision", A::text, {"default", "exact"}),
+                                  optional("a_format", A::text), optional("b_format", A::text)},
                    .infer = infer_contract,
                    .flops = contract_flops,
                    .domain = contract_domain});

@@ -1,0 +1,101 @@
+// Sparse cores on patterns (boolean arrays) and on counts of nonzeros.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "cancel.hpp"
+#include "tilesim/analytic/sparse/core.hpp"
+#include "tilesim/base/error.hpp"
+
+namespace py = pybind11;
+using namespace tilesim;
+using namespace tilesim::analytic;
+
+namespace {
+
+using Pattern = py::array_t<bool, py::array::c_style | py::array::forcecast>;
+
+BitMatrix bits_of(const Pattern& pattern, const char* name) {
+  if (pattern.ndim() != 2)
+    throw UserError({"a pattern is no matrix", name, std::to_string(pattern.ndim()) + " axes", "2 axes", {}});
+  BitMatrix bits(pattern.shape(0), pattern.shape(1));
+  const bool* from = pattern.data();
+  for (std::int64_t row = 0; row < bits.rows(); ++row)
+    for (std::int64_t column = 0; column < bits.columns(); ++column)
+      if (*from++) bits.set(row, column);
+  return bits;
+}
+
+Pattern array_of(const BitMatrix& bits) {
+  Pattern pattern({bits.rows(), bits.columns()});
+  bool* to = pattern.mutable_data();
+  for (std::int64_t row = 0; row < bits.rows(); ++row)
+    for (std::int64_t column = 0; column < bits.columns(); ++column) *to++ = bits.at(row, column);
+  return pattern;
+}
+
+SparseCore core_from(const std::string& dataflow, const std::map<std::string, std::int64_t>& settings) {
+  SparseCore core;
+  core.dataflow = dataflow_named(dataflow);
+  const std::pair<const char*, std::int64_t*> fields[] = {
+      {"multipliers", &core.multipliers}, {"read_ports", &core.read_ports},     {"write_ports", &core.write_ports},
+      {"lanes_a", &core.lanes_a},         {"lanes_b", &core.lanes_b},           {"tile_m", &core.tile_m},
+      {"tile_n", &core.tile_n},           {"accumulators", &core.accumulators}, {"segment", &core.segment}};
+  for (const auto& [name, value] : settings) {
+    const auto* found =
+        std::find_if(std::begin(fields), std::end(fields), [&](const auto& f) { return f.first == name; });
+    if (found == std::end(fields)) throw InternalError("a sparse core has no setting " + name);
+    *found->second = value;
+  }
+  core.check();
+  return core;
+}
+
+std::map<std::string, double> values_of(const SparseTime& time) {
+  return {{"cycles", time.cycles},
+          {"products", time.products},
+          {"placements", time.placements},
+          {"partial_sums", time.partial_sums},
+          {"spilled", time.spilled}};
+}
+
+}  // namespace
+
+void init_sparse(py::module_& module) {
+  module.def(
+      "sparse_time",
+      [](const std::string& dataflow, const std::map<std::string, std::int64_t>& settings, const Pattern& a,
+         const Pattern& b, bool hold_b) {
+        const SparseCore core = core_from(dataflow, settings);
+        const BitMatrix of_a = bits_of(a, "a"), of_b = bits_of(b, "b");
+        return values_of(bindings::cancellable([&] { return sparse_time(core, of_a, of_b, hold_b); }));
+      },
+      py::arg("dataflow"), py::arg("settings"), py::arg("a"), py::arg("b"), py::arg("hold_b") = false,
+      "Cycles and counts of [m, k] times [k, n] on a sparse core, from the patterns of both.");
+  module.def(
+      "expected_sparse_time",
+      [](const std::string& dataflow, const std::map<std::string, std::int64_t>& settings, std::int64_t m,
+         std::int64_t n, std::int64_t k, std::int64_t a_nonzeros, std::int64_t b_nonzeros, bool hold_b) {
+        const SparseCore core = core_from(dataflow, settings);
+        const SparseCounts counts{m, n, k, a_nonzeros, b_nonzeros};
+        return values_of(bindings::cancellable([&] { return expected_sparse_time(core, counts, hold_b); }));
+      },
+      py::arg("dataflow"), py::arg("settings"), py::arg("m"), py::arg("n"), py::arg("k"), py::arg("a_nonzeros"),
+      py::arg("b_nonzeros"), py::arg("hold_b") = false, "The same in expectation, from counts of nonzeros.");
+  module.def(
+      "draw_patterns",
+      [](std::int64_t m, std::int64_t n, std::int64_t k, double a_density, double b_density, std::uint64_t seed) {
+        std::uint64_t state = seed;
+        const BitMatrix a = draw_pattern(state, m, k, a_density), b = draw_pattern(state, k, n, b_density);
+        return std::make_pair(array_of(a), array_of(b));
+      },
+      py::arg("m"), py::arg("n"), py::arg("k"), py::arg("a_density"), py::arg("b_density"),
+      py::arg("seed") = std::uint64_t{88172645463325252},
+      "Patterns of a, then of b, from one xorshift stream (left 13, right 7, left 17), densities in whole percents.");
+}

@@ -1,0 +1,229 @@
+"""Sparse cores: how long a product takes on multipliers that skip zeros, in closed form."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _core
+from ..base.arguments import whole
+from ..base.errors import nearest, shown, user_error
+from ..base.files import read_json
+from ..base.paths import configs_dir
+from ..base.presets import preset_file
+
+__all__ = ["SparseCore", "SparseTime", "reference_patterns"]
+
+MOST_EXTENT = 1 << 24
+MOST_DRAWN = 1 << 32
+
+
+@dataclass(frozen=True)
+class SparseTime:
+    """What a product takes on a sparse core."""
+
+    cycles: float
+    products: float
+    placements: float
+    partial_sums: float
+    spilled: float
+
+
+@dataclass(frozen=True)
+class SparseCore:
+    """A core of multipliers that skips zeros; docs/sparse.md has the rules.
+
+    Args:
+        multipliers: how many; a power of two for `inner`.
+        read_ports: inner: ports of the distribution network, a divisor of the multipliers; a word a cycle each.
+        write_ports: output lines, a sum a cycle each.
+        dataflow: "inner" (stationary vectors, as SIGMA), "outer" (columns by rows), "row" (Gustavson).
+        lanes: outer: how the multipliers are arranged, elements of a by elements of b; none: any pairs.
+        tile: outer: rows and columns of results that are summed in place; none: sums pass the write ports.
+        accumulators: sums that fit on the core; more go out and come back. 0: all fit.
+        segment: row: elements of b fetched at once, a cycle each even if all are zero. 0: whole rows, empty ones free.
+    """
+
+    multipliers: int = 256
+    read_ports: int = 256
+    write_ports: int = 256
+    dataflow: str = "inner"
+    lanes: tuple[int, int] | None = None
+    tile: tuple[int, int] | None = None
+    accumulators: int = 0
+    segment: int = 0
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The shipped presets.
+
+        Returns:
+            Names, sorted.
+        """
+        return sorted(path.stem for path in (configs_dir() / "sparse").glob("*.json"))
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str]) -> SparseCore:
+        """A preset or a file; each says where its settings come from.
+
+        Args:
+            source: name or path.
+
+        Returns:
+            The core.
+
+        Raises:
+            UserError: for an unknown name, a damaged file, or a setting that does not exist or is out of range.
+        """
+        path = preset_file(source, "sparse", "sparse core", cls.names())
+        given = read_json(path, "tilesim.sparse_core").get("settings")
+        if not isinstance(given, dict):
+            raise user_error(
+                "a sparse core has settings", place=f"{path}: settings", value=shown(given), allowed="a dict"
+            )
+        known = [field.name for field in fields(cls)]
+        for key in given:
+            if key not in known:
+                raise user_error(
+                    "unknown setting of a sparse core",
+                    place=f"{path}: settings",
+                    value=shown(key),
+                    allowed=", ".join(known),
+                    suggestion=nearest(key, known),
+                )
+        settings: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+        }
+        core = cls(**settings)
+        core.expected(0, 0, 0)  # checks the settings
+        return core
+
+    def _settings(self) -> dict[str, int]:
+        values = asdict(self)
+        pairs = {key: values.pop(key) or (0, 0) for key in ("lanes", "tile")}
+        for key, pair in pairs.items():
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise user_error("a setting of a sparse core is no pair", place=key, value=shown(pair), allowed="a, b")
+        flow = values.pop("dataflow")
+        if not isinstance(flow, str):
+            raise user_error("a dataflow is a name", place="dataflow", value=shown(flow), allowed="inner, outer, row")
+        settings = {key: whole(key, value, 0) for key, value in values.items()}
+        for key, names in (("lanes", ("lanes_a", "lanes_b")), ("tile", ("tile_m", "tile_n"))):
+            settings.update({name: whole(key, value, 0) for name, value in zip(names, pairs[key], strict=True)})
+        return settings
+
+    def time(self, a: ArrayLike, b: ArrayLike, stationary: str = "a") -> SparseTime:
+        """From operands, or from their patterns.
+
+        Args:
+            a: [m, k]; what is not zero counts.
+            b: [k, n].
+            stationary: "a" or "b": the operand whose vectors are held (inner) or walked over (row).
+
+        Returns:
+            Cycles, and counts.
+
+        Raises:
+            UserError: for settings out of range, or operands that are no matrices of one contracted extent.
+        """
+        of_a, of_b = np.asarray(a) != 0, np.asarray(b) != 0
+        return SparseTime(**_core.sparse_time(self.dataflow, self._settings(), of_a, of_b, _held(stationary)))
+
+    def expected(
+        self, m: int, n: int, k: int, a_density: float = 1.0, b_density: float = 1.0, stationary: str = "a"
+    ) -> SparseTime:
+        """In expectation over all places of the elements that are not zero.
+
+        Args:
+            m: rows of the result.
+            n: columns of the result.
+            k: contracted extent.
+            a_density: share of elements that are not zero.
+            b_density: share of elements that are not zero.
+            stationary: as in `time`.
+
+        Returns:
+            Cycles, and counts; inner: the mean of four drawn patterns.
+
+        Raises:
+            UserError: for settings, extents or densities out of range.
+        """
+        m, n, k = _extents(m, n, k, drawn=self.dataflow == "inner")
+        counts = (round(density("a_density", a_density) * m * k), round(density("b_density", b_density) * k * n))
+        found = _core.expected_sparse_time(self.dataflow, self._settings(), m, n, k, *counts, _held(stationary))
+        return SparseTime(**found)
+
+    def replace(self, **changes: Any) -> SparseCore:
+        """The core with other settings.
+
+        Args:
+            changes: settings by name.
+
+        Returns:
+            A new core.
+        """
+        return replace(self, **changes)
+
+
+def density(name: str, value: float) -> float:
+    """Checks a density.
+
+    Args:
+        name: of the argument.
+        value: share of elements that are not zero.
+
+    Returns:
+        The share.
+
+    Raises:
+        UserError: for anything outside 0 to 1.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise user_error("a density is out of range", place=name, value=shown(value), allowed="0 to 1")
+    return number
+
+
+def reference_patterns(m: int, n: int, k: int, a_density: float, b_density: float) -> tuple[Any, Any]:
+    """The patterns behind the reference runs of SIGMA: one xorshift stream, densities in whole percents.
+
+    Args:
+        m: rows of a.
+        n: columns of b.
+        k: contracted extent.
+        a_density: share of elements of a that are not zero.
+        b_density: share of elements of b that are not zero.
+
+    Returns:
+        Boolean arrays [m, k] and [k, n].
+
+    Raises:
+        UserError: for extents or densities out of range.
+    """
+    m, n, k = _extents(m, n, k, drawn=True)
+    return _core.draw_patterns(m, n, k, density("a_density", a_density), density("b_density", b_density))
+
+
+def _extents(m: int, n: int, k: int, drawn: bool) -> tuple[int, int, int]:
+    """Extents; where elements are drawn one by one, no more than a few thousand million."""
+    m, n, k = (whole(name, value, 0, MOST_EXTENT) for name, value in (("m", m), ("n", n), ("k", k)))
+    if drawn and k * max(m, n) > MOST_DRAWN:
+        raise user_error(
+            "patterns are too large to be drawn",
+            value=f"{m} x {k} and {k} x {n}",
+            allowed=f"{MOST_DRAWN} elements",
+        )
+    return m, n, k
+
+
+def _held(stationary: str) -> bool:
+    if stationary not in ("a", "b"):
+        raise user_error("an operand is named a or b", place="stationary", value=shown(stationary), allowed="a, b")
+    return stationary == "b"

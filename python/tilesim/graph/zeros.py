@@ -1,0 +1,80 @@
+"""Matrices with zeros in places that a format can leave out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.dtypes import NUMPY
+from ..base.errors import shown, user_error
+from .sparse import TILE, format_name
+
+__all__ = ["operand", "pattern"]
+
+
+def pattern(
+    name: str, shape: tuple[int, int], density: float, format: str, along: int, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Which elements of an operand are not zero.
+
+    Args:
+        name: of the operand, for messages.
+        shape: rows and columns.
+        density: expected share of elements that are not zero.
+        format: as of `sparse.compress`.
+        along: contracted axis.
+        rng: where the places come from.
+
+    Returns:
+        Booleans of that shape.
+
+    Raises:
+        UserError: for an unknown format, or a density outside 0 to 1 (2:4: 0 to 0.5).
+    """
+    most = 0.5 if format_name(format) == "2:4" else 1.0
+    if not 0 <= density <= most:
+        raise user_error(
+            "a density is out of range" if most == 1 else "an operand in format 2:4 is at most half full",
+            place=f"{name}_density",
+            value=shown(density),
+            allowed=f"0 to {most:g}",
+        )
+    if format == "2:4":
+        rows, columns = shape if along == 1 else shape[::-1]
+        groups = -(-columns // 4)
+        keys = rng.random((rows, groups, 4)).argsort(axis=2).argsort(axis=2)
+        kept = ((keys < 2) & (rng.random(keys.shape) < 2 * density)).reshape(rows, 4 * groups)[:, :columns]
+        return kept if along == 1 else kept.T
+    size = TILE if format == "zero_tiles" else int(format[6:]) if format.startswith("block:") else 1
+    tiles = rng.random(tuple(-(-extent // size) for extent in shape)) < density
+    return tiles.repeat(size, axis=0).repeat(size, axis=1)[: shape[0], : shape[1]]
+
+
+def operand(
+    name: str, shape: tuple[int, int], density: float, format: str, along: int, seed: int, dtype: str
+) -> NDArray[Any]:
+    """A matrix with zeros; its other values are whole and up to 7, so that sums of 342,000 products are exact in f32.
+
+    Args:
+        name: "a" or "b"; operands of one seed differ.
+        shape: rows and columns.
+        density: as of `pattern`.
+        format: as of `pattern`.
+        along: as of `pattern`.
+        seed: of places and values.
+        dtype: of the elements.
+
+    Returns:
+        The matrix.
+
+    Raises:
+        UserError: as of `pattern`.
+    """
+    rng = np.random.default_rng([seed, sum(map(ord, name))])
+    kept = pattern(name, shape, density, format, along, rng)
+    values = rng.integers(1, 8, size=shape)
+    if not dtype.startswith("u"):
+        values = values * rng.choice([-1, 1], size=shape)
+    return np.where(kept, values, 0).astype(NUMPY[dtype])

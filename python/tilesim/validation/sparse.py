@@ -1,0 +1,110 @@
+"""Comparison of sparse cores with measured cycles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ..analytic.sparse import SparseCore, density, reference_patterns
+from ..base.errors import Unsupported, UserError, shown, user_error
+from ..base.validation import envelope, positive, read_cases
+
+__all__ = ["sparse"]
+
+_EYERISS = "eyeriss v2 pe"
+_Row = dict[str, Any]
+FITTED = ("L07", "L13", "L21", "L25")
+"""Layers on which `segment` of the preset eyeriss-v2-pe was chosen."""
+
+
+def sparse(cases: str | os.PathLike[str]) -> dict[str, Any]:
+    """Predicts every row of a table of sparse products.
+
+    Args:
+        cases: CSV with the columns source, unit, m, n, k, a_density, b_density, cycles, relative_to_dense, and for the
+            unit sigma multipliers, read_ports, write_ports, stationary.
+
+    Returns:
+        The validation file: one output row per input row; `cycles` is compared, or `relative_to_dense` where that is
+        empty; rows that are not ok count as error 1.
+
+    Raises:
+        UserError: for a file without these columns.
+    """
+    columns = ("source", "unit", "m", "n", "k", "a_density", "b_density", "cycles", "relative_to_dense")
+    table = read_cases(cases, columns)
+    rows = []
+    for given in table:
+        kind = _kind(given)
+        relative = not (given["cycles"] or "").strip()
+        column = "relative_to_dense" if relative else "cycles"
+        row: _Row = {**given, "status": "ok", "reason": "", f"measured_{column}": None}
+        row.update({f"predicted_{column}": None, "error": None, "fitted": kind == _EYERISS and given["unit"] in FITTED})
+        try:
+            row[f"measured_{column}"] = measured = positive(given, column)
+            predicted = _predict(kind, given, relative)
+            row[f"predicted_{column}"] = predicted
+            row["error"] = predicted / measured - 1
+        except Unsupported as error:
+            row.update(status="unsupported", reason=str(error))
+        except UserError as error:
+            row.update(status="invalid", reason=str(error))
+        rows.append(row)
+    return envelope("sparse", {"units": "sigma, dstc, Eyeriss v2 PE"}, rows, _group)
+
+
+def _kind(row: _Row) -> str:
+    unit, source = (row["unit"] or "").strip().lower(), (row["source"] or "").strip().lower()
+    return unit if unit in ("sigma", "dstc") else source
+
+
+def _group(row: _Row) -> str:
+    kind = _kind(row)
+    return f"{row['source']}|{row['unit']}" if kind in ("sigma", "dstc") else str(row["source"])
+
+
+def _predict(kind: str, row: _Row, relative: bool) -> float:
+    predictor = _PREDICTORS.get(kind)
+    if predictor is None:
+        raise Unsupported(
+            f"no model of the unit {shown(row['unit'])} of {shown(row['source'])}: sigma, dstc, Eyeriss v2 PE"
+        )
+    a_density, b_density = (density(name, row[name]) for name in ("a_density", "b_density"))
+    cycles = predictor(row, a_density, b_density)
+    return cycles / predictor(row, 1.0, 1.0) if relative else cycles
+
+
+def _size(row: _Row, name: str) -> int:
+    value = positive(row, name)
+    if value != int(value) or value > 1 << 20:
+        raise user_error(f"{name} is not an extent", value=shown(row[name]), allowed=f"1 to {1 << 20}")
+    return int(value)
+
+
+def _shape(row: _Row) -> tuple[int, int, int]:
+    return _size(row, "m"), _size(row, "n"), _size(row, "k")
+
+
+def _sigma(row: _Row, a_density: float, b_density: float) -> float:
+    missing = [name for name in ("multipliers", "read_ports", "write_ports", "stationary") if not row.get(name)]
+    if missing:
+        raise user_error(f"{missing[0]} is missing", value=shown(row.get(missing[0])), allowed="a value in a sigma row")
+    core = SparseCore(_size(row, "multipliers"), _size(row, "read_ports"), _size(row, "write_ports"))
+    m, n, k = _shape(row)
+    if k * max(m, n) > 1 << 28:
+        raise Unsupported(f"patterns of {m} x {k} and {k} x {n} are too large to be drawn")
+    return core.time(*reference_patterns(m, n, k, a_density, b_density), row["stationary"].strip()).cycles
+
+
+def _dstc(row: _Row, a_density: float, b_density: float) -> float:
+    return SparseCore.load("dstc").expected(*_shape(row), a_density, b_density).cycles
+
+
+def _eyeriss(row: _Row, a_density: float, b_density: float) -> float:
+    """Of every activation that is not zero, the column of weights a is walked over."""
+    core = SparseCore.load("eyeriss-v2-pe")
+    return core.expected(*_shape(row), a_density, b_density, stationary="b").cycles
+
+
+_PREDICTORS: dict[str, Callable[[_Row, float, float], float]] = {"sigma": _sigma, "dstc": _dstc, _EYERISS: _eyeriss}
