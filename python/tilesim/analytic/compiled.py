@@ -1,0 +1,200 @@
+"""A graph as a GPU's framework runs it: the time of every kernel, and of the host that launches them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .. import _core
+from ..base.errors import user_error
+from ..graph import Graph
+from ..machine.device import Device
+from .families import Entry
+from .gemm import estimator, find_entry
+from .kernels import COMPILERS, Kernel, check_compiler, kernels
+from .operations import Cost, Costs, inlined, rows_of
+from .profile import Profile
+from .schemes import Scheme
+from .vector import CONSTANTS as STREAM
+
+__all__ = ["CONSTANTS", "Priced", "network_constants", "price_kernels"]
+
+#: What a whole network needs beside the models of its kernels: few numbers, each of hardware or library.
+CONSTANTS: dict[str, dict[str, float | str]] = {
+    "efficiency": {"default": 0.92, "low": 0.01, "high": 1.0, "unit": "share of the peak rate of f32 products"},
+    "energy": {"default": 15.0, "low": 1e-3, "high": 1e4, "unit": "picojoules per f32 operation, of the whole board"},
+    "memory_share": {"default": 0.85, "low": 0.05, "high": 0.97, "unit": "share of the memory's rate in streams"},
+    "bias_share": {
+        "default": 1.0, "low": 0.1, "high": 1.0,
+        "unit": "rate of f32 products that add a bias to rows of a Linear's weights, over plain ones",
+    },
+    "ramp": {"default": 2e-6, "low": 0.0, "high": 1e-3, "unit": "s between two kernels of a stream"},
+    "row": {"default": 80.0, "low": 0.0, "high": 1e5, "unit": "cycles per row and unit of a reduction"},
+}  # fmt: skip
+# Seconds of the host per launch: a framework's operator; generated code that launches; a replayed list of kernels.
+# Assumptions of microbenchmarks: rows whose kernels are long do not show them.
+DISPATCH = {"eager": 8e-6, "torch": 4e-6, "xla": 2e-6}
+
+
+@dataclass
+class Priced:
+    """Kernels in the order in which they run, with a cost each; what was taken for granted."""
+
+    kernels: list[Kernel]
+    costs: list[Cost]
+    notes: list[str]
+
+
+def network_constants(device: Device, profile: Profile | None = None) -> tuple[Entry, str]:
+    """The constants of whole networks on a device.
+
+    Args:
+        device: a GPU.
+        profile: constants that go first.
+
+    Returns:
+        The entry, all constants there; and where it is from.
+    """
+    found, origin = find_entry("network", device, ["fp32"], "torch", profile=profile)
+    standard = {name: float(info["default"]) for name, info in CONSTANTS.items()}
+    if found is None:
+        return Entry("network", "fp32", "torch", constants=standard), "defaults"
+    return replace(found, constants={**standard, **found.constants}), origin
+
+
+class NetworkCosts(Costs):
+    """Costs of library calls within a network: long enough for the power limit, launched back to back."""
+
+    def __init__(
+        self, device: Device, scheme: str | None, engine: str, profile: Profile | None, constants: dict[str, float]
+    ) -> None:
+        """As of Costs.
+
+        Args:
+            device: a GPU.
+            scheme: of products with weights.
+            engine: whose kernels.
+            profile: fitted constants.
+            constants: of `CONSTANTS`.
+        """
+        super().__init__(device, scheme, engine, profile)
+        self.constants = constants
+
+    def _give_product(self, form: str, dtype: str, how: Scheme) -> None:
+        if how.arithmetic != "f32":
+            return super()._give_product(form, dtype, how)
+        at = self.constants
+        found = replace(estimator(self.device, how, engine=self.engine, profile=self.profile), calls=1e6)
+        launch = at["ramp"] * self.device.clock_hz
+        own = {"efficiency": at["efficiency"], "energy": at["energy"], "launch": launch, "vector_launch": launch}
+        model = found.core({**products_of(self.device, how), **own})
+        rate = self.device.rate(how.arithmetic).flops_per_second
+        self.model.give_product(form, dtype, model, how.name, "", rate)
+
+
+def products_of(device: Device, how: Scheme) -> dict[str, float]:
+    """Constants of f32 products on ordinary lanes that no row was used for."""
+    from .constants import standard
+
+    return standard(device, how)
+
+
+def price_kernels(
+    graph: Graph,
+    device: Device,
+    compiler: str,
+    scheme: str | None = None,
+    engine: str = "",
+    profile: Profile | None = None,
+    constants: dict[str, float] | None = None,
+) -> Priced:
+    """Counts the kernels of a graph and prices each.
+
+    Args:
+        graph: the workload.
+        device: a GPU.
+        compiler: "eager", "torch" or "xla".
+        scheme: of products with weights; none: the graph's dtypes.
+        engine: whose kernels; "": a library's.
+        profile: fitted constants; none: the family's.
+        constants: those of `CONSTANTS` that replace the family's.
+
+    Returns:
+        Kernels and costs.
+
+    Raises:
+        UserError: for an unknown compiler, or a device that is no GPU.
+        Unsupported: for an operation that the device lacks.
+    """
+    check_compiler(compiler)
+    if device.kind != "gpu":
+        raise user_error(
+            "compilers are modelled for GPUs", place="compiler", value=f"'{compiler}' on {device.name}, a {device.kind}",
+            allowed="a GPU; no compiler for any other device",
+        )  # fmt: skip
+    entry, origin = network_constants(device, profile)
+    at = {**entry.constants, **(constants or {})}
+    core = inlined(graph)
+    model = NetworkCosts(device, scheme, engine, profile, at)
+    found, notes = model.price(core)
+    calls = rows_of(found)
+    parts = kernels(list(core.operations()), [value["name"] for value in core.outputs], compiler)
+    pricer = _Pricer(device, at, compiler)
+    costs = [pricer.price(kernel, calls) for kernel in parts]
+    dropped = ("elementwise operations behind", "views and constants cost nothing")
+    said = [note for note in notes if not note.startswith(dropped)]
+    fitted = ", ".join(f"{name} {at[name]:.4g}" for name in CONSTANTS)
+    said += [
+        COMPILERS[compiler],
+        f"networks: constants of {origin} ({fitted})",
+        f"the host takes {DISPATCH[compiler] * 1e6:g} us per launch, beside the device",
+        "attention is one kernel where the graph has it as an operation, and its products and softmax where it "
+        "spells them out",
+    ]
+    return Priced(parts, costs, sorted(said))
+
+
+class _Pricer:
+    """Kernels one after another; the host runs ahead of the device, or holds it up."""
+
+    def __init__(self, device: Device, constants: dict[str, float], compiler: str) -> None:
+        self.at, self.dispatch = constants, DISPATCH[compiler]
+        self.host = self.device = 0.0
+        stream = {name: float(info["default"]) for name, info in STREAM.items()}
+        stream.update(
+            launch=constants["ramp"], memory_share=constants["memory_share"], row=constants["row"] / device.clock_hz
+        )
+        facts = {
+            "units": float(device.units),
+            "memory_bytes_per_second": device.memory.bytes_per_second,
+            "shared_bytes": float(device.shared.bytes),
+            "shared_bytes_per_second": device.shared.bytes_per_second,
+            "lanes_per_second": device.vector_rate("f32"),
+        }
+        self.stream = _core.StreamModel(facts, stream)
+
+    def price(self, kernel: Kernel, calls: list[Cost]) -> Cost:
+        """The cost of the next kernel, the wait for its launch included."""
+        cost = self._library(kernel, calls[kernel.call]) if kernel.call >= 0 else self._loop(kernel)
+        self.host += self.dispatch * kernel.launches
+        wait = max(0.0, self.host - self.device)
+        self.device = max(self.host, self.device) + cost.seconds
+        if wait > 0:
+            cost.terms["host"] = wait
+            cost.seconds += wait
+        return cost
+
+    def _loop(self, kernel: Kernel) -> Cost:
+        launch, memory, compute, rows, total = self.stream.once(kernel.bytes, kernel.flops, kernel.rows, True)
+        more = (kernel.launches - 1) * self.at["ramp"]
+        terms = {"memory": memory, "compute": compute, "launch": launch + more, "rows": rows}
+        what = "copy" if kernel.kind == "pointwise" else "reduction"
+        return Cost(kernel.name, "fused" if len(kernel.operations) > 1 else what, total + more, terms, kernel.bytes,
+                    kernel.flops, "f32", kernel.kind)  # fmt: skip
+
+    def _library(self, kernel: Kernel, cost: Cost) -> Cost:
+        found = replace(cost, name=kernel.name, terms=dict(cost.terms), bytes=kernel.bytes)
+        if kernel.epilogue and self.dispatch == DISPATCH["eager"] and cost.scheme == "fp32":
+            slower = cost.seconds * (1 / self.at["bias_share"] - 1)
+            found.seconds += slower
+            found.terms["compute"] = found.terms.get("compute", 0.0) + slower
+        return found
