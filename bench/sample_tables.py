@@ -20,6 +20,7 @@ TABLES = {
     "attention": ("gpu_attention_latency.csv", ("phase", "attn_dtype", "kv_cache_dtype"), 12),
     "conv": ("t4_conv_latency.csv", (), 40),
     "vector": ("t4_vector_latency.csv", ("op",), 6),
+    "network": ("gpu_network_latency.csv", ("device", "mode", "engine"), 4),
 }
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .. import _core
 from ..base.errors import user_error
 from ..graph import Graph
 from ..machine.device import Device
+from .constants import standard
 from .families import Entry
 from .gemm import estimator, find_entry
 from .kernels import COMPILERS, Kernel, check_compiler, kernels
@@ -16,7 +19,7 @@ from .profile import Profile
 from .schemes import Scheme
 from .vector import CONSTANTS as STREAM
 
-__all__ = ["CONSTANTS", "Priced", "network_constants", "price_kernels"]
+__all__ = ["CONSTANTS", "Counted", "Priced", "count", "network_constants", "price_kernels"]
 
 #: What a whole network needs beside the models of its kernels: few numbers, each of hardware or library.
 CONSTANTS: dict[str, dict[str, float | str]] = {
@@ -28,11 +31,28 @@ CONSTANTS: dict[str, dict[str, float | str]] = {
         "unit": "rate of f32 products that add a bias to rows of a Linear's weights, over plain ones",
     },
     "ramp": {"default": 2e-6, "low": 0.0, "high": 1e-3, "unit": "s between two kernels of a stream"},
+    "wave_smoothing": {
+        "default": 0.9894, "low": 0.0, "high": 1.0,
+        "unit": "1: the last wave of a product's tiles costs its share (600 fp32 rows of NeuSight-linear, T4)",
+    },
+    "epilogue": {
+        "default": 1633.0, "low": 0.0, "high": 6e4,
+        "unit": "cycles of prologue and epilogue of a tile (600 fp32 rows of NeuSight-linear, T4)",
+    },
     "row": {"default": 80.0, "low": 0.0, "high": 1e5, "unit": "cycles per row and unit of a reduction"},
 }  # fmt: skip
 # Seconds of the host per launch: a framework's operator; generated code that launches; a replayed list of kernels.
 # Assumptions of microbenchmarks: rows whose kernels are long do not show them.
 DISPATCH = {"eager": 8e-6, "torch": 4e-6, "xla": 2e-6}
+
+
+@dataclass
+class Counted:
+    """A graph's kernels under a compiler, and the graph without calls that they index."""
+
+    core: _core.Graph
+    kernels: list[Kernel]
+    compiler: str
 
 
 @dataclass
@@ -55,10 +75,10 @@ def network_constants(device: Device, profile: Profile | None = None) -> tuple[E
         The entry, all constants there; and where it is from.
     """
     found, origin = find_entry("network", device, ["fp32"], "torch", profile=profile)
-    standard = {name: float(info["default"]) for name, info in CONSTANTS.items()}
+    known = {name: float(info["default"]) for name, info in CONSTANTS.items()}
     if found is None:
-        return Entry("network", "fp32", "torch", constants=standard), "defaults"
-    return replace(found, constants={**standard, **found.constants}), origin
+        return Entry("network", "fp32", "torch", constants=known), "defaults"
+    return replace(found, constants={**known, **found.constants}), origin
 
 
 class NetworkCosts(Costs):
@@ -85,34 +105,46 @@ class NetworkCosts(Costs):
         at = self.constants
         found = replace(estimator(self.device, how, engine=self.engine, profile=self.profile), calls=1e6)
         launch = at["ramp"] * self.device.clock_hz
-        own = {"efficiency": at["efficiency"], "energy": at["energy"], "launch": launch, "vector_launch": launch}
-        model = found.core({**products_of(self.device, how), **own})
+        own = {name: at[name] for name in ("efficiency", "energy", "wave_smoothing", "epilogue")}
+        own.update(launch=launch, vector_launch=launch)
+        model = found.core({**standard(self.device, how), **own})
         rate = self.device.rate(how.arithmetic).flops_per_second
         self.model.give_product(form, dtype, model, how.name, "", rate)
 
 
-def products_of(device: Device, how: Scheme) -> dict[str, float]:
-    """Constants of f32 products on ordinary lanes that no row was used for."""
-    from .constants import standard
-
-    return standard(device, how)
-
-
-def price_kernels(
-    graph: Graph,
-    device: Device,
-    compiler: str,
-    scheme: str | None = None,
-    engine: str = "",
-    profile: Profile | None = None,
-    constants: dict[str, float] | None = None,
-) -> Priced:
-    """Counts the kernels of a graph and prices each.
+def count(graph: Graph, compiler: str) -> Counted:
+    """Counts the kernels of a graph: what `price_kernels` prices on any device.
 
     Args:
         graph: the workload.
-        device: a GPU.
         compiler: "eager", "torch" or "xla".
+
+    Returns:
+        The kernels.
+
+    Raises:
+        UserError: for an unknown compiler.
+    """
+    check_compiler(compiler)
+    core = inlined(graph)
+    outputs = [value["name"] for value in core.outputs]
+    return Counted(core, kernels(list(core.operations()), outputs, compiler), compiler)
+
+
+def price_kernels(
+    counted: Counted,
+    device: Device,
+    *,
+    scheme: str | None = None,
+    engine: str = "",
+    profile: Profile | None = None,
+    constants: Mapping[str, float] | None = None,
+) -> Priced:
+    """Prices the kernels of a graph on a GPU, one after another.
+
+    Args:
+        counted: of `count`.
+        device: a GPU.
         scheme: of products with weights; none: the graph's dtypes.
         engine: whose kernels; "": a library's.
         profile: fitted constants; none: the family's.
@@ -122,35 +154,33 @@ def price_kernels(
         Kernels and costs.
 
     Raises:
-        UserError: for an unknown compiler, or a device that is no GPU.
+        UserError: for a device that is no GPU.
         Unsupported: for an operation that the device lacks.
     """
-    check_compiler(compiler)
+    compiler = counted.compiler
     if device.kind != "gpu":
         raise user_error(
-            "compilers are modelled for GPUs", place="compiler", value=f"'{compiler}' on {device.name}, a {device.kind}",
+            "compilers are modelled for GPUs",
+            place="compiler",
+            value=f"'{compiler}' on {device.name}",
             allowed="a GPU; no compiler for any other device",
-        )  # fmt: skip
+        )
     entry, origin = network_constants(device, profile)
     at = {**entry.constants, **(constants or {})}
-    core = inlined(graph)
-    model = NetworkCosts(device, scheme, engine, profile, at)
-    found, notes = model.price(core)
+    found, notes = NetworkCosts(device, scheme, engine, profile, at).price(counted.core)
     calls = rows_of(found)
-    parts = kernels(list(core.operations()), [value["name"] for value in core.outputs], compiler)
     pricer = _Pricer(device, at, compiler)
-    costs = [pricer.price(kernel, calls) for kernel in parts]
+    costs = [pricer.price(kernel, calls) for kernel in counted.kernels]
     dropped = ("elementwise operations behind", "views and constants cost nothing")
     said = [note for note in notes if not note.startswith(dropped)]
-    fitted = ", ".join(f"{name} {at[name]:.4g}" for name in CONSTANTS)
     said += [
         COMPILERS[compiler],
-        f"networks: constants of {origin} ({fitted})",
+        f"networks: constants of {origin} ({', '.join(f'{name} {at[name]:.4g}' for name in CONSTANTS)})",
         f"the host takes {DISPATCH[compiler] * 1e6:g} us per launch, beside the device",
         "attention is one kernel where the graph has it as an operation, and its products and softmax where it "
         "spells them out",
     ]
-    return Priced(parts, costs, sorted(said))
+    return Priced(counted.kernels, costs, sorted(said))
 
 
 class _Pricer:
@@ -171,6 +201,9 @@ class _Pricer:
             "lanes_per_second": device.vector_rate("f32"),
         }
         self.stream = _core.StreamModel(facts, stream)
+        self.cache, self.shared = stream, float(device.shared.bytes)
+        far = device.memory.bytes_per_second * stream["memory_share"]
+        self.nearer = max(0.0, 1 - far / (device.shared.bytes_per_second * stream["cache_share"]))
 
     def price(self, kernel: Kernel, calls: list[Cost]) -> Cost:
         """The cost of the next kernel, the wait for its launch included."""
@@ -184,12 +217,18 @@ class _Pricer:
         return cost
 
     def _loop(self, kernel: Kernel) -> Cost:
-        launch, memory, compute, rows, total = self.stream.once(kernel.bytes, kernel.flops, kernel.rows, True)
+        bytes_ = kernel.bytes - sum(moved * self._found(whole) for moved, whole in kernel.passed) * self.nearer
+        launch, memory, compute, rows, total = self.stream.once(bytes_, kernel.flops, kernel.rows, True)
         more = (kernel.launches - 1) * self.at["ramp"]
         terms = {"memory": memory, "compute": compute, "launch": launch + more, "rows": rows}
         what = "copy" if kernel.kind == "pointwise" else "reduction"
         return Cost(kernel.name, "fused" if len(kernel.operations) > 1 else what, total + more, terms, kernel.bytes,
                     kernel.flops, "f32", kernel.kind)  # fmt: skip
+
+    def _found(self, whole: float) -> float:
+        """Share of a tensor that the shared cache still holds when the next kernel reads it, beside what that makes."""
+        full = 2 * whole / (self.shared * self.cache["cache_fill"])
+        return 1 / (1 + math.exp(min(500.0, (full - 1) / self.cache["cache_edge"])))
 
     def _library(self, kernel: Kernel, cost: Cost) -> Cost:
         found = replace(cost, name=kernel.name, terms=dict(cost.terms), bytes=kernel.bytes)

@@ -45,6 +45,8 @@ class Kernel:
     epilogue: bool = False  # a bias is added by the library's call, whose weights lie outputs by inputs
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    #: bytes moved of each tensor that kernels make for each other, and of the whole tensor: a cache may hold it
+    passed: tuple[tuple[float, float], ...] = ()
 
 
 def check_compiler(name: str) -> str:
@@ -88,7 +90,8 @@ def kernels(operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], com
         for node in group.nodes:
             for view in node.reads:
                 read_by.setdefault(view.base, set()).add(index)
-    return [_kernel(group, index, read_by, kept) for index, group in enumerate(groups)]
+    between = {node.writes.base for node in nodes if node.writes is not None}
+    return [_kernel(group, index, read_by, kept, between) for index, group in enumerate(groups)]
 
 
 @dataclass
@@ -109,7 +112,7 @@ class _Group:
             self.kind, self.rows = "reduction", node.rows
 
 
-def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: set[str]) -> Kernel:
+def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: set[str], between: set[str]) -> Kernel:
     made = {node.writes.base: node.writes for node in group.nodes if node.writes is not None}
     views: dict[str, dict[str, float]] = {}
     whole: dict[str, float] = {}
@@ -118,24 +121,28 @@ def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: se
             if view.base not in made or len(group.nodes) == 1:
                 views.setdefault(view.base, {})[view.name] = amount
                 whole[view.base] = view.base_bytes
-    read = sum(min(sum(parts.values()), whole[base]) for base, parts in views.items())
+    reads = {base: min(sum(parts.values()), whole[base]) for base, parts in views.items()}
     written = {base: view for base, view in made.items() if base in kept or read_by.get(base, set()) - {index}}
     if len(group.nodes) == 1:
         written = made
     last = group.nodes[-1]
+    passes = last.passes if len(group.nodes) == 1 else 1.0
+    passed = [(passes * amount, whole[base]) for base, amount in reads.items() if base in between]
+    passed += [(passes * view.bytes, view.base_bytes) for base, view in written.items() if base not in kept]
     call = next((node for node in group.nodes if node.kind == "library"), None)
     return Kernel(
         last.name,
         group.kind,
         tuple(dict.fromkeys(name for node in group.nodes for name in node.operations)),
         max(node.launches for node in group.nodes) if len(group.nodes) == 1 else 1,
-        (read + sum(view.bytes for view in written.values())) * (last.passes if len(group.nodes) == 1 else 1.0),
+        passes * (sum(reads.values()) + sum(view.bytes for view in written.values())),
         sum(node.flops for node in group.nodes),
         float(group.rows),
         call.call if call else -1,
         call.epilogue if call else False,
         tuple(views),
         tuple(written),
+        tuple(passed),
     )
 
 
@@ -167,9 +174,7 @@ def _grouped(nodes: Sequence[Node], xla: bool) -> list[_Group]:
     return sorted(groups, key=lambda group: group.level)
 
 
-def _merge(
-    group: _Group, other: _Group, maker: dict[str, _Group], readers: Mapping[str, list[_Group]]
-) -> None:
+def _merge(group: _Group, other: _Group, maker: dict[str, _Group], readers: Mapping[str, list[_Group]]) -> None:
     for part in other.nodes:
         group.add(part)
         if part.writes is not None:

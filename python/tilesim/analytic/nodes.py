@@ -200,7 +200,7 @@ class _Reader:
         if result is not None:
             strides = None
             if kind == "attention":  # flash kernels write sequence before heads
-                b, h, s, d = result["shape"]
+                _, h, s, d = result["shape"]
                 strides = (h * s * d, d, h * d, 1)
             written = self.fresh(result, strides)
             for other in op["results"][1:]:

@@ -119,6 +119,27 @@ def validate_dram(
     _summary(report)
 
 
+def validate_network(
+    cases: Annotated[
+        str | None,
+        typer.Option(help="CSV: device, family, sizes, batch, sequence, engine, total_ms; the shipped sample if none."),
+    ] = None,
+    profile: ProfileFile = None,
+    json_: Json = None,
+) -> None:
+    """Compare estimates of whole networks with measured ones: eager torch and torch.compile."""
+    from ..validation.network import network
+
+    with step("counting kernels and comparing"):
+        report = network(cases_of("network", cases), profile)
+    if json_:
+        write(report, json_)
+    if json_ != "-":
+        _said("network", cases)
+        _groups(report)
+        _reasons(report)
+
+
 def _summary(report: dict[str, Any]) -> None:
     typer.echo(
         f"{report['n']} rows: mean {report['mean_abs_error']:.2%}, median {report['median_abs_error']:.2%}, "
@@ -143,6 +164,16 @@ def _validate(
     if json_ == "-":
         return
     _said(table, cases)
+    _groups(report)
+    for key, row in (decisions(report) if table == "gemm" else {}).items():
+        typer.echo(
+            f"does it help? {key}: right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}; "
+            f"always the majority {row['majority']:.1%}"
+        )
+    _reasons(report)
+
+
+def _groups(report: dict[str, Any]) -> None:
     width = max([len("group"), *map(len, report["groups"])])
     typer.echo(f"{'group':<{width}}  {'rows':>6} {'mean':>7} {'median':>7} {'worst':>7}  not predicted")
     for key, row in {**report["groups"], "all": report}.items():
@@ -150,11 +181,9 @@ def _validate(
             f"{key:<{width}}  {row['n']:>6} {row['mean_abs_error']:>7.1%} {row['median_abs_error']:>7.1%} "
             f"{row['max_abs_error']:>7.1%}  {row['n_unsupported']}"
         )
-    for key, row in (decisions(report) if table == "gemm" else {}).items():
-        typer.echo(
-            f"does it help? {key}: right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}; "
-            f"always the majority {row['majority']:.1%}"
-        )
+
+
+def _reasons(report: dict[str, Any]) -> None:
     reasons = {row["reason"] for row in report["rows"] if row["status"] != "ok"}
     for reason in sorted(reasons)[:10]:
         typer.echo(f"not predicted: {reason}")
@@ -212,4 +241,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "attention": validate_attention,
     "conv": validate_conv,
     "vector": validate_vector,
+    "network": validate_network,
 }

@@ -142,9 +142,7 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32")
     """
     if sizes.family not in FAMILIES:
         close = nearest(sizes.family, FAMILIES)
-        raise user_error(
-            "unknown family", value=f"'{sizes.family}'", allowed=", ".join(FAMILIES), suggestion=close
-        )
+        raise user_error("unknown family", value=f"'{sizes.family}'", allowed=", ".join(FAMILIES), suggestion=close)
     if sizes.width % sizes.heads:
         raise user_error("heads divide the width", value=f"{sizes.width} / {sizes.heads}")
     if sequence > sizes.positions:
@@ -161,7 +159,9 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32")
     if sizes.family == "bert":
         x = _norm(b, x, "embeddings.norm")
     rows = {"bert": (batch, 1, 1, sequence), "opt": (batch, 1, sequence, sequence)}
-    mask = b.input("mask", rows.get(sizes.family, (1, 1, sequence, sequence)), dtype if sizes.family in rows else "bool")
+    mask = b.input(
+        "mask", rows.get(sizes.family, (1, 1, sequence, sequence)), dtype if sizes.family in rows else "bool"
+    )
     for i in range(sizes.layers):
         x = b.call(layer.b, x, mask, *create(b, f"layer.{i}", layer.weights), name=f"layer.{i}")
     b.output(FAMILIES[sizes.family](b, x, tokens, sizes), "logits")
