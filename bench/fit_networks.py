@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from tilesim.analytic import families
-from tilesim.analytic.compiled import CONSTANTS
 from tilesim.analytic.families import Entry, pack_keys, row_key, unpack_keys
 from tilesim.analytic.fit import fit, label
+from tilesim.analytic.gpu.compiled import CONSTANTS
 from tilesim.machine.device import Device
 from tilesim.validation.network import ROW_COLUMNS, Case, cases_of, seconds_of
 

@@ -55,7 +55,7 @@ def test_sample_of_tpu_v3() -> None:
     assert report["max_abs_error"] <= 0.09
 
 
-@pytest.mark.parametrize("name", ["tpu-v3", "vector"])
+@pytest.mark.parametrize("name", ["tpu-v3", "vector", "network"])
 def test_validate_without_a_file(name: str) -> None:
     outcome = CliRunner().invoke(app, ["validate", name])
     assert outcome.exit_code == 0

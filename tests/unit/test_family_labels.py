@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 import tilesim as ts
-from tilesim.analytic import attention, compiled, conv, families, gemm, menus, vector
+from tilesim.analytic import attention, conv, families, gemm, menus, vector
 from tilesim.analytic.constants import standard
 from tilesim.analytic.families import Entry, protocol
+from tilesim.analytic.gpu import compiled
 from tilesim.analytic.schemes import scheme
 from tilesim.machine.device import Device
 

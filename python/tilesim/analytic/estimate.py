@@ -17,8 +17,8 @@ from ..machine.device_fields import MOST_RATE, MOST_UNITS
 from ..machine.machine import Machine
 from ..results.result import Advice, Result, Table
 from .cache import pressure
-from .compiled import count, price_kernels
-from .kernels import Kernel
+from .gpu.compiled import count, price_kernels
+from .gpu.kernels import Kernel
 from .operations import Cost, Costs, flat_operations, rows_of
 from .profile import Profile, engine_named
 

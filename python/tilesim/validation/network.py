@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
-from ..analytic.compiled import Counted, count, price_kernels
 from ..analytic.families import family, row_key
+from ..analytic.gpu.compiled import Counted, count, price_kernels
 from ..analytic.profile import Profile
 from ..base.errors import Unsupported, UserError, nearest
 from ..base.validation import envelope, positive, read_cases

@@ -6,18 +6,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .. import _core
-from ..base.errors import user_error
-from ..graph import Graph
-from ..machine.device import Device
-from .constants import standard
-from .families import Entry
-from .gemm import estimator, find_entry
+from ... import _core
+from ...base.errors import user_error
+from ...graph import Graph
+from ...machine.device import Device
+from ..constants import standard
+from ..families import Entry
+from ..gemm import estimator, find_entry
+from ..operations import Cost, Costs, inlined, rows_of
+from ..profile import Profile
+from ..schemes import Scheme
+from ..vector import CONSTANTS as STREAM
 from .kernels import COMPILERS, Kernel, check_compiler, kernels
-from .operations import Cost, Costs, inlined, rows_of
-from .profile import Profile
-from .schemes import Scheme
-from .vector import CONSTANTS as STREAM
 
 __all__ = ["CONSTANTS", "Counted", "Priced", "count", "network_constants", "price_kernels"]
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base.errors import nearest
-from ..graph import user_error
+from ...base.errors import nearest
+from ...graph import user_error
 from .nodes import Node, nodes_of
 
 __all__ = ["COMPILERS", "Kernel", "kernels"]
@@ -137,7 +137,7 @@ def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: se
         max(node.launches for node in group.nodes) if len(group.nodes) == 1 else 1,
         passes * (sum(reads.values()) + sum(view.bytes for view in written.values())),
         sum(node.flops for node in group.nodes),
-        float(group.rows),
+        float(max(node.blocks for node in group.nodes)),
         call.call if call else -1,
         call.epilogue if call else False,
         tuple(views),

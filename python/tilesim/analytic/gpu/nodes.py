@@ -40,6 +40,7 @@ class Node:
     elements: int = 0  # that its loop runs over
     flops: float = 0.0
     rows: int = 0
+    blocks: int = 0  # rows that each take a block of threads; sums of anything else share theirs
     launches: int = 1
     passes: float = 1.0  # times that its bytes move where the framework spells the operation out
     call: int = -1
@@ -178,6 +179,7 @@ class _Reader:
                 elements,
                 float(sum(op["flops"].values())),
                 _rows(op, reads[0]) if reduces else 0,
+                _rows(op, reads[0]) if reduces and kind != "reduce" else 0,
                 launches,
                 passes,
                 function=str(op["attributes"].get("function", "")) if kind == "elementwise" else "",
