@@ -1,8 +1,9 @@
 """Fits the constants of whole networks in configs/families on measured ones: `fit_networks.py TABLE [--write]`.
 
 Of each device with rows in inference the energy per operation, the memory's share in streams, and where rows of both
-engines show it the rate of products with a bias. Says the error as fitted, with each model left out, and with the
-device left out (the constants of no rows). With --write the families' files are written.
+engines show it the rate of products with a bias. Says the error as fitted, with each model left out, with nothing
+fitted, and with the device left out (geometric means of the others' constants). With --write the families'
+files are written.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def main() -> int:
     table = Path(sys.argv[1])
     rows = [case for case in cases_of(table) if case.status == "ok" and case.row["mode"] == "inference"]
     plain = {name: float(info["default"]) for name, info in CONSTANTS.items()}
+    every: dict[str, dict[str, float]] = {}
     for device in dict.fromkeys(case.row["device"] for case in rows):
         own = [case for case in rows if case.row["device"] == device]
         free = [name for name in FREE if name != "bias_share" or len({case.row["engine"] for case in own}) > 1]
@@ -57,8 +59,14 @@ def main() -> int:
             out = [case for case in own if case.row["model"] == model]
             if rest:
                 print(f"{'':<16} {model} left out: {error(out, fitted(rest, free).constants):.1%}", flush=True)
+        every[device] = {name: found.constants[name] for name in free}
         if "--write" in sys.argv:
             write(Device.named(device).family, device, table.name, own, found, free)
+    for device in every:
+        own = [case for case in rows if case.row["device"] == device]
+        others = [constants for other, constants in every.items() if other != device]
+        mean = {name: float(np.exp(np.mean([np.log(one[name]) for one in others if name in one]))) for name in FREE}
+        print(f"{device:<16} left out, means of the other devices: {error(own, {**plain, **mean}):.1%}", flush=True)
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
+from tilesim.analytic.gpu.backward import backward_kernels
 from tilesim.analytic.gpu.compiled import count, price_kernels
 from tilesim.analytic.gpu.strides import compact, contiguous, viewed
 from tilesim.models._published import TextSizes, spelled_out
@@ -81,6 +82,27 @@ def test_bytes_of_a_layer_by_hand() -> None:
             moved(spelled_out(TextSizes(family, layers, W, H, F, V, P), B, S), compiler) for layers in (2, 3)
         )
         assert deeper - deep == pytest.approx(expected, abs=64), (family, compiler)  # scalars: a few bytes each
+
+
+def test_backward_pass_of_a_layer_by_hand() -> None:
+    x, s, g, small = B * S * W * 4.0, B * H * S * S * 4.0, B * S * F * 4.0, W * 4.0
+    found = []
+    for layers in (2, 3):
+        counted = count(spelled_out(TextSizes("bert", layers, W, H, F, V, P), B, S), "eager")
+        parts = backward_kernels(counted)
+        found.append((sum(k.bytes for k, _ in parts if k.call < 0), sum(times for _, times in parts)))
+    assert found[1][1] - found[0][1] == 2 * 8  # two products for each of eight
+    # copies; divide; softmax with its result; norms with x twice more; gelu with its operand; six biases; what four
+    # read (query, key, value, residual) is added up three times, what two read (up, residual) once
+    want = 8 * x + 2 * s + 3 * s + 2 * (5 * x + 2 * small) + 3 * g + 5 * x + g + 9 * x + 3 * x
+    assert found[1][0] - found[0][0] == pytest.approx(want, abs=64)
+
+
+def test_backward_pass_of_what_is_not_modelled() -> None:
+    with pytest.raises(ts.Unsupported, match="eager"):
+        backward_kernels(count(ts.models.build("mlp"), "torch"))
+    with pytest.raises(ts.Unsupported, match="convolution"):
+        backward_kernels(count(ts.models.build("resnet18"), "eager"))
 
 
 def test_flash_attention_is_one_kernel_without_copies() -> None:

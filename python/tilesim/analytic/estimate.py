@@ -243,6 +243,9 @@ def estimate(
     data["configuration"] = {"device": target.to_dict(), "profile": name, "tilesim": version}
     if compiler is not None:
         data["configuration"]["compiler"] = compiler
+        timed = [kernel for kernel, cost in zip(launched, rows, strict=True) if cost.seconds > 0]
+        for kernel, use in zip(timed, data["operations"], strict=True):
+            use["operation"] = list(kernel.operations)
     return Estimate(data, rows, redo, launched)
 
 

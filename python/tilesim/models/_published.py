@@ -32,7 +32,14 @@ class TextSizes:
     positions: int
 
 
-def _attention(b: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, family: str) -> Tensor:
+def _dropped(b: GraphBuilder, x: Tensor, keep: Tensor | None) -> Tensor:
+    """Dropout as one kernel: a byte per element says what stays."""
+    return x if keep is None else b.apply("select", keep, x, b.scalar(0.0), name="dropout")
+
+
+def _attention(
+    b: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, family: str, keep: Tensor | None
+) -> Tensor:
     """Products around a softmax; the mask is added, or chosen by (gpt2)."""
     depth = q.shape[-1]
     scores = b.matmul(q, k.transpose(0, 1, 3, 2), name="scores")
@@ -42,7 +49,7 @@ def _attention(b: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, f
         scores = scores / math.sqrt(depth) + mask
     else:
         scores = b.apply("select", mask, scores / math.sqrt(depth), b.scalar(_LOWEST), name="causal")
-    return merge_heads(b.matmul(scores.softmax(), v, name="context"))
+    return merge_heads(b.matmul(_dropped(b, scores.softmax(), keep), v, name="context"))
 
 
 def _gelu(b: GraphBuilder, x: Tensor) -> Tensor:
@@ -52,9 +59,9 @@ def _gelu(b: GraphBuilder, x: Tensor) -> Tensor:
 
 
 class _Layer:
-    """One layer's function: (x, mask, weights...) -> y."""
+    """One layer's function: (x, mask, [kept scores, kept rows], weights...) -> y."""
 
-    def __init__(self, builder: GraphBuilder, sizes: TextSizes, batch: int, sequence: int) -> None:
+    def __init__(self, builder: GraphBuilder, sizes: TextSizes, batch: int, sequence: int, training: bool) -> None:
         self.s, width = sizes, sizes.width
         turned = sizes.family == "gpt2"
         joined = [("qkv", width, 3 * width)] if turned else [(name, width, width) for name in ("q", "k", "v")]
@@ -68,6 +75,9 @@ class _Layer:
             mask = self.b.input("mask", (1, 1, sequence, sequence), "bool")
         else:
             mask = self.b.input("mask", (batch, 1, sequence if sizes.family == "opt" else 1, sequence))
+        kept = _kept(sizes, batch, sequence) if training else {}
+        found = [self.b.input(name, shape, "bool") for name, shape in kept.items()]
+        self.scores, self.rows = found if training else (None, None)
         self.w = declare(self.b, self.weights)
         self.b.output(self._bert(x, mask) if sizes.family == "bert" else self._decoder(x, mask), "y")
 
@@ -88,18 +98,26 @@ class _Layer:
         if family == "opt":
             q = q * (width // self.s.heads) ** -0.5
         q, k, v = (split_heads(part, self.s.heads) for part in (q, k, v))
-        return self._linear(_attention(self.b, q, k, v, mask, family), "out")
+        return self._residual(_attention(self.b, q, k, v, mask, family, self.scores), "out")
+
+    def _residual(self, x: Tensor, name: str) -> Tensor:
+        return _dropped(self.b, self._linear(x, name), self.rows)
 
     def _bert(self, x: Tensor, mask: Tensor) -> Tensor:
         x = self._norm(self._heads(x, mask) + x, "norm1")
         hidden = self.b.apply("gelu_erf", self._linear(x, "up"), name="gelu")
-        return self._norm(self._linear(hidden, "down") + x, "norm2")
+        return self._norm(self._residual(hidden, "down") + x, "norm2")
 
     def _decoder(self, x: Tensor, mask: Tensor) -> Tensor:
         x = x + self._heads(self._norm(x, "norm1"), mask)
         hidden = self._linear(self._norm(x, "norm2"), "up")
         hidden = _gelu(self.b, hidden) if self.s.family == "gpt2" else self.b.apply("relu", hidden, name="relu")
-        return x + self._linear(hidden, "down")
+        return x + self._residual(hidden, "down")
+
+
+def _kept(sizes: TextSizes, batch: int, sequence: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of what dropout keeps."""
+    return {"kept_scores": (batch, sizes.heads, sequence, sequence), "kept_rows": (batch, sequence, sizes.width)}
 
 
 def _norm(b: GraphBuilder, x: Tensor, name: str) -> Tensor:
@@ -110,6 +128,13 @@ def _norm(b: GraphBuilder, x: Tensor, name: str) -> Tensor:
 def _classifier(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes) -> Tensor:
     pooled = b.apply("tanh", b.linear(x[:, 0], sizes.width, name="pooler"), name="pooler.tanh")
     return b.linear(pooled, 2, name="classifier")
+
+
+def _pretraining_heads(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes) -> Tensor:
+    """The masked-language head over every position; next sentence's two labels are left to it."""
+    hidden = b.apply("gelu_erf", b.linear(x, sizes.width, name="transform"), name="transform.gelu")
+    hidden = _norm(b, hidden, "transform")
+    return b.project(hidden, tokens, b.weight("head.bias", (sizes.vocabulary,)), name="head")
 
 
 def _language_head(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes) -> Tensor:
@@ -124,8 +149,8 @@ FAMILIES: dict[str, Callable[[GraphBuilder, Tensor, Tensor, TextSizes], Tensor]]
 }
 
 
-def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32") -> Graph:
-    """A text network in inference.
+def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32", training: bool = False) -> Graph:
+    """The forward pass of a text network.
 
     Args:
         sizes: of the network; bert ends in a pooler and a classifier of two labels, the others in a language head
@@ -133,6 +158,7 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32")
         batch: sequences.
         sequence: tokens of each.
         dtype: of weights and activations.
+        training: with dropout on scores and residuals, and for bert with the masked-language head over every position.
 
     Returns:
         The graph.
@@ -148,7 +174,7 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32")
     if sequence > sizes.positions:
         raise user_error("the sequence does not fit the positions", value=str(sequence), allowed=str(sizes.positions))
     b = GraphBuilder(sizes.family, dtype=dtype)
-    layer = _Layer(b, sizes, batch, sequence)
+    layer = _Layer(b, sizes, batch, sequence, training)
     ids = b.input("input_ids", (batch, sequence), "i32")
     tokens = b.weight("tokens", (sizes.vocabulary, sizes.width))
     x: Tensor = b.op("embedding", tokens, ids, name="words")
@@ -162,7 +188,10 @@ def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32")
     mask = b.input(
         "mask", rows.get(sizes.family, (1, 1, sequence, sequence)), dtype if sizes.family in rows else "bool"
     )
+    kept = _kept(sizes, batch, sequence) if training else {}
+    drops = [b.input(name, shape, "bool") for name, shape in kept.items()]
     for i in range(sizes.layers):
-        x = b.call(layer.b, x, mask, *create(b, f"layer.{i}", layer.weights), name=f"layer.{i}")
-    b.output(FAMILIES[sizes.family](b, x, tokens, sizes), "logits")
+        x = b.call(layer.b, x, mask, *drops, *create(b, f"layer.{i}", layer.weights), name=f"layer.{i}")
+    head = _pretraining_heads if training and sizes.family == "bert" else FAMILIES[sizes.family]
+    b.output(head(b, x, tokens, sizes), "logits")
     return b.build()

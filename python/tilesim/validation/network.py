@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import _core
 from ..analytic.families import family, row_key
+from ..analytic.gpu.backward import backward_seconds
 from ..analytic.gpu.compiled import Counted, count, price_kernels
 from ..analytic.profile import Profile
 from ..base.errors import Unsupported, UserError, nearest
@@ -52,19 +53,23 @@ def _choice(row: Mapping[str, Any], column: str, known: Mapping[str, str]) -> st
     return known[text]
 
 
+def _trains(row: Mapping[str, Any]) -> bool:
+    return str(row["mode"] or "").strip().lower() == "training"
+
+
 @functools.lru_cache(maxsize=32)  # devices share networks
-def _counted(sizes: TextSizes, batch: int, sequence: int, dtype: str, compiler: str) -> Counted:
-    return count(spelled_out(sizes, batch, sequence, dtype), compiler)
+def _counted(sizes: TextSizes, batch: int, sequence: int, dtype: str, compiler: str, training: bool) -> Counted:
+    return count(spelled_out(sizes, batch, sequence, dtype, training), compiler)
 
 
 def _kernels_of(row: Mapping[str, Any]) -> Counted:
     sizes = TextSizes(str(row["family"] or "").strip().lower(), *(_whole(row, name) for name in _SIZES))
-    compiler = _choice(row, "engine", _ENGINES)
-    return _counted(sizes, _whole(row, "batch"), _whole(row, "sequence"), _choice(row, "dtype", _DTYPES), compiler)
+    compiler, dtype = _choice(row, "engine", _ENGINES), _choice(row, "dtype", _DTYPES)
+    return _counted(sizes, _whole(row, "batch"), _whole(row, "sequence"), dtype, compiler, _trains(row))
 
 
 def seconds_of(case: Case, constants: Mapping[str, float] | None = None, profile: Profile | None = None) -> float:
-    """Predicted seconds of a row in inference.
+    """Predicted seconds of a row's forward pass.
 
     Args:
         case: the row.
@@ -72,7 +77,7 @@ def seconds_of(case: Case, constants: Mapping[str, float] | None = None, profile
         profile: fitted constants.
 
     Returns:
-        Seconds of the forward pass.
+        Seconds.
 
     Raises:
         UserError: for a cell that says nothing, or an unknown device.
@@ -117,10 +122,18 @@ def _fitted(row: Mapping[str, Any]) -> bool:
 
 
 def _predict(case: Case, profile: Profile | None) -> dict[str, float]:
-    if case.row["mode"].strip().lower() == "training":
-        raise Unsupported("training: no model of the backward pass; a graph of the step is needed")
-    forward = seconds_of(case, profile=profile) * 1e3
-    return {"predicted_ms": forward, "predicted_forward_ms": forward}
+    device = Device.named(str(case.row["device"] or ""))
+    counted = _kernels_of(case.row)
+    priced = price_kernels(counted, device, profile=profile)
+    forward = sum(cost.seconds for cost in priced.costs) * 1e3
+    if not _trains(case.row):
+        return {"predicted_ms": forward, "predicted_forward_ms": forward}
+    backward = backward_seconds(counted, priced) * 1e3
+    return {
+        "predicted_ms": forward + backward,
+        "predicted_forward_ms": forward,
+        "predicted_backward_ms": backward,
+    }
 
 
 def network(cases: str | os.PathLike[str], profile: Profile | str | None = None) -> dict[str, Any]:
@@ -132,7 +145,8 @@ def network(cases: str | os.PathLike[str], profile: Profile | str | None = None)
         profile: fitted constants; none: those of the shipped families.
 
     Returns:
-        The validation file; `error` is of `total_ms`. Rows of training are unsupported.
+        The validation file; `error` is of `total_ms`. Backward passes are a closed form over the kernels of
+        eager torch (`tilesim.analytic.gpu.backward`); training with a compiler is unsupported.
 
     Raises:
         UserError: for a file that cannot be read or lacks a column.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ... import _core
@@ -23,7 +23,12 @@ __all__ = ["CONSTANTS", "Counted", "Priced", "count", "network_constants", "pric
 
 #: What a whole network needs beside the models of its kernels: few numbers, each of hardware or library.
 CONSTANTS: dict[str, dict[str, float | str]] = {
-    "efficiency": {"default": 0.92, "low": 0.01, "high": 1.0, "unit": "share of the peak rate of f32 products"},
+    "efficiency": {
+        "default": 1.0,
+        "low": 0.01,
+        "high": 1.0,
+        "unit": "share of the peak rate of f32 products within a tile (600 fp32 rows of NeuSight-linear, T4)",
+    },
     "energy": {"default": 15.0, "low": 1e-3, "high": 1e4, "unit": "picojoules per f32 operation, of the whole board"},
     "memory_share": {"default": 0.85, "low": 0.05, "high": 0.97, "unit": "share of the memory's rate in streams"},
     "bias_share": {
@@ -62,6 +67,7 @@ class Priced:
     kernels: list[Kernel]
     costs: list[Cost]
     notes: list[str]
+    stream: Callable[[Kernel], float]  # seconds of any other kernel that is no library's, on the same device
 
 
 def network_constants(device: Device, profile: Profile | None = None) -> tuple[Entry, str]:
@@ -180,7 +186,7 @@ def price_kernels(
         "attention is one kernel where the graph has it as an operation, and its products and softmax where it "
         "spells them out",
     ]
-    return Priced(counted.kernels, costs, sorted(said))
+    return Priced(counted.kernels, costs, sorted(said), lambda kernel: pricer.loop(kernel).seconds)
 
 
 class _Pricer:
@@ -207,7 +213,7 @@ class _Pricer:
 
     def price(self, kernel: Kernel, calls: list[Cost]) -> Cost:
         """The cost of the next kernel, the wait for its launch included."""
-        cost = self._library(kernel, calls[kernel.call]) if kernel.call >= 0 else self._loop(kernel)
+        cost = self._library(kernel, calls[kernel.call]) if kernel.call >= 0 else self.loop(kernel)
         self.host += self.dispatch * kernel.launches
         wait = max(0.0, self.host - self.device)
         self.device = max(self.host, self.device) + cost.seconds
@@ -216,14 +222,15 @@ class _Pricer:
             cost.seconds += wait
         return cost
 
-    def _loop(self, kernel: Kernel) -> Cost:
+    def loop(self, kernel: Kernel) -> Cost:
+        """The cost of a kernel that is no library's."""
         bytes_ = kernel.bytes - sum(moved * self._found(whole) for moved, whole in kernel.passed) * self.nearer
         launch, memory, compute, rows, total = self.stream.once(bytes_, kernel.flops, kernel.rows, True)
         more = (kernel.launches - 1) * self.at["ramp"]
         terms = {"memory": memory, "compute": compute, "launch": launch + more, "rows": rows}
         what = "copy" if kernel.kind == "pointwise" else "reduction"
-        return Cost(kernel.name, "fused" if len(kernel.operations) > 1 else what, total + more, terms, kernel.bytes,
-                    kernel.flops, "f32", kernel.kind)  # fmt: skip
+        kind = "fused" if len(kernel.operations) > 1 else what
+        return Cost(kernel.name, kind, total + more, terms, kernel.bytes, kernel.flops, "f32", kernel.kind, None, None)
 
     def _found(self, whole: float) -> float:
         """Share of a tensor that the shared cache still holds when the next kernel reads it, beside what that makes."""

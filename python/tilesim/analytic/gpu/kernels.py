@@ -39,6 +39,7 @@ class Kernel:
     operations: tuple[str, ...]
     launches: int = 1
     bytes: float = 0.0
+    written: float = 0.0  # of these bytes
     flops: float = 0.0  # of ordinary lanes; a library's are those of its operation
     rows: float = 0.0
     call: int = -1  # which operation of the graph a library runs; -1: none
@@ -136,6 +137,7 @@ def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: se
         tuple(dict.fromkeys(name for node in group.nodes for name in node.operations)),
         max(node.launches for node in group.nodes) if len(group.nodes) == 1 else 1,
         passes * (sum(reads.values()) + sum(view.bytes for view in written.values())),
+        passes * sum(view.bytes for view in written.values()),
         sum(node.flops for node in group.nodes),
         float(max(node.blocks for node in group.nodes)),
         call.call if call else -1,

@@ -116,7 +116,9 @@ class _Reader:
         wanted = source.shape if shape is None else shape
         bytes_ = source.size * source.elements
         made = View(name, name, bytes_, wanted, contiguous(wanted), source.size, False)
-        node = Node(f"{op} (copy)", "pointwise", (op,), [source], [source.bytes], made, source.elements)
+        node = Node(
+            f"{op} (copy of {source.name})", "pointwise", (op,), [source], [source.bytes], made, source.elements
+        )
         self.nodes.append(node)
         return made
 
