@@ -23,9 +23,14 @@ __all__ = ["ROW_COLUMNS", "Case", "cases_of", "network", "seconds_of"]
 
 _SIZES = ("layers", "width", "heads", "ffn", "vocabulary", "positions")
 _ENGINES = {"eager": "eager", "compiled": "torch", "torch": "torch", "xla": "xla"}
-_DTYPES = {"fp32": "f32", "f32": "f32", "float32": "f32"}
+_DTYPES = {
+    **dict.fromkeys(("fp32", "f32", "float32"), "f32"),
+    **dict.fromkeys(("fp16", "f16", "float16"), "f16"),
+    **dict.fromkeys(("bf16", "bfloat16"), "bf16"),
+}
 ROW_COLUMNS = ("device", "model", "family", *_SIZES, "batch", "sequence", "dtype", "mode", "engine", "total_ms")
 _MOST = 1 << 20  # of any extent: more would be a graph that no device holds
+_MOST_LAYERS = 1024
 
 
 @dataclass
@@ -40,8 +45,9 @@ class Case:
 
 def _whole(row: Mapping[str, Any], column: str) -> int:
     value = positive(dict(row), column)
-    if value != int(value) or value > _MOST:
-        raise user_error(f"{column} is no whole number", value=str(row[column]), allowed=f"1 to {_MOST}")
+    most = _MOST_LAYERS if column == "layers" else _MOST
+    if value != int(value) or value > most:
+        raise user_error(f"{column} is no such whole number", value=str(row[column]), allowed=f"1 to {most}")
     return int(value)
 
 

@@ -69,9 +69,7 @@ def _of(kernel: Kernel, op: Mapping[str, Any]) -> list[tuple[Kernel, float]]:
         and "(copy" not in kernel.name
     ):
         moved += written
-    return [
-        (Kernel(name, kernel.kind, kernel.operations, kernel.launches, moved, written, kernel.flops, kernel.rows), 0.0)
-    ]
+    return [(replace(kernel, name=name, bytes=moved, passed=()), 0.0)]
 
 
 def _sums(kernels: Sequence[Kernel]) -> list[tuple[Kernel, float]]:
