@@ -171,11 +171,11 @@ void bind_stream(py::module_& module) {
           py::arg("rows"), py::arg("width"), py::arg("tensors"), py::arg("bytes"), py::arg("operations"),
           py::arg("by_row"), "Seconds of every term of repeated calls per row, shape [count, terms].")
       .def(
-          "once", [](const StreamModel& model, double bytes, double operations, double rows, bool launch) {
-            return model.once({bytes, operations, rows, launch});
+          "once",
+          [](const StreamModel& model, double bytes, double flops, double rows) {
+            return model.once({bytes, flops, rows, true});
           },
-          py::arg("bytes"), py::arg("operations"), py::arg("rows"), py::arg("launch"),
-          "Seconds of every term of one call of which nothing is in the cache; rows 0: not row by row.");
+          py::arg("bytes"), py::arg("operations"), py::arg("rows"), "Seconds of every term of one call from memory.");
 }
 
 /// The term as it is called in the core: costs hold names that live as long as the program.
@@ -183,20 +183,17 @@ std::string_view term_named(const std::string& text) {
   static constexpr std::array<std::string_view, 10> names{"compute", "load", "memory",  "launch", "split",
                                                           "cast",    "rows", "latency", "layout", "host"};
   const auto found = std::ranges::find(names, text);
-  if (found == names.end()) throw UserError({"unknown term", {}, "'" + text + "'", {}, {}});
-  return *found;
+  return found == names.end() ? throw UserError({"unknown term", {}, "'" + text + "'", {}, {}}) : *found;
 }
 
 Cost cost_of(const py::tuple& row) {
-  Cost cost{row[0].cast<std::string>(), row[1].cast<std::string>(), row[2].cast<double>()};
+  using Share = std::optional<double>;
+  Cost cost{
+      row[0].cast<std::string>(), row[1].cast<std::string>(), row[2].cast<double>(),      {},
+      row[4].cast<double>(),      row[5].cast<double>(),      row[6].cast<std::string>(), row[7].cast<std::string>(),
+      row[8].cast<Share>(),       row[9].cast<Share>()};
   for (const auto& [name, value] : row[3].cast<py::dict>())
     cost.terms.emplace_back(term_named(name.cast<std::string>()), value.cast<double>());
-  cost.bytes = row[4].cast<double>();
-  cost.flops = row[5].cast<double>();
-  cost.scheme = row[6].cast<std::string>();
-  cost.model = row[7].cast<std::string>();
-  cost.hits = row[8].cast<std::optional<double>>();
-  cost.occupancy = row[9].cast<std::optional<double>>();
   return cost;
 }
 

@@ -77,7 +77,8 @@ class _Layer:
             mask = self.b.input("mask", (batch, 1, sequence if sizes.family == "opt" else 1, sequence))
         kept = _kept(sizes, batch, sequence) if training else {}
         found = [self.b.input(name, shape, "bool") for name, shape in kept.items()]
-        self.scores, self.rows = found if training else (None, None)
+        self.scores: Tensor | None = found[0] if training else None
+        self.rows: Tensor | None = found[1] if training else None
         self.w = declare(self.b, self.weights)
         self.b.output(self._bert(x, mask) if sizes.family == "bert" else self._decoder(x, mask), "y")
 

@@ -225,7 +225,7 @@ class _Pricer:
     def loop(self, kernel: Kernel) -> Cost:
         """The cost of a kernel that is no library's."""
         bytes_ = kernel.bytes - sum(moved * self._found(whole) for moved, whole in kernel.passed) * self.nearer
-        launch, memory, compute, rows, total = self.stream.once(bytes_, kernel.flops, kernel.rows, True)
+        launch, memory, compute, rows, total = self.stream.once(bytes_, kernel.flops, kernel.rows)
         more = (kernel.launches - 1) * self.at["ramp"]
         terms = {"memory": memory, "compute": compute, "launch": launch + more, "rows": rows}
         what = "copy" if kernel.kind == "pointwise" else "reduction"
