@@ -644,9 +644,9 @@ class StreamModel:
         """
         device: units, memory_bytes_per_second, shared_bytes, shared_bytes_per_second, lanes_per_second.
         """
-    def once(self, bytes: typing.SupportsFloat | typing.SupportsIndex, operations: typing.SupportsFloat | typing.SupportsIndex, rows: typing.SupportsFloat | typing.SupportsIndex, launch: bool) -> typing.Annotated[list[float], "FixedSize(5)"]:
+    def once(self, bytes: typing.SupportsFloat | typing.SupportsIndex, operations: typing.SupportsFloat | typing.SupportsIndex, rows: typing.SupportsFloat | typing.SupportsIndex) -> typing.Annotated[list[float], "FixedSize(5)"]:
         """
-        Seconds of every term of one call of which nothing is in the cache; rows 0: not row by row.
+        Seconds of every term of one call from memory.
         """
     def terms(self, rows: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], width: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], tensors: typing.SupportsFloat | typing.SupportsIndex, bytes: typing.SupportsFloat | typing.SupportsIndex, operations: typing.SupportsFloat | typing.SupportsIndex, by_row: bool) -> numpy.ndarray:
         """
