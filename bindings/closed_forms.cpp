@@ -169,7 +169,32 @@ void bind_stream(py::module_& module) {
             });
           },
           py::arg("rows"), py::arg("width"), py::arg("tensors"), py::arg("bytes"), py::arg("operations"),
-          py::arg("by_row"), "Seconds of every term of repeated calls per row, shape [count, terms].");
+          py::arg("by_row"), "Seconds of every term of repeated calls per row, shape [count, terms].")
+      .def(
+          "once",
+          [](const StreamModel& model, double bytes, double flops, double rows) {
+            return model.once({bytes, flops, rows, true});
+          },
+          py::arg("bytes"), py::arg("operations"), py::arg("rows"), "Seconds of every term of one call from memory.");
+}
+
+/// The term as it is called in the core: costs hold names that live as long as the program.
+std::string_view term_named(const std::string& text) {
+  static constexpr std::array<std::string_view, 10> names{"compute", "load", "memory",  "launch", "split",
+                                                          "cast",    "rows", "latency", "layout", "host"};
+  const auto found = std::ranges::find(names, text);
+  return found == names.end() ? throw UserError({"unknown term", {}, "'" + text + "'", {}, {}}) : *found;
+}
+
+Cost cost_of(const py::tuple& row) {
+  using Share = std::optional<double>;
+  Cost cost{
+      row[0].cast<std::string>(), row[1].cast<std::string>(), row[2].cast<double>(),      {},
+      row[4].cast<double>(),      row[5].cast<double>(),      row[6].cast<std::string>(), row[7].cast<std::string>(),
+      row[8].cast<Share>(),       row[9].cast<Share>()};
+  for (const auto& [name, value] : row[3].cast<py::dict>())
+    cost.terms.emplace_back(term_named(name.cast<std::string>()), value.cast<double>());
+  return cost;
 }
 
 py::tuple row_of(const Cost& cost) {
@@ -199,6 +224,12 @@ std::vector<std::pair<std::string, std::string>> missing_of(const std::set<FormK
 
 void bind_costs(py::module_& module) {
   py::class_<Costs>(module, "Costs", "Seconds of operations in closed form.")
+      .def(py::init([](const std::vector<py::tuple>& rows) {
+             Costs costs;
+             for (const py::tuple& row : rows) costs.rows.push_back(cost_of(row));
+             return costs;
+           }),
+           py::arg("rows"), "Of rows as `rows` gives them, one after another.")
       .def_property_readonly(
           "missing", [](const Costs& costs) { return missing_of(costs.missing); },
           "Form and dtype of what the model has to be given first; the rest is of no use until it is empty.")

@@ -644,6 +644,10 @@ class StreamModel:
         """
         device: units, memory_bytes_per_second, shared_bytes, shared_bytes_per_second, lanes_per_second.
         """
+    def once(self, bytes: typing.SupportsFloat | typing.SupportsIndex, operations: typing.SupportsFloat | typing.SupportsIndex, rows: typing.SupportsFloat | typing.SupportsIndex) -> typing.Annotated[list[float], "FixedSize(5)"]:
+        """
+        Seconds of every term of one call from memory.
+        """
     def terms(self, rows: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], width: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], tensors: typing.SupportsFloat | typing.SupportsIndex, bytes: typing.SupportsFloat | typing.SupportsIndex, operations: typing.SupportsFloat | typing.SupportsIndex, by_row: bool) -> numpy.ndarray:
         """
         Seconds of every term of repeated calls per row, shape [count, terms].
@@ -652,6 +656,10 @@ class Costs:
     """
     Seconds of operations in closed form.
     """
+    def __init__(self, rows: collections.abc.Sequence[tuple]) -> None:
+        """
+        Of rows as `rows` gives them, one after another.
+        """
     def result(self, program: str, device: str, hertz: typing.SupportsInt | typing.SupportsIndex) -> Result:
         """
         Operations one after another, as a Result.

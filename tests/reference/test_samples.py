@@ -63,7 +63,7 @@ def test_sample_of_sparse_units() -> None:
     assert groups["Eyeriss v2 PE"]["mean_abs_error"] <= 0.03
 
 
-@pytest.mark.parametrize("name", ["tpu-v3", "vector", "sparse"])
+@pytest.mark.parametrize("name", ["tpu-v3", "vector", "network", "sparse"])
 def test_validate_without_a_file(name: str) -> None:
     outcome = CliRunner().invoke(app, ["validate", name])
     assert outcome.exit_code == 0

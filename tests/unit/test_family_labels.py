@@ -10,6 +10,7 @@ import tilesim as ts
 from tilesim.analytic import attention, conv, families, gemm, menus, vector
 from tilesim.analytic.constants import standard
 from tilesim.analytic.families import Entry, protocol
+from tilesim.analytic.gpu import compiled
 from tilesim.analytic.schemes import scheme
 from tilesim.machine.device import Device
 
@@ -19,6 +20,7 @@ DEVICES = {
     "ampere": "a100",
     "hopper": "h100",
     "turing": "t4",
+    "volta": "v100",
     "blackwell": "b200",
     "blackwell-rtx": "rtx-pro-6000",
     "xe2": "b60",
@@ -36,12 +38,12 @@ def defaults(family: str, entry: Entry) -> dict[str, float]:
     device = Device.load(DEVICES[family])
     products = (
         {}
-        if ":" in entry.scheme or "/" in entry.scheme
+        if ":" in entry.scheme or "/" in entry.scheme or entry.operation == "network"
         else standard(device, scheme(entry.scheme, device), protocol(entry.engine).casts)
     )
     if entry.operation == "gemm":
         return products
-    module = {"conv": conv, "vector": vector}.get(entry.operation, attention)
+    module = {"conv": conv, "vector": vector, "network": compiled}.get(entry.operation, attention)
     found = {name: float(info["default"]) for name, info in module.CONSTANTS.items()}
     return {**found, **products} if entry.operation == "conv" else found
 

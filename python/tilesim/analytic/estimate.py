@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .. import _core
 from .._core import __version__ as version
 from .._core import parse_dtype
 from ..base.checked import checked, checked_class
@@ -16,6 +17,8 @@ from ..machine.device_fields import MOST_RATE, MOST_UNITS
 from ..machine.machine import Machine
 from ..results.result import Advice, Result, Table
 from .cache import pressure
+from .gpu.compiled import count, price_kernels
+from .gpu.kernels import Kernel
 from .operations import Cost, Costs, flat_operations, rows_of
 from .profile import Profile, engine_named
 
@@ -45,17 +48,21 @@ def device_of(source: DeviceLike) -> Device:
 class Estimate(Result):
     """A closed-form result: the same figures as of a simulation, and the terms of every operation."""
 
-    def __init__(self, data: dict[str, Any], costs: list[Cost], redo: Any = None) -> None:
+    def __init__(
+        self, data: dict[str, Any], costs: list[Cost], redo: Any = None, launched: Sequence[Kernel] = ()
+    ) -> None:
         """Wraps the JSON form; made by `estimate`.
 
         Args:
             data: JSON form, schema "tilesim.result".
-            costs: per operation.
+            costs: per operation, or per kernel where a compiler was given.
             redo: estimates the same graph on another device.
+            launched: the kernels that the costs are of, where a compiler was given.
         """
         super().__init__(data)
         self.costs = costs
         self._redo = redo
+        self._kernels = list(launched)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled and copied: the figures, not the graph."""
@@ -84,6 +91,30 @@ class Estimate(Result):
             if cost.seconds > 0
         ]
         return Table(sorted(rows, key=lambda row: -row["ms"]))
+
+    def kernels(self) -> Table:
+        """The kernels that a compiler makes of the graph, in the order in which they run.
+
+        Returns:
+            Rows with kernel, kind (library, pointwise, reduction), operations (how many), fused (their names, where
+            there are several), launches, bytes, ms (waits for the host included) and bound. Empty where no compiler was
+            given: operations are priced one by one then, see `terms`.
+        """
+        return Table(
+            [
+                {
+                    "kernel": kernel.name,
+                    "kind": kernel.kind,
+                    "operations": len(kernel.operations),
+                    "fused": ", ".join(kernel.operations) if len(kernel.operations) > 1 else "",
+                    "launches": kernel.launches,
+                    "bytes": kernel.bytes,
+                    "ms": cost.seconds * 1e3,
+                    "bound": cost.bound,
+                }
+                for kernel, cost in zip(self._kernels, self.costs, strict=False)
+            ]
+        )
 
     def caches(self) -> Table:
         """What each operation asks of the memory levels.
@@ -168,8 +199,9 @@ def estimate(
     scheme: str | None = None,
     engine: str = "",
     profile: Profile | str | None = None,
+    compiler: str | None = None,
 ) -> Estimate:
-    """How long a graph takes on a device, in closed form, operation after operation.
+    """How long a graph takes on a device, in closed form, operation after operation or kernel after kernel.
 
     Args:
         graph: the workload, as `ts.compile` takes it.
@@ -177,12 +209,15 @@ def estimate(
         scheme: runs products with weights in this scheme ("fp8", "int4_wo"); none: the graph's dtypes.
         engine: whose kernels ("vLLM", "TensorRT-LLM"); "": a library's.
         profile: constants that `calibrate` fitted; none: the family's.
+        compiler: what makes kernels of the operations on a GPU: "eager" (torch, one by one), "torch" (torch.compile) or
+            "xla"; `.kernels()` tells them. None: no framework; operations as the tables of kernels measure them,
+            elementwise ones behind a kernel within it.
 
     Returns:
         The result: the same type as of a simulation, with the terms of every operation.
 
     Raises:
-        UserError: for an unknown device, scheme, engine or profile.
+        UserError: for an unknown device, scheme, engine, profile or compiler, or a compiler on what is no GPU.
         Unsupported: for an operation or dtype that the device lacks; names the operation.
     """
     if device is None:
@@ -190,16 +225,28 @@ def estimate(
     target = device_of(device)
     opened = Profile.open(profile)
     engine_named(engine, opened)
-    costs = Costs(target, scheme, engine, opened)
     graph = as_graph(graph)
-    found, notes = costs.price(graph.core)
-    rows = rows_of(found)
-    redo = _Redo(graph, target, {"scheme": scheme, "engine": engine, "profile": opened})
+    launched: Sequence[Kernel] = ()
+    if compiler is None:
+        found, notes = Costs(target, scheme, engine, opened).price(graph.core)
+        rows = rows_of(found)
+    else:
+        counted = count(graph, compiler)
+        priced = price_kernels(counted, target, scheme=scheme, engine=engine, profile=opened)
+        launched, rows, notes = priced.kernels, priced.costs, priced.notes
+        found = _core.Costs([tuple(cost.__dict__.values()) for cost in rows])
+    options = {"scheme": scheme, "engine": engine, "profile": opened, "compiler": compiler}
+    redo = _Redo(graph, target, options)
     data = found.result(graph.core.name, target.name, round(target.clock_hz)).data()
     data["approximations"] = [data["approximations"][0], *notes]
     name = opened.name if opened else None
     data["configuration"] = {"device": target.to_dict(), "profile": name, "tilesim": version}
-    return Estimate(data, rows, redo)
+    if compiler is not None:
+        data["configuration"]["compiler"] = compiler
+        timed = [kernel for kernel, cost in zip(launched, rows, strict=True) if cost.seconds > 0]
+        for kernel, use in zip(timed, data["operations"], strict=True):
+            use["operation"] = list(kernel.operations)
+    return Estimate(data, rows, redo, launched)
 
 
 @checked_class()

@@ -24,7 +24,7 @@ def sample(table: str) -> Path:
     """The rows of a measured table that the package ships; `configs/samples/README.md` says where they come from.
 
     Args:
-        table: tpu-v3, dram, noc, gemm, attention, conv, vector or sparse.
+        table: tpu-v3, dram, noc, gemm, attention, conv, vector, network or sparse.
 
     Returns:
         A CSV file.

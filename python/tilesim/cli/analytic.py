@@ -99,6 +99,9 @@ def roofline(
     scheme: Annotated[str | None, typer.Option(help="Scheme of products with weights.")] = None,
     engine: Annotated[str, typer.Option(help="Whose kernels: vLLM, TensorRT-LLM, a library's.")] = "",
     profile: ProfileFile = None,
+    compiler: Annotated[
+        str | None, typer.Option(help="Kernels as eager torch, torch.compile or XLA makes them: eager, torch, xla.")
+    ] = None,
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     html: _Html = None,
 ) -> None:
@@ -108,7 +111,7 @@ def roofline(
 
     graph = load_graph(model, batch, context, phase, dtype)
     bound = bound_of(graph, device)
-    result = estimate(graph, device, scheme=scheme, engine=engine, profile=profile)
+    result = estimate(graph, device, scheme=scheme, engine=engine, profile=profile, compiler=compiler)
     if json_:
         write(result.data, json_)
     if html:

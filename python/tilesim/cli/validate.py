@@ -137,8 +137,7 @@ def validate_sparse(
     _said("sparse", cases)
     _groups(report, 2)
     _summary(report)
-    for reason in sorted({row["reason"] for row in report["rows"] if row["status"] != "ok"})[:10]:
-        typer.echo(f"not predicted: {reason}")
+    _reasons(report)
 
 
 def _groups(report: dict[str, Any], digits: int = 1) -> None:
@@ -149,6 +148,27 @@ def _groups(report: dict[str, Any], digits: int = 1) -> None:
             f"{key:<{width}}  {row['n']:>6} {row['mean_abs_error']:>7.{digits}%} "
             f"{row['median_abs_error']:>7.{digits}%} {row['max_abs_error']:>7.{digits}%}  {row['n_unsupported']}"
         )
+
+
+def validate_network(
+    cases: Annotated[
+        str | None,
+        typer.Option(help="CSV: device, family, sizes, batch, sequence, engine, total_ms; the shipped sample if none."),
+    ] = None,
+    profile: ProfileFile = None,
+    json_: Json = None,
+) -> None:
+    """Compare estimates of whole networks with measured ones: eager torch and torch.compile."""
+    from ..validation.network import network
+
+    with step("counting kernels and comparing"):
+        report = network(cases_of("network", cases), profile)
+    if json_:
+        write(report, json_)
+    if json_ != "-":
+        _said("network", cases)
+        _groups(report)
+        _reasons(report)
 
 
 def _summary(report: dict[str, Any]) -> None:
@@ -181,6 +201,10 @@ def _validate(
             f"does it help? {key}: right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}; "
             f"always the majority {row['majority']:.1%}"
         )
+    _reasons(report)
+
+
+def _reasons(report: dict[str, Any]) -> None:
     reasons = {row["reason"] for row in report["rows"] if row["status"] != "ok"}
     for reason in sorted(reasons)[:10]:
         typer.echo(f"not predicted: {reason}")
@@ -239,4 +263,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "conv": validate_conv,
     "vector": validate_vector,
     "sparse": validate_sparse,
+    "network": validate_network,
 }

@@ -1,0 +1,1 @@
+"""Graphs as GPU frameworks run them: kernels counted, fused and priced."""

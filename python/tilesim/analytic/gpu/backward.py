@@ -1,0 +1,112 @@
+"""The backward pass of eager torch as a closed form over the kernels of the forward pass: no graph of gradients.
+
+Per product two of as many multiply-adds (for both operands), and a sum over the rows for its bias; attention in one
+kernel two and a half times its forward pass. Sums and masks that are added pass their gradient on; a factor, a choice,
+a copy or a gather moves as many bytes as before; anything else reads what was saved besides; norms read both once more
+for their scale and bias. A value with several readers adds up its gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...base.errors import Unsupported
+from ..operations import Cost
+from .compiled import Counted, Priced
+from .kernels import Kernel
+
+__all__ = ["backward_kernels", "backward_seconds"]
+
+_PASSED = ("add", "subtract")
+_LINEAR = ("multiply", "divide", "select", "negate")
+_PRODUCTS = {"contract": 2.0, "attention": 2.5}
+_MOVES = ("embedding", "gather", "convert", "copy")
+_FREE = ("iota",)
+
+
+def backward_kernels(counted: Counted) -> list[tuple[Kernel, float]]:
+    """Kernels of the backward pass.
+
+    Args:
+        counted: the forward pass in eager torch.
+
+    Returns:
+        In the order of the forward pass: a kernel with its bytes, and for library calls how many times the call of the
+        forward pass it takes (0: a stream).
+
+    Raises:
+        Unsupported: for another compiler, or an operation whose gradient is not modelled.
+    """
+    if counted.compiler != "eager":
+        raise Unsupported("backward passes are modelled for eager torch alone")
+    operations = {op["name"]: op for op in counted.core.operations()}
+    found: list[tuple[Kernel, float]] = []
+    for kernel in counted.kernels:
+        found += _of(kernel, operations[kernel.operations[0]])
+    return [*found, *_sums(counted.kernels)]
+
+
+def _of(kernel: Kernel, op: Mapping[str, Any]) -> list[tuple[Kernel, float]]:
+    kind, function = op["kind"], op["attributes"].get("function", "")
+    name = f"{kernel.name} (backward)"
+    written, copies = kernel.written, "(copy" in kernel.name
+    if kernel.call >= 0:
+        if kind not in _PRODUCTS:
+            raise Unsupported(f"operation {op['name']} ({kind}): no closed form of its backward pass")
+        bias = [(Kernel(f"{name}, bias", "reduction", kernel.operations, 1, written), 0.0)]
+        call = (Kernel(name, "library", kernel.operations, 2, call=kernel.call), _PRODUCTS[kind])
+        return [call, *(bias if kind == "contract" and len(op["operands"]) > 2 else [])]
+    if kind in _FREE or (kind == "elementwise" and function in _PASSED and not copies):
+        return []
+    moved = kernel.bytes
+    if kind == "normalize":
+        moved += 3 * written
+    elif (
+        kind not in ("embedding", "gather", "convert", "copy")
+        and function not in _LINEAR
+        and "(copy" not in kernel.name
+    ):
+        moved += written
+    return [(replace(kernel, name=name, bytes=moved, passed=()), 0.0)]
+
+
+def _sums(kernels: Sequence[Kernel]) -> list[tuple[Kernel, float]]:
+    """Additions of gradients, of what several kernels read; masks and indices, which no kernel made, have none."""
+    made = {name for kernel in kernels for name in kernel.writes}
+    readers: dict[str, list[float]] = {}
+    for kernel in kernels:
+        whole = dict(zip([name for name in kernel.reads if name in made], kernel.passed, strict=False))
+        for name, (amount, _) in whole.items():
+            readers.setdefault(name, []).append(amount)
+    return [
+        (Kernel(f"{name} (sum of gradients)", "pointwise", (name,), len(amounts) - 1, 3 * sum(amounts[1:])), 0.0)
+        for name, amounts in readers.items()
+        if len(amounts) > 1
+    ]
+
+
+def backward_seconds(counted: Counted, priced: Priced) -> float:
+    """Seconds of the backward pass.
+
+    Args:
+        counted: the forward pass in eager torch.
+        priced: its costs on the device.
+
+    Returns:
+        Seconds; the host runs far enough ahead.
+
+    Raises:
+        Unsupported: as of `backward_kernels`.
+    """
+    calls = {kernel.call: cost for kernel, cost in zip(priced.kernels, priced.costs, strict=True) if kernel.call >= 0}
+    total = 0.0
+    for kernel, times in backward_kernels(counted):
+        total += times * _plain(calls[kernel.call]) if kernel.call >= 0 else priced.stream(kernel)
+    return total
+
+
+def _plain(cost: Cost) -> float:
+    """A call of the forward pass without its wait for the host."""
+    return cost.seconds - cost.terms.get("host", 0.0)

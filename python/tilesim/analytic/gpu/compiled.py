@@ -1,0 +1,246 @@
+"""A graph as a GPU's framework runs it: the time of every kernel, and of the host that launches them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from ... import _core
+from ...base.errors import user_error
+from ...graph import Graph
+from ...machine.device import Device
+from ..constants import standard
+from ..families import Entry
+from ..gemm import estimator, find_entry
+from ..operations import Cost, Costs, inlined, rows_of
+from ..profile import Profile
+from ..schemes import Scheme
+from ..vector import CONSTANTS as STREAM
+from .kernels import COMPILERS, Kernel, check_compiler, kernels
+
+__all__ = ["CONSTANTS", "Counted", "Priced", "count", "network_constants", "price_kernels"]
+
+#: What a whole network needs beside the models of its kernels: few numbers, each of hardware or library.
+CONSTANTS: dict[str, dict[str, float | str]] = {
+    "efficiency": {
+        "default": 1.0,
+        "low": 0.01,
+        "high": 1.0,
+        "unit": "share of the peak rate of f32 products within a tile (600 fp32 rows of NeuSight-linear, T4)",
+    },
+    "energy": {"default": 15.0, "low": 1e-3, "high": 1e4, "unit": "picojoules per f32 operation, of the whole board"},
+    "memory_share": {"default": 0.85, "low": 0.05, "high": 0.97, "unit": "share of the memory's rate in streams"},
+    "bias_share": {
+        "default": 1.0, "low": 0.1, "high": 1.0,
+        "unit": "rate of f32 products that add a bias to rows of a Linear's weights, over plain ones",
+    },
+    "ramp": {"default": 2e-6, "low": 0.0, "high": 1e-3, "unit": "s between two kernels of a stream"},
+    "wave_smoothing": {
+        "default": 0.9894, "low": 0.0, "high": 1.0,
+        "unit": "1: the last wave of a product's tiles costs its share (600 fp32 rows of NeuSight-linear, T4)",
+    },
+    "epilogue": {
+        "default": 1633.0, "low": 0.0, "high": 6e4,
+        "unit": "cycles of prologue and epilogue of a tile (600 fp32 rows of NeuSight-linear, T4)",
+    },
+    "row": {"default": 80.0, "low": 0.0, "high": 1e5, "unit": "cycles per row and unit of a reduction"},
+}  # fmt: skip
+# Seconds of the host per launch: a framework's operator; generated code that launches; a replayed list of kernels.
+# Assumptions of microbenchmarks: rows whose kernels are long do not show them.
+DISPATCH = {"eager": 8e-6, "torch": 4e-6, "xla": 2e-6}
+
+
+@dataclass
+class Counted:
+    """A graph's kernels under a compiler, and the graph without calls that they index."""
+
+    core: _core.Graph
+    kernels: list[Kernel]
+    compiler: str
+
+
+@dataclass
+class Priced:
+    """Kernels in the order in which they run, with a cost each; what was taken for granted."""
+
+    kernels: list[Kernel]
+    costs: list[Cost]
+    notes: list[str]
+    stream: Callable[[Kernel], float]  # seconds of any other kernel that is no library's, on the same device
+
+
+def network_constants(device: Device, profile: Profile | None = None) -> tuple[Entry, str]:
+    """The constants of whole networks on a device.
+
+    Args:
+        device: a GPU.
+        profile: constants that go first.
+
+    Returns:
+        The entry, all constants there; and where it is from.
+    """
+    found, origin = find_entry("network", device, ["fp32"], "torch", profile=profile)
+    known = {name: float(info["default"]) for name, info in CONSTANTS.items()}
+    if found is None:
+        return Entry("network", "fp32", "torch", constants=known), "defaults"
+    return replace(found, constants={**known, **found.constants}), origin
+
+
+class NetworkCosts(Costs):
+    """Costs of library calls within a network: long enough for the power limit, launched back to back."""
+
+    def __init__(
+        self, device: Device, scheme: str | None, engine: str, profile: Profile | None, constants: dict[str, float]
+    ) -> None:
+        """As of Costs.
+
+        Args:
+            device: a GPU.
+            scheme: of products with weights.
+            engine: whose kernels.
+            profile: fitted constants.
+            constants: of `CONSTANTS`.
+        """
+        super().__init__(device, scheme, engine, profile)
+        self.constants = constants
+
+    def _give_product(self, form: str, dtype: str, how: Scheme) -> None:
+        if how.arithmetic != "f32":
+            return super()._give_product(form, dtype, how)
+        at = self.constants
+        found = replace(estimator(self.device, how, engine=self.engine, profile=self.profile), calls=1e6)
+        launch = at["ramp"] * self.device.clock_hz
+        own = {name: at[name] for name in ("efficiency", "energy", "wave_smoothing", "epilogue")}
+        own.update(launch=launch, vector_launch=launch)
+        model = found.core({**standard(self.device, how), **own})
+        rate = self.device.rate(how.arithmetic).flops_per_second
+        self.model.give_product(form, dtype, model, how.name, "", rate)
+
+
+def count(graph: Graph, compiler: str) -> Counted:
+    """Counts the kernels of a graph: what `price_kernels` prices on any device.
+
+    Args:
+        graph: the workload.
+        compiler: "eager", "torch" or "xla".
+
+    Returns:
+        The kernels.
+
+    Raises:
+        UserError: for an unknown compiler.
+    """
+    check_compiler(compiler)
+    core = inlined(graph)
+    outputs = [value["name"] for value in core.outputs]
+    return Counted(core, kernels(list(core.operations()), outputs, compiler), compiler)
+
+
+def price_kernels(
+    counted: Counted,
+    device: Device,
+    *,
+    scheme: str | None = None,
+    engine: str = "",
+    profile: Profile | None = None,
+    constants: Mapping[str, float] | None = None,
+) -> Priced:
+    """Prices the kernels of a graph on a GPU, one after another.
+
+    Args:
+        counted: of `count`.
+        device: a GPU.
+        scheme: of products with weights; none: the graph's dtypes.
+        engine: whose kernels; "": a library's.
+        profile: fitted constants; none: the family's.
+        constants: those of `CONSTANTS` that replace the family's.
+
+    Returns:
+        Kernels and costs.
+
+    Raises:
+        UserError: for a device that is no GPU.
+        Unsupported: for an operation that the device lacks.
+    """
+    compiler = counted.compiler
+    if device.kind != "gpu":
+        raise user_error(
+            "compilers are modelled for GPUs",
+            place="compiler",
+            value=f"'{compiler}' on {device.name}",
+            allowed="a GPU; no compiler for any other device",
+        )
+    entry, origin = network_constants(device, profile)
+    at = {**entry.constants, **(constants or {})}
+    found, notes = NetworkCosts(device, scheme, engine, profile, at).price(counted.core)
+    calls = rows_of(found)
+    pricer = _Pricer(device, at, compiler)
+    costs = [pricer.price(kernel, calls) for kernel in counted.kernels]
+    dropped = ("elementwise operations behind", "views and constants cost nothing")
+    said = [note for note in notes if not note.startswith(dropped)]
+    said += [
+        COMPILERS[compiler],
+        f"networks: constants of {origin} ({', '.join(f'{name} {at[name]:.4g}' for name in CONSTANTS)})",
+        f"the host takes {DISPATCH[compiler] * 1e6:g} us per launch, beside the device",
+        "attention is one kernel where the graph has it as an operation, and its products and softmax where it "
+        "spells them out",
+    ]
+    return Priced(counted.kernels, costs, sorted(said), lambda kernel: pricer.loop(kernel).seconds)
+
+
+class _Pricer:
+    """Kernels one after another; the host runs ahead of the device, or holds it up."""
+
+    def __init__(self, device: Device, constants: dict[str, float], compiler: str) -> None:
+        self.at, self.dispatch = constants, DISPATCH[compiler]
+        self.host = self.device = 0.0
+        stream = {name: float(info["default"]) for name, info in STREAM.items()}
+        stream.update(
+            launch=constants["ramp"], memory_share=constants["memory_share"], row=constants["row"] / device.clock_hz
+        )
+        facts = {
+            "units": float(device.units),
+            "memory_bytes_per_second": device.memory.bytes_per_second,
+            "shared_bytes": float(device.shared.bytes),
+            "shared_bytes_per_second": device.shared.bytes_per_second,
+            "lanes_per_second": device.vector_rate("f32"),
+        }
+        self.stream = _core.StreamModel(facts, stream)
+        self.cache, self.shared = stream, float(device.shared.bytes)
+        far = device.memory.bytes_per_second * stream["memory_share"]
+        self.nearer = max(0.0, 1 - far / (device.shared.bytes_per_second * stream["cache_share"]))
+
+    def price(self, kernel: Kernel, calls: list[Cost]) -> Cost:
+        """The cost of the next kernel, the wait for its launch included."""
+        cost = self._library(kernel, calls[kernel.call]) if kernel.call >= 0 else self.loop(kernel)
+        self.host += self.dispatch * kernel.launches
+        wait = max(0.0, self.host - self.device)
+        self.device = max(self.host, self.device) + cost.seconds
+        if wait > 0:
+            cost.terms["host"] = wait
+            cost.seconds += wait
+        return cost
+
+    def loop(self, kernel: Kernel) -> Cost:
+        """The cost of a kernel that is no library's."""
+        bytes_ = kernel.bytes - sum(moved * self._found(whole) for moved, whole in kernel.passed) * self.nearer
+        launch, memory, compute, rows, total = self.stream.once(bytes_, kernel.flops, kernel.rows)
+        more = (kernel.launches - 1) * self.at["ramp"]
+        terms = {"memory": memory, "compute": compute, "launch": launch + more, "rows": rows}
+        what = "copy" if kernel.kind == "pointwise" else "reduction"
+        kind = "fused" if len(kernel.operations) > 1 else what
+        return Cost(kernel.name, kind, total + more, terms, kernel.bytes, kernel.flops, "f32", kernel.kind, None, None)
+
+    def _found(self, whole: float) -> float:
+        """Share of a tensor that the shared cache still holds when the next kernel reads it, beside what that makes."""
+        full = 2 * whole / (self.shared * self.cache["cache_fill"])
+        return 1 / (1 + math.exp(min(500.0, (full - 1) / self.cache["cache_edge"])))
+
+    def _library(self, kernel: Kernel, cost: Cost) -> Cost:
+        found = replace(cost, name=kernel.name, terms=dict(cost.terms), bytes=kernel.bytes)
+        if kernel.epilogue and self.dispatch == DISPATCH["eager"] and cost.scheme == "fp32":
+            slower = cost.seconds * (1 / self.at["bias_share"] - 1)
+            found.seconds += slower
+            found.terms["compute"] = found.terms.get("compute", 0.0) + slower
+        return found

@@ -1,0 +1,235 @@
+"""Which kernels a GPU's framework launches for a graph: eager torch, torch.compile, XLA.
+
+Eager launches operation by operation. The two compilers leave products, convolutions and attention to libraries and
+join what is elementwise, and what reduces rows, where it runs over the same elements: in front of a reduction, behind
+it, one after another, and side by side over one operand. A group never waits for what waits for it: every group has
+a level above those that it reads, and a node joins only where all that it reads besides lies below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.errors import nearest
+from ...graph import user_error
+from .nodes import Node, nodes_of
+
+__all__ = ["COMPILERS", "Kernel", "kernels"]
+
+#: what each compiler is taken to do, for the notes of a result
+COMPILERS = {
+    "eager": "eager torch: every operation its own kernel, biases in the epilogues of products, copies where a view "
+    "cannot express what a library reads",
+    "torch": "torch.compile (inductor): elementwise chains and the reductions that they feed or follow are one kernel; "
+    "products, convolutions and attention are library calls with their bias",
+    "xla": "XLA: as torch.compile, and ReLU or tanh GELU behind a product in its epilogue",
+}
+EPILOGUES = ("relu", "gelu_tanh")
+
+
+@dataclass
+class Kernel:
+    """One launch, or several of an operation that a framework spells out."""
+
+    name: str
+    kind: str  # library, pointwise, reduction
+    operations: tuple[str, ...]
+    launches: int = 1
+    bytes: float = 0.0
+    written: float = 0.0  # of these bytes
+    flops: float = 0.0  # of ordinary lanes; a library's are those of its operation
+    rows: float = 0.0
+    call: int = -1  # which operation of the graph a library runs; -1: none
+    epilogue: bool = False  # a bias is added by the library's call, whose weights lie outputs by inputs
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    #: bytes moved of each tensor that kernels make for each other, and of the whole tensor: a cache may hold it
+    passed: tuple[tuple[float, float], ...] = ()
+
+
+def check_compiler(name: str) -> str:
+    """A compiler's name.
+
+    Args:
+        name: as the user writes it.
+
+    Returns:
+        The name.
+
+    Raises:
+        UserError: for any other one.
+    """
+    if name not in COMPILERS:
+        raise user_error(
+            "unknown compiler", value=f"'{name}'", allowed=", ".join(COMPILERS), suggestion=nearest(name, COMPILERS)
+        )
+    return name
+
+
+def kernels(operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], compiler: str) -> list[Kernel]:
+    """The kernels of a graph without calls, in an order in which they can run.
+
+    Args:
+        operations: of the graph: name, kind, operands, results, attributes, flops, bytes.
+        outputs: names of the values that the graph gives back.
+        compiler: "eager", "torch" or "xla".
+
+    Returns:
+        The kernels, with the bytes that each reads and writes.
+
+    Raises:
+        UserError: for an unknown compiler.
+    """
+    eager = check_compiler(compiler) == "eager"
+    nodes, kept = nodes_of(operations, outputs, eager)
+    groups = [_Group(node, i) for i, node in enumerate(nodes)] if eager else _grouped(nodes, compiler == "xla")
+    read_by: dict[str, set[int]] = {}
+    for index, group in enumerate(groups):
+        for node in group.nodes:
+            for view in node.reads:
+                read_by.setdefault(view.base, set()).add(index)
+    between = {node.writes.base for node in nodes if node.writes is not None}
+    return [_kernel(group, index, read_by, kept, between) for index, group in enumerate(groups)]
+
+
+@dataclass
+class _Group:
+    """Nodes that run as one kernel."""
+
+    first: Node
+    level: int
+    nodes: list[Node] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.nodes.append(self.first)
+        self.kind, self.elements, self.rows = self.first.kind, self.first.elements, self.first.rows
+
+    def add(self, node: Node) -> None:
+        self.nodes.append(node)
+        if node.kind == "reduction":
+            self.kind, self.rows = "reduction", node.rows
+
+
+def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: set[str], between: set[str]) -> Kernel:
+    made = {node.writes.base: node.writes for node in group.nodes if node.writes is not None}
+    views: dict[str, dict[str, float]] = {}
+    whole: dict[str, float] = {}
+    for node in group.nodes:
+        for view, amount in zip(node.reads, node.read_bytes, strict=True):
+            if view.base not in made or len(group.nodes) == 1:
+                views.setdefault(view.base, {})[view.name] = amount
+                whole[view.base] = view.base_bytes
+    reads = {base: min(sum(parts.values()), whole[base]) for base, parts in views.items()}
+    written = {base: view for base, view in made.items() if base in kept or read_by.get(base, set()) - {index}}
+    if len(group.nodes) == 1:
+        written = made
+    last = group.nodes[-1]
+    passes = last.passes if len(group.nodes) == 1 else 1.0
+    passed = [(passes * amount, whole[base]) for base, amount in reads.items() if base in between]
+    passed += [(passes * view.bytes, view.base_bytes) for base, view in written.items() if base not in kept]
+    call = next((node for node in group.nodes if node.kind == "library"), None)
+    return Kernel(
+        last.name,
+        group.kind,
+        tuple(dict.fromkeys(name for node in group.nodes for name in node.operations)),
+        max(node.launches for node in group.nodes) if len(group.nodes) == 1 else 1,
+        passes * (sum(reads.values()) + sum(view.bytes for view in written.values())),
+        passes * sum(view.bytes for view in written.values()),
+        sum(node.flops for node in group.nodes),
+        float(max(node.blocks for node in group.nodes)),
+        call.call if call else -1,
+        call.epilogue if call else False,
+        tuple(views),
+        tuple(written),
+        tuple(passed),
+    )
+
+
+def _grouped(nodes: Sequence[Node], xla: bool) -> list[_Group]:
+    groups: list[_Group] = []
+    maker: dict[str, _Group] = {}
+    readers: dict[str, list[_Group]] = {}
+    uses: dict[str, int] = {}
+    for node in nodes:
+        for view in node.reads:
+            uses[view.base] = uses.get(view.base, 0) + 1
+    for node in nodes:
+        sources = list({id(g): g for view in node.reads if (g := maker.get(view.base))}.values())
+        group = _join(node, sources, readers, xla, uses)
+        if group is None:
+            group = _Group(node, 1 + max((g.level for g in sources), default=-1))
+            groups.append(group)
+        else:
+            # groups of one level know nothing of each other: those that the node joins become one
+            for other in sources:
+                if other is not group and other.level == group.level:
+                    _merge(group, other, maker, readers)
+                    groups = [one for one in groups if one is not other]
+            group.add(node)
+        if node.writes is not None:
+            maker[node.writes.base] = group
+        for view in node.reads:
+            readers.setdefault(view.base, []).append(group)
+    return sorted(groups, key=lambda group: group.level)
+
+
+def _merge(group: _Group, other: _Group, maker: dict[str, _Group], readers: Mapping[str, list[_Group]]) -> None:
+    for part in other.nodes:
+        group.add(part)
+        if part.writes is not None:
+            maker[part.writes.base] = group
+        for view in part.reads:
+            known = readers[view.base]
+            known[:] = [group if one is other else one for one in known]
+
+
+def _join(
+    node: Node, sources: list[_Group], readers: Mapping[str, list[_Group]], xla: bool, uses: Mapping[str, int]
+) -> _Group | None:
+    """The group that the node becomes a part of: of the producers the last, then of those that read the same."""
+    if node.kind == "library":
+        return None
+    beside = [group for view in node.reads for group in readers.get(view.base, [])[-4:]]
+    for group in [*sorted(sources, key=lambda g: -g.level), *beside]:
+        rest = [other for other in sources if other is not group and other.level >= group.level]
+        if any(other.level > group.level or not _alike(node, group, other) for other in rest):
+            continue
+        if group.kind == "library":
+            if xla and group in sources and _in_epilogue(node, group, uses):
+                return group
+        elif _same_elements(node, group):
+            return group
+    return None
+
+
+def _alike(node: Node, group: _Group, other: _Group) -> bool:
+    """Whether two groups of one level are loops over the same elements as the node."""
+    return group.kind == other.kind == "pointwise" and group.elements == other.elements == node.elements
+
+
+def _in_epilogue(node: Node, group: _Group, uses: Mapping[str, int]) -> bool:
+    return (
+        len(group.nodes) == 1
+        and group.first.activates
+        and node.function in EPILOGUES
+        and len(node.reads) == 1
+        and not node.reads[0].turned
+        and uses[node.reads[0].base] == 1
+    )
+
+
+def _same_elements(node: Node, group: _Group) -> bool:
+    """Whether one loop serves both. What a reduction made is read back in its own order only."""
+    made = {part.writes.base: part for part in group.nodes if part.writes is not None}
+    for view in node.reads:
+        source = made.get(view.base)
+        if source is not None and group.kind == "reduction" and view.turned:
+            return False
+    if node.kind == "reduction":
+        return node.elements == group.elements and (group.kind != "reduction" or group.rows == node.rows)
+    if group.kind == "reduction" and node.elements == group.rows:
+        return all(view.base in made or math.isclose(view.elements, group.rows) for view in node.reads)
+    return node.elements == group.elements

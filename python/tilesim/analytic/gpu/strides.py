@@ -1,0 +1,136 @@
+"""Where elements lie: strides of tensors as torch keeps them, and which views need a copy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+__all__ = ["View", "compact", "contiguous", "viewed"]
+
+Numbers = tuple[int, ...]
+
+
+class View:
+    """Elements of a storage: its name and bytes, extents, strides in elements, bytes of an element."""
+
+    __slots__ = ("base", "base_bytes", "name", "shape", "size", "strides", "turned")
+
+    def __init__(
+        self, name: str, base: str, base_bytes: float, shape: Numbers, strides: Numbers, size: float, turned: bool
+    ) -> None:
+        """Takes everything as it is.
+
+        Args:
+            name: of the value.
+            base: the value whose storage it shares.
+            base_bytes: of that storage.
+            shape: extents.
+            strides: elements from one index to the next, per axis; 0 where an axis is repeated.
+            size: bytes of an element.
+            turned: whether axes stand in another order than where the storage was written.
+        """
+        self.name, self.base, self.base_bytes = name, base, base_bytes
+        self.shape, self.strides, self.size, self.turned = shape, strides, size, turned
+
+    @property
+    def elements(self) -> int:
+        """How many, repeated ones counted each time."""
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of the elements that differ: axes of stride 0 count once."""
+        return self.size * math.prod(n for n, stride in zip(self.shape, self.strides, strict=True) if stride or not n)
+
+    def dense(self) -> bool:
+        """Whether it lies in the order of its axes without gaps."""
+        return all(
+            n == 1 or stride == want
+            for n, stride, want in zip(self.shape, self.strides, contiguous(self.shape), strict=True)
+        )
+
+    def of(self, name: str, shape: Numbers, strides: Numbers, turned: bool = False) -> View:
+        """Another view of the same storage.
+
+        Args:
+            name: of the value.
+            shape: extents.
+            strides: as of a view.
+            turned: whether this one changes the order of axes.
+
+        Returns:
+            The view.
+        """
+        return View(name, self.base, self.base_bytes, shape, strides, self.size, self.turned or turned)
+
+
+def contiguous(shape: Sequence[int]) -> Numbers:
+    """Strides of elements that lie row by row.
+
+    Args:
+        shape: extents.
+
+    Returns:
+        One stride per axis, in elements.
+    """
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def compact(shape: Sequence[int], like: Sequence[int]) -> Numbers:
+    """Strides without gaps whose axes lie in the order of other strides, as torch allocates results.
+
+    Args:
+        shape: extents.
+        like: strides of an operand of that shape.
+
+    Returns:
+        One stride per axis, in elements.
+    """
+    order = sorted(range(len(shape)), key=lambda axis: (-like[axis], axis))
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
+
+
+def viewed(shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> Numbers | None:
+    """Strides of the same elements under another shape: axes merge only where they follow each other in memory.
+
+    Args:
+        shape: extents.
+        strides: theirs.
+        wanted: new extents, of equally many elements.
+
+    Returns:
+        Strides, or None where no view exists and elements have to be copied.
+    """
+    if math.prod(shape) == 0 or not shape:
+        return contiguous(wanted)
+    # runs of axes that walk through memory at one step, the last first
+    runs: list[list[int]] = []  # elements, step
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent == 1:
+            continue
+        if runs and stride == runs[-1][0] * runs[-1][1]:
+            runs[-1][0] *= extent
+        else:
+            runs.append([extent, stride])
+    found, left, step = [], 1, 1
+    rest = iter(runs)
+    for extent in reversed(wanted):
+        if extent == 1:
+            found.append(step)
+            continue
+        if left == 1:
+            left, step = next(rest)
+        if left % extent:
+            return None
+        found.append(step)
+        left //= extent
+        step *= extent
+    return tuple(reversed(found))

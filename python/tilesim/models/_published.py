@@ -1,0 +1,198 @@
+"""Text networks as the published PyTorch code spells them out: attention in its parts, GELU by its formula.
+
+What a framework fuses of them is its compiler's business; `ts.models` holds the same networks with one operation for
+each of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..base.errors import nearest, user_error
+from ..graph import Graph, GraphBuilder, Tensor
+from ._layers import Weight, create, declare, linear_weights, merge_heads, norm_weights, split_heads
+
+__all__ = ["FAMILIES", "TextSizes", "spelled_out"]
+
+_LOWEST = -3.4e38
+
+
+@dataclass(frozen=True)
+class TextSizes:
+    """Sizes of a text network; `family` is "bert", "gpt2" or "opt"."""
+
+    family: str
+    layers: int
+    width: int
+    heads: int
+    ffn: int
+    vocabulary: int
+    positions: int
+
+
+def _dropped(b: GraphBuilder, x: Tensor, keep: Tensor | None) -> Tensor:
+    """Dropout as one kernel: a byte per element says what stays."""
+    return x if keep is None else b.apply("select", keep, x, b.scalar(0.0), name="dropout")
+
+
+def _attention(
+    b: GraphBuilder, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, family: str, keep: Tensor | None
+) -> Tensor:
+    """Products around a softmax; the mask is added, or chosen by (gpt2)."""
+    depth = q.shape[-1]
+    scores = b.matmul(q, k.transpose(0, 1, 3, 2), name="scores")
+    if family == "opt":  # queries were scaled before; what underflows is lifted
+        scores = b.apply("maximum", scores + mask, b.scalar(_LOWEST), name="lifted")
+    elif family == "bert":
+        scores = scores / math.sqrt(depth) + mask
+    else:
+        scores = b.apply("select", mask, scores / math.sqrt(depth), b.scalar(_LOWEST), name="causal")
+    return merge_heads(b.matmul(_dropped(b, scores.softmax(), keep), v, name="context"))
+
+
+def _gelu(b: GraphBuilder, x: Tensor) -> Tensor:
+    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), operation by operation."""
+    inner = (x + b.apply("power", x, b.scalar(3.0)) * 0.044715) * math.sqrt(2 / math.pi)
+    return (x * 0.5) * (b.apply("tanh", inner) + 1.0)
+
+
+class _Layer:
+    """One layer's function: (x, mask, [kept scores, kept rows], weights...) -> y."""
+
+    def __init__(self, builder: GraphBuilder, sizes: TextSizes, batch: int, sequence: int, training: bool) -> None:
+        self.s, width = sizes, sizes.width
+        turned = sizes.family == "gpt2"
+        joined = [("qkv", width, 3 * width)] if turned else [(name, width, width) for name in ("q", "k", "v")]
+        linears = [*joined, ("out", width, width), ("up", width, sizes.ffn), ("down", sizes.ffn, width)]
+        self.weights: list[Weight] = [w for name in ("norm1", "norm2") for w in norm_weights(name, width)]
+        for name, inputs, outputs in linears:
+            self.weights += linear_weights(name, inputs, outputs, transposed=turned)
+        self.b = builder.function("layer")
+        x = self.b.input("x", (batch, sequence, width))
+        if turned:
+            mask = self.b.input("mask", (1, 1, sequence, sequence), "bool")
+        else:
+            mask = self.b.input("mask", (batch, 1, sequence if sizes.family == "opt" else 1, sequence))
+        kept = _kept(sizes, batch, sequence) if training else {}
+        found = [self.b.input(name, shape, "bool") for name, shape in kept.items()]
+        self.scores: Tensor | None = found[0] if training else None
+        self.rows: Tensor | None = found[1] if training else None
+        self.w = declare(self.b, self.weights)
+        self.b.output(self._bert(x, mask) if sizes.family == "bert" else self._decoder(x, mask), "y")
+
+    def _linear(self, x: Tensor, name: str) -> Tensor:
+        multiply = self.b.matmul if self.s.family == "gpt2" else self.b.project
+        return multiply(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"], name=name)
+
+    def _norm(self, x: Tensor, name: str) -> Tensor:
+        return self.b.layer_norm(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"], name=name)
+
+    def _heads(self, x: Tensor, mask: Tensor) -> Tensor:
+        width, family = self.s.width, self.s.family
+        if family == "gpt2":
+            joined = self._linear(x, "qkv")
+            q, k, v = (joined[..., i * width : (i + 1) * width] for i in range(3))
+        else:
+            q, k, v = (self._linear(x, name) for name in ("q", "k", "v"))
+        if family == "opt":
+            q = q * (width // self.s.heads) ** -0.5
+        q, k, v = (split_heads(part, self.s.heads) for part in (q, k, v))
+        return self._residual(_attention(self.b, q, k, v, mask, family, self.scores), "out")
+
+    def _residual(self, x: Tensor, name: str) -> Tensor:
+        return _dropped(self.b, self._linear(x, name), self.rows)
+
+    def _bert(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = self._norm(self._heads(x, mask) + x, "norm1")
+        hidden = self.b.apply("gelu_erf", self._linear(x, "up"), name="gelu")
+        return self._norm(self._residual(hidden, "down") + x, "norm2")
+
+    def _decoder(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = x + self._heads(self._norm(x, "norm1"), mask)
+        hidden = self._linear(self._norm(x, "norm2"), "up")
+        hidden = _gelu(self.b, hidden) if self.s.family == "gpt2" else self.b.apply("relu", hidden, name="relu")
+        return x + self._residual(hidden, "down")
+
+
+def _kept(sizes: TextSizes, batch: int, sequence: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of what dropout keeps."""
+    return {"kept_scores": (batch, sizes.heads, sequence, sequence), "kept_rows": (batch, sequence, sizes.width)}
+
+
+def _norm(b: GraphBuilder, x: Tensor, name: str) -> Tensor:
+    scale, bias = create(b, name, norm_weights("norm", x.shape[-1]))
+    return b.layer_norm(x, scale, bias, name=name)
+
+
+def _classifier(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes) -> Tensor:
+    pooled = b.apply("tanh", b.linear(x[:, 0], sizes.width, name="pooler"), name="pooler.tanh")
+    return b.linear(pooled, 2, name="classifier")
+
+
+def _pretraining_heads(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes) -> Tensor:
+    """The masked-language head over every position; next sentence's two labels are left to it."""
+    hidden = b.apply("gelu_erf", b.linear(x, sizes.width, name="transform"), name="transform.gelu")
+    hidden = _norm(b, hidden, "transform")
+    return b.project(hidden, tokens, b.weight("head.bias", (sizes.vocabulary,)), name="head")
+
+
+def _language_head(b: GraphBuilder, x: Tensor, tokens: Tensor, sizes: TextSizes) -> Tensor:
+    return b.project(_norm(b, x, "norm"), tokens, name="head")
+
+
+#: family -> what follows the layers
+FAMILIES: dict[str, Callable[[GraphBuilder, Tensor, Tensor, TextSizes], Tensor]] = {
+    "bert": _classifier,
+    "gpt2": _language_head,
+    "opt": _language_head,
+}
+
+
+def spelled_out(sizes: TextSizes, batch: int, sequence: int, dtype: str = "f32", training: bool = False) -> Graph:
+    """The forward pass of a text network.
+
+    Args:
+        sizes: of the network; bert ends in a pooler and a classifier of two labels, the others in a language head
+            over every position.
+        batch: sequences.
+        sequence: tokens of each.
+        dtype: of weights and activations.
+        training: with dropout on scores and residuals, and for bert with the masked-language head over every position.
+
+    Returns:
+        The graph.
+
+    Raises:
+        UserError: for an unknown family, or sizes that do not fit each other.
+    """
+    if sizes.family not in FAMILIES:
+        close = nearest(sizes.family, FAMILIES)
+        raise user_error("unknown family", value=f"'{sizes.family}'", allowed=", ".join(FAMILIES), suggestion=close)
+    if sizes.width % sizes.heads:
+        raise user_error("heads divide the width", value=f"{sizes.width} / {sizes.heads}")
+    if sequence > sizes.positions:
+        raise user_error("the sequence does not fit the positions", value=str(sequence), allowed=str(sizes.positions))
+    b = GraphBuilder(sizes.family, dtype=dtype)
+    layer = _Layer(b, sizes, batch, sequence, training)
+    ids = b.input("input_ids", (batch, sequence), "i32")
+    tokens = b.weight("tokens", (sizes.vocabulary, sizes.width))
+    x: Tensor = b.op("embedding", tokens, ids, name="words")
+    if sizes.family == "bert":
+        types = b.input("token_type_ids", (batch, sequence), "i32")
+        x = x + b.op("embedding", b.weight("types", (2, sizes.width)), types, name="kinds")
+    x = x + b.weight("positions", (sizes.positions, sizes.width))[:sequence]
+    if sizes.family == "bert":
+        x = _norm(b, x, "embeddings.norm")
+    rows = {"bert": (batch, 1, 1, sequence), "opt": (batch, 1, sequence, sequence)}
+    mask = b.input(
+        "mask", rows.get(sizes.family, (1, 1, sequence, sequence)), dtype if sizes.family in rows else "bool"
+    )
+    kept = _kept(sizes, batch, sequence) if training else {}
+    drops = [b.input(name, shape, "bool") for name, shape in kept.items()]
+    for i in range(sizes.layers):
+        x = b.call(layer.b, x, mask, *drops, *create(b, f"layer.{i}", layer.weights), name=f"layer.{i}")
+    head = _pretraining_heads if training and sizes.family == "bert" else FAMILIES[sizes.family]
+    b.output(head(b, x, tokens, sizes), "logits")
+    return b.build()

@@ -1,0 +1,183 @@
+"""Comparison of estimates of whole networks with measured ones: a GPU, eager torch or torch.compile."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from ..analytic.families import family, row_key
+from ..analytic.gpu.backward import backward_seconds
+from ..analytic.gpu.compiled import Counted, count, price_kernels
+from ..analytic.profile import Profile
+from ..base.errors import Unsupported, UserError, nearest
+from ..base.validation import envelope, positive, read_cases
+from ..graph import user_error
+from ..machine.device import Device
+from ..models._published import TextSizes, spelled_out
+
+__all__ = ["ROW_COLUMNS", "Case", "cases_of", "network", "seconds_of"]
+
+_SIZES = ("layers", "width", "heads", "ffn", "vocabulary", "positions")
+_ENGINES = {"eager": "eager", "compiled": "torch", "torch": "torch", "xla": "xla"}
+_DTYPES = {
+    **dict.fromkeys(("fp32", "f32", "float32"), "f32"),
+    **dict.fromkeys(("fp16", "f16", "float16"), "f16"),
+    **dict.fromkeys(("bf16", "bfloat16"), "bf16"),
+}
+ROW_COLUMNS = ("device", "model", "family", *_SIZES, "batch", "sequence", "dtype", "mode", "engine", "total_ms")
+_MOST = 1 << 20  # of any extent: more would be a graph that no device holds
+_MOST_LAYERS = 1024
+
+
+@dataclass
+class Case:
+    """One measured row: its cells, and what can be said of it."""
+
+    row: dict[str, Any]
+    status: str = "ok"
+    reason: str = ""
+    measured_ms: float = 0.0
+
+
+def _whole(row: Mapping[str, Any], column: str) -> int:
+    value = positive(dict(row), column)
+    most = _MOST_LAYERS if column == "layers" else _MOST
+    if value != int(value) or value > most:
+        raise user_error(f"{column} is no such whole number", value=str(row[column]), allowed=f"1 to {most}")
+    return int(value)
+
+
+def _choice(row: Mapping[str, Any], column: str, known: Mapping[str, str]) -> str:
+    text = str(row[column] or "").strip().lower()
+    if text not in known:
+        close = nearest(text, known)
+        raise user_error(f"unknown {column}", value=f"'{text}'", allowed=", ".join(known), suggestion=close)
+    return known[text]
+
+
+def _trains(row: Mapping[str, Any]) -> bool:
+    return str(row["mode"] or "").strip().lower() == "training"
+
+
+@functools.lru_cache(maxsize=32)  # devices share networks
+def _counted(sizes: TextSizes, batch: int, sequence: int, dtype: str, compiler: str, training: bool) -> Counted:
+    return count(spelled_out(sizes, batch, sequence, dtype, training), compiler)
+
+
+def _kernels_of(row: Mapping[str, Any]) -> Counted:
+    sizes = TextSizes(str(row["family"] or "").strip().lower(), *(_whole(row, name) for name in _SIZES))
+    compiler, dtype = _choice(row, "engine", _ENGINES), _choice(row, "dtype", _DTYPES)
+    return _counted(sizes, _whole(row, "batch"), _whole(row, "sequence"), dtype, compiler, _trains(row))
+
+
+def seconds_of(case: Case, constants: Mapping[str, float] | None = None, profile: Profile | None = None) -> float:
+    """Predicted seconds of a row's forward pass.
+
+    Args:
+        case: the row.
+        constants: of networks; none: the family's.
+        profile: fitted constants.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        UserError: for a cell that says nothing, or an unknown device.
+        Unsupported: for what the device lacks.
+    """
+    device = Device.named(str(case.row["device"] or ""))
+    found = price_kernels(_kernels_of(case.row), device, constants=constants, profile=profile)
+    return sum(cost.seconds for cost in found.costs)
+
+
+def cases_of(path: str | os.PathLike[str]) -> list[Case]:
+    """The rows of a table, those that cannot be predicted with their reason.
+
+    Args:
+        path: CSV with the columns of `ROW_COLUMNS`.
+
+    Returns:
+        One case per row, in order.
+
+    Raises:
+        UserError: for a file that cannot be read or lacks a column.
+    """
+    found = []
+    for row in read_cases(path, ROW_COLUMNS):
+        case = Case(row)
+        try:
+            case.measured_ms = positive(row, "total_ms")
+            if str(row["mode"] or "").strip().lower() not in ("inference", "training"):
+                raise user_error("unknown mode", value=f"'{row['mode']}'", allowed="inference, training")
+        except UserError as error:
+            case.status, case.reason = "invalid", str(error)
+        found.append(case)
+    return found
+
+
+def _fitted(row: Mapping[str, Any]) -> bool:
+    try:
+        known = family(Device.named(str(row["device"] or "")).family).fitted_rows
+    except UserError:
+        return False
+    return row_key(row[key] for key in ROW_COLUMNS) in known
+
+
+def _predict(case: Case, profile: Profile | None) -> dict[str, float]:
+    device = Device.named(str(case.row["device"] or ""))
+    counted = _kernels_of(case.row)
+    priced = price_kernels(counted, device, profile=profile)
+    forward = sum(cost.seconds for cost in priced.costs) * 1e3
+    if not _trains(case.row):
+        return {"predicted_ms": forward, "predicted_forward_ms": forward}
+    backward = backward_seconds(counted, priced) * 1e3
+    return {
+        "predicted_ms": forward + backward,
+        "predicted_forward_ms": forward,
+        "predicted_backward_ms": backward,
+    }
+
+
+def network(cases: str | os.PathLike[str], profile: Profile | str | None = None) -> dict[str, Any]:
+    """Estimates every row of a table of whole networks.
+
+    Args:
+        cases: CSV: device, model, family (bert, gpt2, opt), sizes, batch, sequence, dtype (fp32), mode, engine (eager,
+            compiled), total_ms.
+        profile: fitted constants; none: those of the shipped families.
+
+    Returns:
+        The validation file; `error` is of `total_ms`. Backward passes are a closed form over the kernels of
+        eager torch (`tilesim.analytic.gpu.backward`); training with a compiler is unsupported.
+
+    Raises:
+        UserError: for a file that cannot be read or lacks a column.
+    """
+    opened = Profile.open(profile)
+    rows = []
+    for case in cases_of(cases):
+        row: dict[str, Any] = {**case.row, "status": case.status, "reason": case.reason}
+        row.update(measured_ms=case.measured_ms or None, predicted_ms=None, error=None, fitted=_fitted(case.row))
+        row.update(predicted_forward_ms=None, predicted_backward_ms=None)
+        for part in ("forward", "backward"):
+            text = str(case.row.get(f"{part}_ms") or "").strip()
+            row[f"measured_{part}_ms"] = positive(case.row, f"{part}_ms") if case.status == "ok" and text else None
+        if case.status == "ok":
+            try:
+                row.update(_predict(case, opened))
+                row["error"] = row["predicted_ms"] / case.measured_ms - 1
+            except Unsupported as error:
+                row.update(status="unsupported", reason=str(error))
+            except UserError as error:
+                row.update(status="invalid", reason=str(error))
+        rows.append(row)
+    settings = {"profile": opened.name if opened else None, "tilesim": _core.__version__}
+    return envelope("network", settings, rows, _group)
+
+
+def _group(row: dict[str, Any]) -> str:
+    return "|".join(str(row[key] or "") for key in ("source", "engine", "device", "dtype") if row.get(key) is not None)
