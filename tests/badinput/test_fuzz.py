@@ -22,15 +22,14 @@ import tilesim as ts
 from support.damage import damaged
 from support.foreign_formats import FOREIGN
 from support.formats import OWN
+from support.hand_programs import CASES as PROGRAMS
+from support.hand_programs import FOLDER
 from support.past_findings import PAST
 from support.program_checks import limited_memory
 from tilesim import _core
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "functional"))
 import fuzz
-from test_programs import CASES as PROGRAMS
-from test_programs import FOLDER
 
 SECONDS = 5.0  # of process time for one file: far above what any takes
 HANG = 300.0  # of wall time, generous for a loaded machine: the whole run is stopped with a traceback

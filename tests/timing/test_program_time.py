@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilesim as ts
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "functional" / "compiling"))
-from test_programs import CASES, FOLDER
+from support.hand_programs import CASES, FOLDER
 
 SIZE = {"f32": 4, "bf16": 2, "i32": 4}
 

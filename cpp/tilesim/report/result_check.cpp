@@ -78,6 +78,9 @@ void check_array(const Json& value, const Json& schema) {
     value.fail("too few items", "at least " + least->dump());
   if (const Json* most = schema.find("maxItems"); most != nullptr && size > most->as_int())
     value.fail("too many items", "at most " + most->dump());
+  if (const Json* first = schema.find("prefixItems"))
+    for (std::size_t i = 0; i < std::min(value.size(), first->size()); ++i)
+      check_schema(value.items()[i], first->items()[i]);
   if (const Json* item = schema.find("items"))
     for (const Json& one : value.items()) check_schema(one, *item);
 }
@@ -153,11 +156,12 @@ void check_cores(const Json& result) {
 }  // namespace
 
 void check_schema(const Json& value, const Json& schema) {
-  static constexpr std::array<std::string_view, 16> known{
-      "$schema", "title",      "description", "type",
-      "const",   "enum",       "minimum",     "exclusiveMinimum",
-      "maximum", "properties", "required",    "additionalProperties",
-      "items",   "minItems",   "maxItems",    "$id"};
+  static constexpr std::array<std::string_view, 17> known{
+      "$schema",    "title",      "description", "type",
+      "const",      "enum",       "minimum",     "exclusiveMinimum",
+      "maximum",    "properties", "required",    "additionalProperties",
+      "items",      "minItems",   "maxItems",    "$id",
+      "prefixItems"};
   for (const auto& [key, unused] : schema.members())
     require(std::ranges::find(known, key) != known.end(), "a schema has a word that is not known");
   if (const Json* type = schema.find("type"); type != nullptr && !is_one_of(value, *type))

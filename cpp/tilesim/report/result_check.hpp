@@ -6,8 +6,8 @@
 namespace tilesim {
 
 /// Types, ranges and keys by a JSON schema: type, const, enum, minimum, exclusiveMinimum, maximum, properties,
-/// required, additionalProperties, items, minItems, maxItems; any other word of the schema that is no description is an
-/// InternalError. Throws UserError at the value that does not fit.
+/// required, additionalProperties, items, prefixItems, minItems, maxItems; any other word of the schema that is no
+/// description is an InternalError. Throws UserError at the value that does not fit.
 void check_schema(const Json& value, const Json& schema);
 
 /// As `check_schema`, and what no schema says: states of units and shares of kernels add up to the cycles, intervals

@@ -67,7 +67,7 @@ def nest(machine: ts.Machine) -> list[int]:
     return list(products[0]["nest"]["tiles"])
 
 
-@pytest.mark.parametrize("columns", [128, 256, 512])
+@pytest.mark.parametrize("columns", [128, 256])  # two of 512 have no room beside the panel
 def test_windows_are_as_wide_as_the_profile_says(columns: int) -> None:
     machine = ts.Machine.load("tpu-v3").replace({"lowering.product.window_columns": columns})
     assert columns in nest(machine)
