@@ -1155,7 +1155,7 @@ def evaluate_op(kind: str, operands: collections.abc.Iterable, attributes: dict 
     """
     Results of one operation on arrays (None: absent operand) by its reference kernel, as a list of arrays.
     """
-def execute(program: Program, inputs: dict, order: str = 'text', seed: typing.SupportsInt | typing.SupportsIndex = 0, find_races: bool = False) -> dict:
+def execute(program: Program, inputs: dict, order: str = 'text', seed: typing.SupportsInt | typing.SupportsIndex = 0, find_races: bool = False, planned: bool = False) -> dict:
     """
     Runs a program on arrays by tensor name; returns outputs and final state.
     """

@@ -72,6 +72,10 @@ def verify_parts(
     return rows
 
 
+#: What a result says beside what the core knows of it.
+BESIDE = ("lowering", "bounds")
+
+
 def simulate_parts(
     program: MixedProgram, machine: Machine, simulate: Callable[[Turn], dict[str, Any]], timeline: bool
 ) -> dict[str, Any]:
@@ -103,7 +107,8 @@ def simulate_parts(
             for name in part.operations:
                 turns.elsewhere("host", name, program.host_picoseconds(name), name, work=flops[name])
         else:
-            turns.part(_core.Result.from_json(json.dumps(simulate(part))))
+            found = {key: value for key, value in simulate(part).items() if key not in BESIDE}
+            turns.part(_core.Result.from_json(json.dumps(found)))
         for moved in part.after:
             transfer(moved)
     data = turns.finish().data()
