@@ -162,7 +162,8 @@ class Walk {
   void trips(const For& loop, const Frame& frame) {
     const std::int64_t first = kernels(), counted = counted_;
     walk(loop.body, frame);
-    if (loop.extent.is_constant()) counted_ = counted + (counted_ - counted) * std::max<std::int64_t>(0, loop.extent.value());
+    if (loop.extent.is_constant())
+      counted_ = counted + (counted_ - counted) * std::max<std::int64_t>(0, loop.extent.value());
     std::fill(ends_.begin() + first, ends_.end(), counted_);
     const Lifetime whole{first, std::max(first, kernels() - 1)};
     const auto keep = [&](const std::string& name) { use(resolve(name, frame), whole, true); };
@@ -190,7 +191,8 @@ class Walk {
   /// A kernel of its own, or a statement outside of kernels, which is numbered like one.
   void loose(const Statement& statement, const Frame& frame) {
     const std::int64_t number = begin();
-    names_of(statement, [&](const std::string& tensor, bool store) { use(resolve(tensor, frame), {number, number}, store); });
+    names_of(statement,
+             [&](const std::string& tensor, bool store) { use(resolve(tensor, frame), {number, number}, store); });
     for_each_body(statement, [&](const Block& body) { inside(body, number, frame); });
     end(1);
   }
@@ -221,7 +223,8 @@ class Walk {
   void inside(const Block& block, std::int64_t number, const Frame& frame) {
     for_each(block, [&](const Statement& statement) {
       if (std::holds_alternative<Call>(statement.action)) throw NotKnown{};
-      names_of(statement, [&](const std::string& tensor, bool store) { use(resolve(tensor, frame), {number, number}, store); });
+      names_of(statement,
+               [&](const std::string& tensor, bool store) { use(resolve(tensor, frame), {number, number}, store); });
     });
   }
 
@@ -240,9 +243,8 @@ class Walk {
     if (!wait.counter.starts_with(counters_of_kernels)) return 0;
     const Expr& count = several_ ? wait.index : wait.pieces;
     if (count.reads_tensors()) return 0;
-    const std::int64_t done = count.evaluate([&](const std::string& name) -> std::int64_t {
-      return name == "kernels_before" ? frame.before : 0;
-    });
+    const std::int64_t done = count.evaluate(
+        [&](const std::string& name) -> std::int64_t { return name == "kernels_before" ? frame.before : 0; });
     return std::upper_bound(ends_.begin(), ends_.end(), done) - ends_.begin();
   }
 

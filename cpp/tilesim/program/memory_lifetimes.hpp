@@ -20,7 +20,7 @@ struct Lifetimes {
   /// By kernel: how many of the first kernels are complete before it stores anything.
   std::vector<std::int64_t> complete;
   std::vector<const Scope*> kernels;  ///< null: a statement outside of kernels
-  bool known = true;  ///< false: too many kernels, or calls behind conditions
+  bool known = true;                  ///< false: too many kernels, or calls behind conditions
 };
 
 Lifetimes lifetimes(const Program& program);

@@ -91,9 +91,9 @@ std::int64_t place_best(std::vector<Item>& items) {
   };
   std::vector<std::size_t> best;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (const auto& order : {sorted(size), sorted([&](const Item& item) { return size(item) * length(item); }),
-                            sorted([](const Item& item) { return -static_cast<double>(item.spans[0].first); }),
-                            sorted(length)})
+  for (const auto& order :
+       {sorted(size), sorted([&](const Item& item) { return size(item) * length(item); }),
+        sorted([](const Item& item) { return -static_cast<double>(item.spans[0].first); }), sorted(length)})
     if (const std::int64_t end = place(items, order); end < least) least = end, best = order;
   return place(items, best);
 }
@@ -101,7 +101,8 @@ std::int64_t place_best(std::vector<Item>& items) {
 std::int64_t largest_live(const std::vector<Item>& items, std::int64_t kernels) {
   std::vector<std::int64_t> change(at(kernels + 1), 0);
   for (const Item& item : items)
-    for (const Lifetime& span : item.spans) change[at(span.first)] += item.bytes, change[at(span.last + 1)] -= item.bytes;
+    for (const Lifetime& span : item.spans)
+      change[at(span.first)] += item.bytes, change[at(span.last + 1)] -= item.bytes;
   std::int64_t live = 0, most = 0;
   for (const std::int64_t step : change) most = std::max(most, live += step);
   return most;

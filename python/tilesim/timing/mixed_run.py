@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from ..lowering.placer import link_of
 from ..machine.machine import Machine
 from ..program.mixed import MixedProgram, Turn
 from ..program.placement import Transfer
+from ..results.result import core_result
 
 __all__ = ["execute_parts", "simulate_parts", "verify_parts"]
 
@@ -72,10 +72,6 @@ def verify_parts(
     return rows
 
 
-#: What a result says beside what the core knows of it.
-BESIDE = ("lowering", "bounds")
-
-
 def simulate_parts(
     program: MixedProgram, machine: Machine, simulate: Callable[[Turn], dict[str, Any]], timeline: bool
 ) -> dict[str, Any]:
@@ -107,8 +103,7 @@ def simulate_parts(
             for name in part.operations:
                 turns.elsewhere("host", name, program.host_picoseconds(name), name, work=flops[name])
         else:
-            found = {key: value for key, value in simulate(part).items() if key not in BESIDE}
-            turns.part(_core.Result.from_json(json.dumps(found)))
+            turns.part(core_result(simulate(part)))
         for moved in part.after:
             transfer(moved)
     data = turns.finish().data()

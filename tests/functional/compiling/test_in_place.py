@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from tilesim.graph import Tensor
 from tilesim.models.decoder import LLAMA_3_8B, decoder
 
 ROWS, WIDTH = 1024, 128
@@ -137,6 +138,46 @@ def test_a_function_within_a_function() -> None:
     assert ts.simulate(program).memory_bytes < 1.3 * WHOLE
     equal(program, own)
     assert ts.verify(program).ok
+
+
+def loop(through_call: bool, later: bool = False) -> ts.Graph:
+    """Three trips, each of which writes a row of the cache."""
+    b = ts.GraphBuilder("loop")
+    f = b.function("store")
+    x, cache, at = f.input("x", (1, WIDTH)), f.input("cache", (ROWS, WIDTH)), f.input("at", (), "i32")
+    f.output(f.op("dynamic_update", cache, x, at, f.scalar(0, "i32"), name="row"), "kept")
+    x, cache = b.input("x", (1, WIDTH)), b.input("cache", (ROWS, WIDTH))
+    shapes = {"i": ((), "i32"), "x": ((1, WIDTH), "f32"), "cache": ((ROWS, WIDTH), "f32")}
+    more, step = b.function("more"), b.function("step")
+    state = {key: more.input(key, shape, dtype) for key, (shape, dtype) in shapes.items()}
+    more.output(more.apply("less", state["i"], more.scalar(5, "i32")), "on")
+    state = {key: step.input(key, shape, dtype) for key, (shape, dtype) in shapes.items()}
+    if through_call:
+        row = step.scalar(7, "i32")
+        new = step.call(f, state["x"], state["cache"], row, name="stored")
+    else:
+        new = step.op("dynamic_update", state["cache"], state["x"], state["i"], step.scalar(0, "i32"), name="row")
+    step.output(state["i"] + 1, "i.next")
+    step.output(step.apply("tanh", state["x"]), "x.next")
+    step.output(new, "cache.next")
+    found = b.core.op("while", [b.scalar(2, "i32").value, x.value, cache.value], {}, "loop", 3, ["more", "step"])
+    b.output(Tensor(b, found[1]), "y")
+    b.output(Tensor(b, found[2]), "new")
+    b.alias(1, 1)
+    if later:
+        b.output(b.apply("negate", cache), "old")
+    return b.build()
+
+
+@pytest.mark.parametrize("through_call", [False, True])
+def test_an_alias_reaches_through_loops(through_call: bool) -> None:
+    own, later = loop(through_call), loop(through_call, later=True)
+    assert moved(own) < WHOLE / 4
+    assert moved(later) > 3 * WHOLE
+    for one in (own, later):
+        program = ts.compile(one, "edge-8")
+        equal(program, one)
+        assert ts.verify(program).ok
 
 
 def test_llama_decode_moves_little_more_than_its_bound() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.command import tilesim
 from support.random_graphs import random_case, random_machine
 
 
@@ -52,7 +53,8 @@ def random_program(seed: int) -> ts.Program | None:
     random = np.random.default_rng(seed)
     case = random_case(random)
     machine = random_machine(random, case)
-    machine = machine.replace({"core.kernel_barrier": bool(seed % 2)})
+    cores = int(random.choice([1, 1, 2, 3]))
+    machine = machine.replace({"core.kernel_barrier": bool(seed % 2), "core.count": cores})
     try:
         return ts.compile(case.graph, machine, fuse=["all", "none"][int(random.integers(2))])
     except ts.UserError as error:
@@ -146,3 +148,12 @@ def test_a_saved_program_has_the_same_plan(tmp_path: Any) -> None:
     program.save(tmp_path / "p.tsim")
     again = ts.Program.load(tmp_path / "p.tsim")
     assert again.memory_plan().table().rows == program.memory_plan().table().rows
+
+
+def test_the_command_shows_the_plan() -> None:
+    done = tilesim("run", "mlp", "--machine", "edge-8", "--explain", "memory")
+    program = ts.compile(ts.models.mlp(), "edge-8")
+    assert done.returncode == 0, done
+    assert f"{program.peak_bytes / 1e6:,.2f} MB at the peak" in done.stdout
+    largest = max(own_rows(program), key=lambda row: (row["bytes"], row["tensor"]))
+    assert f"{largest['bytes']:,}" in done.stdout

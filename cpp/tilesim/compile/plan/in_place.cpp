@@ -48,7 +48,8 @@ class InPlace {
   }
 
   void run() {
-    while (grow()) {}
+    while (grow()) {
+    }
     follow_aliases();
     while (shrink()) follow_aliases();
     for (std::size_t i = 0; i < graph_.functions.size(); ++i)
@@ -183,9 +184,9 @@ class InPlace {
   }
 
   Graph& graph_;
-  std::vector<Known> known_;                 ///< by function
-  std::vector<std::map<int, int>> pairs_;    ///< by function: output, input that it updates
-  std::set<ValueId> chained_;                ///< of the entry
+  std::vector<Known> known_;               ///< by function
+  std::vector<std::map<int, int>> pairs_;  ///< by function: output, input that it updates
+  std::set<ValueId> chained_;              ///< of the entry
 };
 
 }  // namespace

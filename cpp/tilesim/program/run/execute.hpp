@@ -31,7 +31,7 @@ struct ExecuteOptions {
   std::int64_t seed = 0;
   bool find_races =
       false;           ///< carry happens-before per buffer piece and tensor element; throws RaceError (small programs)
-  bool poison = true;    ///< NaN / extreme integers in fresh and released buffers
+  bool poison = true;  ///< NaN / extreme integers in fresh and released buffers
   bool planned = false;  ///< tensors share memory as the memory plan says
   CancelToken* cancel = nullptr;
   /// Called in text order after each kernel with the tensors that it stored to (per-operation comparison). The arrays

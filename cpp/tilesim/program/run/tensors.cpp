@@ -80,6 +80,7 @@ void Tensors::plan() {
 }
 
 void Tensors::begin_kernel(const Scope* scope) {
+  if (plan_.scopes.empty()) return;
   const auto number = [&](std::int64_t from, std::int64_t step) {
     for (; from >= 0 && from < std::ssize(plan_.scopes); from += step)
       if (plan_.scopes[static_cast<std::size_t>(from)] == scope) return from;
