@@ -568,6 +568,10 @@ class Program:
         """
         Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first.
         """
+    def memory_plan(self, granule: typing.SupportsInt | typing.SupportsIndex) -> tuple:
+        """
+        Kernels, bytes at the peak and of the largest live set, whether tensors share bytes, and of each tensor name, address, bytes, first and last kernel, and the one in whose bytes it lies.
+        """
     def read_tensors(self) -> list[str]:
         """
         Tensors whose values loops or addresses read, of a function's own names also what calls pass for them.

@@ -23,22 +23,6 @@ _MOVED = ("padding", "merged", "forwarded")
 _KERNELS_ADVISED = 1000  # of results whose report simulates changes by itself
 
 
-#: What a result says beside what the core knows of it.
-_BESIDE = ("lowering", "bounds")
-
-
-def core_result(data: dict[str, Any]) -> _core.Result:
-    """The core's form of a result.
-
-    Args:
-        data: as `Result.data`.
-
-    Returns:
-        The same without what only Python adds.
-    """
-    return _core.Result.from_json(json.dumps({key: value for key, value in data.items() if key not in _BESIDE}))
-
-
 @checked_class()
 class Result:
     """Cycles, bytes, utilisation, energy and what bounds each operation; the same type from engine and closed form."""
@@ -330,7 +314,7 @@ class Result:
         Returns:
             16 hex digits, equal on every machine and build.
         """
-        return core_result(self.data).timing_hash()
+        return _core.Result.from_json(json.dumps(self.data)).timing_hash()
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
         """Writes a Perfetto trace (open it at ui.perfetto.dev).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +12,6 @@ from ..lowering.placer import link_of
 from ..machine.machine import Machine
 from ..program.mixed import MixedProgram, Turn
 from ..program.placement import Transfer
-from ..results.result import core_result
 
 __all__ = ["execute_parts", "simulate_parts", "verify_parts"]
 
@@ -103,7 +103,7 @@ def simulate_parts(
             for name in part.operations:
                 turns.elsewhere("host", name, program.host_picoseconds(name), name, work=flops[name])
         else:
-            turns.part(core_result(simulate(part)))
+            turns.part(_core.Result.from_json(json.dumps(simulate(part))))
         for moved in part.after:
             transfer(moved)
     data = turns.finish().data()
