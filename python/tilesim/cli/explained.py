@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -73,7 +74,8 @@ def _memory(program: Program) -> list[str]:
     """The plan: its peak, and the largest tensors, of several calls the first."""
     if program.placement.rows:
         return ["Memory: not planned where the host runs a part."]
-    plan, places = program.memory_plan(), {}
+    plan = program.memory_plan()
+    places: dict[str, dict[str, Any]] = {}
     for row in plan.table().rows:
         places.setdefault(row["tensor"], row)
     peak, live = plan.peak_bytes["memory"], plan.live_bytes["memory"]
