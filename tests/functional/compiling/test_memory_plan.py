@@ -157,3 +157,20 @@ def test_the_command_shows_the_plan() -> None:
     assert f"{program.peak_bytes / 1e6:,.2f} MB at the peak" in done.stdout
     largest = max(own_rows(program), key=lambda row: (row["bytes"], row["tensor"]))
     assert f"{largest['bytes']:,}" in done.stdout
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+@pytest.mark.parametrize("cores", [1, 3])
+def test_neighbours_that_overlap_are_both_live(cores: int, barrier: bool) -> None:
+    """A core that is done with its part begins the next branch, which waits for nothing, while others still read."""
+    b = ts.GraphBuilder("branches")
+    for i in range(4):
+        inner = b.matmul(b.input(f"x{i}", (30, 24)), b.input(f"v{i}", (24, 30)), name=f"first{i}")
+        b.output(b.matmul(inner, inner, name=f"second{i}"), f"y{i}")
+    machine = ts.Machine.load("edge-8").replace({"core.kernel_barrier": barrier, "core.count": cores})
+    program = ts.compile(b.build(), machine, fuse="none")
+    check(program)
+    same_bits(program, 2)
+    spans = {row["tensor"]: (row["first"], row["last"]) for row in own_rows(program)}
+    for i in range(3):
+        assert spans[f"first{i}"] == (2 * i, 2 * i + (1 if barrier else 2))
